@@ -1,0 +1,1 @@
+"""The tests; a package, so that they share their world builder by name."""

@@ -1,0 +1,136 @@
+"""What the architecture promises about the source itself: layers, time as a parameter, seeded randomness, names."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import grimp
+import pytest
+from importlinter.cli import lint_imports
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "scheduler").rglob("*.py"))
+
+#: The only files that may read a clock: the port's real side, and the library that runs inside workers.
+CLOCK_READERS = ("scheduler/clock.py", "scheduler/elastic/")
+CLOCK_READS = frozenset(
+    {
+        *(f"time.{name}" for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time")),
+        *(f"time.{name}_ns" for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time")),
+        *(f"time.{name}" for name in ("clock_gettime", "clock_gettime_ns", "gmtime", "localtime", "ctime")),
+        *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")),
+        "datetime.date.today",
+        *(f"sqlalchemy.func.{name}" for name in ("now", "current_timestamp", "current_date", "current_time")),
+    }
+)
+SEEDED_RANDOM = frozenset({"random.Random", "random.SystemRandom"})
+VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "managers", "misc"})
+
+
+def clock_reads(tree: ast.AST) -> list[str]:
+    """Names in `tree` that read a clock, each with its line."""
+    return [f"{line}: {name}" for line, name in qualified_names(tree) if name in CLOCK_READS]
+
+
+def unseeded_random(tree: ast.AST) -> list[str]:
+    """Names in `tree` that draw from the generator that all of the process shares, each with its line."""
+    return [
+        f"{line}: {name}"
+        for line, name in qualified_names(tree)
+        if name.startswith("random.") and name not in SEEDED_RANDOM
+    ]
+
+
+def qualified_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and full name of every import and of every use of an imported name, whatever it is called locally."""
+    origin: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                local = alias.asname or alias.name.partition(".")[0]
+                origin[local] = alias.name if alias.asname else local
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                origin[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                yield node.lineno, f"{node.module}.{alias.name}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            head, *rest = ast.unparse(node).split(".")
+            if head in origin and all(part.isidentifier() for part in rest):
+                yield node.lineno, ".".join([origin[head], *rest])
+
+
+def test_imports_keep_to_the_layers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    status = lint_imports(no_logo=True, no_cache=True)
+    assert status == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("layer", ["scheduler.model", "scheduler.policy"])
+def test_the_pure_layers_import_the_standard_library_only(layer: str) -> None:
+    graph = grimp.build_graph("scheduler", include_external_packages=True, cache_dir=None)
+    modules = {layer, *graph.find_descendants(layer)}
+    outside = {
+        (module, imported)
+        for module in modules
+        for imported in graph.find_modules_directly_imported_by(module)
+        if imported.partition(".")[0] not in {"scheduler", *sys.stdlib_module_names}
+    }
+    assert not outside
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_time_is_a_parameter_and_randomness_has_a_seed(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert not unseeded_random(tree)
+    if not str(path.relative_to(ROOT)).startswith(CLOCK_READERS):
+        assert not clock_reads(tree)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time\nstart = time.monotonic()",
+        "import time as t\nread = t.time_ns",
+        "from time import perf_counter as tick",
+        "import datetime\ndatetime.datetime.now(datetime.UTC)",
+        "from datetime import datetime as dt\nfield(default_factory=dt.now)",
+        "import sqlalchemy as sa\nsa.func.now()",
+        "from sqlalchemy import func\nfunc.current_timestamp()",
+    ],
+)
+def test_a_clock_read_is_seen_under_any_name(source: str) -> None:
+    assert clock_reads(ast.parse(source))
+
+
+@pytest.mark.parametrize("source", ["import random\nrandom.choice([1])", "from random import shuffle"])
+def test_unseeded_randomness_is_seen(source: str) -> None:
+    assert unseeded_random(ast.parse(source))
+
+
+def test_waiting_and_seeded_randomness_are_allowed() -> None:
+    tree = ast.parse("import time, random\nfrom random import Random\ntime.sleep(1)\nrandom.Random(7).random()")
+    assert not clock_reads(tree)
+    assert not unseeded_random(tree)
+
+
+def test_no_sql_text_asks_the_database_for_the_time() -> None:
+    migrations = sorted((ROOT / "migrations").rglob("*.py"))
+    store = sorted((ROOT / "scheduler" / "store").rglob("*.py"))
+    asking = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in [*store, *migrations]
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if any(word in node.value.lower() for word in ("current_timestamp", "datetime('now'", "select now()"))
+    ]
+    assert not asking
+
+
+def test_modules_are_named_for_what_they_hold() -> None:
+    folders = ("scheduler", "tests", "examples", "benchmarks")
+    modules = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    vague = [str(path.relative_to(ROOT)) for path in modules if VAGUE_NAMES & {path.stem, path.parent.name}]
+    assert not vague
