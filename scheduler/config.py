@@ -1,0 +1,160 @@
+"""Settings: frozen, validated once, from a TOML file and `SCHED_*` environment variables."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from scheduler.errors import ConfigError
+
+Seconds = Annotated[float, Field(ge=0, le=10**9)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PolicySettings(_Frozen):
+    """What the planner may be told."""
+
+    #: Priority points that a waiting job gains per hour; 0 turns aging off.
+    aging_per_hour: float = Field(default=0.0, ge=0)
+    #: Priorities that aging alone never reaches from below, ascending.
+    aging_ceilings: tuple[int, ...] = ()
+    #: Between two growths of one job.
+    grow_cooldown_seconds: Seconds = 2.0
+    #: A job grows again only after this many times its own measured resize cost.
+    grow_payback_factor: float = Field(default=10.0, ge=0)
+    #: A job whose time limit ends sooner is not resized by growth.
+    near_end_seconds: Seconds = 5.0
+
+
+class EngineSettings(_Frozen):
+    """Timing of the tick and of failure handling."""
+
+    #: Longest time between two ticks.
+    tick_interval_seconds: Seconds = 1.0
+    #: Shortest time between two ticks, so that bursts are taken together.
+    tick_gap_seconds: Seconds = 0.005
+    lease_seconds: Seconds = 10.0
+    #: Pause before the first replacement of a failed worker; doubles with each failure.
+    backoff_seconds: Seconds = 1.0
+    backoff_max_seconds: Seconds = 300.0
+    #: A job without a failure for so long has its retries back.
+    failure_reset_seconds: Seconds = 3600.0
+    #: A ready newcomer waits at most so long for its slower siblings before it is published.
+    join_wait_seconds: Seconds = 2.0
+    #: Progress of a job is stored at most this often.
+    progress_interval_seconds: Seconds = 5.0
+    #: A node is quarantined after this many failures within the window, of at least two jobs.
+    quarantine_failures: int = Field(default=4, ge=2)
+    quarantine_window_seconds: Seconds = 600.0
+    #: First quarantine; doubles with each further one.
+    quarantine_seconds: Seconds = 60.0
+    quarantine_max_seconds: Seconds = 3600.0
+    #: Ports for rank 0 of ordinary torch.distributed scripts.
+    master_port_first: int = Field(default=21000, ge=1024, le=65535)
+    master_port_count: int = Field(default=8000, ge=1, le=60000)
+
+
+class LocalSettings(_Frozen):
+    """The local cluster."""
+
+    #: Declared CPU slots where the machine has no GPU; None: one per core.
+    slots: int | None = Field(default=None, ge=1, le=4096)
+    node_name: str = "local"
+    host: str = "127.0.0.1"
+    log_bytes_max: int = Field(default=16 * 1024 * 1024, ge=4096)
+    log_files_max: int = Field(default=3, ge=1, le=100)
+
+
+class HttpSettings(_Frozen):
+    host: str = "127.0.0.1"
+    port: int = Field(default=8470, ge=0, le=65535)
+    #: Bearer token of users; required on any address but loopback.
+    token: str | None = Field(default=None, min_length=16)
+    request_bytes_max: int = Field(default=32 * 1024 * 1024, ge=1024)
+    jobs_per_batch_max: int = Field(default=10_000, ge=1)
+    page_size_max: int = Field(default=1000, ge=1)
+
+
+class RetentionSettings(_Frozen):
+    """How long ended jobs, their events and logs are kept."""
+
+    jobs_seconds: Seconds = 30 * 86400.0
+    events_seconds: Seconds = 30 * 86400.0
+
+
+class Settings(_Frozen):
+    """All settings of one daemon."""
+
+    #: Holds the database, logs, checkpoints and the daemon's secret.
+    state_dir: Path = Path("~/.sched")
+    #: None: SQLite in the state directory.
+    database_url: str | None = None
+    policy: PolicySettings = PolicySettings()
+    engine: EngineSettings = EngineSettings()
+    local: LocalSettings = LocalSettings()
+    http: HttpSettings = HttpSettings()
+    retention: RetentionSettings = RetentionSettings()
+
+    @property
+    def state_path(self) -> Path:
+        return self.state_dir.expanduser().absolute()
+
+    @property
+    def store_url(self) -> str:
+        return self.database_url or f"sqlite:///{self.state_path / 'sched.db'}"
+
+
+def load_settings(path: Path | None = None, overrides: dict[str, Any] | None = None) -> Settings:
+    """Settings from a TOML file, then `SCHED_<GROUP>__<NAME>` variables, then `overrides` (nested mapping).
+
+    Raises `ConfigError` naming the setting and the rule.
+    """
+    data: dict[str, Any] = {}
+    if path is not None:
+        data = _read_toml(path)
+    _merge(data, _from_environment())
+    _merge(data, overrides or {})
+    try:
+        return Settings.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"setting {name}: {first['msg']}") from None
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def _from_environment() -> dict[str, Any]:
+    """`SCHED_STATE_DIR`, `SCHED_DATABASE_URL`, and nested ones such as `SCHED_ENGINE__LEASE_SECONDS`."""
+    data: dict[str, Any] = {}
+    for name, value in os.environ.items():
+        if not name.startswith("SCHED_"):
+            continue
+        keys = name.removeprefix("SCHED_").lower().split("__")
+        if keys[0] not in Settings.model_fields:
+            continue  # SCHED_URL, SCHED_TOKEN and the like belong to clients and workers
+        target = data
+        for key in keys[:-1]:
+            target = target.setdefault(key, {})
+        target[keys[-1]] = value
+    return data
+
+
+def _merge(base: dict[str, Any], extra: dict[str, Any]) -> None:
+    for key, value in extra.items():
+        if isinstance(value, dict) and isinstance(base.get(key), dict):
+            _merge(base[key], value)
+        else:
+            base[key] = value

@@ -1,0 +1,1 @@
+"""The tick: observe, absorb, plan, commit, apply."""

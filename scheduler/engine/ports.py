@@ -1,0 +1,141 @@
+"""What the engine needs of the outside: time, a store, a cluster."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from scheduler.model.ids import JobId, NodeName, WorkerId
+from scheduler.model.intent import Intent
+from scheduler.model.job import Job
+from scheduler.model.node import Node
+from scheduler.model.observation import Observation
+from scheduler.model.world import Changes
+
+
+class Clock(Protocol):
+    """Reads the time; the only source of it."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Leadership: `term` grows with every change of leader and fences the former one's commits."""
+
+    holder: str
+    term: int
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWorld:
+    """Everything that a fresh engine needs: jobs that have not ended (with live workers), nodes, highest job id."""
+
+    jobs: Sequence[Job]
+    nodes: Sequence[Node]
+    highest_job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """Intents in the order of their arrival, and the jobs that SUBMIT intents among them name."""
+
+    intents: Sequence[Intent]
+    jobs: Sequence[Job]
+
+
+class Store(Protocol):
+    """The engine's side of the database. Every method may raise `StoreUnavailable`; then nothing is known to be written."""
+
+    def acquire_lease(self, holder: str, now: float, ttl_seconds: float) -> Lease | None:
+        """Take the lease if it is free, expired or already ours (then the term stays); None while another holds it."""
+        ...
+
+    def renew_lease(self, lease: Lease, now: float, ttl_seconds: float) -> Lease:
+        """Extend it; raises `LeaseLost`."""
+        ...
+
+    def release_lease(self, lease: Lease) -> None:
+        """Give it up so that another may lead at once; no error if it is lost already."""
+        ...
+
+    def load_world(self) -> StoredWorld: ...
+
+    def take_inbox(self, limit: int) -> Inbox:
+        """The oldest intents; they stay stored until a commit names them as done."""
+        ...
+
+    def commit(self, changes: Changes, lease: Lease, now: float) -> None:
+        """Write all of it in one transaction.
+
+        `changes.jobs` and `changes.nodes` carry the version they were read with; the stored row then has version + 1.
+        Raises `LeaseLost` if the term is no longer ours, `StaleWrite` if a row's version is another.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    """Launch a worker; a repeated start of the same id is a no-op."""
+
+    worker_id: WorkerId
+    job_id: JobId
+    node: NodeName
+    slot_ids: tuple[int, ...]
+    cpus: float
+    memory_mib: int
+    command: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    workdir: str | None
+    #: Between SIGTERM and SIGKILL when it is stopped.
+    grace_seconds: float
+    #: The job's own generation at launch; fences what an older launch left behind.
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopWorker:
+    """Ask it to leave and kill it after the grace, also if the daemon is gone by then. 0: kill now. Repeats are harmless:
+    a shorter grace than before takes effect, a longer one does not.
+    """
+
+    worker_id: WorkerId
+    node: NodeName
+    grace_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetWorker:
+    """The engine has stored its end; the cluster need not report it any longer."""
+
+    worker_id: WorkerId
+    node: NodeName
+
+
+ClusterAction = StartWorker | StopWorker | ForgetWorker
+
+
+@dataclass(frozen=True, slots=True)
+class ActionFailure:
+    """An action that could not be done now; the engine asks again at a later tick as long as it is still wanted."""
+
+    action: ClusterAction
+    error: str
+
+
+class Cluster(Protocol):
+    """Nodes and workers as they are, and the means to change them."""
+
+    def observe(self) -> Observation:
+        """A whole snapshot. Raises `ClusterError` if the cluster cannot be asked at all."""
+        ...
+
+    def apply(self, actions: Sequence[ClusterAction]) -> Sequence[ActionFailure]:
+        """Do them in order. Idempotent; returns what failed."""
+        ...
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        """Call `wake` (from any thread) whenever `observe` would give something new."""
+        ...

@@ -1,0 +1,12 @@
+"""Identifiers. A job's id is a number; a worker's is `<job>-<ordinal>`, and neither is ever reused."""
+
+from typing import NewType
+
+JobId = NewType("JobId", int)
+WorkerId = NewType("WorkerId", str)
+NodeName = NewType("NodeName", str)
+
+
+def worker_id(job_id: JobId, ordinal: int) -> WorkerId:
+    """The id of a job's `ordinal`-th worker, counted from 1 over all attempts."""
+    return WorkerId(f"{job_id}-{ordinal}")

@@ -1,0 +1,231 @@
+"""What a user submits, and what has become of it."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from scheduler.errors import IllegalTransition
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import Worker
+
+
+class Runtime(StrEnum):
+    """How a worker is started and when it counts as ready."""
+
+    #: Any command; ready as soon as its process runs.
+    COMMAND = "command"
+    #: A script that uses `scheduler.elastic`; reports ready itself and is resized in the process.
+    ELASTIC = "elastic"
+
+
+class JobState(StrEnum):
+    QUEUED = "QUEUED"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    RESIZING = "RESIZING"
+    STOPPING = "STOPPING"
+    SUSPENDED = "SUSPENDED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL_STATES
+
+    @property
+    def active(self) -> bool:
+        """Whether the job may have workers."""
+        return self in ACTIVE_STATES
+
+
+TERMINAL_STATES = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+ACTIVE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING, JobState.STOPPING})
+
+_LIVE_TARGETS = frozenset({JobState.STOPPING, JobState.SUCCEEDED})
+JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
+    JobState.QUEUED: frozenset({JobState.STARTING, JobState.SUSPENDED, JobState.CANCELLED}),
+    JobState.STARTING: _LIVE_TARGETS | {JobState.RUNNING},
+    JobState.RUNNING: _LIVE_TARGETS | {JobState.RESIZING},
+    JobState.RESIZING: _LIVE_TARGETS | {JobState.RUNNING},
+    JobState.STOPPING: frozenset({JobState.QUEUED, JobState.SUSPENDED, JobState.FAILED, JobState.CANCELLED}),
+    JobState.SUSPENDED: frozenset({JobState.QUEUED, JobState.CANCELLED}),
+    JobState.SUCCEEDED: frozenset(),
+    JobState.FAILED: frozenset(),
+    JobState.CANCELLED: frozenset(),
+}
+
+
+class StopReason(StrEnum):
+    """Why a job is being stopped; decides where it goes from there."""
+
+    PREEMPTED = "PREEMPTED"
+    DRAINED = "DRAINED"
+    #: Fewer workers than its minimum are left and no room for more; no fault of the job.
+    BELOW_MINIMUM = "BELOW_MINIMUM"
+    #: A worker failed and the job starts again as a gang.
+    GANG_RESTART = "GANG_RESTART"
+    #: A worker failed and the retries are used up.
+    RETRIES_EXHAUSTED = "RETRIES_EXHAUSTED"
+    TIME_LIMIT = "TIME_LIMIT"
+    SUSPENDED = "SUSPENDED"
+    CANCELLED = "CANCELLED"
+
+
+STOP_TARGETS: dict[StopReason, JobState] = {
+    StopReason.PREEMPTED: JobState.QUEUED,
+    StopReason.DRAINED: JobState.QUEUED,
+    StopReason.BELOW_MINIMUM: JobState.QUEUED,
+    StopReason.GANG_RESTART: JobState.QUEUED,
+    StopReason.RETRIES_EXHAUSTED: JobState.FAILED,
+    StopReason.TIME_LIMIT: JobState.FAILED,
+    StopReason.SUSPENDED: JobState.SUSPENDED,
+    StopReason.CANCELLED: JobState.CANCELLED,
+}
+
+
+class WaitReason(StrEnum):
+    """Why a queued job does not run; exactly one at a time."""
+
+    #: No tick has looked at it yet.
+    SUBMITTED = "SUBMITTED"
+    #: Nodes suit it, but too little is free, and what less important jobs hold would not do.
+    INSUFFICIENT_SLOTS = "INSUFFICIENT_SLOTS"
+    #: Slots are reserved for it and are being freed.
+    WAITING_FOR_VICTIMS = "WAITING_FOR_VICTIMS"
+    #: It would fit, but would delay a job ahead of it.
+    BEHIND_RESERVATION = "BEHIND_RESERVATION"
+    #: A worker failed; it starts again after a pause.
+    BACKOFF = "BACKOFF"
+    #: No node has its labels and GPU type.
+    NO_MATCHING_NODE = "NO_MATCHING_NODE"
+    #: The nodes that suit it, all empty, would not hold its minimum.
+    EXCEEDS_CLUSTER = "EXCEEDS_CLUSTER"
+    #: Nodes that suit it are down, cordoned, draining or quarantined.
+    NODES_UNAVAILABLE = "NODES_UNAVAILABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A job as submitted; never changes. Priority and bounds are where it starts: `Job` has the current ones."""
+
+    name: str
+    command: tuple[str, ...]
+    user: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    workdir: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    runtime: Runtime = Runtime.COMMAND
+    priority: int = 0
+    min_workers: int = 1
+    max_workers: int = 1
+    shape: WorkerShape = WorkerShape()
+    #: Wall time of one attempt, from its start.
+    time_limit_seconds: float | None = None
+    max_retries: int = 3
+    #: Between being asked to leave and being killed.
+    grace_seconds: float = 30.0
+    #: A worker that reports nothing for so long is hung; None: not watched.
+    heartbeat_seconds: float | None = None
+    #: Whether more important jobs may take its slots.
+    preemptible: bool = True
+    #: Submitting the same key again gives the first job.
+    client_key: str | None = None
+
+
+#: Where workers go: (node, number of workers), each node once.
+Placement = tuple[tuple[NodeName, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the workers last reported. Stored at intervals, so it may lag by some seconds."""
+
+    step: int | None = None
+    epoch: int | None = None
+    samples_per_second: float | None = None
+    last_commit_at: float | None = None
+    #: Last step at the old size to first step at the new one, as measured by the workers.
+    resize_seconds: float | None = None
+    #: (workers, samples per second) at each size the job had, ascending.
+    throughput: tuple[tuple[int, float], ...] = ()
+    metrics: tuple[tuple[str, float], ...] = ()
+    reported_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job and its live workers: the unit of change."""
+
+    id: JobId
+    spec: JobSpec
+    priority: int
+    min_workers: int
+    max_workers: int
+    submitted_at: float
+    #: Start of the current wait; unix seconds.
+    queued_at: float
+    state: JobState = JobState.QUEUED
+    #: Seconds it had waited when it was started; keeps what aging gave it while it runs.
+    waited_seconds: float = 0.0
+    #: Starts so far.
+    attempt: int = 0
+    retries_used: int = 0
+    last_failure_at: float | None = None
+    #: Not to be started before; unix seconds.
+    not_before: float = 0.0
+    next_ordinal: int = 1
+    #: Counter of published memberships over all attempts; 0: none yet.
+    generation: int = 0
+    #: Start of this attempt.
+    started_at: float | None = None
+    #: When all members of the attempt's first generation ran.
+    running_at: float | None = None
+    finished_at: float | None = None
+    last_resize_at: float | None = None
+    #: A member ended with success: the others are about to, nothing is resized or replaced any more.
+    finishing: bool = False
+    #: Port on which rank 0 of an ordinary torch.distributed script listens; 0: none chosen.
+    master_port: int = 0
+    wait_reason: WaitReason | None = WaitReason.SUBMITTED
+    #: The job it waits for or behind.
+    wait_for: JobId | None = None
+    stop_reason: StopReason | None = None
+    stop_for: JobId | None = None
+    #: One line for people: how it ended, or why it was stopped last.
+    detail: str = ""
+    exit_code: int | None = None
+    #: Capacity held for it, free or being freed.
+    reservation: Placement = ()
+    progress: Progress = field(default_factory=Progress)
+    #: Live workers, oldest first.
+    workers: tuple[Worker, ...] = ()
+    version: int = 0
+
+    @property
+    def elastic(self) -> bool:
+        return self.min_workers < self.max_workers
+
+    @property
+    def wanted_workers(self) -> tuple[Worker, ...]:
+        """Live workers that were not asked to leave: the job's size."""
+        return tuple(w for w in self.workers if w.wanted)
+
+    @property
+    def members(self) -> tuple[Worker, ...]:
+        """Workers of the published generation in rank order."""
+        return tuple(sorted((w for w in self.workers if w.rank is not None), key=lambda w: w.rank or 0))
+
+    @property
+    def leaving(self) -> tuple[Worker, ...]:
+        return tuple(w for w in self.workers if not w.wanted)
+
+    @property
+    def shape(self) -> WorkerShape:
+        return self.spec.shape
+
+
+def check_job_transition(job: Job, target: JobState) -> None:
+    """Raise `IllegalTransition` unless the job's table has this edge."""
+    if target not in JOB_TRANSITIONS[job.state]:
+        raise IllegalTransition(f"job {job.id}: {job.state} -> {target}")

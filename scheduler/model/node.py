@@ -1,0 +1,94 @@
+"""A machine with slots: what it has, what was seen of it, and what is intended with it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.shape import WorkerShape
+
+
+class NodeHealth(StrEnum):
+    UP = "UP"
+    #: Unreachable or gone: its slots cannot be used, its workers are lost.
+    DOWN = "DOWN"
+
+
+class NodeIntent(StrEnum):
+    ACTIVE = "ACTIVE"
+    #: No new workers.
+    CORDONED = "CORDONED"
+    #: No new workers, and its workers are moved off.
+    DRAINING = "DRAINING"
+    #: Cordoned by the engine after failures, until `quarantined_until`.
+    QUARANTINED = "QUARANTINED"
+
+
+NODE_TRANSITIONS: dict[NodeIntent, frozenset[NodeIntent]] = {
+    NodeIntent.ACTIVE: frozenset({NodeIntent.CORDONED, NodeIntent.DRAINING, NodeIntent.QUARANTINED}),
+    NodeIntent.CORDONED: frozenset({NodeIntent.ACTIVE, NodeIntent.DRAINING}),
+    NodeIntent.DRAINING: frozenset({NodeIntent.ACTIVE, NodeIntent.CORDONED}),
+    NodeIntent.QUARANTINED: frozenset({NodeIntent.ACTIVE, NodeIntent.CORDONED, NodeIntent.DRAINING}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFailure:
+    """One failed worker on a node, kept for the quarantine rule."""
+
+    job_id: JobId
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine as the engine knows it. Capacity comes from the cluster, intent from users and the engine."""
+
+    name: NodeName
+    #: Address that other workers reach it by; used in discovery only.
+    host: str
+    slots: int
+    cpus: float = 0.0
+    memory_mib: int = 0
+    labels: tuple[tuple[str, str], ...] = ()
+    gpu_type: str | None = None
+    #: Whether slots are GPUs, so that workers get CUDA_VISIBLE_DEVICES.
+    has_gpus: bool = False
+    health: NodeHealth = NodeHealth.UP
+    intent: NodeIntent = NodeIntent.ACTIVE
+    #: Recent failures, oldest first, bounded.
+    failures: tuple[NodeFailure, ...] = ()
+    #: How often it was quarantined of late; decays.
+    quarantines: int = 0
+    quarantined_until: float | None = None
+    version: int = 0
+
+    @property
+    def schedulable(self) -> bool:
+        """Whether new workers may be placed here."""
+        return self.health is NodeHealth.UP and self.intent is NodeIntent.ACTIVE
+
+    def suits(self, shape: WorkerShape) -> bool:
+        """Whether selector and GPU type of the shape match, whatever is free and whatever the node's health."""
+        if shape.gpu_type is not None and shape.gpu_type != self.gpu_type:
+            return False
+        return not shape.node_selector or set(shape.node_selector) <= set(self.labels)
+
+    def fits_empty(self, shape: WorkerShape) -> int:
+        """How many workers of this shape the node would hold if nothing else ran on it."""
+        if not self.suits(shape):
+            return 0
+        return workers_that_fit(shape, self.slots, self.cpus, self.memory_mib)
+
+
+def workers_that_fit(shape: WorkerShape, slots: int, cpus: float, memory_mib: int) -> int:
+    """How many workers of the shape fit into so many free slots, CPUs and MiB."""
+    fit = slots // shape.slots
+    if shape.cpus > 0:
+        fit = min(fit, int((cpus + CPU_EPSILON) // shape.cpus))
+    if shape.memory_mib > 0:
+        fit = min(fit, memory_mib // shape.memory_mib)
+    return max(fit, 0)
+
+
+#: CPUs are fractions; sums of them are compared with this tolerance.
+CPU_EPSILON = 1e-6

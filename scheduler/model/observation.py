@@ -1,0 +1,84 @@
+"""What a cluster reports: a whole snapshot, never a difference."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from scheduler.model.ids import JobId, NodeName, WorkerId
+
+
+class Phase(StrEnum):
+    #: The cluster has accepted it, its process does not run yet.
+    LAUNCHING = "LAUNCHING"
+    RUNNING = "RUNNING"
+    EXITED = "EXITED"
+    #: Its process could not be started (no such program, no such directory).
+    LAUNCH_FAILED = "LAUNCH_FAILED"
+    #: Gone, exit unknown.
+    LOST = "LOST"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeObservation:
+    """A node as the cluster sees it; nodes that are not listed are DOWN."""
+
+    name: NodeName
+    host: str
+    slots: int
+    cpus: float = 0.0
+    memory_mib: int = 0
+    labels: tuple[tuple[str, str], ...] = ()
+    gpu_type: str | None = None
+    has_gpus: bool = False
+    up: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerObservation:
+    """A worker as the cluster sees it. `slot_ids`, CPUs and memory are what it holds on its node."""
+
+    id: WorkerId
+    job_id: JobId
+    node: NodeName
+    phase: Phase
+    slot_ids: tuple[int, ...] = ()
+    cpus: float = 0.0
+    memory_mib: int = 0
+    #: 128 + signal number for a signal; None if unknown or still alive.
+    exit_code: int | None = None
+    #: One line for people, where the cluster knows more.
+    detail: str = ""
+    started_at: float | None = None
+    ended_at: float | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self.phase in (Phase.LAUNCHING, Phase.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """What a worker said about itself over HTTP; the newest one per worker counts."""
+
+    worker_id: WorkerId
+    job_id: JobId
+    received_at: float
+    #: The generation it is a member of; 0: standby.
+    generation: int = 0
+    ready: bool = False
+    endpoint: str | None = None
+    step: int | None = None
+    epoch: int | None = None
+    samples_per_second: float | None = None
+    last_commit_at: float | None = None
+    resize_seconds: float | None = None
+    metrics: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Everything seen at one moment. A worker of an UP node that is not listed does not exist there."""
+
+    nodes: Mapping[NodeName, NodeObservation]
+    workers: Mapping[WorkerId, WorkerObservation]
+    reports: Mapping[WorkerId, WorkerReport] = field(default_factory=dict)

@@ -1,0 +1,81 @@
+"""A plan: what should change, as a value. Deciding and doing are separate steps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.job import Placement, StopReason, WaitReason
+from scheduler.model.worker import LeaveReason
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start a queued job as a gang on slots that are free now."""
+
+    job_id: JobId
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Grow:
+    """Add workers to a running job on slots that are free now."""
+
+    job_id: JobId
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """Ask some workers of a running job to leave; at least its minimum stays."""
+
+    job_id: JobId
+    workers: tuple[WorkerId, ...]
+    reason: LeaveReason
+    #: The job it is done for; None where no job is (drain, scale).
+    for_job: JobId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StopJob:
+    """Stop a job; the reason decides where it goes."""
+
+    job_id: JobId
+    reason: StopReason
+    for_job: JobId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Hold capacity for a waiting job until it starts or gives up; replaces what it held before."""
+
+    job_id: JobId
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Give up a job's reservation."""
+
+    job_id: JobId
+
+
+Action = Start | Grow | Shrink | StopJob | Reserve | Release
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a queued job does not start now."""
+
+    reason: WaitReason
+    #: The job that it waits for or behind.
+    for_job: JobId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Actions in the order in which they are enacted (what frees slots first), and a reason for each job left waiting."""
+
+    actions: tuple[Action, ...] = ()
+    waiting: Mapping[JobId, Waiting] = field(default_factory=dict)
+    #: When a later look may decide otherwise although nothing was observed (cool-down, backoff); unix seconds.
+    next_look_at: float | None = None

@@ -1,0 +1,16 @@
+"""What one worker needs of a node."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerShape:
+    """Needs of each worker of a job; equal shapes are interchangeable for placement."""
+
+    slots: int = 1
+    cpus: float = 0.0
+    memory_mib: int = 0
+    #: Labels that the node must carry, sorted by key.
+    node_selector: tuple[tuple[str, str], ...] = ()
+    #: GPU type that the node must have; None takes any, but one type per job.
+    gpu_type: str | None = None

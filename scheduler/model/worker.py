@@ -1,0 +1,129 @@
+"""One launched unit of a job on one node: what is desired of it and what was seen of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scheduler.errors import IllegalTransition
+from scheduler.model.ids import JobId, NodeName, WorkerId
+
+
+class Desired(StrEnum):
+    RUN = "RUN"
+    #: Asked to leave; killed at its deadline.
+    STOP = "STOP"
+
+
+class WorkerState(StrEnum):
+    #: Decided and stored; not yet seen on its node.
+    PENDING = "PENDING"
+    #: Seen on its node; has not reported ready.
+    STARTING = "STARTING"
+    #: Imports and device initialisation are done (for a plain command: its process runs).
+    READY = "READY"
+    #: Gone, exit known.
+    EXITED = "EXITED"
+    #: Gone or out of reach, exit unknown.
+    LOST = "LOST"
+
+    @property
+    def live(self) -> bool:
+        return self in LIVE_STATES
+
+
+LIVE_STATES = frozenset({WorkerState.PENDING, WorkerState.STARTING, WorkerState.READY})
+
+WORKER_TRANSITIONS: dict[WorkerState, frozenset[WorkerState]] = {
+    WorkerState.PENDING: frozenset(
+        {WorkerState.STARTING, WorkerState.READY, WorkerState.EXITED, WorkerState.LOST}
+    ),
+    WorkerState.STARTING: frozenset({WorkerState.READY, WorkerState.EXITED, WorkerState.LOST}),
+    WorkerState.READY: frozenset({WorkerState.EXITED, WorkerState.LOST}),
+    WorkerState.EXITED: frozenset(),
+    WorkerState.LOST: frozenset(),
+}
+
+
+class LeaveReason(StrEnum):
+    """Why a worker was asked to leave."""
+
+    PREEMPTED = "PREEMPTED"
+    DRAINED = "DRAINED"
+    #: A user lowered the job's maximum.
+    SCALED = "SCALED"
+    #: The whole job is being stopped.
+    JOB_STOPPING = "JOB_STOPPING"
+    #: The job's members are done; a standby worker has nothing to join.
+    JOB_FINISHING = "JOB_FINISHING"
+    #: Missed its heartbeat limit.
+    HUNG = "HUNG"
+
+
+class ExitReason(StrEnum):
+    """What a worker's end means; see engine/exits.py for the rules."""
+
+    #: It was asked to leave: never a failure, whatever its exit code.
+    ASKED = "ASKED"
+    DONE = "DONE"
+    #: It left in order without being asked by the engine (its machine told it to).
+    DRAINED = "DRAINED"
+    #: It asks for a fresh replacement; consumes no retry.
+    REPLACE = "REPLACE"
+    FAILED = "FAILED"
+    HUNG = "HUNG"
+    #: Its process could not be started at all.
+    LAUNCH_FAILED = "LAUNCH_FAILED"
+    LOST = "LOST"
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker of one job. Live workers are part of their `Job`; ended ones are history in the store."""
+
+    id: WorkerId
+    job_id: JobId
+    #: Age order within the job: smaller is older.
+    ordinal: int
+    node: NodeName
+    #: The node's address at the time of placement.
+    host: str
+    slot_ids: tuple[int, ...]
+    created_at: float
+    cpus: float = 0.0
+    memory_mib: int = 0
+    #: Not to be launched before (a replacement backs off); unix seconds.
+    not_before: float = 0.0
+    desired: Desired = Desired.RUN
+    state: WorkerState = WorkerState.PENDING
+    #: Rank in the published generation; None while standby or leaving.
+    rank: int | None = None
+    #: The newest generation that it reported to be a member of; 0 for none.
+    reported_generation: int = 0
+    #: Where its rendezvous store listens, `host:port`; None until it reports one.
+    endpoint: str | None = None
+    started_at: float | None = None
+    ready_at: float | None = None
+    leave_reason: LeaveReason | None = None
+    #: For whom it has to leave.
+    leave_for: JobId | None = None
+    #: When it is killed; unix seconds.
+    stop_deadline: float | None = None
+    ended_at: float | None = None
+    #: As a shell counts: 128 + signal number for a signal; None if unknown.
+    exit_code: int | None = None
+    exit_reason: ExitReason | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it counts towards the job's size: live and not asked to leave."""
+        return self.desired is Desired.RUN and self.state.live
+
+    @property
+    def member(self) -> bool:
+        """Whether it belongs to the published generation."""
+        return self.rank is not None
+
+
+def check_worker_transition(worker: Worker, target: WorkerState) -> None:
+    """Raise `IllegalTransition` unless the worker's table has this edge."""
+    if target not in WORKER_TRANSITIONS[worker.state]:
+        raise IllegalTransition(f"worker {worker.id}: {worker.state} -> {target}")

@@ -1,0 +1,162 @@
+"""The world: every job that has not ended and every node, as one immutable value.
+
+`World.evolve` gives the next world; it copies only the indexes that a change touches, so that a tick
+over thousands of jobs in which little happened stays cheap.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from scheduler.model.event import Event
+from scheduler.model.hosts import HostList
+from scheduler.model.ids import JobId, NodeName, WorkerId
+from scheduler.model.job import Job, JobState
+from scheduler.model.node import Node
+from scheduler.model.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsage:
+    """What live workers hold on one node. Bit i of `slot_mask` stands for slot i."""
+
+    slot_mask: int = 0
+    cpus: float = 0.0
+    memory_mib: int = 0
+    workers: int = 0
+
+    @property
+    def slots(self) -> int:
+        return self.slot_mask.bit_count()
+
+    def plus(self, slot_ids: tuple[int, ...], cpus: float, memory_mib: int) -> "NodeUsage":
+        return NodeUsage(
+            self.slot_mask | mask_of(slot_ids), self.cpus + cpus, self.memory_mib + memory_mib, self.workers + 1
+        )
+
+    def minus(self, slot_ids: tuple[int, ...], cpus: float, memory_mib: int) -> "NodeUsage":
+        if self.workers == 1:
+            return NO_USAGE  # exact zero: repeated float sums would leave a remainder
+        return NodeUsage(
+            self.slot_mask & ~mask_of(slot_ids), self.cpus - cpus, self.memory_mib - memory_mib, self.workers - 1
+        )
+
+
+NO_USAGE = NodeUsage()
+
+
+def mask_of(slot_ids: tuple[int, ...]) -> int:
+    mask = 0
+    for slot in slot_ids:
+        mask |= 1 << slot
+    return mask
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A worker seen alive on a node that no job has (any more). It holds its slots until it is confirmed gone."""
+
+    id: WorkerId
+    job_id: JobId
+    node: NodeName
+    slot_ids: tuple[int, ...]
+    cpus: float = 0.0
+    memory_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """New values of rows, to be committed together. Workers include those that ended just now."""
+
+    jobs: tuple[Job, ...] = ()
+    workers: tuple[Worker, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    events: tuple[Event, ...] = ()
+    #: Host lists of generations published now.
+    published: tuple[HostList, ...] = ()
+    #: Intents that have been dealt with.
+    intents_done: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self.workers or self.nodes or self.events or self.published or self.intents_done)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Jobs by what can happen to them, nodes, and what is used on each node by workers of jobs.
+
+    `strays` come from the last observation and are not stored; everything else equals what a load gives.
+    """
+
+    queued: Mapping[JobId, Job] = field(default_factory=dict)
+    suspended: Mapping[JobId, Job] = field(default_factory=dict)
+    #: STARTING, RUNNING, RESIZING, STOPPING.
+    active: Mapping[JobId, Job] = field(default_factory=dict)
+    nodes: Mapping[NodeName, Node] = field(default_factory=dict)
+    usage: Mapping[NodeName, NodeUsage] = field(default_factory=dict)
+    strays: Mapping[WorkerId, Stray] = field(default_factory=dict)
+
+    @staticmethod
+    def of(jobs: Iterable[Job], nodes: Iterable[Node]) -> "World":
+        """The world that these rows describe; terminal jobs are left out."""
+        return World().evolve(Changes(jobs=tuple(jobs), nodes=tuple(nodes)))
+
+    def job(self, job_id: JobId) -> Job | None:
+        return self.active.get(job_id) or self.queued.get(job_id) or self.suspended.get(job_id)
+
+    def all_jobs(self) -> Iterator[Job]:
+        yield from self.active.values()
+        yield from self.queued.values()
+        yield from self.suspended.values()
+
+    def used(self, node: NodeName) -> NodeUsage:
+        """What live workers and strays hold on the node."""
+        usage = self.usage.get(node, NO_USAGE)
+        for stray in self.strays.values():
+            if stray.node == node:
+                usage = usage.plus(stray.slot_ids, stray.cpus, stray.memory_mib)
+        return usage
+
+    def evolve(self, changes: Changes) -> "World":
+        """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""
+        queued, suspended, active, usage = self.queued, self.suspended, self.active, self.usage
+        if changes.jobs:
+            queued, suspended, active = dict(queued), dict(suspended), dict(active)
+            usage = dict(usage)
+            for job in changes.jobs:
+                before = active.pop(job.id, None)
+                queued.pop(job.id, None)
+                suspended.pop(job.id, None)
+                _move_usage(usage, before.workers if before else (), job.workers)
+                if job.state is JobState.QUEUED:
+                    queued[job.id] = job
+                elif job.state is JobState.SUSPENDED:
+                    suspended[job.id] = job
+                elif not job.state.terminal:
+                    active[job.id] = job
+        nodes = self.nodes
+        if changes.nodes:
+            nodes = {**nodes, **{node.name: node for node in changes.nodes}}
+        return World(queued, suspended, active, nodes, usage, self.strays)
+
+    def with_strays(self, strays: Mapping[WorkerId, Stray]) -> "World":
+        """The same world with the strays of a newer observation."""
+        return World(self.queued, self.suspended, self.active, self.nodes, self.usage, strays)
+
+
+def _move_usage(usage: dict[NodeName, NodeUsage], before: tuple[Worker, ...], after: tuple[Worker, ...]) -> None:
+    """Take the workers that are gone off their nodes and put the new ones on."""
+    if before is after:
+        return
+    old = {w.id for w in before}
+    new = {w.id for w in after}
+    for worker in before:
+        if worker.id not in new:
+            left = usage[worker.node].minus(worker.slot_ids, worker.cpus, worker.memory_mib)
+            if left.workers:
+                usage[worker.node] = left
+            else:
+                del usage[worker.node]
+    for worker in after:
+        if worker.id not in old:
+            held = usage.get(worker.node, NO_USAGE)
+            usage[worker.node] = held.plus(worker.slot_ids, worker.cpus, worker.memory_mib)

@@ -1,0 +1,1 @@
+"""What should run where: pure functions of (world, now, settings)."""
