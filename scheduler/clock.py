@@ -1,0 +1,41 @@
+"""Time: read nowhere else. Standard library only; the supervisor of local workers starts with it."""
+
+import time
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that never jump; since the machine started, so processes of one boot can compare them."""
+        return time.monotonic()
+
+
+class VirtualClock:
+    """A clock that stands still until it is told to move: for simulation and tests."""
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = start
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return self._now
+
+    def monotonic(self) -> float:
+        """The same as `now`: virtual time never jumps back."""
+        return self._now
+
+    def advance(self, seconds: float) -> float:
+        """Move on by `seconds` and return the new time. Raises `ValueError` for a negative step."""
+        return self.set(self._now + seconds)
+
+    def set(self, now: float) -> float:
+        """Move on to `now` and return it. Raises `ValueError` if that has passed already."""
+        if not now >= self._now:
+            raise ValueError(f"virtual time stands at {self._now} and cannot go back to {now}")
+        self._now = now
+        return now

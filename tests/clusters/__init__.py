@@ -1,0 +1,1 @@
+"""Tests of the clusters: real processes, every one of them gone at the end."""
