@@ -47,3 +47,5 @@ class Event:
     cause: str = ""
     for_job: JobId | None = None
     detail: str = ""
+    #: A number that belongs to it: seconds waited (JOB_STARTED), slot-seconds lost (WORKER_ENDED, JOB_STOPPING).
+    amount: float | None = None

@@ -37,11 +37,15 @@ class HostList:
 
 
 def host_list(job: Job) -> HostList | None:
-    """The list that is published for the job now; None where there is none (queued, starting, stopping, ended)."""
-    if job.state not in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING) or job.generation == 0:
+    """The list that is published for the job now.
+
+    None where there is none: queued, stopping, ended, or a member is gone and no membership of at least the
+    minimum could be published since.
+    """
+    if job.state not in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING) or job.published_size == 0:
         return None
     members = job.members
-    if not members:
+    if len(members) != job.published_size:
         return None
     return HostList(
         job.id,

@@ -69,6 +69,8 @@ class StopReason(StrEnum):
     RETRIES_EXHAUSTED = "RETRIES_EXHAUSTED"
     TIME_LIMIT = "TIME_LIMIT"
     SUSPENDED = "SUSPENDED"
+    #: Resumed before the workers of the suspended job were gone.
+    RESUMED = "RESUMED"
     CANCELLED = "CANCELLED"
 
 
@@ -80,6 +82,7 @@ STOP_TARGETS: dict[StopReason, JobState] = {
     StopReason.RETRIES_EXHAUSTED: JobState.FAILED,
     StopReason.TIME_LIMIT: JobState.FAILED,
     StopReason.SUSPENDED: JobState.SUSPENDED,
+    StopReason.RESUMED: JobState.QUEUED,
     StopReason.CANCELLED: JobState.CANCELLED,
 }
 
@@ -163,7 +166,7 @@ class Job:
     min_workers: int
     max_workers: int
     submitted_at: float
-    #: Start of the current wait; unix seconds.
+    #: Start of the wait that aging counts; unix seconds.
     queued_at: float
     state: JobState = JobState.QUEUED
     #: Seconds it had waited when it was started; keeps what aging gave it while it runs.
@@ -177,6 +180,8 @@ class Job:
     next_ordinal: int = 1
     #: Counter of published memberships over all attempts; 0: none yet.
     generation: int = 0
+    #: Workers in the published host list; 0 while none is published.
+    published_size: int = 0
     #: Start of this attempt.
     started_at: float | None = None
     #: When all members of the attempt's first generation ran.

@@ -1,0 +1,42 @@
+"""Save the world that made the planner break an invariant, so that it becomes a test case."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from scheduler.config import PolicySettings
+from scheduler.model.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Everything that the planner was given, and what was wrong with its plan."""
+
+    world: World
+    now: float
+    settings: PolicySettings
+    violations: tuple[str, ...]
+
+
+_CODEC = TypeAdapter(Case)
+
+#: Cases kept in one directory; a defect that repeats must not fill the disk.
+CASES_MAX = 50
+
+
+def save_case(directory: Path, case: Case) -> Path | None:
+    """Write the case as JSON, named by its content; None if the directory holds enough of them."""
+    directory.mkdir(parents=True, exist_ok=True)
+    data = _CODEC.dump_json(case, indent=1)
+    path = directory / f"case-{hashlib.sha256(data).hexdigest()[:12]}.json"
+    if path.exists() or len(list(directory.glob("case-*.json"))) >= CASES_MAX:
+        return None
+    path.write_bytes(data)
+    return path
+
+
+def load_case(path: Path) -> Case:
+    """Read a saved case back, equal to what was saved."""
+    return _CODEC.validate_json(path.read_bytes())

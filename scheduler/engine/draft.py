@@ -1,0 +1,165 @@
+"""The changes of one tick while they are being made: an overlay over an immutable world.
+
+Functions of the engine take a draft and put new values into it. Nothing outside sees them until the draft's
+`changes` were committed; a tick that fails throws its draft away.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from scheduler.model.event import Event, EventKind
+from scheduler.model.hosts import HostList
+from scheduler.model.ids import JobId, NodeName, WorkerId
+from scheduler.model.job import Job, JobState, check_job_transition
+from scheduler.model.node import Node
+from scheduler.model.worker import ExitReason, Worker, WorkerState, check_worker_transition
+from scheduler.model.world import Changes, World
+
+
+class Draft:
+    """An overlay of changed rows at one moment (`now`)."""
+
+    def __init__(self, world: World, now: float) -> None:
+        self.base = world
+        self.now = now
+        self._jobs: dict[JobId, Job] = {}
+        self._workers: dict[WorkerId, Worker] = {}
+        self._nodes: dict[NodeName, Node] = {}
+        self._published: dict[JobId, HostList] = {}
+        self.events: list[Event] = []
+        self.intents_done: list[int] = []
+
+    def job(self, job_id: JobId) -> Job | None:
+        """The job as it is now, ended ones of this tick included."""
+        return self._jobs.get(job_id) or self.base.job(job_id)
+
+    def the_job(self, job_id: JobId) -> Job:
+        """A job that is known to exist."""
+        job = self.job(job_id)
+        if job is None:
+            raise KeyError(job_id)
+        return job
+
+    def node(self, name: NodeName) -> Node | None:
+        return self._nodes.get(name) or self.base.nodes.get(name)
+
+    def active_jobs(self) -> Iterator[Job]:
+        """Jobs that may have workers, as they are now; those that changed in this tick included."""
+        for job_id, job in self.base.active.items():
+            current = self._jobs.get(job_id, job)
+            if current.state.active:
+                yield current
+        for job_id, job in list(self._jobs.items()):
+            if job_id not in self.base.active and job.state.active:
+                yield job
+
+    def changed_jobs(self) -> tuple[Job, ...]:
+        return tuple(self._jobs.values())
+
+    def put(self, job: Job) -> Job:
+        self._jobs[job.id] = job
+        return job
+
+    def move(self, job: Job, state: JobState) -> Job:
+        """Put the job into another state; raises `IllegalTransition` where its table has no such edge."""
+        check_job_transition(job, state)
+        return self.put(replace(job, state=state))
+
+    def put_node(self, node: Node) -> Node:
+        self._nodes[node.name] = node
+        return node
+
+    def put_worker(self, worker: Worker) -> Job:
+        """A new value of one of its job's live workers, or a new worker."""
+        job = self.the_job(worker.job_id)
+        self._workers[worker.id] = worker
+        others = tuple(w for w in job.workers if w.id != worker.id)
+        workers = tuple(sorted((*others, worker), key=lambda w: w.ordinal))
+        return self.put(replace(job, workers=workers))
+
+    def move_worker(self, worker: Worker, state: WorkerState) -> Worker:
+        """Put a live worker into another live state."""
+        check_worker_transition(worker, state)
+        moved = replace(
+            worker,
+            state=state,
+            started_at=self.now if worker.started_at is None else worker.started_at,
+            ready_at=self.now if state is WorkerState.READY else None,
+        )
+        self.put_worker(moved)
+        return moved
+
+    def end_worker(
+        self, worker: Worker, state: WorkerState, reason: ExitReason, exit_code: int | None, detail: str = ""
+    ) -> Worker:
+        """A worker is gone: take it out of its job and keep its last value for history."""
+        check_worker_transition(worker, state)
+        ended = replace(
+            worker, state=state, exit_reason=reason, exit_code=exit_code, ended_at=self.now, rank=None
+        )
+        self._workers[worker.id] = ended
+        job = self.the_job(worker.job_id)
+        self.put(replace(job, workers=tuple(w for w in job.workers if w.id != worker.id)))
+        self.event(
+            EventKind.WORKER_ENDED,
+            job_id=job.id,
+            worker_id=worker.id,
+            node=worker.node,
+            cause=reason.value,
+            for_job=worker.leave_for,
+            detail=detail or (f"exit code {exit_code}" if exit_code is not None else ""),
+            amount=_lost_slot_seconds(job, worker, reason, self.now),
+        )
+        return ended
+
+    def publish(self, hosts: HostList) -> None:
+        self._published[hosts.job_id] = hosts
+
+    def event(
+        self,
+        kind: EventKind,
+        *,
+        job_id: JobId | None = None,
+        worker_id: WorkerId | None = None,
+        node: NodeName | None = None,
+        cause: str = "",
+        for_job: JobId | None = None,
+        detail: str = "",
+        amount: float | None = None,
+    ) -> None:
+        self.events.append(Event(self.now, kind, job_id, worker_id, node, cause, for_job, detail, amount))
+
+    def changes(self) -> Changes:
+        """What to commit: rows with the version that they were read with."""
+        return Changes(
+            jobs=tuple(self._jobs.values()),
+            workers=tuple(self._workers.values()),
+            nodes=tuple(self._nodes.values()),
+            events=tuple(self.events),
+            published=tuple(self._published.values()),
+            intents_done=tuple(self.intents_done),
+        )
+
+    def world(self) -> World:
+        """The world as it would be if the draft were committed now, versions aside."""
+        return self.base.evolve(Changes(jobs=tuple(self._jobs.values()), nodes=tuple(self._nodes.values())))
+
+
+def committed(changes: Changes) -> Changes:
+    """The same rows as the store has them after the commit: each job's and node's version is one higher."""
+    return replace(
+        changes,
+        jobs=tuple(replace(job, version=job.version + 1) for job in changes.jobs),
+        nodes=tuple(replace(node, version=node.version + 1) for node in changes.nodes),
+    )
+
+
+_LOSING = frozenset({ExitReason.FAILED, ExitReason.HUNG, ExitReason.LOST, ExitReason.LAUNCH_FAILED})
+
+
+def _lost_slot_seconds(job: Job, worker: Worker, reason: ExitReason, now: float) -> float | None:
+    """Work of a worker that ended badly, since the job's last commit or the worker's start."""
+    if reason not in _LOSING or worker.started_at is None:
+        return None
+    since = max(worker.started_at, job.progress.last_commit_at or 0.0)
+    return max(0.0, now - since) * len(worker.slot_ids)

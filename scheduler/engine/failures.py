@@ -1,0 +1,132 @@
+"""What follows from workers that ended: done, replaced, restarted as a gang, or given up."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from scheduler.config import EngineSettings
+from scheduler.engine.draft import Draft
+from scheduler.engine.exits import FAILURES
+from scheduler.engine.lifecycle import ask_to_leave, begin_stop, finish_if_empty
+from scheduler.model.event import EventKind
+from scheduler.model.ids import JobId, worker_id
+from scheduler.model.job import Job, JobState, Runtime, StopReason
+from scheduler.model.worker import ExitReason, LeaveReason, Worker, WorkerState
+
+#: Failures of one job so close together are one: peers of a failed worker often fail with it.
+GROUP_SECONDS = 1.0
+
+
+def react(draft: Draft, job_id: JobId, ended: Sequence[Worker], settings: EngineSettings) -> None:
+    """Decide about a job whose workers ended just now."""
+    job = draft.the_job(job_id)
+    if job.state in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING):
+        _react_to_ends(draft, job, ended, settings)
+    finish_if_empty(draft, job_id)
+
+
+def backoff_seconds(retries_used: int, settings: EngineSettings) -> float:
+    """Pause before the next try after so many failures: doubles, bounded."""
+    doublings = min(max(retries_used - 1, 0), 30)
+    return min(settings.backoff_seconds * 2.0**doublings, settings.backoff_max_seconds)
+
+
+def _react_to_ends(draft: Draft, job: Job, ended: Sequence[Worker], settings: EngineSettings) -> None:
+    failed = [w for w in ended if w.exit_reason in FAILURES]
+    if failed:
+        job = _count_failure(draft, job, failed[0], settings)
+        if job.retries_used > job.spec.max_retries:
+            begin_stop(draft, job.id, StopReason.RETRIES_EXHAUSTED, detail=job.detail)
+            return
+        if not job.elastic or job.finishing:
+            pause = backoff_seconds(job.retries_used, settings)
+            draft.put(replace(job, not_before=draft.now + pause))
+            begin_stop(draft, job.id, StopReason.GANG_RESTART, detail=job.detail)
+            return
+    if any(w.exit_reason is ExitReason.DONE for w in ended):
+        _finish(draft, draft.put(replace(draft.the_job(job.id), finishing=True)))
+    for worker in ended:
+        _replace_worker(draft, worker, settings)
+
+
+def _count_failure(draft: Draft, job: Job, worker: Worker, settings: EngineSettings) -> Job:
+    """Consume a retry; failures of one moment count once, and old ones are forgotten."""
+    since = draft.now - job.last_failure_at if job.last_failure_at is not None else None
+    used = 0 if since is not None and since > settings.failure_reset_seconds else job.retries_used
+    if since is None or since > GROUP_SECONDS:
+        used += 1
+    code = f"exit code {worker.exit_code}" if worker.exit_code is not None else "no exit code"
+    return draft.put(
+        replace(
+            job,
+            retries_used=used,
+            last_failure_at=draft.now,
+            exit_code=worker.exit_code,
+            detail=f"worker {worker.id} on {worker.node}: {worker.exit_reason}, {code}",
+        )
+    )
+
+
+def _finish(draft: Draft, job: Job) -> None:
+    """A worker is done: what never trained in an elastic group has nothing to join any more."""
+    if job.spec.runtime is not Runtime.ELASTIC:
+        return
+    for worker in job.wanted_workers:
+        if worker.reported_generation == 0 and job.published_size:
+            ask_to_leave(draft, job.id, worker.id, LeaveReason.JOB_FINISHING)
+
+
+def _replace_worker(draft: Draft, worker: Worker, settings: EngineSettings) -> None:
+    """A new worker on the same slots in place of one that failed or asked for it.
+
+    The slots stay with the job while it backs off. A lost or drained worker is not replaced here: its node may
+    be gone, and the planner finds a place.
+    """
+    job = draft.the_job(worker.job_id)
+    hung_or_failed = worker.exit_reason in FAILURES or worker.exit_reason is ExitReason.REPLACE
+    if not hung_or_failed or job.finishing or not job.state.active:
+        return
+    node = draft.node(worker.node)
+    if node is None or not node.schedulable or len(job.wanted_workers) >= job.max_workers:
+        return
+    if worker.leave_reason not in (None, LeaveReason.HUNG):
+        return
+    pause = backoff_seconds(max(job.retries_used, 1), settings)
+    replacement = Worker(
+        id=worker_id(job.id, job.next_ordinal),
+        job_id=job.id,
+        ordinal=job.next_ordinal,
+        node=worker.node,
+        host=node.host,
+        slot_ids=worker.slot_ids,
+        created_at=draft.now,
+        cpus=worker.cpus,
+        memory_mib=worker.memory_mib,
+        not_before=draft.now + pause,
+    )
+    draft.put(replace(job, next_ordinal=job.next_ordinal + 1))
+    draft.put_worker(replacement)
+    draft.event(
+        EventKind.WORKER_REPLACED,
+        job_id=job.id,
+        worker_id=replacement.id,
+        node=worker.node,
+        cause=str(worker.exit_reason),
+        detail=f"{worker.id} is replaced in {pause:g} s",
+    )
+
+
+def expire(draft: Draft, job: Job) -> None:
+    """Stop a job whose attempt has used up its time."""
+    limit = job.spec.time_limit_seconds
+    if limit is None or job.started_at is None or job.state is JobState.STOPPING:
+        return
+    if draft.now >= job.started_at + limit:
+        begin_stop(draft, job.id, StopReason.TIME_LIMIT, detail=f"ran longer than its {limit:g} s")
+
+
+def hang_deadline(job: Job, worker: Worker, heard_at: float) -> float | None:
+    """When a silent worker counts as hung; None if it is not watched."""
+    limit = job.spec.heartbeat_seconds
+    if limit is None or worker.state is not WorkerState.READY or not worker.wanted:
+        return None
+    return max(heard_at, worker.ready_at or 0.0) + limit

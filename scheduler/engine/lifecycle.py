@@ -1,0 +1,140 @@
+"""A job's way out: being stopped, ending, going back to the queue."""
+
+from dataclasses import replace
+
+from scheduler.engine.draft import Draft
+from scheduler.model.event import EventKind
+from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.job import (
+    STOP_TARGETS,
+    Job,
+    JobState,
+    Progress,
+    StopReason,
+    WaitReason,
+)
+from scheduler.model.worker import Desired, LeaveReason
+
+_STOP_EVENTS: dict[JobState, EventKind] = {
+    JobState.QUEUED: EventKind.JOB_REQUEUED,
+    JobState.SUSPENDED: EventKind.JOB_SUSPENDED,
+    JobState.FAILED: EventKind.JOB_FAILED,
+    JobState.CANCELLED: EventKind.JOB_CANCELLED,
+}
+
+
+def ask_to_leave(
+    draft: Draft, job_id: JobId, worker_id: WorkerId, reason: LeaveReason, for_job: JobId | None = None
+) -> None:
+    """Two-phase shrink, first phase: it is no member of the next list; it has the job's grace to go."""
+    job = draft.the_job(job_id)
+    worker = next(w for w in job.workers if w.id == worker_id)
+    if worker.desired is Desired.STOP:
+        return
+    grace_seconds = 0.0 if reason is LeaveReason.HUNG else job.spec.grace_seconds
+    draft.put_worker(
+        replace(
+            worker,
+            desired=Desired.STOP,
+            rank=None,
+            leave_reason=reason,
+            leave_for=for_job,
+            stop_deadline=draft.now + grace_seconds,
+        )
+    )
+
+
+def begin_stop(
+    draft: Draft, job_id: JobId, reason: StopReason, for_job: JobId | None = None, detail: str = ""
+) -> None:
+    """Withdraw the job's list and ask all its workers to leave; where it goes then follows from the reason."""
+    job = draft.move(draft.the_job(job_id), JobState.STOPPING)
+    draft.put(replace(job, stop_reason=reason, stop_for=for_job, detail=detail, published_size=0))
+    for worker in job.workers:
+        ask_to_leave(draft, job_id, worker.id, LeaveReason.JOB_STOPPING, for_job)
+    draft.event(
+        EventKind.JOB_STOPPING,
+        job_id=job_id,
+        cause=reason.value,
+        for_job=for_job,
+        detail=detail,
+        amount=_uncommitted_slot_seconds(job, draft.now) if reason is StopReason.PREEMPTED else None,
+    )
+    finish_if_empty(draft, job_id)
+
+
+def finish_if_empty(draft: Draft, job_id: JobId) -> None:
+    """Take the job out of its active state once no worker of it is left."""
+    job = draft.the_job(job_id)
+    if job.workers or not job.state.active:
+        return
+    if job.state is JobState.STOPPING:
+        _stopped(draft, job)
+    elif job.finishing:
+        _ended(draft, draft.move(job, JobState.SUCCEEDED), EventKind.JOB_SUCCEEDED, "")
+    else:
+        begin_stop(draft, job_id, StopReason.BELOW_MINIMUM, detail="no worker is left")
+
+
+def _stopped(draft: Draft, job: Job) -> None:
+    assert job.stop_reason is not None, "a stopping job has a reason"
+    target = STOP_TARGETS[job.stop_reason]
+    moved = draft.move(job, target)
+    kind = _STOP_EVENTS[target]
+    if target.terminal:
+        _ended(draft, moved, kind, job.stop_reason.value)
+    elif target is JobState.QUEUED:
+        requeue(draft, moved, kind, job.stop_reason.value)
+    else:
+        draft.put(_without_attempt(moved))
+        draft.event(kind, job_id=job.id, cause=job.stop_reason.value)
+
+
+def requeue(draft: Draft, job: Job, kind: EventKind, cause: str) -> None:
+    """Back into the queue; what it has waited before still counts for aging."""
+    draft.put(
+        replace(
+            _without_attempt(job), queued_at=draft.now - job.waited_seconds, wait_reason=WaitReason.SUBMITTED
+        )
+    )
+    draft.event(kind, job_id=job.id, cause=cause, for_job=job.stop_for)
+
+
+def _without_attempt(job: Job) -> Job:
+    return replace(
+        job,
+        started_at=None,
+        running_at=None,
+        finishing=False,
+        published_size=0,
+        master_port=0,
+        reservation=(),
+        wait_for=None,
+        progress=replace(job.progress, samples_per_second=None) if job.progress != Progress() else job.progress,
+    )
+
+
+def _ended(draft: Draft, job: Job, kind: EventKind, cause: str) -> None:
+    draft.put(
+        replace(
+            job,
+            finished_at=draft.now,
+            published_size=0,
+            reservation=(),
+            wait_reason=None,
+            wait_for=None,
+            exit_code=0 if job.state is JobState.SUCCEEDED else job.exit_code,
+        )
+    )
+    draft.event(kind, job_id=job.id, cause=cause, for_job=job.stop_for, detail=job.detail)
+
+
+def end_waiting(draft: Draft, job: Job, kind: EventKind) -> None:
+    """Cancel a job that has no workers."""
+    _ended(draft, draft.move(job, JobState.CANCELLED), kind, StopReason.CANCELLED.value)
+
+
+def _uncommitted_slot_seconds(job: Job, now: float) -> float:
+    """Work since the last commit (or the attempt's start) that stopping it now may lose."""
+    since = max(job.started_at or now, job.progress.last_commit_at or 0.0)
+    return max(0.0, now - since) * sum(len(w.slot_ids) for w in job.workers)

@@ -1,0 +1,54 @@
+"""Run ticks: at the latest when the last one said so, at once when something happened, never too often."""
+
+import threading
+from collections.abc import Callable
+
+from scheduler.config import EngineSettings
+from scheduler.engine.ports import Clock
+from scheduler.engine.tick import Engine, TickReport
+
+#: Shortest pause after a tick that could not decide.
+ERROR_PAUSE_SECONDS = 0.2
+
+
+class EngineLoop:
+    """Owns the thread that calls `run`; `wake` and `stop` may be called from any other."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: EngineSettings,
+        clock: Clock,
+        on_report: Callable[[TickReport], None],
+    ) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._clock = clock
+        self._on_report = on_report
+        self._woken = threading.Event()
+        self._stopped = threading.Event()
+
+    def wake(self) -> None:
+        """Something happened that a tick should look at."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Let `run` return after the tick that is under way."""
+        self._stopped.set()
+        self._woken.set()
+
+    def run(self) -> None:
+        """Tick until stopped, then give the lease back."""
+        while not self._stopped.is_set():
+            self._woken.clear()  # before the tick: what happens during it wakes the next one
+            report = self._engine.tick()
+            self._on_report(report)
+            self._wait(report)
+        self._engine.release()
+
+    def _wait(self, report: TickReport) -> None:
+        """A pause that takes bursts together, then until the next deadline or wake-up."""
+        # after an error nothing that wakes us would let the next tick do better at once
+        gap_seconds = self._settings.tick_gap_seconds if report.error is None else ERROR_PAUSE_SECONDS
+        self._stopped.wait(gap_seconds)
+        self._woken.wait(max(0.0, report.next_tick_at - self._clock.now()))

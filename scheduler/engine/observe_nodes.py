@@ -1,0 +1,108 @@
+"""Absorb what was seen of nodes, and keep the quarantine of those where workers keep failing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from scheduler.config import EngineSettings
+from scheduler.engine.draft import Draft
+from scheduler.engine.exits import FAILURES
+from scheduler.model.event import EventKind
+from scheduler.model.ids import NodeName
+from scheduler.model.node import Node, NodeFailure, NodeHealth, NodeIntent
+from scheduler.model.observation import NodeObservation
+from scheduler.model.worker import Worker
+
+#: Failures remembered per node.
+FAILURES_KEPT = 32
+
+
+def absorb_nodes(draft: Draft, seen: Mapping[NodeName, NodeObservation]) -> None:
+    """New nodes, changed capacity, nodes that went away or came back; quarantines that are over."""
+    for name, observed in seen.items():
+        _absorb_node(draft, name, observed)
+    for name, node in draft.base.nodes.items():
+        if name not in seen and node.health is NodeHealth.UP:
+            draft.put_node(replace(node, health=NodeHealth.DOWN))
+            draft.event(EventKind.NODE_DOWN, node=name, detail="the cluster does not list it")
+    for name in draft.base.nodes:
+        _end_quarantine(draft, name)
+
+
+def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> None:
+    before = draft.node(name)
+    health = NodeHealth.UP if seen.up else NodeHealth.DOWN
+    highest_used = draft.base.used(name).slot_mask.bit_length()
+    facts = {
+        "host": seen.host,
+        # slots that are still held exist until they are given back
+        "slots": max(seen.slots, highest_used),
+        "cpus": seen.cpus,
+        "memory_mib": seen.memory_mib,
+        "labels": tuple(sorted(seen.labels)),
+        "gpu_type": seen.gpu_type,
+        "has_gpus": seen.has_gpus,
+        "health": health,
+    }
+    if before is None:
+        draft.put_node(Node(name=name, **facts))  # type: ignore[arg-type]
+        draft.event(EventKind.NODE_UP, node=name, detail=f"{seen.slots} slots")
+        return
+    after = replace(before, **facts)  # type: ignore[arg-type]
+    if after == before:
+        return
+    draft.put_node(after)
+    if after.health is not before.health:
+        kind = EventKind.NODE_UP if after.health is NodeHealth.UP else EventKind.NODE_DOWN
+        draft.event(kind, node=name, detail=f"{after.slots} slots")
+
+
+def _end_quarantine(draft: Draft, name: NodeName) -> None:
+    node = draft.node(name)
+    if node is None or node.intent is not NodeIntent.QUARANTINED:
+        return
+    if node.quarantined_until is not None and draft.now >= node.quarantined_until:
+        draft.put_node(replace(node, intent=NodeIntent.ACTIVE, quarantined_until=None, failures=()))
+        draft.event(EventKind.NODE_UNCORDONED, node=name, detail="its quarantine is over")
+
+
+def count_failures(draft: Draft, ended: Sequence[Worker], settings: EngineSettings) -> None:
+    """Remember failures by node, and quarantine a node where several jobs keep failing.
+
+    One job that always fails says nothing about its node, so failures of at least two jobs are needed; and the
+    last node that takes work is left alone.
+    """
+    for worker in ended:
+        node = draft.node(worker.node)
+        if worker.exit_reason not in FAILURES or node is None:
+            continue
+        since = draft.now - settings.quarantine_window_seconds
+        recent = [f for f in node.failures if f.at >= since]
+        recent.append(NodeFailure(worker.job_id, draft.now))
+        node = draft.put_node(replace(node, failures=tuple(recent[-FAILURES_KEPT:])))
+        suspicious = len(recent) >= settings.quarantine_failures and len({f.job_id for f in recent}) >= 2
+        if suspicious and node.schedulable and _others_take_work(draft, node.name):
+            _quarantine(draft, node, settings)
+
+
+def _others_take_work(draft: Draft, name: NodeName) -> bool:
+    return any(
+        other != name and (node := draft.node(other)) is not None and node.schedulable
+        for other in draft.base.nodes
+    )
+
+
+def _quarantine(draft: Draft, node: Node, settings: EngineSettings) -> None:
+    calm = node.quarantined_until is None and not node.quarantines
+    times = 1 if calm else min(node.quarantines + 1, 30)
+    seconds = min(settings.quarantine_seconds * 2.0 ** (times - 1), settings.quarantine_max_seconds)
+    draft.put_node(
+        replace(
+            node, intent=NodeIntent.QUARANTINED, quarantines=times, quarantined_until=draft.now + seconds
+        )
+    )
+    draft.event(
+        EventKind.NODE_QUARANTINED,
+        node=node.name,
+        detail=f"{len(node.failures)} workers failed of late; no new ones for {seconds:g} s",
+        amount=seconds,
+    )

@@ -1,0 +1,123 @@
+"""Absorb what was seen of workers: processes as the cluster reports them, and what they say of themselves."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from scheduler.config import EngineSettings
+from scheduler.engine.draft import Draft
+from scheduler.engine.exits import classify_exit
+from scheduler.model.event import EventKind
+from scheduler.model.ids import JobId, NodeName, WorkerId
+from scheduler.model.job import Job, Progress, Runtime
+from scheduler.model.observation import Observation, Phase, WorkerObservation, WorkerReport
+from scheduler.model.worker import Desired, ExitReason, Worker, WorkerState
+from scheduler.model.world import Stray
+
+
+def absorb_job_workers(
+    draft: Draft, job: Job, observation: Observation, uncertain: frozenset[WorkerId]
+) -> list[Worker]:
+    """Bring the job's workers to what was observed; returns those that ended.
+
+    `uncertain` are workers whose last start or stop failed on the way: that they are not listed proves nothing.
+    """
+    ended: list[Worker] = []
+    for worker in job.workers:
+        seen = observation.workers.get(worker.id)
+        if not _node_up(observation, worker.node):
+            gone = draft.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "its node is down")
+            ended.append(gone)
+        elif seen is None:
+            gone_or_none = _absorb_absence(draft, worker, uncertain)
+            if gone_or_none is not None:
+                ended.append(gone_or_none)
+        elif seen.alive:
+            _absorb_alive(draft, job, worker, seen)
+        else:
+            ended.append(_absorb_end(draft, worker, seen))
+    return ended
+
+
+def _node_up(observation: Observation, name: NodeName) -> bool:
+    node = observation.nodes.get(name)
+    return node is not None and node.up
+
+
+def _lost_reason(worker: Worker) -> ExitReason:
+    return ExitReason.ASKED if worker.desired is Desired.STOP else ExitReason.LOST
+
+
+def _absorb_absence(draft: Draft, worker: Worker, uncertain: frozenset[WorkerId]) -> Worker | None:
+    """A worker that its node does not have."""
+    if worker.id in uncertain:
+        return None
+    if worker.state is not WorkerState.PENDING:
+        return draft.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "its node does not know it")
+    if worker.desired is Desired.STOP:
+        return draft.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None, "never started")
+    return None
+
+
+def _absorb_alive(draft: Draft, job: Job, worker: Worker, seen: WorkerObservation) -> None:
+    if seen.phase is not Phase.RUNNING:
+        return
+    if worker.state is WorkerState.PENDING:
+        worker = draft.move_worker(worker, WorkerState.STARTING)
+        draft.event(EventKind.WORKER_STARTED, job_id=job.id, worker_id=worker.id, node=worker.node)
+    if worker.state is WorkerState.STARTING and job.spec.runtime is Runtime.COMMAND:
+        draft.move_worker(worker, WorkerState.READY)
+
+
+def _absorb_end(draft: Draft, worker: Worker, seen: WorkerObservation) -> Worker:
+    reason = classify_exit(worker, seen.phase, seen.exit_code)
+    state = WorkerState.LOST if seen.phase is Phase.LOST else WorkerState.EXITED
+    return draft.end_worker(worker, state, reason, seen.exit_code, seen.detail)
+
+
+def absorb_report(draft: Draft, job: Job, worker: Worker, report: WorkerReport) -> None:
+    """Readiness and membership as the worker says; a report of another generation than the published one is old."""
+    if worker.state is WorkerState.PENDING:
+        worker = draft.move_worker(worker, WorkerState.STARTING)  # it talks, so it runs
+        draft.event(EventKind.WORKER_STARTED, job_id=job.id, worker_id=worker.id, node=worker.node)
+    if report.ready and worker.state is WorkerState.STARTING and worker.wanted:
+        worker = draft.move_worker(replace(worker, endpoint=report.endpoint), WorkerState.READY)
+        draft.event(EventKind.WORKER_READY, job_id=job.id, worker_id=worker.id, node=worker.node)
+    if worker.reported_generation < report.generation <= job.generation and worker.member:
+        draft.put_worker(replace(worker, reported_generation=report.generation))
+
+
+def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings: EngineSettings) -> None:
+    """Keep what rank 0 reports of the job, at most once per interval."""
+    job = draft.the_job(job_id)
+    before = job.progress
+    resized = report.resize_seconds is not None and report.resize_seconds != before.resize_seconds
+    due = before.reported_at is None or draft.now - before.reported_at >= settings.progress_interval_seconds
+    if not (due or resized) or not job.state.active:
+        return
+    size = job.published_size
+    throughput = dict(before.throughput)
+    settled = report.generation == job.generation and size > 0
+    if report.samples_per_second is not None and settled:
+        throughput[size] = report.samples_per_second
+    keep: Callable[[float | None, float | None], float | None] = lambda new, old: old if new is None else new  # noqa: E731
+    progress = Progress(
+        step=before.step if report.step is None else report.step,
+        epoch=before.epoch if report.epoch is None else report.epoch,
+        samples_per_second=keep(report.samples_per_second, before.samples_per_second),
+        last_commit_at=keep(report.last_commit_at, before.last_commit_at),
+        resize_seconds=keep(report.resize_seconds, before.resize_seconds),
+        throughput=tuple(sorted(throughput.items())),
+        metrics=report.metrics or before.metrics,
+        reported_at=draft.now,
+    )
+    draft.put(replace(job, progress=progress))
+
+
+def find_strays(draft: Draft, observation: Observation) -> dict[WorkerId, Stray]:
+    """Workers seen alive that no job has: fenced, and holding their slots until they are gone."""
+    known = {w.id for job in draft.active_jobs() for w in job.workers}
+    return {
+        seen.id: Stray(seen.id, seen.job_id, seen.node, seen.slot_ids, seen.cpus, seen.memory_mib)
+        for seen in observation.workers.values()
+        if seen.alive and seen.id not in known
+    }

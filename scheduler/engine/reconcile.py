@@ -1,0 +1,117 @@
+"""Absorb: what was observed and asked since the last tick, turned into changes. Pure."""
+
+from collections.abc import Callable, Mapping
+
+from scheduler.config import EngineSettings
+from scheduler.engine.draft import Draft
+from scheduler.engine.failures import expire, hang_deadline, react
+from scheduler.engine.lifecycle import ask_to_leave
+from scheduler.engine.membership import join_deadline, settle
+from scheduler.engine.observe_nodes import absorb_nodes, count_failures
+from scheduler.engine.observe_workers import (
+    absorb_job_workers,
+    absorb_progress,
+    absorb_report,
+    find_strays,
+)
+from scheduler.engine.ports import Inbox
+from scheduler.engine.requests import absorb_inbox
+from scheduler.model.ids import WorkerId
+from scheduler.model.job import Job
+from scheduler.model.observation import Observation, WorkerReport
+from scheduler.model.worker import LeaveReason, Worker
+from scheduler.model.world import World
+
+Heard = Callable[[WorkerId], float]
+
+
+def absorb(
+    world: World,
+    observation: Observation,
+    inbox: Inbox,
+    heard: Heard,
+    uncertain: frozenset[WorkerId],
+    now: float,
+    settings: EngineSettings,
+) -> Draft:
+    """The changes that follow from observation, reports, deadlines and intents.
+
+    `heard` tells when a worker last reported; `uncertain` are workers whose last start or stop failed on the way.
+    """
+    draft = Draft(world, now)
+    absorb_nodes(draft, observation.nodes)
+    for job in list(draft.active_jobs()):
+        _absorb_job(draft, job, observation, heard, uncertain, settings)
+    absorb_inbox(draft, inbox)
+    draft.base = draft.base.with_strays(find_strays(draft, observation))
+    return draft
+
+
+def _absorb_job(
+    draft: Draft,
+    job: Job,
+    observation: Observation,
+    heard: Heard,
+    uncertain: frozenset[WorkerId],
+    settings: EngineSettings,
+) -> None:
+    ended = absorb_job_workers(draft, job, observation, uncertain)
+    _absorb_reports(draft, job, observation.reports, settings)
+    if ended:
+        count_failures(draft, ended, settings)
+        react(draft, job.id, ended, settings)
+    current = draft.the_job(job.id)
+    if current.state.active:
+        expire(draft, current)
+        _ask_hung_to_leave(draft, draft.the_job(job.id), heard)
+        settle(draft, job.id, settings)
+
+
+def _absorb_reports(
+    draft: Draft, job: Job, reports: Mapping[WorkerId, WorkerReport], settings: EngineSettings
+) -> None:
+    if not reports:
+        return
+    for worker in job.workers:
+        report = reports.get(worker.id)
+        current = _current(draft, worker) if report is not None else None
+        if report is None or current is None:
+            continue
+        absorb_report(draft, draft.the_job(job.id), current, report)
+        if current.rank == 0:
+            absorb_progress(draft, job.id, report, settings)
+
+
+def _current(draft: Draft, worker: Worker) -> Worker | None:
+    return next((w for w in draft.the_job(worker.job_id).workers if w.id == worker.id), None)
+
+
+def _ask_hung_to_leave(draft: Draft, job: Job, heard: Heard) -> None:
+    if job.spec.heartbeat_seconds is None:
+        return
+    for worker in job.wanted_workers:
+        deadline = hang_deadline(job, worker, heard(worker.id))
+        if deadline is not None and draft.now >= deadline:
+            ask_to_leave(draft, job.id, worker.id, LeaveReason.HUNG)
+
+
+def next_deadline(world: World, heard: Heard, now: float, settings: EngineSettings) -> float | None:
+    """The earliest moment at which time alone changes something for a running job or a node; None if none does."""
+    deadlines: list[float] = []
+    for job in world.active.values():
+        limit = job.spec.time_limit_seconds
+        if limit is not None and job.started_at is not None:
+            deadlines.append(job.started_at + limit)
+        joining = join_deadline(job, settings)
+        if joining is not None:
+            deadlines.append(joining)
+        for worker in job.workers:
+            if worker.stop_deadline is not None:
+                deadlines.append(worker.stop_deadline)
+            if worker.not_before > now:
+                deadlines.append(worker.not_before)
+            hung = hang_deadline(job, worker, heard(worker.id))
+            if hung is not None:
+                deadlines.append(hung)
+    deadlines.extend(n.quarantined_until for n in world.nodes.values() if n.quarantined_until is not None)
+    return min((d for d in deadlines if d > now), default=None)

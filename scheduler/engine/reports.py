@@ -1,0 +1,44 @@
+"""What workers said since the last tick, and when each was last heard. Written by HTTP threads, read by the engine."""
+
+import threading
+from collections.abc import Iterable, Mapping
+
+from scheduler.model.ids import WorkerId
+from scheduler.model.observation import WorkerReport
+
+
+class ReportBox:
+    """The newest report of each worker. Not stored: workers repeat their whole state, so that a lost one does not matter."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._latest: dict[WorkerId, WorkerReport] = {}
+        self._fresh: dict[WorkerId, WorkerReport] = {}
+
+    def put(self, report: WorkerReport) -> bool:
+        """Keep it; True if it says something that the engine should look at now rather than at its next tick."""
+        with self._lock:
+            before = self._latest.get(report.worker_id)
+            self._latest[report.worker_id] = report
+            self._fresh[report.worker_id] = report
+        return before is None or _urgent(before) != _urgent(report)
+
+    def drain(self) -> Mapping[WorkerId, WorkerReport]:
+        """The reports that came since the last drain, newest per worker."""
+        with self._lock:
+            fresh, self._fresh = self._fresh, {}
+        return fresh
+
+    def latest(self, worker_id: WorkerId) -> WorkerReport | None:
+        return self._latest.get(worker_id)
+
+    def forget(self, workers: Iterable[WorkerId]) -> None:
+        """Drop what ended workers said."""
+        with self._lock:
+            for worker_id in workers:
+                self._latest.pop(worker_id, None)
+                self._fresh.pop(worker_id, None)
+
+
+def _urgent(report: WorkerReport) -> tuple[bool, int, str | None]:
+    return report.ready, report.generation, report.endpoint

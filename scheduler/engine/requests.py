@@ -1,0 +1,147 @@
+"""Take users' intents: each is done, or refused with an event that says why."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from scheduler.engine.draft import Draft
+from scheduler.engine.lifecycle import begin_stop, end_waiting
+from scheduler.engine.ports import Inbox
+from scheduler.model.event import EventKind
+from scheduler.model.intent import Intent, IntentKind
+from scheduler.model.job import STOP_TARGETS, Job, JobState, StopReason, WaitReason
+from scheduler.model.node import NODE_TRANSITIONS, NodeIntent
+
+
+def absorb_inbox(draft: Draft, inbox: Inbox) -> None:
+    """Let new jobs into the queue and do what users asked, in the order of arrival."""
+    arrived = {job.id: job for job in inbox.jobs}
+    for intent in inbox.intents:
+        draft.intents_done.append(intent.id)
+        if intent.kind is IntentKind.SUBMIT:
+            job = arrived.get(intent.job_id) if intent.job_id is not None else None
+            if job is not None and draft.job(job.id) is None:
+                draft.put(job)
+        elif intent.job_id is not None:
+            _absorb_job_intent(draft, intent)
+        elif intent.node is not None:
+            _absorb_node_intent(draft, intent)
+
+
+def _absorb_job_intent(draft: Draft, intent: Intent) -> None:
+    assert intent.job_id is not None
+    job = draft.job(intent.job_id)
+    if job is None or job.state.terminal:
+        draft.event(
+            EventKind.REQUEST_REFUSED, job_id=intent.job_id, cause=intent.kind, detail="the job has ended"
+        )
+        return
+    refusal = _JOB_INTENTS[intent.kind](draft, job, intent)
+    if refusal:
+        draft.event(EventKind.REQUEST_REFUSED, job_id=job.id, cause=intent.kind, detail=refusal)
+
+
+def _cancel(draft: Draft, job: Job, intent: Intent) -> str:
+    if job.state in (JobState.QUEUED, JobState.SUSPENDED):
+        end_waiting(draft, job, EventKind.JOB_CANCELLED)
+    elif job.state is not JobState.STOPPING:
+        begin_stop(draft, job.id, StopReason.CANCELLED)
+    elif job.stop_reason is not None and STOP_TARGETS[job.stop_reason] is not JobState.FAILED:
+        draft.put(replace(job, stop_reason=StopReason.CANCELLED))
+    return ""
+
+
+def _suspend(draft: Draft, job: Job, intent: Intent) -> str:
+    if job.state is JobState.SUSPENDED:
+        return "it is suspended already"
+    if job.state is JobState.QUEUED:
+        moved = draft.move(job, JobState.SUSPENDED)
+        draft.put(replace(moved, reservation=(), wait_reason=None, wait_for=None))
+        draft.event(EventKind.JOB_SUSPENDED, job_id=job.id, cause=StopReason.SUSPENDED)
+    elif job.state is not JobState.STOPPING:
+        begin_stop(draft, job.id, StopReason.SUSPENDED)
+    elif job.stop_reason is not None and STOP_TARGETS[job.stop_reason] is JobState.QUEUED:
+        draft.put(replace(job, stop_reason=StopReason.SUSPENDED))
+    else:
+        return f"it is being stopped: {job.stop_reason}"
+    return ""
+
+
+def _resume(draft: Draft, job: Job, intent: Intent) -> str:
+    if job.state is JobState.SUSPENDED:
+        moved = draft.move(job, JobState.QUEUED)
+        draft.put(replace(moved, queued_at=draft.now, wait_reason=WaitReason.SUBMITTED, stop_reason=None))
+    elif job.state is JobState.STOPPING and job.stop_reason is StopReason.SUSPENDED:
+        draft.put(replace(job, stop_reason=StopReason.RESUMED))
+    else:
+        return "it is not suspended"
+    draft.event(EventKind.JOB_RESUMED, job_id=job.id)
+    return ""
+
+
+def _set_priority(draft: Draft, job: Job, intent: Intent) -> str:
+    if intent.priority is None:
+        return "no priority is given"
+    draft.put(replace(job, priority=intent.priority))
+    draft.event(
+        EventKind.JOB_CHANGED,
+        job_id=job.id,
+        cause=intent.kind,
+        detail=f"priority {job.priority} -> {intent.priority}",
+    )
+    return ""
+
+
+def _scale(draft: Draft, job: Job, intent: Intent) -> str:
+    low = job.min_workers if intent.min_workers is None else intent.min_workers
+    high = job.max_workers if intent.max_workers is None else intent.max_workers
+    if not 1 <= low <= high:
+        return f"min {low} must be at least 1 and at most max {high}"
+    draft.put(replace(job, min_workers=low, max_workers=high))
+    draft.event(
+        EventKind.JOB_CHANGED,
+        job_id=job.id,
+        cause=intent.kind,
+        detail=f"{job.min_workers}..{job.max_workers} -> {low}..{high} workers",
+    )
+    return ""
+
+
+_JOB_INTENTS: dict[IntentKind, Callable[[Draft, Job, Intent], str]] = {
+    IntentKind.CANCEL: _cancel,
+    IntentKind.SUSPEND: _suspend,
+    IntentKind.RESUME: _resume,
+    IntentKind.PRIORITY: _set_priority,
+    IntentKind.SCALE: _scale,
+}
+
+_NODE_INTENTS: dict[IntentKind, tuple[NodeIntent, EventKind]] = {
+    IntentKind.CORDON: (NodeIntent.CORDONED, EventKind.NODE_CORDONED),
+    IntentKind.UNCORDON: (NodeIntent.ACTIVE, EventKind.NODE_UNCORDONED),
+    IntentKind.DRAIN: (NodeIntent.DRAINING, EventKind.NODE_DRAINING),
+}
+
+
+def _absorb_node_intent(draft: Draft, intent: Intent) -> None:
+    assert intent.node is not None
+    node = draft.node(intent.node)
+    if node is None:
+        draft.event(EventKind.REQUEST_REFUSED, node=intent.node, cause=intent.kind, detail="no such node")
+        return
+    target, kind = _NODE_INTENTS[intent.kind]
+    if node.intent is target:
+        return
+    if target not in NODE_TRANSITIONS[node.intent]:
+        detail = f"it is {node.intent}"
+        draft.event(EventKind.REQUEST_REFUSED, node=node.name, cause=intent.kind, detail=detail)
+        return
+    fresh = target is NodeIntent.ACTIVE
+    draft.put_node(
+        replace(
+            node,
+            intent=target,
+            quarantined_until=None,
+            failures=() if fresh else node.failures,
+            quarantines=0 if fresh else node.quarantines,
+        )
+    )
+    draft.event(kind, node=node.name, cause=intent.kind)

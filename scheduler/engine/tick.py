@@ -1,0 +1,253 @@
+"""One pass of the engine: observe, absorb, plan, check, commit, apply.
+
+            cluster.observe()      store.take_inbox()
+                  |                       |
+                  v                       v
+    world ---> absorb ---------------> draft ---> plan ---> check ---> enact
+      ^                                                                  |
+      |                                                                  v
+      +----------------- world' <--- store.commit(changes, term) <--- changes
+                                          |
+                                          +---> board (discover_hosts), cluster.apply(actions)
+
+The engine may die between any two steps: what it had not committed never happened, and what it had not applied
+is the difference between desired and observed at the next tick.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from scheduler.config import Settings
+from scheduler.engine.actions import due_actions
+from scheduler.engine.board import Board
+from scheduler.engine.casefile import Case, save_case
+from scheduler.engine.draft import Draft, committed
+from scheduler.engine.enact import enact
+from scheduler.engine.launch import LaunchContext
+from scheduler.engine.ports import ActionFailure, Clock, Cluster, Inbox, Lease, StopWorker, Store
+from scheduler.engine.reconcile import absorb, next_deadline
+from scheduler.engine.reports import ReportBox
+from scheduler.errors import ClusterError, LeaseLost, StaleWrite, StoreError, StoreUnavailable
+from scheduler.model.event import Event
+from scheduler.model.ids import WorkerId
+from scheduler.model.job import Job
+from scheduler.model.observation import Observation
+from scheduler.model.plan import Plan
+from scheduler.model.worker import Desired, WorkerState
+from scheduler.model.world import Changes, World
+from scheduler.policy.invariants import Violation, check_plan
+from scheduler.policy.planner import plan
+
+#: Intents taken per tick; the rest waits for the next one.
+INBOX_MAX = 10_000
+
+
+class Step(Enum):
+    """Steps of a tick in their order; a crash test dies after each of them."""
+
+    LEASED = auto()
+    OBSERVED = auto()
+    INBOX_TAKEN = auto()
+    ABSORBED = auto()
+    PLANNED = auto()
+    COMMITTED = auto()
+    POSTED = auto()
+    APPLIED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class TickReport:
+    """What one tick did, for metrics and logs."""
+
+    at: float
+    duration_seconds: float = 0.0
+    #: Whether this engine holds the lease.
+    leading: bool = False
+    events: tuple[Event, ...] = ()
+    #: Jobs whose rows changed.
+    changed: tuple[Job, ...] = ()
+    violations: tuple[Violation, ...] = ()
+    action_failures: tuple[ActionFailure, ...] = ()
+    #: Why nothing was decided; None if the tick ran through.
+    error: str | None = None
+    #: The latest moment for the next tick; a wake-up may come before.
+    next_tick_at: float = 0.0
+
+
+class Engine:
+    """Decides and makes it so. One thread calls `tick`; everything else reads the board."""
+
+    def __init__(
+        self,
+        store: Store,
+        cluster: Cluster,
+        clock: Clock,
+        settings: Settings,
+        launch: LaunchContext,
+        board: Board,
+        reports: ReportBox,
+        holder: str,
+    ) -> None:
+        self._store = store
+        self._cluster = cluster
+        self._clock = clock
+        self._settings = settings
+        self._launch = launch
+        self._board = board
+        self._reports = reports
+        self._holder = holder
+        self.lease: Lease | None = None
+        #: None until it is loaded, and again after a commit whose outcome is unknown.
+        self.world: World | None = None
+        self._loaded_at = 0.0
+        #: Workers that this engine has asked to stop.
+        self._told: set[WorkerId] = set()
+        #: Workers whose last start or stop failed on the way.
+        self._uncertain: frozenset[WorkerId] = frozenset()
+        self.report = TickReport(at=0.0)
+
+    def tick(self) -> TickReport:
+        """Run every step; failures of the store or the cluster end the tick and are reported, not raised."""
+        for _ in self.steps():
+            pass
+        return self.report
+
+    def steps(self) -> Iterator[Step]:
+        """The tick, pausing after each step."""
+        now = self._clock.now()
+        try:
+            yield from self._steps(now)
+        except (ClusterError, StoreUnavailable, StaleWrite) as error:
+            self._give_up(now, error)
+        except LeaseLost as error:
+            self.lease = None
+            self._board.clear()
+            self._give_up(now, error)
+        self.report = replace(self.report, duration_seconds=self._clock.now() - now)
+
+    def release(self) -> None:
+        """Let another engine lead at once."""
+        if self.lease is not None:
+            self._store.release_lease(self.lease)
+            self.lease = None
+
+    def _steps(self, now: float) -> Iterator[Step]:
+        lease = self._hold_lease(now)
+        if lease is None:
+            retry_at = now + self._settings.engine.lease_seconds / 3
+            self.report = TickReport(at=now, error="another engine leads", next_tick_at=retry_at)
+            return
+        world = self._load(now) if self.world is None else self.world
+        yield Step.LEASED
+        observation = self._observe()
+        yield Step.OBSERVED
+        inbox = self._store.take_inbox(INBOX_MAX)
+        yield Step.INBOX_TAKEN
+        draft = absorb(world, observation, inbox, self._heard, self._uncertain, now, self._settings.engine)
+        yield Step.ABSORBED
+        decided, violations = self._plan(draft, now)
+        enact(draft, decided, self._settings.engine)
+        yield Step.PLANNED
+        changes = draft.changes()
+        if changes:
+            self._commit(changes, lease, now)
+        stored = committed(changes)
+        self.world = draft.base.evolve(stored)
+        yield Step.COMMITTED
+        self._board.update(self.world, stored.jobs)
+        self._forget_ended(changes)
+        yield Step.POSTED
+        failures = self._apply(self.world, observation, lease, now)
+        self.report = TickReport(
+            at=now,
+            leading=True,
+            events=changes.events,
+            changed=stored.jobs,
+            violations=violations,
+            action_failures=failures,
+            next_tick_at=self._next_tick_at(self.world, decided, inbox, now),
+        )
+        yield Step.APPLIED
+
+    def _hold_lease(self, now: float) -> Lease | None:
+        ttl_seconds = self._settings.engine.lease_seconds
+        if self.lease is None:
+            self.lease = self._store.acquire_lease(self._holder, now, ttl_seconds)
+            self.world = None
+        elif now >= self.lease.expires_at - ttl_seconds * 2 / 3:
+            self.lease = self._store.renew_lease(self.lease, now, ttl_seconds)
+        return self.lease
+
+    def _load(self, now: float) -> World:
+        stored = self._store.load_world()
+        world = World.of(stored.jobs, stored.nodes)
+        self._board.load(world, stored.highest_job_id)
+        self._loaded_at = now
+        return world
+
+    def _observe(self) -> Observation:
+        observation = self._cluster.observe()
+        return Observation(observation.nodes, observation.workers, self._reports.drain())
+
+    def _heard(self, worker_id: WorkerId) -> float:
+        report = self._reports.latest(worker_id)
+        # what was said to an engine before this one is not known: silence counts from its start
+        return max(self._loaded_at, report.received_at if report else 0.0)
+
+    def _plan(self, draft: Draft, now: float) -> tuple[Plan, tuple[Violation, ...]]:
+        """The plan, or an empty one where it breaks an invariant: then the world is kept as a test case."""
+        world = draft.world()
+        decided = plan(world, now, self._settings.policy)
+        violations = tuple(check_plan(world, decided, now, self._settings.policy))
+        if not violations:
+            return decided, ()
+        lines = tuple(f"{v.invariant}: {v.message}" for v in violations)
+        save_case(self._settings.state_path / "cases", Case(world, now, self._settings.policy, lines))
+        return Plan(), violations
+
+    def _commit(self, changes: Changes, lease: Lease, now: float) -> None:
+        try:
+            self._store.commit(changes, lease, now)
+        except StoreError:
+            self.world = None  # whether it was written may be unknown: load before deciding again
+            raise
+
+    def _apply(
+        self, world: World, observation: Observation, lease: Lease, now: float
+    ) -> tuple[ActionFailure, ...]:
+        if self._clock.now() >= lease.expires_at:
+            return ()  # too slow to be sure that nobody else leads; the next tick finds out
+        actions = due_actions(world, observation, self._told, self._launch, now)
+        failures = tuple(self._cluster.apply(actions)) if actions else ()
+        self._uncertain = frozenset(failure.action.worker_id for failure in failures)
+        self._told.update(a.worker_id for a in actions if isinstance(a, StopWorker))
+        self._told -= self._uncertain
+        return failures
+
+    def _forget_ended(self, changes: Changes) -> None:
+        ended = [w.id for w in changes.workers if not w.state.live]
+        self._told.difference_update(ended)
+        self._reports.forget(ended)
+
+    def _give_up(self, now: float, error: Exception) -> None:
+        retry_at = now + self._settings.engine.tick_interval_seconds
+        self.report = TickReport(at=now, leading=self.lease is not None, error=str(error), next_tick_at=retry_at)
+
+    def _next_tick_at(self, world: World, decided: Plan, inbox: Inbox, now: float) -> float:
+        latest = now + self._settings.engine.tick_interval_seconds
+        deadline = next_deadline(world, self._heard, now, self._settings.engine)
+        candidates = [latest, deadline, decided.next_look_at, now if len(inbox.intents) >= INBOX_MAX else None]
+        if _has_unstarted_leaver(world):
+            candidates.append(now)
+        return min(max(c, now) for c in candidates if c is not None)
+
+
+def _has_unstarted_leaver(world: World) -> bool:
+    """A worker that was never started and need not be: the next tick confirms it as gone."""
+    return any(
+        w.state is WorkerState.PENDING and w.desired is Desired.STOP
+        for job in world.active.values()
+        for w in job.workers
+    )
+
