@@ -1,0 +1,84 @@
+"""What users read: jobs, workers, events, nodes and published hosts, page by page."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, func, select
+
+from scheduler.model.event import Event
+from scheduler.model.hosts import HostList
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, JobState
+from scheduler.model.node import Node
+from scheduler.model.worker import Worker
+from scheduler.store.job_rows import jobs_from_rows, worker_from_row, workers_by_job
+from scheduler.store.rows import event_from_row, node_from_row
+from scheduler.store.schema import events, generations, jobs, nodes, workers
+from scheduler.store.text import label_needle, members_from_text
+from scheduler.store.values import JobFilter
+
+
+def get_job(connection: Connection, job_id: JobId) -> Job | None:
+    found = _with_workers(connection, connection.execute(select(jobs).where(jobs.c.id == job_id)).all())
+    return found[0] if found else None
+
+
+def list_jobs(
+    connection: Connection, wanted: JobFilter, after: int | None, limit: int, *, descending: bool
+) -> list[Job]:
+    query = _page(select(jobs), jobs.c.id, after, limit, descending=descending)
+    if wanted.states:
+        query = query.where(jobs.c.state.in_([state.value for state in wanted.states]))
+    if wanted.name is not None:
+        query = query.where(jobs.c.name == wanted.name)
+    if wanted.user is not None:
+        query = query.where(jobs.c.user_name == wanted.user)
+    for key, value in wanted.labels:
+        # LIKE would ignore case on SQLite, and its own name for "contains" each database has.
+        query = query.where(func.replace(jobs.c.labels, label_needle(key, value), "") != jobs.c.labels)
+    return _with_workers(connection, connection.execute(query).all())
+
+
+def _with_workers(connection: Connection, rows: Sequence[Row[Any]]) -> list[Job]:
+    active = [row.id for row in rows if row.active]
+    live: dict[JobId, tuple[Worker, ...]] = {}
+    if active:
+        query = select(workers).where(workers.c.job_id.in_(active), workers.c.live.is_not(None))
+        live = workers_by_job(connection.execute(query.order_by(workers.c.job_id, workers.c.ordinal)))
+    return list(jobs_from_rows(rows, live))
+
+
+def count_jobs(connection: Connection) -> dict[JobState, int]:
+    rows = connection.execute(select(jobs.c.state, func.count().label("jobs")).group_by(jobs.c.state))
+    counts = {JobState(row.state): row.jobs for row in rows}
+    return {state: counts.get(state, 0) for state in JobState}
+
+
+def list_workers(connection: Connection, job_id: JobId, after: int, limit: int) -> list[Worker]:
+    query = select(workers).where(workers.c.job_id == job_id, workers.c.ordinal > after)
+    return [worker_from_row(row) for row in connection.execute(query.order_by(workers.c.ordinal).limit(limit))]
+
+
+def list_events(
+    connection: Connection, after: int | None, job_id: JobId | None, limit: int, *, descending: bool
+) -> list[tuple[int, Event]]:
+    query = _page(select(events), events.c.id, after, limit, descending=descending)
+    if job_id is not None:
+        query = query.where(events.c.job_id == job_id)
+    return [(row.id, event_from_row(row)) for row in connection.execute(query)]
+
+
+def list_nodes(connection: Connection) -> list[Node]:
+    return sorted((node_from_row(row) for row in connection.execute(select(nodes))), key=lambda node: node.name)
+
+
+def published_hosts(connection: Connection, job_id: JobId) -> HostList | None:
+    query = select(generations).where(generations.c.job_id == job_id, generations.c.current)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else HostList(job_id, row.generation, members_from_text(row.members))
+
+
+def _page(query: Select[Any], key: Any, after: int | None, limit: int, *, descending: bool) -> Select[Any]:
+    if after is not None:
+        query = query.where(key < after if descending else key > after)
+    return query.order_by(key.desc() if descending else key).limit(limit)

@@ -1,0 +1,89 @@
+"""From what a database driver raises to the project's errors: one line that says what, where, and what to do."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from sqlalchemy.exc import DBAPIError, PendingRollbackError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from scheduler.errors import InvalidInput, SchedulerError, SchemaMismatch, StoreError, StoreUnavailable
+
+#: SQLite's primary result codes that pass without a change to the program, with what to do about each.
+_SQLITE_PASSING = {
+    sqlite3.SQLITE_BUSY: "database is locked: {where}: another process writes to it; tried again until it is free",
+    sqlite3.SQLITE_LOCKED: "database is locked: {where}: tried again until it is free",
+    sqlite3.SQLITE_FULL: "database or disk is full: {where}: free some space; work goes on by itself then",
+    sqlite3.SQLITE_READONLY: "database cannot be written: {where}: check the rights on the file and its directory",
+    sqlite3.SQLITE_IOERR: "disk error: {where}: {error}: check the disk and its free space",
+    sqlite3.SQLITE_CANTOPEN: "database cannot be opened: {where}: check that its directory exists and may be written",
+    sqlite3.SQLITE_PROTOCOL: "database is locked: {where}: tried again until it is free",
+    sqlite3.SQLITE_NOMEM: "out of memory: {where}",
+}
+
+_NO_SCHEMA = "the database has not the tables that this version needs: {where}: run `sched db upgrade`"
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Raise one of the project's errors for whatever the driver raises inside."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _translate(error.orig, where) from error
+    except PoolTimeout as error:
+        raise StoreUnavailable(f"database is busy: {where}: no connection came free in time") from error
+    except (OverflowError, UnicodeError) as error:
+        raise _unstorable(error) from error
+    except PendingRollbackError as error:
+        # The connection broke inside the transaction.
+        raise StoreUnavailable(f"database connection lost: {where}: {_first_line(error)}") from error
+    except (sqlite3.Error, psycopg.Error) as error:
+        raise _translate(error, where) from error
+
+
+def _translate(error: BaseException | None, where: str) -> SchedulerError:
+    if isinstance(error, sqlite3.Error):
+        return _from_sqlite(error, where)
+    if isinstance(error, psycopg.Error):
+        return _from_postgres(error, where)
+    return StoreError(f"{where}: {_first_line(error)}")
+
+
+def _from_sqlite(error: sqlite3.Error, where: str) -> SchedulerError:
+    # The lower byte of an extended result code is the primary one.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code in _SQLITE_PASSING:
+        return StoreUnavailable(_SQLITE_PASSING[code].format(where=where, error=_first_line(error)))
+    if isinstance(error, sqlite3.DataError):
+        return _unstorable(error)
+    if code == sqlite3.SQLITE_ERROR and "no such table" in str(error):
+        return SchemaMismatch(_NO_SCHEMA.format(where=where))
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return StoreError(f"not a database, or a damaged one: {where}: restore it from a backup")
+    return StoreError(f"{where}: {_first_line(error)}")
+
+
+def _from_postgres(error: psycopg.Error, where: str) -> SchedulerError:
+    if isinstance(error, psycopg.errors.DataError):
+        return _unstorable(error)
+    if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
+        return SchemaMismatch(_NO_SCHEMA.format(where=where))
+    if isinstance(error, psycopg.errors.DiskFull):
+        return StoreUnavailable(f"database or disk is full: {where}: free some space; work goes on by itself then")
+    if isinstance(error, psycopg.errors.LockNotAvailable):
+        return StoreUnavailable(f"database is locked: {where}: another session holds its rows; tried again until free")
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        return StoreUnavailable(f"database cannot be written: {where}: the server is read-only (a standby?)")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return StoreUnavailable(f"database cannot be reached: {where}: {_first_line(error)}")
+    return StoreError(f"{where}: {_first_line(error)}")
+
+
+def _unstorable(error: BaseException) -> InvalidInput:
+    return InvalidInput("value", f"the database cannot hold it: {_first_line(error)}")
+
+
+def _first_line(error: BaseException | None) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,115 @@
+"""Nodes, events, intents and recurring jobs as rows, and back."""
+
+from typing import Any
+
+from sqlalchemy import Row
+
+from scheduler.model.event import Event, EventKind
+from scheduler.model.ids import JobId, NodeName, WorkerId
+from scheduler.model.intent import Intent, IntentKind
+from scheduler.model.node import Node, NodeHealth, NodeIntent
+from scheduler.store.job_rows import Values
+from scheduler.store.text import failures_from_text, failures_to_text, labels_from_text, pairs_to_text, spec_from_text
+from scheduler.store.values import Recurring
+
+
+def node_values(node: Node, version: int) -> Values:
+    return {
+        "name": node.name,
+        "host": node.host,
+        "slots": node.slots,
+        "cpus": node.cpus,
+        "memory_mib": node.memory_mib,
+        "labels": pairs_to_text(node.labels),
+        "gpu_type": node.gpu_type,
+        "has_gpus": node.has_gpus,
+        "health": node.health.value,
+        "intent": node.intent.value,
+        "failures": failures_to_text(node.failures),
+        "quarantines": node.quarantines,
+        "quarantined_until": node.quarantined_until,
+        "version": version,
+    }
+
+
+def node_from_row(row: Row[Any]) -> Node:
+    return Node(
+        name=NodeName(row.name),
+        host=row.host,
+        slots=row.slots,
+        cpus=row.cpus,
+        memory_mib=row.memory_mib,
+        labels=labels_from_text(row.labels),
+        gpu_type=row.gpu_type,
+        has_gpus=row.has_gpus,
+        health=NodeHealth(row.health),
+        intent=NodeIntent(row.intent),
+        failures=failures_from_text(row.failures),
+        quarantines=row.quarantines,
+        quarantined_until=row.quarantined_until,
+        version=row.version,
+    )
+
+
+def event_values(event_id: int, event: Event) -> Values:
+    return {
+        "id": event_id,
+        "at": event.at,
+        "kind": event.kind.value,
+        "job_id": event.job_id,
+        "worker_id": event.worker_id,
+        "node": event.node,
+        "cause": event.cause,
+        "for_job": event.for_job,
+        "detail": event.detail,
+    }
+
+
+def event_from_row(row: Row[Any]) -> Event:
+    return Event(
+        at=row.at,
+        kind=EventKind(row.kind),
+        job_id=None if row.job_id is None else JobId(row.job_id),
+        worker_id=None if row.worker_id is None else WorkerId(row.worker_id),
+        node=None if row.node is None else NodeName(row.node),
+        cause=row.cause,
+        for_job=None if row.for_job is None else JobId(row.for_job),
+        detail=row.detail,
+    )
+
+
+def intent_values(intent: Intent) -> Values:
+    return {
+        "id": intent.id,
+        "kind": intent.kind.value,
+        "created_at": intent.created_at,
+        "job_id": intent.job_id,
+        "node": intent.node,
+        "priority": intent.priority,
+        "min_workers": intent.min_workers,
+        "max_workers": intent.max_workers,
+    }
+
+
+def intent_from_row(row: Row[Any]) -> Intent:
+    return Intent(
+        id=row.id,
+        kind=IntentKind(row.kind),
+        created_at=row.created_at,
+        job_id=None if row.job_id is None else JobId(row.job_id),
+        node=None if row.node is None else NodeName(row.node),
+        priority=row.priority,
+        min_workers=row.min_workers,
+        max_workers=row.max_workers,
+    )
+
+
+def recurring_from_row(row: Row[Any]) -> Recurring:
+    return Recurring(
+        id=row.id,
+        cron=row.cron,
+        timezone=row.timezone,
+        spec=spec_from_text(row.spec),
+        created_at=row.created_at,
+        last_run_at=row.last_run_at,
+    )

@@ -1,0 +1,296 @@
+"""Tables, indexes and constraints: the same on SQLite and PostgreSQL. `migrations/` builds what stands here.
+
+Integers are 64 bits wide, floats are doubles, lists and mappings are JSON text that no query looks into but
+for labels. States are text with a CHECK; reasons and kinds of events are vocabularies that grow with every
+version and that no invariant hangs on, so they have none. Ids of jobs, intents, events and recurring jobs
+come from the one row of `counters`: whoever writes locks it until its commit, so ids are never reused
+and become visible in their order, which readers of events and intents rely on.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from scheduler.model.intent import IntentKind
+from scheduler.model.job import ACTIVE_STATES, TERMINAL_STATES, JobState, Runtime
+from scheduler.model.node import NodeHealth, NodeIntent
+from scheduler.model.worker import LIVE_STATES, Desired, WorkerState
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+#: SQLite makes only a column of exactly this type the row's own address.
+Key = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def _listed(members: Iterable[StrEnum]) -> str:
+    return ", ".join(f"'{member.value}'" for member in sorted(members))
+
+
+def _one_of(column: str, members: Iterable[StrEnum]) -> CheckConstraint:
+    return CheckConstraint(f"{column} IN ({_listed(members)})", name=column)
+
+
+lease = Table(
+    "lease",
+    metadata,
+    Column("id", Key, primary_key=True, autoincrement=False),
+    Column("holder", Text),
+    Column("term", BigInteger, nullable=False),
+    Column("expires_at", Double, nullable=False),
+    CheckConstraint("id = 1", name="one_row"),
+)
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("id", Key, primary_key=True, autoincrement=False),
+    *(Column(name, BigInteger, nullable=False) for name in ("jobs", "intents", "events", "recurring")),
+    CheckConstraint("id = 1", name="one_row"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Key, primary_key=True, autoincrement=False),
+    # As submitted; never changes.
+    Column("name", Text, nullable=False),
+    Column("user_name", Text, nullable=False),
+    Column("client_key", Text),
+    Column("runtime", Text, nullable=False),
+    Column("launch", Text, nullable=False),
+    Column("labels", Text, nullable=False),
+    Column("spec_priority", BigInteger, nullable=False),
+    Column("spec_min_workers", BigInteger, nullable=False),
+    Column("spec_max_workers", BigInteger, nullable=False),
+    Column("slots_per_worker", BigInteger, nullable=False),
+    Column("cpus_per_worker", Double, nullable=False),
+    Column("memory_mib_per_worker", BigInteger, nullable=False),
+    Column("node_selector", Text, nullable=False),
+    Column("gpu_type", Text),
+    Column("time_limit_seconds", Double),
+    Column("max_retries", BigInteger, nullable=False),
+    Column("grace_seconds", Double, nullable=False),
+    Column("heartbeat_seconds", Double),
+    Column("preemptible", Boolean, nullable=False),
+    Column("submitted_at", Double, nullable=False),
+    # What has become of it.
+    Column("priority", BigInteger, nullable=False),
+    Column("min_workers", BigInteger, nullable=False),
+    Column("max_workers", BigInteger, nullable=False),
+    Column("queued_at", Double, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("waited_seconds", Double, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("retries_used", BigInteger, nullable=False),
+    Column("last_failure_at", Double),
+    Column("not_before", Double, nullable=False),
+    Column("next_ordinal", BigInteger, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("started_at", Double),
+    Column("running_at", Double),
+    Column("finished_at", Double),
+    Column("last_resize_at", Double),
+    Column("finishing", Boolean, nullable=False),
+    Column("master_port", BigInteger, nullable=False),
+    Column("wait_reason", Text),
+    Column("wait_for", BigInteger),
+    Column("stop_reason", Text),
+    Column("stop_for", BigInteger),
+    Column("detail", Text, nullable=False),
+    Column("exit_code", BigInteger),
+    Column("reservation", Text, nullable=False),
+    Column("progress", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    _one_of("state", JobState),
+    _one_of("runtime", Runtime),
+    CheckConstraint("min_workers >= 1 AND min_workers <= max_workers", name="bounds"),
+    CheckConstraint("spec_min_workers >= 1 AND spec_min_workers <= spec_max_workers", name="spec_bounds"),
+    CheckConstraint("slots_per_worker >= 1", name="slots_per_worker"),
+    CheckConstraint(f"active = (state IN ({_listed(ACTIVE_STATES)}))", name="active"),
+    CheckConstraint(f"(finished_at IS NOT NULL) = (state IN ({_listed(TERMINAL_STATES)}))", name="finished"),
+    CheckConstraint("state <> 'STOPPING' OR stop_reason IS NOT NULL", name="stop_reason"),
+    CheckConstraint("attempt >= 0 AND retries_used >= 0 AND generation >= 0 AND next_ordinal >= 1", name="counts"),
+    UniqueConstraint("client_key"),
+    # What a live worker refers to.
+    UniqueConstraint("id", "active"),
+    Index(None, "state", "id"),
+    Index(
+        None,
+        "finished_at",
+        sqlite_where=text("finished_at IS NOT NULL"),
+        postgresql_where=text("finished_at IS NOT NULL"),
+    ),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("job_id", Key, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("ordinal", Key, primary_key=True),
+    Column("node", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("slot_ids", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("cpus", Double, nullable=False),
+    Column("memory_mib", BigInteger, nullable=False),
+    Column("not_before", Double, nullable=False),
+    Column("desired", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    # True while the worker lives, NULL afterwards: its foreign key then holds nothing.
+    Column("live", Boolean),
+    Column("rank", BigInteger),
+    Column("reported_generation", BigInteger, nullable=False),
+    Column("endpoint", Text),
+    Column("started_at", Double),
+    Column("ready_at", Double),
+    Column("leave_reason", Text),
+    Column("leave_for", BigInteger),
+    Column("stop_deadline", Double),
+    Column("ended_at", Double),
+    Column("exit_code", BigInteger),
+    Column("exit_reason", Text),
+    _one_of("desired", Desired),
+    _one_of("state", WorkerState),
+    CheckConstraint("live IS NULL OR live = true", name="live_or_null"),
+    CheckConstraint(f"(live IS NOT NULL) = (state IN ({_listed(LIVE_STATES)}))", name="live"),
+    CheckConstraint("(ended_at IS NULL) = (live IS NOT NULL)", name="ended"),
+    CheckConstraint("desired <> 'STOP' OR leave_reason IS NOT NULL", name="leave_reason"),
+    CheckConstraint("ordinal >= 1 AND (rank IS NULL OR rank >= 0)", name="counts"),
+    # A live worker belongs to an active job. Checked at the commit, where a job and its workers change together.
+    ForeignKeyConstraint(
+        ["job_id", "live"],
+        ["jobs.id", "jobs.active"],
+        deferrable=True,
+        initially="DEFERRED",
+        name="fk_workers_live_job",
+    ),
+    Index(
+        "ix_workers_live", "job_id", sqlite_where=text("live IS NOT NULL"), postgresql_where=text("live IS NOT NULL")
+    ),
+)
+
+generations = Table(
+    "generations",
+    metadata,
+    Column("job_id", Key, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("generation", Key, primary_key=True),
+    Column("published_at", Double, nullable=False),
+    Column("members", Text, nullable=False),
+    Column("current", Boolean, nullable=False),
+    Index(
+        "uq_generations_current",
+        "job_id",
+        unique=True,
+        sqlite_where=text("current"),
+        postgresql_where=text("current"),
+    ),
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("slots", BigInteger, nullable=False),
+    Column("cpus", Double, nullable=False),
+    Column("memory_mib", BigInteger, nullable=False),
+    Column("labels", Text, nullable=False),
+    Column("gpu_type", Text),
+    Column("has_gpus", Boolean, nullable=False),
+    Column("health", Text, nullable=False),
+    Column("intent", Text, nullable=False),
+    Column("failures", Text, nullable=False),
+    Column("quarantines", BigInteger, nullable=False),
+    Column("quarantined_until", Double),
+    Column("version", BigInteger, nullable=False),
+    _one_of("health", NodeHealth),
+    _one_of("intent", NodeIntent),
+    CheckConstraint("slots >= 0 AND cpus >= 0 AND memory_mib >= 0", name="capacity"),
+    CheckConstraint("intent <> 'QUARANTINED' OR quarantined_until IS NOT NULL", name="quarantined"),
+)
+
+intents = Table(
+    "intents",
+    metadata,
+    Column("id", Key, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("job_id", BigInteger),
+    Column("node", Text),
+    Column("priority", BigInteger),
+    Column("min_workers", BigInteger),
+    Column("max_workers", BigInteger),
+    _one_of("kind", IntentKind),
+    CheckConstraint("(node IS NOT NULL) = (kind IN ('CORDON', 'DRAIN', 'UNCORDON'))", name="node"),
+    CheckConstraint("(job_id IS NULL) = (node IS NOT NULL)", name="target"),
+    CheckConstraint("(priority IS NOT NULL) = (kind = 'PRIORITY')", name="priority"),
+    CheckConstraint("(min_workers IS NOT NULL OR max_workers IS NOT NULL) = (kind = 'SCALE')", name="scale"),
+    # A job enters the queue once.
+    Index(
+        "uq_intents_submit",
+        "job_id",
+        unique=True,
+        sqlite_where=text("kind = 'SUBMIT'"),
+        postgresql_where=text("kind = 'SUBMIT'"),
+    ),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Key, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("job_id", BigInteger),
+    Column("worker_id", Text),
+    Column("node", Text),
+    Column("cause", Text, nullable=False),
+    Column("for_job", BigInteger),
+    Column("detail", Text, nullable=False),
+    Index(None, "job_id", "id"),
+)
+
+recurring = Table(
+    "recurring",
+    metadata,
+    Column("id", Key, primary_key=True, autoincrement=False),
+    Column("cron", Text, nullable=False),
+    Column("timezone", Text, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("last_run_at", Double),
+    Column("deleted_at", Double),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)

@@ -1,0 +1,198 @@
+"""The store: each method is one transaction. What a method does inside it stands in the module it calls."""
+
+import secrets as random_source
+from collections.abc import Callable, Sequence
+
+from scheduler.engine.ports import Inbox, Lease, StoredWorld
+from scheduler.model.event import Event
+from scheduler.model.hosts import HostList
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.intent import Intent, IntentKind
+from scheduler.model.job import Job, JobSpec, JobState
+from scheduler.model.node import Node
+from scheduler.model.worker import Worker
+from scheduler.model.world import Changes
+from scheduler.store import browse, commit, leadership, load, migrate, recurrence, retention, secret, submit
+from scheduler.store.database import Database
+from scheduler.store.statements import Statements
+from scheduler.store.values import JobFilter, Purged, Recurring, Submitted
+
+EVERY_JOB = JobFilter()
+
+
+class SqlStore:
+    """Jobs, nodes, intents and history in SQLite or PostgreSQL; safe to share between threads.
+
+    Implements `scheduler.engine.ports.Store` for the engine, and what users need beside it. Every method may
+    raise `StoreUnavailable` (locked, full, out of reach: try again), `SchemaMismatch`, or `InvalidInput` for
+    a value that the database cannot hold.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        busy_timeout_seconds: float = 5.0,
+        durable: bool = True,
+        random_bytes: Callable[[int], bytes] = random_source.token_bytes,
+    ) -> None:
+        """Opens nothing yet. Raises `ConfigError` for a URL that is neither a SQLite file nor PostgreSQL.
+
+        `durable=False`: a commit may be lost by a power failure, for simulations only.
+        """
+        self._database = Database(url, busy_timeout_seconds=busy_timeout_seconds, durable=durable)
+        self._statements = Statements(self._database.writer.dialect)
+        self._random_bytes = random_bytes
+
+    @property
+    def where(self) -> str:
+        """The database for people: a path, or a URL without its password."""
+        return self._database.where
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._database.close()
+
+    # The schema
+
+    def upgrade(self) -> None:
+        """Create or migrate the tables. Safe if several processes do it at once."""
+        migrate.upgrade(self._database)
+
+    def check_schema(self) -> None:
+        """Raise `SchemaMismatch` unless the tables are those of this version."""
+        migrate.check(self._database)
+
+    # The engine's side
+
+    def acquire_lease(self, holder: str, now: float, ttl_seconds: float) -> Lease | None:
+        """Take the lease if it is free, expired or already ours; None while another holds it."""
+        with self._database.write() as connection:
+            return leadership.acquire(connection, holder, now, ttl_seconds)
+
+    def renew_lease(self, lease: Lease, now: float, ttl_seconds: float) -> Lease:
+        """Extend it; raises `LeaseLost`."""
+        with self._database.write() as connection:
+            return leadership.renew(connection, lease, now, ttl_seconds)
+
+    def release_lease(self, lease: Lease) -> None:
+        """Give it up; no error if it is lost already."""
+        with self._database.write() as connection:
+            leadership.release(connection, lease)
+
+    def load_world(self) -> StoredWorld:
+        """Jobs that have not ended and are not in the inbox, with live workers; nodes."""
+        with self._database.read() as connection:
+            return load.load_world(connection)
+
+    def take_inbox(self, limit: int) -> Inbox:
+        """The oldest intents and the jobs that they submit; they stay until a commit names them as done."""
+        with self._database.read() as connection:
+            return load.take_inbox(connection, limit)
+
+    def commit(self, changes: Changes, lease: Lease, now: float) -> None:
+        """Write all of it or nothing. Raises `LeaseLost` or `StaleWrite`."""
+        with self._database.write() as connection:
+            commit.commit(connection, self._statements, changes, lease, now)
+
+    # Users' requests
+
+    def submit(self, specs: Sequence[JobSpec], now: float) -> list[Submitted]:
+        """Store the jobs, all or none; a client key that is known gives its first job."""
+        if not specs:
+            return []
+        with self._database.write() as connection:
+            return submit.submit(connection, self._statements, specs, now)
+
+    def add_intent(
+        self,
+        kind: IntentKind,
+        now: float,
+        *,
+        job_id: JobId | None = None,
+        node: NodeName | None = None,
+        priority: int | None = None,
+        min_workers: int | None = None,
+        max_workers: int | None = None,
+    ) -> int:
+        """Store a request for the next tick; its id. Raises `InvalidInput` if the parts do not go together."""
+        intent = Intent(0, kind, now, job_id, node, priority, min_workers, max_workers)
+        with self._database.write() as connection:
+            return submit.add_intent(connection, self._statements, intent)
+
+    # What users read
+
+    def get_job(self, job_id: JobId) -> Job | None:
+        """The job with its live workers."""
+        with self._database.read() as connection:
+            return browse.get_job(connection, job_id)
+
+    def list_jobs(
+        self, wanted: JobFilter = EVERY_JOB, after: int | None = None, limit: int = 100, *, descending: bool = False
+    ) -> list[Job]:
+        """Jobs by id, those beyond `after` in the chosen direction."""
+        with self._database.read() as connection:
+            return browse.list_jobs(connection, wanted, after, limit, descending=descending)
+
+    def count_jobs(self) -> dict[JobState, int]:
+        """How many jobs are stored in each state."""
+        with self._database.read() as connection:
+            return browse.count_jobs(connection)
+
+    def list_workers(self, job_id: JobId, after: int = 0, limit: int = 100) -> list[Worker]:
+        """Workers of all attempts, ended ones too, oldest first; those with an ordinal above `after`."""
+        with self._database.read() as connection:
+            return browse.list_workers(connection, job_id, after, limit)
+
+    def list_events(
+        self, after: int | None = None, job_id: JobId | None = None, limit: int = 100, *, descending: bool = False
+    ) -> list[tuple[int, Event]]:
+        """Events with their ids, those beyond `after` in the chosen direction. No smaller id appears later."""
+        with self._database.read() as connection:
+            return browse.list_events(connection, after, job_id, limit, descending=descending)
+
+    def list_nodes(self) -> list[Node]:
+        """All nodes by name."""
+        with self._database.read() as connection:
+            return browse.list_nodes(connection)
+
+    def published_hosts(self, job_id: JobId) -> HostList | None:
+        """The host list that was published last for the job."""
+        with self._database.read() as connection:
+            return browse.published_hosts(connection, job_id)
+
+    # Recurring jobs
+
+    def add_recurring(self, cron: str, timezone: str, spec: JobSpec, now: float) -> int:
+        """Store a recurring job; its id. Neither expression nor timezone is checked here."""
+        with self._database.write() as connection:
+            return recurrence.add(connection, cron, timezone, spec, now)
+
+    def get_recurring(self, recurring_id: int) -> Recurring | None:
+        with self._database.read() as connection:
+            return recurrence.get(connection, recurring_id)
+
+    def list_recurring(self) -> list[Recurring]:
+        with self._database.read() as connection:
+            return recurrence.present(connection)
+
+    def delete_recurring(self, recurring_id: int, now: float) -> bool:
+        """Whether there was one. Its jobs and its row stay as history."""
+        with self._database.write() as connection:
+            return recurrence.delete(connection, recurring_id, now)
+
+    def mark_recurring_run(self, recurring_id: int, fire_time: float) -> None:
+        """Remember that jobs of all times up to this one have been submitted."""
+        with self._database.write() as connection:
+            recurrence.mark_run(connection, recurring_id, fire_time)
+
+    # Upkeep
+
+    def purge(self, before_jobs: float, before_events: float, limit: int = 1000) -> Purged:
+        """Remove ended jobs and events that are older; call again while a count reaches `limit`."""
+        with self._database.write() as connection:
+            return retention.purge(connection, before_jobs, before_events, limit)
+
+    def secret(self, name: str) -> bytes:
+        """32 random bytes that stay the same for this database; made at the first call."""
+        return secret.get_or_create(self._database, name, self._random_bytes)

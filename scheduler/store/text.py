@@ -1,0 +1,125 @@
+"""Lists and mappings of the model as JSON text. Floats, also NaN and infinity, come back exactly."""
+
+import json
+from collections.abc import Iterable
+
+from scheduler.model.hosts import Member
+from scheduler.model.ids import JobId, NodeName, WorkerId
+from scheduler.model.job import JobSpec, Placement, Progress, Runtime
+from scheduler.model.node import NodeFailure
+from scheduler.model.shape import WorkerShape
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_decode = json.JSONDecoder().decode
+
+#: Command, environment and working directory.
+Launch = tuple[tuple[str, ...], tuple[tuple[str, str], ...], str | None]
+
+EMPTY = "[]"
+_NO_PROGRESS = Progress()
+_NO_PROGRESS_TEXT = "{}"
+
+
+def pairs_to_text(pairs: Iterable[tuple[str, object]]) -> str:
+    return _encode(list(pairs)) if pairs else EMPTY
+
+
+def labels_from_text(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple((key, value) for key, value in _decode(text)) if text != EMPTY else ()
+
+
+def label_needle(key: str, value: str) -> str:
+    """What the text of labels holds if, and only if, this label is among them: quotes inside strings are escaped."""
+    return _encode([key, value])
+
+
+def launch_to_text(spec: JobSpec) -> str:
+    return _encode({"command": spec.command, "env": spec.env, "workdir": spec.workdir})
+
+
+def launch_from_text(text: str) -> Launch:
+    data = _decode(text)
+    return tuple(data["command"]), tuple((name, value) for name, value in data["env"]), data["workdir"]
+
+
+def placement_from_text(text: str) -> Placement:
+    return tuple((NodeName(node), count) for node, count in _decode(text)) if text != EMPTY else ()
+
+
+def numbers_to_text(numbers: tuple[int, ...]) -> str:
+    return _encode(numbers)
+
+
+def numbers_from_text(text: str) -> tuple[int, ...]:
+    return tuple(_decode(text))
+
+
+def progress_to_text(progress: Progress) -> str:
+    if progress is _NO_PROGRESS or progress == _NO_PROGRESS:
+        return _NO_PROGRESS_TEXT
+    return _encode(
+        {
+            "step": progress.step,
+            "epoch": progress.epoch,
+            "samples_per_second": progress.samples_per_second,
+            "last_commit_at": progress.last_commit_at,
+            "resize_seconds": progress.resize_seconds,
+            "throughput": progress.throughput,
+            "metrics": progress.metrics,
+            "reported_at": progress.reported_at,
+        }
+    )
+
+
+def progress_from_text(text: str) -> Progress:
+    if text == _NO_PROGRESS_TEXT:
+        return _NO_PROGRESS
+    data = _decode(text)
+    data["throughput"] = tuple((workers, rate) for workers, rate in data["throughput"])
+    data["metrics"] = tuple((name, value) for name, value in data["metrics"])
+    return Progress(**data)
+
+
+def failures_to_text(failures: tuple[NodeFailure, ...]) -> str:
+    return _encode([(failure.job_id, failure.at) for failure in failures])
+
+
+def failures_from_text(text: str) -> tuple[NodeFailure, ...]:
+    return tuple(NodeFailure(JobId(job_id), at) for job_id, at in _decode(text))
+
+
+def members_to_text(members: tuple[Member, ...]) -> str:
+    return _encode([(m.id, m.rank, m.host, m.slots, m.endpoint) for m in members])
+
+
+def members_from_text(text: str) -> tuple[Member, ...]:
+    return tuple(
+        Member(WorkerId(worker), rank, host, slots, endpoint) for worker, rank, host, slots, endpoint in _decode(text)
+    )
+
+
+def spec_to_text(spec: JobSpec) -> str:
+    """All of a spec, for what is submitted again later."""
+    fields = {name: getattr(spec, name) for name in JobSpec.__slots__}
+    fields["shape"] = {name: getattr(spec.shape, name) for name in WorkerShape.__slots__}
+    return _encode(fields)
+
+
+def spec_from_text(text: str) -> JobSpec:
+    data = _decode(text)
+    shape = data["shape"]
+    shape["node_selector"] = _pairs(shape["node_selector"])
+    return JobSpec(
+        **{
+            **data,
+            "command": tuple(data["command"]),
+            "env": _pairs(data["env"]),
+            "labels": _pairs(data["labels"]),
+            "runtime": Runtime(data["runtime"]),
+            "shape": WorkerShape(**shape),
+        }
+    )
+
+
+def _pairs(items: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((key, value) for key, value in items)

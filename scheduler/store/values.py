@@ -1,0 +1,46 @@
+"""What the store takes and gives beside the model's values."""
+
+from dataclasses import dataclass
+
+from scheduler.model.ids import JobId
+from scheduler.model.job import JobSpec, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The job that a spec led to; not created where its client key was known already."""
+
+    id: JobId
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs to list; what is empty or None does not narrow."""
+
+    states: tuple[JobState, ...] = ()
+    name: str | None = None
+    user: str | None = None
+    #: Labels that a job must all have.
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recurring:
+    """A job to be submitted again at every time that a cron expression names."""
+
+    id: int
+    cron: str
+    timezone: str
+    spec: JobSpec
+    created_at: float
+    #: The newest time of the expression that was submitted for.
+    last_run_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """How many rows a purge removed."""
+
+    jobs: int
+    events: int
