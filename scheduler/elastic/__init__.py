@@ -1,0 +1,42 @@
+"""Makes a PyTorch training script elastic: workers come, go and die, training goes on from memory.
+
+    from scheduler import elastic
+
+    sampler = elastic.ElasticDistributedSampler(len(inputs), batch=64)
+    state = elastic.State(model=model, optimizer=optimizer, sampler=sampler)
+
+    def train(state):
+        for epoch in state.epochs(10):
+            for indices in state.batches():
+                optimizer.zero_grad()
+                loss = cross_entropy(model(inputs[indices]), targets[indices], reduction="sum")
+                loss.backward()
+                state.average_gradients(samples=len(indices), loss="sum")
+                optimizer.step()
+                state.commit()
+
+    elastic.run(train, state)
+
+`run` starts here; `State` is what survives; `ElasticDistributedSampler` deals each sample of an epoch exactly once;
+`ConstantBatch` and `ScaledBatch` say what a resize does to the batch. The contract with the scheduler is environment
+variables and HTTP; nothing else of the scheduler is imported, and without one the same script runs as one process.
+"""
+
+from scheduler.elastic.batch import BatchPolicy, ConstantBatch, ScaledBatch, collate_empty, micro_batches
+from scheduler.elastic.errors import ElasticError, UsageError
+from scheduler.elastic.run import run
+from scheduler.elastic.sampler import ElasticDistributedSampler
+from scheduler.elastic.state import State
+
+__all__ = [
+    "BatchPolicy",
+    "ConstantBatch",
+    "ElasticDistributedSampler",
+    "ElasticError",
+    "ScaledBatch",
+    "State",
+    "UsageError",
+    "collate_empty",
+    "micro_batches",
+    "run",
+]

@@ -1,0 +1,248 @@
+"""This worker's line to the scheduler: two background threads that know the newest list and report.
+
+Standard library only.
+"""
+
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from enum import Enum
+from types import FrameType
+from typing import Any
+
+from scheduler.elastic.client import Client, Standing
+from scheduler.elastic.environment import Environment
+from scheduler.elastic.membership import Membership
+
+#: Exit status of a worker that left because it was asked to.
+EXIT_DRAINED = 64
+
+#: A report is sent at least this often.
+HEARTBEAT_SECONDS = 1.0
+
+_POLL_SECONDS = 30
+_RETRY_SECONDS = 0.2
+#: How long after SIGTERM a list without this worker may take to arrive.
+_PATIENCE_SECONDS = 1.0
+#: Part of the grace period after which a worker goes without knowing why it was asked to.
+_GRACE_SHARE = 0.8
+#: Job states, as the scheduler answers them, in which the whole job is ending.
+_ENDING = frozenset({"STOPPING", "QUEUED", "SUSPENDED", "SUCCEEDED", "FAILED", "CANCELLED"})
+
+
+class Order(Enum):
+    """What the worker should do at the next step boundary, as far as it knows alone."""
+
+    #: go on as it is
+    CONTINUE = "continue"
+    #: a newer list is published
+    MOVE = "move"
+    #: the whole job is being stopped
+    STOP = "stop"
+    #: this worker was told to go and nobody can be asked why; the others stay
+    LEAVE = "leave"
+
+
+class Agent:
+    """Follows the published list by long poll and reports every heartbeat; everything it knows is level-triggered.
+
+    The threads are daemons and are abandoned at exit. SIGTERM is noticed at once, even while the main thread is
+    inside a collective, because Python's C handler writes to the wake-up pipe that the reporting thread waits on.
+    """
+
+    def __init__(self, environment: Environment, endpoint: str) -> None:
+        self.environment = environment
+        self._changed = threading.Condition()
+        self._report: dict[str, Any] = {"generation": 0, "ready": True, "endpoint": endpoint}
+        self._membership: Membership | None = None
+        self._withdrawn = False
+        self._leave = False
+        self._job_state = ""
+        self._terminated_at: float | None = None
+        self._listed_at: float | None = None
+        self._on_lost: tuple[Membership, Callable[[], None]] | None = None
+        self._confirm_client = Client(environment)
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+
+    def start(self) -> None:
+        """Takes over SIGTERM (in the main thread) and starts the threads."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _ignore)
+            signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        for loop in (self._poll_forever, self._report_forever):
+            threading.Thread(target=loop, name=loop.__name__.strip("_"), daemon=True).start()
+
+    @property
+    def worker(self) -> str:
+        """This worker's id."""
+        return self.environment.worker
+
+    def membership(self) -> Membership | None:
+        """The newest list seen, or None before the first."""
+        return self._membership
+
+    def order(self, generation: int) -> Order:
+        """What a member of this generation should do; cheap, asked at every step."""
+        terminated_at = self._terminated_at
+        if terminated_at is not None and (self._withdrawn or self._job_state in _ENDING):
+            return Order.STOP
+        newest = self._membership
+        if newest is not None and newest.generation > generation:
+            return Order.MOVE
+        if terminated_at is None:
+            return Order.CONTINUE
+        # Still listed, though the scheduler has had time to publish a list without this worker: the job is stopped.
+        patience = min(_PATIENCE_SECONDS, self.environment.grace_seconds / 5)
+        if self._listed_at is not None and self._listed_at - terminated_at >= patience:
+            return Order.STOP
+        away_for = time.monotonic() - terminated_at
+        return Order.LEAVE if away_for >= self.environment.grace_seconds * _GRACE_SHARE else Order.CONTINUE
+
+    def asked_to_leave(self) -> bool:
+        """Whether this worker got SIGTERM or was told to leave, for whatever reason."""
+        return self._terminated_at is not None or self._leave
+
+    def wait(self, seconds: float) -> None:
+        """Sleeps until something changed, or that long."""
+        with self._changed:
+            self._changed.wait(seconds)
+
+    def update(self, fields: Mapping[str, Any], at_once: bool = False) -> None:
+        """Changes what is reported; it goes out with the next heartbeat, or at once."""
+        with self._changed:
+            self._report.update(fields)
+        if at_once:
+            self._wake()
+
+    def confirm(self, generation: int) -> bool:
+        """Asks the scheduler now whether this worker still belongs to its job and to this generation.
+
+        Only then may a checkpoint be written: a group that the scheduler has given up must leave no trace.
+        """
+        with self._changed:
+            report = dict(self._report)
+        answer = self._confirm_client.report(report)
+        if answer.standing is Standing.FENCED:
+            leave_fenced()
+        return answer.standing is Standing.OK and answer.generation in (0, generation)
+
+    def watch(self, membership: Membership, on_lost: Callable[[], None]) -> None:
+        """Calls `on_lost`, from another thread, when a member of this list turns out to be gone unasked."""
+        with self._changed:
+            self._on_lost = (membership, on_lost)
+        self._notify_lost()
+
+    def unwatch(self) -> None:
+        """Ends `watch`."""
+        with self._changed:
+            self._on_lost = None
+
+    def refresh(self) -> None:
+        """Asks for the list now, for what can change within a generation (the rendezvous endpoint)."""
+        self._absorb_list(self._confirm_client.discover(0, 0).membership)
+
+    def flush(self) -> None:
+        """Sends the report now; used before the process ends."""
+        with self._changed:
+            report = dict(self._report)
+        self._confirm_client.report(report)
+
+    def close(self) -> None:
+        """Gives SIGTERM back. The threads go on reporting until the process ends."""
+        if threading.current_thread() is threading.main_thread():
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _wake(self) -> None:
+        # A full pipe wakes the reader as well.
+        with suppress(BlockingIOError):
+            os.write(self._wake_write, b"\0")
+
+    def _poll_forever(self) -> None:
+        client = Client(self.environment)
+        while True:
+            known = self._membership.generation if self._membership is not None else 0
+            answer = client.discover(known, _POLL_SECONDS)
+            if answer.standing is Standing.ENDED:
+                self._absorb_state("FAILED")
+            if answer.standing is Standing.OK:
+                self._absorb_list(answer.membership)
+            else:
+                time.sleep(_RETRY_SECONDS)
+
+    def _report_forever(self) -> None:
+        client = Client(self.environment)
+        while True:
+            with self._changed:
+                report = dict(self._report)
+            answer = client.report(report)
+            if answer.standing is Standing.FENCED:
+                leave_fenced()
+            if answer.standing is Standing.OK:
+                with self._changed:
+                    self._leave = answer.leave
+                    self._job_state = answer.job_state
+                    self._changed.notify_all()
+                if self._terminated_at is not None:
+                    self._look_after_termination(client)
+            self._sleep_until_woken()
+
+    def _look_after_termination(self, client: Client) -> None:
+        """Finds out what SIGTERM means. Call only after an answered report: a starting scheduler publishes nothing."""
+        asked_at = time.monotonic()
+        published = client.discover(0, 0)
+        if published.standing is Standing.OK:
+            self._absorb_list(published.membership)
+        with self._changed:
+            self._withdrawn = published.standing in (Standing.WITHDRAWN, Standing.ENDED)
+            if published.standing is Standing.OK:
+                self._listed_at = asked_at
+            self._changed.notify_all()
+
+    def _sleep_until_woken(self) -> None:
+        seconds = HEARTBEAT_SECONDS if self._terminated_at is None else min(HEARTBEAT_SECONDS, 0.25)
+        readable, _, _ = select.select([self._wake_read], [], [], seconds)
+        if readable and signal.SIGTERM in os.read(self._wake_read, 4096) and self._terminated_at is None:
+            with self._changed:
+                self._terminated_at = time.monotonic()
+                self._changed.notify_all()
+
+    def _absorb_list(self, membership: Membership | None) -> None:
+        if membership is None:
+            return
+        with self._changed:
+            if self._membership is None or membership.generation >= self._membership.generation:
+                self._membership = membership
+                self._changed.notify_all()
+        self._notify_lost()
+
+    def _absorb_state(self, job_state: str) -> None:
+        with self._changed:
+            self._job_state = job_state
+            self._changed.notify_all()
+
+    def _notify_lost(self) -> None:
+        with self._changed:
+            if self._on_lost is None or self._membership is None:
+                return
+            watched, on_lost = self._on_lost
+            lost = self._membership.generation > watched.generation and self._membership.lost_since(watched)
+            if lost:
+                # Under the lock, so that no group formed later can be meant.
+                on_lost()
+                self._on_lost = None
+
+
+def leave_fenced() -> None:
+    """Ends the process at once: the scheduler has given this worker up and nothing it does may last."""
+    os._exit(EXIT_DRAINED)
+
+
+def _ignore(_signal: int, _frame: FrameType | None) -> None:
+    """The wake-up pipe has told the reporting thread; a Python handler must exist for that."""

@@ -1,0 +1,193 @@
+"""A torch process group that can be formed, broken and formed again within one process. Imports torch."""
+
+import socket
+import time
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+from torch.distributed import distributed_c10d
+
+from scheduler.elastic import sockets
+from scheduler.elastic.errors import GroupBroken, Superseded
+from scheduler.elastic.membership import Membership
+
+#: Once all members have met, connecting them takes milliseconds; longer means that one died in between.
+_CONNECT_SECONDS = 15.0
+_MEET_SECONDS = (0.001, 0.02)
+
+
+class Meeting:
+    """This worker's own store, through which a group meets where this worker is its rank 0."""
+
+    def __init__(self, address: str, other_ports: Iterable[int] = ()) -> None:
+        # The socket is made here because the store by itself would listen on every interface.
+        listener = socket.create_server((address, 0))
+        port: int = listener.getsockname()[1]
+        self.endpoint = f"{address}:{port}"
+        #: ports whose connections are none of a group's own
+        self.ports = frozenset({port, *other_ports})
+        self.store = TCPStore(address, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
+        self._clients: dict[str, Store] = {}
+
+    def store_of(self, endpoint: str) -> Store:
+        """The store that another worker serves. OSError where nobody listens."""
+        if endpoint == self.endpoint:
+            return self.store
+        if endpoint not in self._clients:
+            parts = urlsplit(f"//{endpoint}")
+            host, port = parts.hostname or "", parts.port or 0
+            # torch retries a refused connection until its timeout; the caller wants to look for a newer list meanwhile.
+            socket.create_connection((host, port), timeout=2.0).close()
+            self._clients[endpoint] = TCPStore(
+                host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=_CONNECT_SECONDS)
+            )
+        return self._clients[endpoint]
+
+    def forget(self, endpoint: str | None) -> None:
+        """Drops the connection to a store that did not answer."""
+        if endpoint is not None:
+            self._clients.pop(endpoint, None)
+
+
+class Group:
+    """One generation's process group; it is torch's default group while it lives.
+
+    Backends: gloo for CPU tensors, and NCCL for CUDA tensors where there are GPUs.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        rank: int,
+        store: Store,
+        timeout_seconds: float,
+        spared_ports: frozenset[int] = frozenset(),
+    ) -> None:
+        self.membership = membership
+        self.rank = rank
+        self.size = membership.size
+        self._spared_ports = spared_ports
+        self._broken = False
+        before = sockets.open_sockets()
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "cpu:gloo",
+            store=store,
+            rank=rank,
+            world_size=self.size,
+            timeout=timedelta(seconds=_CONNECT_SECONDS),
+        )
+        self._sockets = sockets.open_sockets() - before
+        distributed_c10d._set_pg_timeout(timedelta(seconds=timeout_seconds))
+
+    @property
+    def generation(self) -> int:
+        """The generation that this group is of."""
+        return self.membership.generation
+
+    def largest(self, value: int) -> int:
+        """The largest of all ranks' values; a collective on the CPU."""
+        return max(self.gather(value)) if self.size > 1 else value
+
+    def gather(self, value: int) -> list[int]:
+        """All ranks' values in rank order; a collective on the CPU."""
+        if self.size == 1:
+            return [value]
+        values = torch.zeros(self.size, dtype=torch.int64)
+        values[self.rank] = value
+        dist.all_reduce(values)
+        return [int(each) for each in values]
+
+    def send_bytes(self, payload: bytes | None, source: int) -> bytes:
+        """Gives the source's bytes to all; a collective on the CPU."""
+        if self.size == 1:
+            return payload or b""
+        length = torch.tensor([len(payload or b"")])
+        dist.broadcast(length, source)
+        buffer = torch.zeros(int(length), dtype=torch.uint8)
+        if self.rank == source:
+            buffer.copy_(torch.frombuffer(bytearray(payload or b""), dtype=torch.uint8))
+        dist.broadcast(buffer, source)
+        return buffer.numpy().tobytes() if buffer.numel() else b""
+
+    def settle_device(self) -> None:
+        """Waits until the device has done what it was given, so that all collectives of the step have ended.
+
+        GroupBroken where the group was shut meanwhile: what the device computed then is worth nothing.
+        """
+        if torch.cuda.is_available():
+            torch.cuda.current_stream().synchronize()
+        if self._broken:
+            raise GroupBroken("a member of the group is gone")
+
+    def shut(self) -> None:
+        """Breaks the group, from any thread: whoever waits in one of its collectives, on any rank, gets an error."""
+        self._broken = True
+        sockets.shut(self._sockets, self._spared_ports)
+        world = dist.group.WORLD
+        if world is not None and torch.cuda.is_available():
+            world._get_backend(torch.device("cuda")).abort()
+
+    def dissolve(self) -> None:
+        """Takes the group down, whole or broken; torch has no default group afterwards."""
+        if dist.is_initialized():
+            distributed_c10d._abort_process_group()
+
+
+def form(
+    meeting: Meeting,
+    membership: Membership,
+    rank: int,
+    attempt: int,
+    timeout_seconds: float,
+    still_wanted: Callable[[], bool],
+) -> Group:
+    """Meets the other members at rank 0's store and connects with them.
+
+    Until all have come, `still_wanted` is asked again and again, so that a member who died does not hold up the
+    others. Superseded when it is False; GroupBroken when connecting fails after all have met.
+    """
+    endpoint = meeting.endpoint if rank == 0 else membership.rendezvous
+    try:
+        store = _meet(meeting, endpoint, membership, rank, attempt, still_wanted)
+        port = urlsplit(f"//{endpoint}").port or 0
+        return Group(membership, rank, store, timeout_seconds, meeting.ports | {port})
+    except (OSError, RuntimeError) as error:
+        meeting.forget(endpoint)
+        if dist.is_initialized():
+            distributed_c10d._abort_process_group()
+        raise GroupBroken(f"generation {membership.generation} could not be formed: {error}") from None
+
+
+def _meet(
+    meeting: Meeting,
+    endpoint: str | None,
+    membership: Membership,
+    rank: int,
+    attempt: int,
+    still_wanted: Callable[[], bool],
+) -> Store:
+    store: Store | None = None
+    pause, longest = _MEET_SECONDS
+    others = [f"came/{other}" for other in range(1, membership.size)]
+    while still_wanted():
+        try:
+            if store is None and endpoint is not None:
+                prefix = f"generation-{membership.generation}/attempt-{attempt}"
+                store = PrefixStore(prefix, meeting.store_of(endpoint))
+                store.set(f"came/{rank}", "1")
+            if store is not None and rank == 0 and (not others or store.check(others)):
+                store.set("all", "1")
+                return store
+            if store is not None and rank != 0 and store.check(["all"]):
+                return store
+        except (OSError, RuntimeError):
+            # Rank 0 is not listening, or no more: it comes back or a newer list replaces it.
+            meeting.forget(endpoint)
+            store = None
+        time.sleep(pause)
+        pause = min(pause * 1.5, longest)
+    raise Superseded

@@ -1,0 +1,33 @@
+"""How fast the job goes, as reported to the scheduler. Standard library only."""
+
+from collections import deque
+
+_WINDOW_SECONDS = 10.0
+
+
+class Pace:
+    """Samples per second of the whole job over the last seconds at the current size."""
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, int]] = deque()
+        self._samples = 0
+
+    def reset(self, now: float) -> None:
+        """Starts anew, at a resize."""
+        self._samples = 0
+        self._marks.clear()
+        self._marks.append((now, 0))
+
+    def add(self, samples: int, now: float) -> None:
+        """A step of so many samples, on all ranks together, ended."""
+        self._samples += samples
+        self._marks.append((now, self._samples))
+        while len(self._marks) > 2 and now - self._marks[1][0] >= _WINDOW_SECONDS:
+            self._marks.popleft()
+
+    def samples_per_second(self) -> float | None:
+        """None before there is anything to measure."""
+        if len(self._marks) < 2:
+            return None
+        (start, before), (end, after) = self._marks[0], self._marks[-1]
+        return (after - before) / (end - start) if end > start else None

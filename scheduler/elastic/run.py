@@ -1,0 +1,89 @@
+"""Entry point: runs a training function on a group that may change under it. Imports torch."""
+
+import os
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+
+from scheduler.elastic.agent import Agent
+from scheduler.elastic.alone import Alone
+from scheduler.elastic.checkpoint import CheckpointDirectory
+from scheduler.elastic.environment import Environment, checkpoint_dir
+from scheduler.elastic.errors import Resized, Stopped
+from scheduler.elastic.group import Meeting
+from scheduler.elastic.membership import Membership
+from scheduler.elastic.session import Options, Session
+from scheduler.elastic.state import State
+
+Result = TypeVar("Result")
+
+
+def run(
+    train: Callable[[State], Result],
+    state: State,
+    *,
+    group_timeout_seconds: float = 120.0,
+    checkpoint_every_seconds: float | None = None,
+    on_reset: Callable[[State], None] | None = None,
+) -> Result:
+    """Runs `train(state)` to its end, whatever happens to the number of workers meanwhile.
+
+    `train` is called again each time the group has changed; everything it needs from before is in the state, where
+    `State.epochs` and `State.batches` go on from. At that moment torch's default process group is that of the new
+    generation, so collectives of the script's own and `DistributedDataParallel(model)` made inside `train` just work.
+
+    Call it last, with data and model loaded: from here on the worker counts as ready.
+
+    Without a scheduler (no SCHED_URL) this is one process without network, or torchrun's fixed group.
+
+    Args:
+        train: the training function; it must do the same collectives on all ranks.
+        state: what survives.
+        group_timeout_seconds: bound on any one collective, and so on how far apart ranks may be. It matters only where
+            a peer hangs without the scheduler noticing.
+        checkpoint_every_seconds: rank 0 also writes a checkpoint this often, at a commit; None for only when the job is
+            stopped. Goes to SCHED_CHECKPOINT_DIR.
+        on_reset: called after each change of the group, before `train`.
+    Returns:
+        what `train` returned. A worker that is asked to leave does not return: it exits with status 64.
+    """
+    session = _connect(state, Options(group_timeout_seconds, checkpoint_every_seconds))
+    membership: Membership | None = None
+    try:
+        while True:
+            session.join(membership)
+            membership = None
+            try:
+                if on_reset is not None:
+                    on_reset(state)
+                result = train(state)
+                session.finish()
+                return result
+            except Resized as resized:
+                membership = resized.membership
+                session.leave_group()
+            except Stopped:
+                session.stop()
+            except Exception as error:
+                if not session.survives(error):
+                    raise
+                # The frames of the failed step refer to its collectives, which keep the group's connections open.
+                traceback.clear_frames(error.__traceback__)
+            if membership is None:
+                session.abandon()
+    finally:
+        session.close()
+
+
+def _connect(state: State, options: Options) -> Session:
+    environment = Environment.read(os.environ)
+    directory = checkpoint_dir(os.environ)
+    checkpoints = CheckpointDirectory(directory) if directory is not None else None
+    if environment is None:
+        alone = Alone(os.environ)
+        alone.start()
+        return Session(alone, None, checkpoints, state, options)
+    meeting = Meeting(environment.own_address(), (environment.port,))
+    agent = Agent(environment, meeting.endpoint)
+    agent.start()
+    return Session(agent, meeting, checkpoints, state, options)

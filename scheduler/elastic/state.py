@@ -1,0 +1,271 @@
+"""The training state that survives resizes, deaths and stops. Imports torch."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, Protocol
+
+import torch
+
+from scheduler.elastic.batch import RateScaler
+from scheduler.elastic.errors import UsageError
+from scheduler.elastic.gradients import GradientAverager
+from scheduler.elastic.group import Group
+from scheduler.elastic.pace import Pace
+from scheduler.elastic.sampler import ElasticDistributedSampler
+from scheduler.elastic.snapshot import Snapshot
+
+
+class Boundary(Protocol):
+    """What a running session does at a step boundary."""
+
+    def agree(self, voted: bool | None) -> int:
+        """All ranks decide what comes after this step; `voted`: what gradient averaging brought, None where unused."""
+
+    def proceed(self, decision: int) -> None:
+        """Acts on the decision; may unwind the training function."""
+
+    def wants_change(self) -> bool:
+        """Whether this rank alone would have something else happen than going on."""
+
+    def tell(self, fields: dict[str, Any]) -> None:
+        """Adds to what is reported to the scheduler."""
+
+
+class State:
+    """All that a training run needs to go on: what is not in here is lost at a resize.
+
+    Args:
+        model, optimizer, lr_scheduler: as in any PyTorch script. On a GPU, move the model there first.
+        sampler: an `ElasticDistributedSampler`; its position is part of the state.
+        values: anything else. An object with `state_dict` and `load_state_dict` is kept through these; a tensor or a
+            value that can be pickled becomes an attribute: `State(best=0.0)` gives `state.best`, to read and to assign.
+
+    `step` counts the commits of the whole run, `epoch` the finished epochs.
+    """
+
+    _own: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        *,
+        model: torch.nn.Module | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
+        lr_scheduler: Any = None,
+        sampler: ElasticDistributedSampler | None = None,
+        **values: Any,
+    ) -> None:
+        self.step = 0
+        self.epoch = 0
+        self._values: dict[str, Any] = {}
+        self._components: dict[str, Any] = {}
+        given = {"model": model, "optimizer": optimizer, "lr_scheduler": lr_scheduler, "sampler": sampler, **values}
+        for name, value in given.items():
+            if hasattr(type(self), name) or name in ("step", "epoch"):
+                raise UsageError(f"{name!r} is a name of State itself: choose another")
+            if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
+                self._components[name] = value
+            elif name in values:
+                self._values[name] = value
+        self._optimizer = optimizer
+        self._sampler = sampler
+        self._scaler = RateScaler(sampler.policy, optimizer) if sampler is not None and optimizer is not None else None
+        self._averager: GradientAverager | None = None
+        self._snapshot = Snapshot()
+        self._committed_step = -1
+        self._voted: bool | None = None
+        self._in_hand = 0
+        self._pace = Pace()
+        self._group: Group | None = None
+        self._boundary: Boundary | None = None
+        self._resized_from: float | None = None
+        self._boundary_at: float | None = None
+        self._own = frozenset(vars(self)) | {"_own"}
+
+    def __getattr__(self, name: str) -> Any:
+        for kept in ("_values", "_components"):
+            found = self.__dict__.get(kept, {})
+            if name in found:
+                return found[name]
+        raise AttributeError(f"the state has no {name!r}: give it to State(...) to keep it")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not self._own or name in self._own:
+            object.__setattr__(self, name, value)
+        elif name in self._values:
+            self._values[name] = value
+        else:
+            raise AttributeError(f"the state has no value {name!r}: give it to State({name}=...) to keep it")
+
+    @property
+    def rank(self) -> int:
+        """This worker's rank in the current group."""
+        return self._group.rank if self._group is not None else 0
+
+    @property
+    def world_size(self) -> int:
+        """Size of the current group."""
+        return self._group.size if self._group is not None else 1
+
+    @property
+    def generation(self) -> int:
+        """The generation of the current group; 0 outside of `run`."""
+        return self._group.generation if self._group is not None else 0
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """The epochs still to do, beginning with the one that the state stands in.
+
+        What the body does after its batches (evaluate, print) is done once per epoch, and once more only where a
+        worker died during it.
+        """
+        while self.epoch < count:
+            if self._sampler is not None:
+                self._sampler.set_epoch(self.epoch)
+            yield self.epoch
+            self.epoch += 1
+            if self._sampler is not None:
+                self._sampler.set_epoch(self.epoch)
+            self.commit()
+
+    def batches(self, loader: Iterable[Any] | None = None) -> Iterator[Any]:
+        """What is left of the epoch, one item per step: from the loader, or lists of this rank's sample indices.
+
+        The loader must have the state's sampler as its `batch_sampler`. The item in hand counts as consumed by the next
+        `commit`, so commit at the end of the loop's body.
+        """
+        if self._sampler is None:
+            raise UsageError("batches() deals what the sampler says: give State a sampler")
+        steps = len(self._sampler)
+        source = iter(self._sampler if loader is None else loader)
+        for _ in range(steps):
+            item = next(source)
+            self._in_hand = self._sampler.advance()
+            self._first_step_begins()
+            yield item
+
+    def average_gradients(self, samples: int, loss: Literal["mean", "sum"] = "mean") -> int:
+        """Makes the gradients those of the mean loss over all ranks' samples of this step; a collective.
+
+        Call it between the last `backward` and `optimizer.step`, on every rank, also where the share was empty and
+        there was no `backward`. A parameter without a gradient counts as one of zeros.
+
+        Args:
+            samples: how many samples this rank's gradients are of.
+            loss: whether the loss was a mean or a sum over these. After several `backward` calls in a step (gradient
+                accumulation) only sums add up to the right thing.
+        Returns:
+            how many samples all ranks had together.
+        """
+        if self._optimizer is None:
+            raise UsageError("average_gradients() needs the optimizer: give it to State")
+        if self._averager is None:
+            groups = self._optimizer.param_groups
+            self._averager = GradientAverager(parameter for group in groups for parameter in group["params"])
+        if self._boundary is None:
+            raise UsageError("average_gradients() works inside of the function given to run()")
+        total, self._voted = self._averager.average(samples, loss == "sum", self._boundary.wants_change())
+        self._in_hand = total
+        return total
+
+    def commit(self) -> None:
+        """Marks a step boundary: keeps a copy of the state in memory, and lets all ranks agree on what comes next.
+
+        Call it on every rank at the end of each step, or less often where copying the state costs too much: a worker's
+        death takes the others back to here, and a resize waits for it. It does not return when the group changes:
+        `run` then calls the training function again.
+        """
+        decision = 0
+        if self._boundary is not None:
+            decision = self._boundary.agree(self._voted)
+        self._voted = None
+        self.step += 1
+        self._keep()
+        now = time.monotonic()
+        self._pace.add(self._in_hand, now)
+        self._in_hand = 0
+        self._boundary_at = now
+        if self._boundary is not None:
+            self._boundary.tell(self._progress())
+            self._boundary.proceed(decision)
+
+    def restore(self) -> None:
+        """Goes back to the last commit. `run` does this by itself after a failed collective."""
+        if self._committed_step >= 0:
+            self._load(self._snapshot.tree())
+
+    def report(self, **metrics: float) -> None:
+        """Shows these numbers (at most 16) with the job, for example `report(accuracy=0.97)`."""
+        if self._boundary is not None:
+            self._boundary.tell({"metrics": {name: float(value) for name, value in metrics.items()}})
+
+    def _join(self, group: Group, boundary: Boundary, load: Callable[[], Any]) -> None:
+        """Takes part in a new group: all ranks get the most advanced commit. A collective."""
+        steps = group.gather(self._committed_step)
+        source = steps.index(max(steps))
+        if max(steps) < 0:
+            # Nobody has trained yet: rank 0 begins, from the checkpoint where there is one.
+            if group.rank == 0:
+                tree = load()
+                if tree is not None:
+                    self._load(tree)
+                self._keep()
+            steps = [0] + [-1] * (group.size - 1)
+        if len(set(steps)) > 1:
+            self._snapshot.send(group, source)
+            if steps[group.rank] != max(steps):
+                self._load(self._snapshot.tree())
+                self._committed_step = self.step
+        self._group = group
+        self._boundary = boundary
+        self._voted = None
+        self._in_hand = 0
+        self._resized_from = self._boundary_at
+        if self._sampler is not None:
+            self._sampler.set_group(group.rank, group.size)
+        if self._scaler is not None:
+            self._scaler.set_group(group.size)
+        self._pace.reset(time.monotonic())
+
+    def _leave_group(self) -> None:
+        self._group = None
+        self._boundary = None
+
+    def _committed(self) -> tuple[int, Any] | None:
+        """The last commit's step and a copy of it."""
+        return (self._committed_step, self._snapshot.tree()) if self._committed_step >= 0 else None
+
+    def _first_step_begins(self) -> None:
+        if self._resized_from is not None and self._boundary is not None:
+            self._boundary.tell({"resize_seconds": round(time.monotonic() - self._resized_from, 4)})
+        self._resized_from = None
+
+    def _progress(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {"step": self.step, "epoch": self.epoch, "last_commit_at": time.time()}
+        if (pace := self._pace.samples_per_second()) is not None:
+            fields["samples_per_second"] = round(pace, 3)
+        return fields
+
+    def _keep(self) -> None:
+        tree: dict[str, Any] = {
+            "step": self.step,
+            "epoch": self.epoch,
+            "components": {name: component.state_dict() for name, component in self._components.items()},
+            "values": self._values,
+        }
+        if self._scaler is not None:
+            tree["scaler"] = self._scaler.state_dict()
+        self._snapshot.take(tree)
+        self._committed_step = self.step
+
+    def _load(self, tree: dict[str, Any]) -> None:
+        self.step = tree["step"]
+        self.epoch = tree["epoch"]
+        for name, component in self._components.items():
+            component.load_state_dict(tree["components"][name])
+        for name, value in tree["values"].items():
+            kept = self._values.get(name)
+            if isinstance(kept, torch.Tensor) and isinstance(value, torch.Tensor) and kept.shape == value.shape:
+                kept.copy_(value)
+            else:
+                self._values[name] = value
+        if self._scaler is not None:
+            self._scaler.load_state_dict(tree["scaler"])
