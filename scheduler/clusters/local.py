@@ -1,0 +1,220 @@
+"""The local cluster: this machine as one node, its workers as process groups that outlive the daemon.
+
+A supervisor process (`local_supervisor`) owns the workers; this side keeps its picture of them up to date and passes on
+what the engine wants. Logs are read from files, so they can be read without either.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import assert_never
+
+import psutil
+
+from scheduler.clusters.local_env import inherited_env
+from scheduler.clusters.local_gpus import Gpu, gpu_type, visible_gpus
+from scheduler.clusters.local_link import SupervisorLink
+from scheduler.clusters.local_logs import LocalLogs, WorkerLog
+from scheduler.clusters.local_wire import Notice, Request, StartRequest, StopRequest, WorkerNotice
+from scheduler.config import LocalSettings
+from scheduler.engine.ports import ActionFailure, ClusterAction, ForgetWorker, StartWorker, StopWorker
+from scheduler.errors import ClusterError
+from scheduler.model.ids import JobId, NodeName, WorkerId
+from scheduler.model.observation import NodeObservation, Observation, Phase, WorkerObservation
+
+_READY_SECONDS_MAX = 15.0
+#: How long an observation waits for a supervisor that is being replaced.
+_OBSERVE_SECONDS_MAX = 1.0
+
+
+class LocalCluster:
+    """The `Cluster` port on this machine. A second one of the same state directory takes over from the first."""
+
+    def __init__(self, state_dir: Path, settings: LocalSettings, *, supervisor_idle_seconds: float = 30.0) -> None:
+        """Connects to the supervisor, launching it if need be. Raises `ClusterError` if it cannot.
+
+        `supervisor_idle_seconds`: the supervisor ends by itself after so long without workers and daemon.
+        """
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._gpus = visible_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
+        self._node = _node(settings, self._gpus)
+        self._logs = LocalLogs(state_dir)
+        self._env = inherited_env(os.environ)
+        self._workdir = os.path.expanduser("~")
+        self._changed = threading.Condition()
+        self._wakes: list[Callable[[], None]] = []
+        self._workers: dict[WorkerId, WorkerObservation] = {}
+        self._forgetting: set[WorkerId] = set()
+        self._snapshot: Mapping[WorkerId, WorkerObservation] | None = None
+        self._down_reason: str | None = "the supervisor of local workers has not answered yet"
+        limits = (settings.log_bytes_max, settings.log_files_max)
+        self._link = SupervisorLink(
+            state_dir.resolve(), limits, supervisor_idle_seconds, self._on_notice, self._on_down
+        )
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._down_reason is None, _READY_SECONDS_MAX):
+                self._link.close()
+                raise ClusterError(self._down_reason or "")
+
+    def observe(self) -> Observation:
+        """A whole snapshot. Raises `ClusterError` while there is no supervisor."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._down_reason is None, _OBSERVE_SECONDS_MAX):
+                raise ClusterError(self._down_reason or "")
+            if self._snapshot is None:
+                self._snapshot = MappingProxyType(dict(self._workers))
+            return Observation(nodes={self._node.name: self._node}, workers=self._snapshot)
+
+    def apply(self, actions: Sequence[ClusterAction]) -> Sequence[ActionFailure]:
+        """Pass all of them to the supervisor in one message. Started workers are seen as LAUNCHING until it answers."""
+        failures: list[ActionFailure] = []
+        passed: list[ClusterAction] = []
+        with self._changed:
+            for action in actions:
+                if action.node != self._node.name:
+                    failures.append(ActionFailure(action, f"no node {action.node} here"))
+                elif isinstance(action, ForgetWorker) and self._is_alive(action.worker_id):
+                    failures.append(ActionFailure(action, "it is still alive"))
+                else:
+                    passed.append(action)
+            if not passed:
+                return failures
+            try:
+                # Within the lock: what the supervisor answers must come after what is noted below.
+                self._link.send(Request(env=self._env, actions=[self._encode(action) for action in passed]))
+            except ClusterError as error:
+                return failures + [ActionFailure(action, str(error)) for action in passed]
+            for action in passed:
+                self._note(action)
+        return failures
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        """Call `wake`, from a thread of the cluster, whenever `observe` would give more than what `apply` caused."""
+        self._wakes.append(wake)
+
+    def close(self) -> None:
+        """Let go; workers and their supervisor go on."""
+        self._link.close()
+
+    def shutdown(self) -> None:
+        """Kill all workers and end the supervisor; returns when they are gone. Raises `ClusterError` if that fails."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._down_reason is None, _READY_SECONDS_MAX)
+        self._link.shutdown()
+
+    def read_log(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
+        """Output from `offset` (negative: from the end), and the offset to go on from; see `LocalLogs.read`."""
+        return self._logs.read(worker, offset, limit)
+
+    def job_logs(self, job_id: JobId) -> tuple[WorkerLog, ...]:
+        """The logs of all workers that a job has had, oldest worker first."""
+        return self._logs.of_job(job_id)
+
+    def remove_job_files(self, job_id: JobId) -> None:
+        """Remove a job's logs. Its checkpoints stay: they may be all that is left of a training run."""
+        self._logs.remove(job_id)
+
+    def _is_alive(self, worker: WorkerId) -> bool:
+        known = self._workers.get(worker)
+        return known is not None and known.alive
+
+    def _encode(self, action: ClusterAction) -> tuple[str, StartRequest | StopRequest | dict[str, str]]:
+        match action:
+            case StartWorker():
+                return "start", self._start_request(action)
+            case StopWorker():
+                return "stop", StopRequest(id=action.worker_id, grace_seconds=action.grace_seconds)
+            case ForgetWorker():
+                return "forget", {"id": action.worker_id}
+            case _:
+                assert_never(action)
+
+    def _start_request(self, action: StartWorker) -> StartRequest:
+        env = dict(action.env)
+        if self._gpus:
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(self._gpus[slot % len(self._gpus)].uuid for slot in action.slot_ids)
+        return StartRequest(
+            id=action.worker_id,
+            job_id=action.job_id,
+            node=action.node,
+            slot_ids=list(action.slot_ids),
+            cpus=action.cpus,
+            memory_mib=action.memory_mib,
+            grace_seconds=action.grace_seconds,
+            command=list(action.command),
+            env=env,
+            workdir=action.workdir or self._workdir,
+        )
+
+    def _note(self, action: ClusterAction) -> None:
+        if isinstance(action, StartWorker) and action.worker_id not in self._workers:
+            self._workers[action.worker_id] = WorkerObservation(
+                id=action.worker_id,
+                job_id=action.job_id,
+                node=action.node,
+                phase=Phase.LAUNCHING,
+                slot_ids=action.slot_ids,
+                cpus=action.cpus,
+                memory_mib=action.memory_mib,
+            )
+            self._snapshot = None
+        elif isinstance(action, ForgetWorker):
+            self._workers.pop(action.worker_id, None)
+            # Notices that are under way may still name it, until the supervisor confirms.
+            self._forgetting.add(action.worker_id)
+            self._snapshot = None
+
+    def _on_notice(self, notice: Notice) -> None:
+        with self._changed:
+            if "protocol" in notice:  # the first one tells everything
+                self._workers.clear()
+                self._forgetting.clear()
+                self._down_reason = None
+            for worker in notice.get("workers", ()):
+                if worker["id"] not in self._forgetting:
+                    self._workers[WorkerId(worker["id"])] = _observed(worker)
+            self._forgetting.difference_update(WorkerId(name) for name in notice.get("forgotten", ()))
+            self._snapshot = None
+            self._changed.notify_all()
+        if notice.get("workers") or "protocol" in notice:
+            self._wake()
+
+    def _on_down(self, reason: str) -> None:
+        with self._changed:
+            self._down_reason = reason
+        self._wake()
+
+    def _wake(self) -> None:
+        for wake in self._wakes:
+            wake()
+
+
+def _node(settings: LocalSettings, gpus: Sequence[Gpu]) -> NodeObservation:
+    cores = os.cpu_count() or 1
+    return NodeObservation(
+        name=NodeName(settings.node_name),
+        host=settings.host,
+        slots=len(gpus) or settings.slots or cores,
+        cpus=float(cores),
+        memory_mib=psutil.virtual_memory().total // (1024 * 1024),
+        gpu_type=gpu_type(gpus),
+        has_gpus=bool(gpus),
+    )
+
+
+def _observed(worker: WorkerNotice) -> WorkerObservation:
+    return WorkerObservation(
+        id=WorkerId(worker["id"]),
+        job_id=JobId(worker["job_id"]),
+        node=NodeName(worker["node"]),
+        phase=Phase(worker["phase"]),
+        slot_ids=tuple(worker["slot_ids"]),
+        cpus=worker["cpus"],
+        memory_mib=worker["memory_mib"],
+        exit_code=worker["exit_code"],
+        detail=worker["detail"],
+        started_at=worker["started_at"],
+        ended_at=worker["ended_at"],
+    )

@@ -1,0 +1,133 @@
+"""What is kept on disk of each local worker, so that a new supervisor knows what the former one did.
+
+One directory per worker: `spec` before the fork, `process` after it, `stop` when asked to leave, `exit` at the end.
+Nothing is synced to the disk: what a crash of the machine could lose describes processes that the crash has ended.
+Standard library only.
+"""
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What was asked for; without the environment, which holds secrets."""
+
+    id: str
+    job_id: int
+    node: str
+    slot_ids: tuple[int, ...]
+    cpus: float
+    memory_mib: int
+    grace_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """Identity of a worker's first process, and when it began in unix seconds."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+    started_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StopRecord:
+    """When the group is killed, on the monotonic clock of that boot, so that the deadline outlives the supervisor."""
+
+    boot_id: str
+    kill_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExitRecord:
+    """How a worker ended. `gone`: no process of it is left; else its first process has ended and others remain."""
+
+    phase: str
+    gone: bool
+    exit_code: int | None
+    detail: str
+    started_at: float | None
+    ended_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRecord:
+    spec: WorkerSpec
+    process: ProcessRecord | None
+    stop: StopRecord | None
+    exit: ExitRecord | None
+
+
+Part = ProcessRecord | StopRecord | ExitRecord
+
+_FILES: dict[type[Part], str] = {ProcessRecord: "process", StopRecord: "stop", ExitRecord: "exit"}
+
+
+class Records:
+    """The directory of all workers' records. Methods raise `OSError` where the disk refuses."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._root = str(state_dir / "workers")
+        os.makedirs(self._root, mode=0o700, exist_ok=True)
+
+    def create(self, spec: WorkerSpec) -> None:
+        """Must be on disk before the worker is forked. A torn one is as good as none: nothing was forked then."""
+        folder = f"{self._root}/{spec.id}"
+        os.mkdir(folder, 0o700)
+        _write(f"{folder}/spec", asdict(spec))
+
+    def save(self, worker: str, part: Part) -> None:
+        """Replace one part whole; a reader sees the former or the new one."""
+        path = f"{self._root}/{worker}/{_FILES[type(part)]}"
+        _write(f"{path}.new", asdict(part))
+        os.rename(f"{path}.new", path)
+
+    def remove(self, worker: str) -> None:
+        folder = f"{self._root}/{worker}"
+        # The spec goes first: a removal cut short leaves a directory that `load` takes for nothing.
+        for name in sorted(os.listdir(folder), key=lambda name: name != "spec"):
+            os.unlink(f"{folder}/{name}")
+        os.rmdir(folder)
+
+    def load(self) -> Iterator[WorkerRecord]:
+        """Every worker on record; directories without a whole spec are removed, since nothing was forked for them."""
+        for name in sorted(os.listdir(self._root)):
+            data = _read(f"{self._root}/{name}/spec")
+            if data is None:
+                self.remove(name)
+                continue
+            spec = WorkerSpec(**{**data, "slot_ids": tuple(data["slot_ids"])})
+            parts = {kind: _read(f"{self._root}/{name}/{file}") for kind, file in _FILES.items()}
+            process, stop, end = parts[ProcessRecord], parts[StopRecord], parts[ExitRecord]
+            yield WorkerRecord(
+                spec=spec,
+                process=ProcessRecord(**process) if process else None,
+                stop=StopRecord(**stop) if stop else None,
+                exit=ExitRecord(**end) if end else None,
+            )
+
+
+def _write(path: str, data: dict[str, Any]) -> None:
+    content = json.dumps(data).encode()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        if os.write(descriptor, content) < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    try:
+        with open(path, "rb") as file:
+            data = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
