@@ -1,0 +1,1 @@
+"""Where workers run: each module implements the engine's Cluster port."""

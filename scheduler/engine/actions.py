@@ -3,7 +3,7 @@
 from collections.abc import Set
 
 from scheduler.engine.launch import LaunchContext, start_worker
-from scheduler.engine.ports import ClusterAction, ForgetWorker, StartWorker, StopWorker
+from scheduler.engine.ports import ClusterAction, ForgetWorker, StopWorker
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import Observation
 from scheduler.model.worker import Desired, Worker, WorkerState
@@ -18,9 +18,7 @@ def due_actions(
     `told` are workers that were asked to stop by this engine already: asking again is harmless, but only needed
     once their deadline has passed.
     """
-    stops: list[ClusterAction] = [
-        StopWorker(stray.id, stray.node, 0.0) for stray in world.strays.values()
-    ]
+    stops: list[ClusterAction] = [StopWorker(stray.id, stray.node, 0.0) for stray in world.strays.values()]
     starts: list[ClusterAction] = []
     live: set[WorkerId] = set()
     for job in world.active.values():
@@ -41,8 +39,4 @@ def due_actions(
 
 
 def _to_start(worker: Worker, observation: Observation, now: float) -> bool:
-    return (
-        worker.state is WorkerState.PENDING and worker.not_before <= now and worker.id not in observation.workers
-    )
-
-
+    return worker.state is WorkerState.PENDING and worker.not_before <= now and worker.id not in observation.workers

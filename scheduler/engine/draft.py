@@ -94,9 +94,7 @@ class Draft:
     ) -> Worker:
         """A worker is gone: take it out of its job and keep its last value for history."""
         check_worker_transition(worker, state)
-        ended = replace(
-            worker, state=state, exit_reason=reason, exit_code=exit_code, ended_at=self.now, rank=None
-        )
+        ended = replace(worker, state=state, exit_reason=reason, exit_code=exit_code, ended_at=self.now, rank=None)
         self._workers[worker.id] = ended
         job = self.the_job(worker.job_id)
         self.put(replace(job, workers=tuple(w for w in job.workers if w.id != worker.id)))

@@ -83,9 +83,7 @@ def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> Non
         )
     )
     _add_workers(draft, job.id, action.placement, slots)
-    draft.event(
-        EventKind.JOB_STARTED, job_id=job.id, detail=_describe(action.placement), amount=waited_seconds
-    )
+    draft.event(EventKind.JOB_STARTED, job_id=job.id, detail=_describe(action.placement), amount=waited_seconds)
 
 
 def _grow(draft: Draft, action: Grow, slots: "_Slots") -> None:

@@ -44,9 +44,7 @@ def ask_to_leave(
     )
 
 
-def begin_stop(
-    draft: Draft, job_id: JobId, reason: StopReason, for_job: JobId | None = None, detail: str = ""
-) -> None:
+def begin_stop(draft: Draft, job_id: JobId, reason: StopReason, for_job: JobId | None = None, detail: str = "") -> None:
     """Withdraw the job's list and ask all its workers to leave; where it goes then follows from the reason."""
     job = draft.move(draft.the_job(job_id), JobState.STOPPING)
     draft.put(replace(job, stop_reason=reason, stop_for=for_job, detail=detail, published_size=0))
@@ -93,9 +91,7 @@ def _stopped(draft: Draft, job: Job) -> None:
 def requeue(draft: Draft, job: Job, kind: EventKind, cause: str) -> None:
     """Back into the queue; what it has waited before still counts for aging."""
     draft.put(
-        replace(
-            _without_attempt(job), queued_at=draft.now - job.waited_seconds, wait_reason=WaitReason.SUBMITTED
-        )
+        replace(_without_attempt(job), queued_at=draft.now - job.waited_seconds, wait_reason=WaitReason.SUBMITTED)
     )
     draft.event(kind, job_id=job.id, cause=cause, for_job=job.stop_for)
 

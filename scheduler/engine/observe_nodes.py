@@ -86,8 +86,7 @@ def count_failures(draft: Draft, ended: Sequence[Worker], settings: EngineSettin
 
 def _others_take_work(draft: Draft, name: NodeName) -> bool:
     return any(
-        other != name and (node := draft.node(other)) is not None and node.schedulable
-        for other in draft.base.nodes
+        other != name and (node := draft.node(other)) is not None and node.schedulable for other in draft.base.nodes
     )
 
 
@@ -96,9 +95,7 @@ def _quarantine(draft: Draft, node: Node, settings: EngineSettings) -> None:
     times = 1 if calm else min(node.quarantines + 1, 30)
     seconds = min(settings.quarantine_seconds * 2.0 ** (times - 1), settings.quarantine_max_seconds)
     draft.put_node(
-        replace(
-            node, intent=NodeIntent.QUARANTINED, quarantines=times, quarantined_until=draft.now + seconds
-        )
+        replace(node, intent=NodeIntent.QUARANTINED, quarantines=times, quarantined_until=draft.now + seconds)
     )
     draft.event(
         EventKind.NODE_QUARANTINED,

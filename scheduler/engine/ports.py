@@ -47,7 +47,10 @@ class Inbox:
 
 
 class Store(Protocol):
-    """The engine's side of the database. Every method may raise `StoreUnavailable`; then nothing is known to be written."""
+    """The engine's side of the database.
+
+    Every method may raise `StoreUnavailable`; then nothing is known to be written.
+    """
 
     def acquire_lease(self, holder: str, now: float, ttl_seconds: float) -> Lease | None:
         """Take the lease if it is free, expired or already ours (then the term stays); None while another holds it."""
@@ -97,8 +100,9 @@ class StartWorker:
 
 @dataclass(frozen=True, slots=True)
 class StopWorker:
-    """Ask it to leave and kill it after the grace, also if the daemon is gone by then. 0: kill now. Repeats are harmless:
-    a shorter grace than before takes effect, a longer one does not.
+    """Ask it to leave and kill it after the grace, also if the daemon is gone by then; 0: kill now.
+
+    Repeats are harmless: a shorter grace than before takes effect, a longer one does not.
     """
 
     worker_id: WorkerId
@@ -129,7 +133,11 @@ class Cluster(Protocol):
     """Nodes and workers as they are, and the means to change them."""
 
     def observe(self) -> Observation:
-        """A whole snapshot. Raises `ClusterError` if the cluster cannot be asked at all."""
+        """A whole snapshot. Raises `ClusterError` if the cluster cannot be asked at all.
+
+        It shows at least what every `apply` that has returned has done: a worker whose start succeeded is listed
+        until it is forgotten.
+        """
         ...
 
     def apply(self, actions: Sequence[ClusterAction]) -> Sequence[ActionFailure]:

@@ -67,9 +67,7 @@ def _absorb_job(
         settle(draft, job.id, settings)
 
 
-def _absorb_reports(
-    draft: Draft, job: Job, reports: Mapping[WorkerId, WorkerReport], settings: EngineSettings
-) -> None:
+def _absorb_reports(draft: Draft, job: Job, reports: Mapping[WorkerId, WorkerReport], settings: EngineSettings) -> None:
     if not reports:
         return
     for worker in job.workers:

@@ -8,7 +8,10 @@ from scheduler.model.observation import WorkerReport
 
 
 class ReportBox:
-    """The newest report of each worker. Not stored: workers repeat their whole state, so that a lost one does not matter."""
+    """The newest report of each worker.
+
+    Not stored: workers repeat their whole state, so that a lost report does not matter.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -31,9 +31,7 @@ def _absorb_job_intent(draft: Draft, intent: Intent) -> None:
     assert intent.job_id is not None
     job = draft.job(intent.job_id)
     if job is None or job.state.terminal:
-        draft.event(
-            EventKind.REQUEST_REFUSED, job_id=intent.job_id, cause=intent.kind, detail="the job has ended"
-        )
+        draft.event(EventKind.REQUEST_REFUSED, job_id=intent.job_id, cause=intent.kind, detail="the job has ended")
         return
     refusal = _JOB_INTENTS[intent.kind](draft, job, intent)
     if refusal:

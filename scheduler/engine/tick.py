@@ -213,9 +213,7 @@ class Engine:
             self.world = None  # whether it was written may be unknown: load before deciding again
             raise
 
-    def _apply(
-        self, world: World, observation: Observation, lease: Lease, now: float
-    ) -> tuple[ActionFailure, ...]:
+    def _apply(self, world: World, observation: Observation, lease: Lease, now: float) -> tuple[ActionFailure, ...]:
         if self._clock.now() >= lease.expires_at:
             return ()  # too slow to be sure that nobody else leads; the next tick finds out
         actions = due_actions(world, observation, self._told, self._launch, now)
@@ -250,4 +248,3 @@ def _has_unstarted_leaver(world: World) -> bool:
         for job in world.active.values()
         for w in job.workers
     )
-

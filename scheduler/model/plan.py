@@ -73,7 +73,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Actions in the order in which they are enacted (what frees slots first), and a reason for each job left waiting."""
+    """Actions in the order in which they are enacted, what frees slots first, and why each other job waits.
+
+    `waiting` names only jobs whose reason differs from the one that they hold already.
+    """
 
     actions: tuple[Action, ...] = ()
     waiting: Mapping[JobId, Waiting] = field(default_factory=dict)

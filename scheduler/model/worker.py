@@ -33,9 +33,7 @@ class WorkerState(StrEnum):
 LIVE_STATES = frozenset({WorkerState.PENDING, WorkerState.STARTING, WorkerState.READY})
 
 WORKER_TRANSITIONS: dict[WorkerState, frozenset[WorkerState]] = {
-    WorkerState.PENDING: frozenset(
-        {WorkerState.STARTING, WorkerState.READY, WorkerState.EXITED, WorkerState.LOST}
-    ),
+    WorkerState.PENDING: frozenset({WorkerState.STARTING, WorkerState.READY, WorkerState.EXITED, WorkerState.LOST}),
     WorkerState.STARTING: frozenset({WorkerState.READY, WorkerState.EXITED, WorkerState.LOST}),
     WorkerState.READY: frozenset({WorkerState.EXITED, WorkerState.LOST}),
     WorkerState.EXITED: frozenset(),

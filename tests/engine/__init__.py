@@ -1,0 +1,1 @@
+"""Tests of the engine: the real store on SQLite, the simulated cluster, a virtual clock."""

@@ -1,0 +1,151 @@
+"""Workers that fail, hang or vanish, and nodes that do."""
+
+import pytest
+
+from scheduler.clusters.simulated import Behaviour
+from scheduler.model.event import EventKind
+from scheduler.model.job import JobState, Runtime
+from scheduler.model.node import NodeIntent
+from tests.world import World
+
+ELASTIC = Runtime.ELASTIC
+
+
+def test_a_failed_worker_of_an_elastic_job_is_replaced_while_the_others_go_on(w: World) -> None:
+    w.node("a", slots=3)
+    job_id = w.job("j", workers=(1, 3))
+    w.settle()
+    before = w.get(job_id)
+    w.cluster.crash(before.workers[1].id)
+    w.advance(0.5)
+    assert len(w.get(job_id).members) == 2
+    w.settle()
+    after = w.expect(job_id, JobState.RUNNING, workers=3)
+    assert (after.attempt, after.retries_used) == (1, 1)
+    assert before.workers[1].id not in {m.id for m in after.members}
+    assert [m.id for m in after.members][:2] == [before.workers[0].id, before.workers[2].id]
+
+
+def test_a_rigid_job_restarts_as_a_gang_after_a_pause(w: World) -> None:
+    w.node("a", slots=2)
+    job_id = w.job("j", workers=2, runtime=Runtime.COMMAND)
+    w.settle()
+    w.cluster.crash(w.get(job_id).workers[0].id, exit_code=3)
+    w.tick()
+    assert w.get(job_id).state is JobState.STOPPING
+    w.settle()
+    job = w.expect(job_id, JobState.RUNNING, workers=2)
+    assert (job.attempt, job.retries_used) == (2, 1)
+    failed, restarted = w.events(EventKind.WORKER_ENDED)[0], w.events(EventKind.JOB_STARTED)[1]
+    assert restarted.at - failed.at >= w.settings.engine.backoff_seconds
+
+
+@pytest.mark.parametrize("workers", [1, (1, 2)])
+def test_a_job_fails_when_its_retries_are_used_up_with_growing_pauses(w: World, workers: int) -> None:
+    w.node("a", slots=2)
+    crashing = Behaviour(runtime=ELASTIC, crash_after_seconds=2.0, crash_code=7)
+    job_id = w.job("j", workers=workers, max_retries=2, behaviour=crashing)
+    w.settle()
+    job = w.expect(job_id, JobState.FAILED, workers=0)
+    assert (job.retries_used, job.exit_code) == (3, 7)
+    assert "exit code 7" in job.detail
+
+
+def test_preemption_and_node_loss_consume_no_retry(w: World) -> None:
+    a, _b = w.node("a", slots=2), w.node("b", slots=2)
+    job_id = w.job("j", workers=(1, 4), max_retries=0)
+    w.settle()
+    w.expect(job_id, JobState.RUNNING, workers=4)
+    w.cluster.lose_node(a)
+    w.settle()
+    w.job("high", priority=5, workers=1)
+    w.settle()
+    job = w.expect(job_id, JobState.RUNNING, workers=1)
+    assert (job.retries_used, job.attempt) == (0, 1)
+
+
+def test_a_rigid_job_whose_node_is_lost_starts_again_elsewhere(w: World) -> None:
+    a, _b = w.node("a", slots=2), w.node("b", slots=2)
+    job_id = w.job("j", workers=2, max_retries=0)
+    w.settle()
+    (node,) = {worker.node for worker in w.get(job_id).workers}
+    w.cluster.lose_node(node)
+    w.settle()
+    job = w.expect(job_id, JobState.RUNNING, workers=2)
+    assert {worker.node for worker in job.workers} == {"b" if node == a else "a"}
+    assert job.retries_used == 0
+
+
+def test_workers_of_a_lost_node_that_return_are_fenced_before_their_slots_are_used(w: World) -> None:
+    a = w.node("a", slots=4)
+    stubborn = Behaviour(runtime=ELASTIC, leave_seconds=None)
+    job_id = w.job("j", workers=4, behaviour=stubborn)
+    w.settle()
+    old = {worker.id for worker in w.get(job_id).workers}
+    w.cluster.lose_node(a)
+    w.settle()
+    w.expect(job_id, JobState.QUEUED, workers=0)
+    w.cluster.return_node(a, rebooted=False)
+    w.settle()
+    job = w.expect(job_id, JobState.RUNNING, workers=4)
+    assert not old & {worker.id for worker in job.workers}
+    assert not old & {start.worker_id for _, start in w.cluster.alive()}
+
+
+def test_a_hung_worker_is_killed_and_replaced(w: World) -> None:
+    w.node("a", slots=2)
+    job_id = w.job("j", workers=(1, 2), heartbeat_seconds=10.0)
+    w.settle()
+    hung = w.get(job_id).workers[1].id
+    w.cluster.hang(hung)
+    w.settle()
+    job = w.expect(job_id, JobState.RUNNING, workers=2)
+    assert hung not in {worker.id for worker in job.workers}
+    assert [e.cause for e in w.events(EventKind.WORKER_ENDED)] == ["HUNG"]
+    assert job.retries_used == 1
+
+
+def test_exit_65_is_replaced_without_a_retry_and_64_leaves_in_order(w: World) -> None:
+    w.node("a", slots=2)
+    job_id = w.job("j", workers=(1, 2), max_retries=0)
+    w.settle()
+    w.cluster.crash(w.get(job_id).workers[1].id, exit_code=65)
+    w.settle()
+    w.expect(job_id, JobState.RUNNING, workers=2)
+    w.cluster.crash(w.get(job_id).workers[1].id, exit_code=64)
+    w.settle()
+    assert w.expect(job_id, JobState.RUNNING, workers=2).retries_used == 0
+
+
+def test_the_loss_of_all_workers_of_an_elastic_job_restarts_it(w: World) -> None:
+    w.node("a", slots=2)
+    job_id = w.job("j", workers=(1, 2))
+    w.settle()
+    for worker in w.get(job_id).workers:
+        w.cluster.crash(worker.id)
+    w.settle()
+    job = w.expect(job_id, JobState.RUNNING, workers=2)
+    assert job.retries_used == 1
+
+
+def test_a_node_where_several_jobs_fail_is_quarantined_for_a_while(w: World) -> None:
+    bad = w.node("bad", slots=4)
+    w.node("good", slots=1)
+    crashing = Behaviour(runtime=ELASTIC, crash_after_seconds=1.0)
+    for name in ("one", "two"):
+        w.job(name, workers=2, max_retries=9, behaviour=crashing)
+    w.advance(10)
+    assert w.engine.world is not None
+    assert w.engine.world.nodes[bad].intent is NodeIntent.QUARANTINED
+    for job_id in list(w.submitted):
+        w.ask_cancel(job_id)
+    w.advance(w.settings.engine.quarantine_seconds + 10)
+    assert w.engine.world.nodes[bad].intent is NodeIntent.ACTIVE
+
+
+def test_a_worker_that_cannot_be_launched_says_so(w: World) -> None:
+    w.node("a", slots=1)
+    job_id = w.job("j", workers=1, max_retries=0, runtime=Runtime.COMMAND)
+    w.cluster.behave(job_id, Behaviour(crash_after_seconds=0.0, crash_code=127))
+    w.settle()
+    assert w.expect(job_id, JobState.FAILED).exit_code == 127

@@ -1,0 +1,192 @@
+"""The world builder: the real engine and store over a simulated cluster and a virtual clock.
+
+After every tick all invariants are checked (see `tests/invariants.py`), so a test only says what it is about:
+
+    w.node("a", slots=8)
+    low = w.job("low", priority=1, workers=(1, 8))
+    w.settle()
+    w.expect(low, JobState.RUNNING, workers=8)
+"""
+
+import itertools
+from pathlib import Path
+
+from scheduler.clock import VirtualClock
+from scheduler.clusters.simulated import Behaviour, SimulatedCluster
+from scheduler.config import Settings
+from scheduler.engine.board import Board
+from scheduler.engine.launch import LaunchContext
+from scheduler.engine.reports import ReportBox
+from scheduler.engine.tick import Engine, Step, TickReport
+from scheduler.model.event import Event, EventKind
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.intent import IntentKind
+from scheduler.model.job import Job, JobSpec, JobState, Runtime
+from scheduler.model.observation import NodeObservation
+from scheduler.model.shape import WorkerShape
+from scheduler.store.sqlstore import SqlStore
+from tests.invariants import InvariantChecker
+
+START = 1_000_000.0
+
+
+class World:
+    """One cluster, one database, and an engine that can be killed and started again."""
+
+    def __init__(self, directory: Path, url: str | None = None, settings: Settings | None = None) -> None:
+        self.clock = VirtualClock(START)
+        self.settings = settings or Settings(state_dir=directory)
+        self.store = SqlStore(url or f"sqlite:///{directory / 'world.db'}", durable=False)
+        self.store.upgrade()
+        self.board = Board()
+        self.reports = ReportBox()
+        self.cluster = SimulatedCluster(self.clock, self.board, self.reports)
+        self.directory = directory
+        self.engine = self._new_engine("engine-1")
+        self._engines = itertools.count(2)
+        self.submitted: list[JobId] = []
+        self.reported: list[TickReport] = []
+        self.checker = InvariantChecker(self)
+        self.restarts = 0
+
+    def _new_engine(self, holder: str) -> Engine:
+        launch = LaunchContext("http://127.0.0.1:1", lambda job_id: f"token-{job_id}", self.directory / "jobs")
+        return Engine(self.store, self.cluster, self.clock, self.settings, launch, self.board, self.reports, holder)
+
+    def close(self) -> None:
+        self.store.close()
+
+    # building
+
+    def node(self, name: str, slots: int, **facts: object) -> NodeName:
+        """Add a node to the cluster."""
+        node = NodeObservation(NodeName(name), f"host-{name}", slots, **facts)  # type: ignore[arg-type]
+        self.cluster.add_node(node)
+        return node.name
+
+    def node_name(self, name: str) -> NodeName:
+        return NodeName(name)
+
+    def job(
+        self,
+        name: str,
+        *,
+        priority: int = 0,
+        workers: int | tuple[int, int] = 1,
+        slots_per_worker: int = 1,
+        runtime: Runtime = Runtime.ELASTIC,
+        behaviour: Behaviour | None = None,
+        selector: dict[str, str] | None = None,
+        gpu_type: str | None = None,
+        **spec: object,
+    ) -> JobId:
+        """Submit a job; `workers` is a fixed number or (min, max)."""
+        low, high = (workers, workers) if isinstance(workers, int) else workers
+        shape = WorkerShape(
+            slots=slots_per_worker,
+            cpus=float(spec.pop("cpus", 0.0)),  # type: ignore[arg-type]
+            memory_mib=int(spec.pop("memory_mib", 0)),  # type: ignore[call-overload]
+            node_selector=tuple(sorted((selector or {}).items())),
+            gpu_type=gpu_type,
+        )
+        job_spec = JobSpec(
+            name=name,
+            command=("train",),
+            runtime=runtime,
+            priority=priority,
+            min_workers=low,
+            max_workers=high,
+            shape=shape,
+            **spec,  # type: ignore[arg-type]
+        )
+        job_id = self.store.submit([job_spec], self.clock.now())[0].id
+        self.submitted.append(job_id)
+        self.cluster.behave(job_id, behaviour or Behaviour(runtime=runtime))
+        return job_id
+
+    def ask(self, kind: IntentKind, job_id: JobId | None = None, **values: object) -> None:
+        """Store a user's intent."""
+        self.store.add_intent(kind, self.clock.now(), job_id=job_id, **values)  # type: ignore[arg-type]
+
+    def ask_cancel(self, job_id: JobId) -> None:
+        self.ask(IntentKind.CANCEL, job_id)
+
+    def set_priority(self, job_id: JobId, priority: int) -> None:
+        self.ask(IntentKind.PRIORITY, job_id, priority=priority)
+
+    # running
+
+    def tick(self) -> TickReport:
+        """One tick at the present moment, with every invariant checked after it."""
+        report = self.engine.tick()
+        self.reported.append(report)
+        self.checker.after_tick(report)
+        return report
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, ticking whenever the engine or the cluster has something due."""
+        until = self.clock.now() + seconds
+        report = self.tick()
+        for _ in range(100_000):
+            next_event = self.cluster.next_event_at()
+            due = min(report.next_tick_at, next_event if next_event is not None else until)
+            if due > until:
+                self.clock.set(until)
+                return
+            self.clock.set(max(due, self.clock.now() + 0.001))
+            if self.clock.now() > until:
+                return
+            report = self.tick()
+        raise AssertionError("time does not pass: the engine asks for tick after tick")
+
+    def settle(self, seconds: float = 60.0) -> None:
+        """Let time pass until the world stands still, then check that five more ticks change nothing (I10)."""
+        self.advance(seconds)
+        for _ in range(5):
+            self.clock.advance(self.settings.engine.tick_interval_seconds)
+            report = self.tick()
+            moved = [event for event in report.events if event.kind is not EventKind.JOB_CHANGED]
+            assert not moved, f"the world does not settle: {moved}"
+
+    def tick_until(self, step: Step) -> None:
+        """Run a tick up to and including a step, then let the engine die."""
+        for reached in self.engine.steps():
+            if reached is step:
+                break
+        self.kill_engine()
+
+    def kill_engine(self) -> None:
+        """A crash: everything that was in memory is gone; a new engine starts once the lease has run out."""
+        self.restarts += 1
+        self.engine = self._new_engine(f"engine-{next(self._engines)}")
+        self.board.clear()
+        self.clock.advance(self.settings.engine.lease_seconds)
+
+    # looking
+
+    def get(self, job_id: JobId) -> Job:
+        """The job as stored, ended or not."""
+        job = self.store.get_job(job_id)
+        assert job is not None
+        return job
+
+    def events(self, *kinds: EventKind) -> list[Event]:
+        """History, oldest first."""
+        events: list[Event] = []
+        after = 0
+        while page := self.store.list_events(after, limit=1000):
+            events.extend(event for _, event in page)
+            after = page[-1][0]
+        return [event for event in events if not kinds or event.kind in kinds]
+
+    def expect(self, job_id: JobId, state: JobState, workers: int | None = None) -> Job:
+        """The job's state and size, or an error that shows its history."""
+        job = self.get(job_id)
+        size = len(job.wanted_workers)
+        if job.state is not state or (workers is not None and size != workers):
+            history = "\n".join(str(event) for event in self.events() if event.job_id == job_id)
+            raise AssertionError(
+                f"job {job_id} is {job.state} with {size} workers, not {state} with {workers}; "
+                f"reason {job.wait_reason}, detail {job.detail!r}\n{history}"
+            )
+        return job
