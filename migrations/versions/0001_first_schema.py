@@ -31,6 +31,7 @@ def upgrade() -> None:
         sa.Column("cause", sa.Text(), nullable=False),
         sa.Column("for_job", sa.BigInteger(), nullable=True),
         sa.Column("detail", sa.Text(), nullable=False),
+        sa.Column("amount", sa.Double(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_events")),
     )
     op.create_index(op.f("ix_events_job_id_id"), "events", ["job_id", "id"], unique=False)
@@ -70,8 +71,8 @@ def upgrade() -> None:
         "jobs",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=False, nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("user_name", sa.Text(), nullable=False),
         sa.Column("client_key", sa.Text(), nullable=True),
+        sa.Column("user_name", sa.Text(), nullable=False),
         sa.Column("runtime", sa.Text(), nullable=False),
         sa.Column("launch", sa.Text(), nullable=False),
         sa.Column("labels", sa.Text(), nullable=False),
@@ -102,6 +103,7 @@ def upgrade() -> None:
         sa.Column("not_before", sa.Double(), nullable=False),
         sa.Column("next_ordinal", sa.BigInteger(), nullable=False),
         sa.Column("generation", sa.BigInteger(), nullable=False),
+        sa.Column("published_size", sa.BigInteger(), nullable=False),
         sa.Column("started_at", sa.Double(), nullable=True),
         sa.Column("running_at", sa.Double(), nullable=True),
         sa.Column("finished_at", sa.Double(), nullable=True),

@@ -62,6 +62,7 @@ def event_values(event_id: int, event: Event) -> Values:
         "cause": event.cause,
         "for_job": event.for_job,
         "detail": event.detail,
+        "amount": event.amount,
     }
 
 
@@ -75,6 +76,7 @@ def event_from_row(row: Row[Any]) -> Event:
         cause=row.cause,
         for_job=None if row.for_job is None else JobId(row.for_job),
         detail=row.detail,
+        amount=row.amount,
     )
 
 

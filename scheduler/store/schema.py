@@ -79,8 +79,8 @@ jobs = Table(
     Column("id", Key, primary_key=True, autoincrement=False),
     # As submitted; never changes.
     Column("name", Text, nullable=False),
-    Column("user_name", Text, nullable=False),
     Column("client_key", Text),
+    Column("user_name", Text, nullable=False),
     Column("runtime", Text, nullable=False),
     Column("launch", Text, nullable=False),
     Column("labels", Text, nullable=False),
@@ -112,6 +112,7 @@ jobs = Table(
     Column("not_before", Double, nullable=False),
     Column("next_ordinal", BigInteger, nullable=False),
     Column("generation", BigInteger, nullable=False),
+    Column("published_size", BigInteger, nullable=False),
     Column("started_at", Double),
     Column("running_at", Double),
     Column("finished_at", Double),
@@ -273,6 +274,7 @@ events = Table(
     Column("cause", Text, nullable=False),
     Column("for_job", BigInteger),
     Column("detail", Text, nullable=False),
+    Column("amount", Double),
     Index(None, "job_id", "id"),
 )
 

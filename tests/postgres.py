@@ -1,0 +1,118 @@
+"""A real PostgreSQL server for tests, from the installed binaries: one per session, one database per test."""
+
+import itertools
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+
+START_SECONDS = 60
+_TEMPLATE = "sched_template"
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    """A server that listens on a socket in a private directory only, so that no port can be taken."""
+
+    socket_dir: Path
+    #: Child of this process; a test may kill it to see what its absence does.
+    process: "subprocess.Popen[bytes]"
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self.socket_dir}"
+
+    def make_template(self) -> str:
+        """An empty database to be filled once; returns its URL. Those made by `new_database` are copies of it."""
+        self._execute(f"CREATE DATABASE {_TEMPLATE}")
+        return self.url(_TEMPLATE)
+
+    def new_database(self, *, empty: bool = False) -> str:
+        """The URL of a fresh database: a copy of the template, or one without tables."""
+        name = f"test_{next(self._numbers)}"
+        self._execute(f"CREATE DATABASE {name} TEMPLATE {'template0' if empty else _TEMPLATE}")
+        return self.url(name)
+
+    def drop_database(self, url: str) -> None:
+        """Remove it, whoever is still connected."""
+        name = url.partition("@/")[2].partition("?")[0]
+        self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def _execute(self, statement: str) -> None:
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+def find_binaries() -> Path | None:
+    """The directory of `initdb` and `postgres`; None where they are not installed."""
+    on_path = shutil.which("initdb")
+    candidates = [Path(on_path).resolve().parent] if on_path else []
+    candidates += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name, reverse=True)
+    return next((path for path in candidates if (path / "initdb").exists() and (path / "postgres").exists()), None)
+
+
+def missing_reason() -> str | None:
+    """Why no server can be started here; None where one can."""
+    if find_binaries() is None:
+        return "PostgreSQL is not installed (no initdb on PATH or in /usr/lib/postgresql)"
+    if os.geteuid() == 0 and _server_user() is None:
+        return "PostgreSQL refuses to run as root and there is no user postgres"
+    return None
+
+
+@contextmanager
+def running_server() -> Iterator[PostgresServer]:
+    """Start a server with its data in a new directory; stop it and remove the directory at the end."""
+    binaries = find_binaries()
+    assert binaries is not None, missing_reason()
+    user = _server_user() if os.geteuid() == 0 else None
+    # Short, since the path of a socket may have 107 bytes at most.
+    root = Path(tempfile.mkdtemp(prefix="sched-pg-", dir="/tmp"))
+    try:
+        if user is not None:
+            shutil.chown(root, user)
+        data = root / "data"
+        initdb = [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
+        subprocess.run(initdb, user=user, check=True, capture_output=True, cwd=root)
+        # Speed: what survives a power failure is not what these tests ask.
+        settings = ["fsync=off", "full_page_writes=off", "listen_addresses=", f"unix_socket_directories={root}"]
+        settings += ["max_connections=60", "shared_buffers=32MB", "log_min_messages=fatal"]
+        command = [binaries / "postgres", "-D", data, *(part for setting in settings for part in ("-c", setting))]
+        with (root / "log").open("wb") as log:
+            process = subprocess.Popen(command, user=user, stdout=log, stderr=log, cwd=root, start_new_session=True)
+        try:
+            _wait_until_ready(binaries, root, process)
+            yield PostgresServer(root, process)
+        finally:
+            process.send_signal(2)  # SIGINT: end now, with clean data, whoever is connected
+            process.wait(START_SECONDS)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _wait_until_ready(binaries: Path, root: Path, process: "subprocess.Popen[bytes]") -> None:
+    for _ in range(START_SECONDS * 10):
+        if process.poll() is not None:
+            raise RuntimeError(f"PostgreSQL did not start: {(root / 'log').read_text(errors='replace')}")
+        ready = subprocess.run([binaries / "pg_isready", "-q", "-h", root, "-t", "1"], check=False)
+        if ready.returncode == 0:
+            return
+        try:
+            process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            continue
+    raise RuntimeError(f"PostgreSQL was not ready after {START_SECONDS} seconds")
+
+
+def _server_user() -> str | None:
+    try:
+        return pwd.getpwnam("postgres").pw_name
+    except KeyError:
+        return None
