@@ -1,0 +1,56 @@
+"""Running jobs outside their bounds: above the maximum (a user lowered it), below the minimum (a node was lost)."""
+
+from scheduler.model.job import Job, Runtime, StopReason
+from scheduler.model.node import NodeIntent
+from scheduler.model.worker import LeaveReason, Worker
+from scheduler.model.world import World
+from scheduler.policy.draft import Draft
+from scheduler.policy.ledger import View
+from scheduler.policy.place import Spots
+
+
+def shrink_over_maximum(draft: Draft) -> None:
+    """Take the surplus off, workers on draining nodes first, then the youngest."""
+    for job in draft.resizable():
+        staying = draft.staying(job)
+        surplus = len(staying) - job.max_workers
+        if surplus > 0:
+            leaving = sorted(staying, key=lambda w: (not _draining(draft.world, w), -w.ordinal))[:surplus]
+            draft.shrink(job, tuple(leaving), LeaveReason.SCALED)
+
+
+def repair_below_minimum(draft: Draft) -> None:
+    """Top up from free slots; a job for which there are none stops, so that it queues and may preempt as any other."""
+    for job in draft.resizable():
+        if job.id in draft.stops or job.id in draft.grows:
+            continue
+        staying = draft.staying(job)
+        missing = job.min_workers - len(staying)
+        if missing <= 0:
+            continue
+        spots = None if _restarts_whole(job) else more_spots(draft, job, missing)
+        if spots is None:
+            draft.stop(job, StopReason.BELOW_MINIMUM)
+        else:
+            draft.grow(job, spots)
+
+
+def more_spots(draft: Draft, job: Job, count: int) -> Spots | None:
+    """Where so many further workers of an active job fit now, leaving all reservations alone."""
+    fits = draft.places.fits(job.shape, View.OPEN)
+    staying = draft.staying(job)
+    if not staying:
+        return fits.place(count)
+    node = draft.world.nodes[staying[0].node]
+    position = draft.ledger.position
+    own = {position[w.node] for w in staying if w.node in position}
+    return fits.place_more(count, node.gpu_type, own)
+
+
+def _restarts_whole(job: Job) -> bool:
+    """An ordinary command of fixed size cannot take a newcomer into its group."""
+    return not job.elastic and job.spec.runtime is Runtime.COMMAND
+
+
+def _draining(world: World, worker: Worker) -> bool:
+    return world.nodes[worker.node].intent is NodeIntent.DRAINING

@@ -1,0 +1,113 @@
+"""What must hold of a world after every tick."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scheduler.model.ids import NodeName, WorkerId
+from scheduler.model.job import Job, JobState
+from scheduler.model.node import CPU_EPSILON
+from scheduler.model.worker import Worker
+from scheduler.model.world import NO_USAGE, World, mask_of
+
+_SIZED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken invariant: its id, and one line that says where."""
+
+    invariant: str
+    detail: str
+
+
+def check_world(world: World, now: float) -> list[Violation]:
+    """Violations of capacity (I1), bounds (I2) and uniqueness (I4), and of the world's own index (INDEX).
+
+    Strays are not counted: one that returns after its slots were given out is a fact of the cluster, not a fault here.
+    `now` is in unix seconds.
+    """
+    return [
+        *_placing(world),
+        *_uniqueness(world),
+        *(violation for job in world.all_jobs() for violation in _job(job, now)),
+        *_index(world),
+    ]
+
+
+def _workers(world: World) -> Iterator[Worker]:
+    for job in world.all_jobs():
+        yield from job.workers
+
+
+def _placing(world: World) -> Iterator[Violation]:
+    masks: dict[NodeName, int] = {}
+    cpus: dict[NodeName, float] = {}
+    memory: dict[NodeName, int] = {}
+    for worker in _workers(world):
+        node = world.nodes.get(worker.node)
+        if node is None:
+            yield Violation("I1", f"worker {worker.id} is on node {worker.node}, which does not exist")
+            continue
+        mask = mask_of(worker.slot_ids)
+        if mask.bit_count() != len(worker.slot_ids) or mask & masks.get(node.name, 0):
+            yield Violation("I1", f"worker {worker.id} holds a slot of {node.name} twice")
+        if mask >> node.slots:
+            yield Violation("I1", f"worker {worker.id} holds slots {worker.slot_ids} of {node.slots} on {node.name}")
+        masks[node.name] = masks.get(node.name, 0) | mask
+        cpus[node.name] = cpus.get(node.name, 0.0) + worker.cpus
+        memory[node.name] = memory.get(node.name, 0) + worker.memory_mib
+    for name in masks:
+        node = world.nodes[name]
+        if cpus[name] > 0 and cpus[name] > node.cpus + CPU_EPSILON:
+            yield Violation("I1", f"{cpus[name]:g} of {node.cpus:g} CPUs are used on {name}")
+        if memory[name] > 0 and memory[name] > node.memory_mib:
+            yield Violation("I1", f"{memory[name]} of {node.memory_mib} MiB are used on {name}")
+
+
+def _uniqueness(world: World) -> Iterator[Violation]:
+    seen: set[WorkerId] = set()
+    for job in world.all_jobs():
+        for worker in job.workers:
+            if worker.id in seen:
+                yield Violation("I4", f"worker {worker.id} lives twice")
+            seen.add(worker.id)
+            if worker.job_id != job.id:
+                yield Violation("I4", f"worker {worker.id} of job {worker.job_id} is listed under job {job.id}")
+            if not worker.state.live:
+                yield Violation("I4", f"worker {worker.id} of job {job.id} is {worker.state}, yet listed as live")
+
+
+def _job(job: Job, now: float) -> Iterator[Violation]:
+    if not 1 <= job.min_workers <= job.max_workers:
+        yield Violation("I2", f"job {job.id} has bounds {job.min_workers} to {job.max_workers}")
+    if job.workers and not job.state.active:
+        yield Violation("I4", f"job {job.id} is {job.state} and has workers at {now:.3f}")
+    if job.state not in _SIZED or job.finishing:
+        return
+    size = len(job.wanted_workers)
+    if not job.min_workers <= size <= job.max_workers:
+        yield Violation("I2", f"job {job.id} has {size} workers, not {job.min_workers} to {job.max_workers}")
+    ranks = [worker.rank for worker in job.members]
+    if ranks != list(range(len(ranks))):
+        yield Violation("I4", f"job {job.id} has ranks {ranks}")
+
+
+def _index(world: World) -> Iterator[Violation]:
+    placed = {
+        "queued": (world.queued, {JobState.QUEUED}),
+        "suspended": (world.suspended, {JobState.SUSPENDED}),
+        "active": (world.active, _SIZED | {JobState.STOPPING}),
+    }
+    for name, (jobs, states) in placed.items():
+        for job_id, job in jobs.items():
+            if job.id != job_id or job.state not in states:
+                yield Violation("INDEX", f"job {job.id} in state {job.state} stands under {job_id} among {name}")
+    usage = dict.fromkeys(world.usage, NO_USAGE)
+    for worker in _workers(world):
+        held = usage.get(worker.node, NO_USAGE)
+        usage[worker.node] = held.plus(worker.slot_ids, worker.cpus, worker.memory_mib)
+    for node, true in usage.items():
+        kept = world.usage.get(node, NO_USAGE)
+        same_counts = (kept.slot_mask, kept.memory_mib, kept.workers) == (true.slot_mask, true.memory_mib, true.workers)
+        if not same_counts or abs(kept.cpus - true.cpus) > CPU_EPSILON:
+            yield Violation("INDEX", f"usage of {node} is kept as {kept} and is {true}")

@@ -1,0 +1,10 @@
+"""What must hold of every world and of every plan, checked independently of how the planner came to its decisions.
+
+I1 capacity, I2 bounds, I4 uniqueness, and the index of a world; for a plan also I5: only strictly more important jobs
+take, and PLAN: actions that contradict each other or the state of their job.
+"""
+
+from scheduler.policy.check_plan import check_plan
+from scheduler.policy.check_world import Violation, check_world
+
+__all__ = ["Violation", "check_plan", "check_world"]

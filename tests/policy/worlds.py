@@ -1,0 +1,242 @@
+"""Worlds built directly from model values, and a tiny engine that enacts plans on them at once."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from scheduler.config import PolicySettings
+from scheduler.model.ids import JobId, NodeName, worker_id
+from scheduler.model.job import (
+    STOP_TARGETS,
+    Job,
+    JobSpec,
+    JobState,
+    Placement,
+    Progress,
+    StopReason,
+    WaitReason,
+)
+from scheduler.model.node import Node, NodeHealth, NodeIntent
+from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import Desired, LeaveReason, Worker, WorkerState
+from scheduler.model.world import Changes, Stray, World, mask_of
+from scheduler.policy.invariants import check_plan, check_world
+from scheduler.policy.planner import plan
+
+NOW = 1_000_000.0
+LONG_AGO = NOW - 1000.0
+
+
+class Cluster:
+    """A world that is written down line by line: `c.node("a", 8)`, `c.running(1, on={"a": 4}, workers=(2, 8))`."""
+
+    def __init__(self, settings: PolicySettings | None = None, now: float = NOW) -> None:
+        self.settings = settings or PolicySettings()
+        self.now = now
+        self.jobs: dict[JobId, Job] = {}
+        self.nodes: dict[NodeName, Node] = {}
+        self.strays: dict[Any, Stray] = {}
+
+    def node(self, name: str, slots: int = 8, **fields: Any) -> "Cluster":
+        labels = tuple(sorted(fields.pop("labels", {}).items()))
+        self.nodes[NodeName(name)] = Node(NodeName(name), f"host-{name}", slots, labels=labels, **fields)
+        return self
+
+    def waiting(self, number: int, **fields: Any) -> "Cluster":
+        """A queued job; `workers=(min, max)`, `slots=` per worker, and any field of Job or JobSpec."""
+        self.jobs[JobId(number)] = self._job(number, fields)
+        return self
+
+    def running(self, number: int, on: dict[str, int], **fields: Any) -> "Cluster":
+        """A RUNNING job whose members stand on these nodes, in this order; `leaving=n` of the youngest are leaving."""
+        leaving = fields.pop("leaving", 0)
+        standby = fields.pop("standby", 0)
+        leave_for = fields.pop("leave_for", None)
+        fields = {"state": JobState.RUNNING, "started_at": LONG_AGO, "wait_reason": None, **fields}
+        job = self._job(number, fields)
+        names = [name for name, count in on.items() for _ in range(count)]
+        workers = self.workers_on(job, names, at=LONG_AGO)
+        for k in range(len(workers)):
+            if k >= len(workers) - leaving:
+                workers[k] = replace(
+                    workers[k],
+                    desired=Desired.STOP,
+                    rank=None,
+                    leave_reason=LeaveReason.PREEMPTED,
+                    leave_for=leave_for,
+                    stop_deadline=self.now + 30,
+                )
+            elif k >= len(workers) - leaving - standby:
+                workers[k] = replace(workers[k], rank=None, state=WorkerState.STARTING)
+        self.jobs[job.id] = replace(job, workers=tuple(workers), next_ordinal=len(workers) + 1, generation=1, attempt=1)
+        return self
+
+    def stray(self, number: int, node: str, slots: Sequence[int]) -> "Cluster":
+        key = worker_id(JobId(number), 1)
+        self.strays[key] = Stray(key, JobId(number), NodeName(node), tuple(slots))
+        return self
+
+    def workers_on(self, job: Job, names: Sequence[str], at: float, first: int = 1) -> list[Worker]:
+        """Ready members on these nodes, on their lowest free slots."""
+        used = {name: self.world().used(name).slot_mask for name in self.nodes}
+        workers = []
+        for k, name in enumerate(names):
+            node = self.nodes[NodeName(name)]
+            free = [s for s in range(node.slots) if not used[node.name] >> s & 1][: job.shape.slots]
+            assert len(free) == job.shape.slots, f"no room for job {job.id} on {name}"
+            used[node.name] |= mask_of(tuple(free))
+            workers.append(
+                Worker(
+                    worker_id(job.id, first + k),
+                    job.id,
+                    first + k,
+                    node.name,
+                    node.host,
+                    tuple(free),
+                    at,
+                    cpus=job.shape.cpus,
+                    memory_mib=job.shape.memory_mib,
+                    state=WorkerState.READY,
+                    rank=len(job.wanted_workers) + k,
+                    started_at=at,
+                    ready_at=at,
+                )
+            )
+        return workers
+
+    def world(self) -> World:
+        return World.of(self.jobs.values(), self.nodes.values()).with_strays(self.strays)
+
+    def plan(self) -> Plan:
+        """The plan for now, after checking that world and plan hold the invariants."""
+        world = self.world()
+        assert check_world(world, self.now) == []
+        made = plan(world, self.now, self.settings)
+        assert check_plan(world, made, self.now, self.settings) == []
+        assert plan(world, self.now, self.settings) == made, "the same world gives the same plan"
+        return made
+
+    def actions(self) -> list[Action]:
+        return list(self.plan().actions)
+
+    def step(self, seconds: float = 0.0) -> Plan:
+        """Let time pass, plan, and do at once what the plan says: newcomers are ready, leavers are gone."""
+        self.now += seconds
+        made = self.plan()
+        enact(self, made)
+        return made
+
+    def settle(self, rounds: int = 20, seconds: float = 60.0) -> int:
+        """Step until nothing changes; gives the number of rounds that changed something."""
+        for k in range(rounds):
+            made = self.step(seconds)
+            if not made.actions and not made.waiting:
+                return k
+        raise AssertionError(f"not settled after {rounds} rounds: {made}")
+
+    def finish(self, number: int) -> None:
+        """The job ends with success."""
+        del self.jobs[JobId(number)]
+
+    def size(self, number: int) -> int:
+        return len(self.jobs[JobId(number)].wanted_workers)
+
+    def reason(self, number: int) -> WaitReason | None:
+        return self.jobs[JobId(number)].wait_reason
+
+    def _job(self, number: int, fields: dict[str, Any]) -> Job:
+        low, high = fields.pop("workers", (1, 1))
+        shape_fields = {
+            "slots": fields.pop("slots", 1),
+            "cpus": fields.pop("cpus", 0.0),
+            "memory_mib": fields.pop("memory_mib", 0),
+            "gpu_type": fields.pop("gpu_type", None),
+            "node_selector": tuple(sorted(fields.pop("node_selector", {}).items())),
+        }
+        progress = Progress(
+            last_commit_at=fields.pop("last_commit_at", None),
+            resize_seconds=fields.pop("resize_seconds", None),
+            throughput=fields.pop("throughput", ()),
+        )
+        of_spec = {k: fields.pop(k) for k in ("time_limit_seconds", "preemptible", "runtime") if k in fields}
+        spec = JobSpec(f"job-{number}", ("true",), shape=WorkerShape(**shape_fields), **of_spec)
+        fields = {"submitted_at": LONG_AGO, "queued_at": LONG_AGO, "priority": 0, "progress": progress, **fields}
+        return Job(JobId(number), spec, min_workers=low, max_workers=high, **fields)
+
+
+def enact(cluster: Cluster, made: Plan) -> None:
+    """Do what the plan says, and let everything that was being freed be gone."""
+    for action in made.actions:
+        match action:
+            case StopJob(job_id, reason, _):
+                _stop(cluster, job_id, reason)
+            case Shrink(job_id, leaving, _, _):
+                job = cluster.jobs[job_id]
+                cluster.jobs[job_id] = replace(
+                    job, workers=tuple(w for w in job.workers if w.id not in leaving), last_resize_at=cluster.now
+                )
+            case Reserve(job_id, placement):
+                cluster.jobs[job_id] = replace(cluster.jobs[job_id], reservation=placement)
+            case Release(job_id):
+                cluster.jobs[job_id] = replace(cluster.jobs[job_id], reservation=())
+            case Start(job_id, placement) | Grow(job_id, placement):
+                _add(cluster, job_id, placement, starting=isinstance(action, Start))
+    for job_id, waiting in made.waiting.items():
+        job = cluster.jobs[job_id]
+        assert job.state is JobState.QUEUED
+        cluster.jobs[job_id] = replace(job, wait_reason=waiting.reason, wait_for=waiting.for_job)
+    _be_gone(cluster)
+
+
+def _stop(cluster: Cluster, job_id: JobId, reason: StopReason) -> None:
+    job = cluster.jobs[job_id]
+    assert STOP_TARGETS[reason] is JobState.QUEUED
+    cluster.jobs[job_id] = replace(
+        job,
+        state=JobState.QUEUED,
+        workers=(),
+        queued_at=cluster.now,
+        started_at=None,
+        wait_reason=WaitReason.SUBMITTED,
+        wait_for=None,
+    )
+
+
+def _add(cluster: Cluster, job_id: JobId, placement: Placement, *, starting: bool) -> None:
+    job = cluster.jobs[job_id]
+    names = [name for name, count in placement for _ in range(count)]
+    added = cluster.workers_on(job, names, cluster.now, job.next_ordinal)
+    job = replace(job, workers=job.workers + tuple(added), next_ordinal=job.next_ordinal + len(added))
+    if starting:
+        waited = cluster.now - job.queued_at
+        job = replace(
+            job,
+            state=JobState.RUNNING,
+            started_at=cluster.now,
+            waited_seconds=waited,
+            wait_reason=None,
+            wait_for=None,
+            reservation=(),
+        )
+    else:
+        job = replace(job, last_resize_at=cluster.now)
+    cluster.jobs[job_id] = job
+
+
+def _be_gone(cluster: Cluster) -> None:
+    cluster.strays.clear()
+    for job in list(cluster.jobs.values()):
+        if job.state is JobState.STOPPING:
+            _stop(cluster, job.id, StopReason.PREEMPTED)
+        elif job.workers:
+            staying = [w for w in job.workers if w.wanted]
+            cluster.jobs[job.id] = replace(
+                job, workers=tuple(replace(w, rank=k, state=WorkerState.READY) for k, w in enumerate(staying))
+            )
+
+
+DOWN = NodeHealth.DOWN
+CORDONED = NodeIntent.CORDONED
+DRAINING = NodeIntent.DRAINING
+QUARANTINED = NodeIntent.QUARANTINED
