@@ -9,6 +9,9 @@ After every tick all invariants are checked (see `tests/invariants.py`), so a te
 """
 
 import itertools
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from scheduler.clock import VirtualClock
@@ -161,6 +164,16 @@ class World:
         self.engine = self._new_engine(f"engine-{next(self._engines)}")
         self.board.clear()
         self.clock.advance(self.settings.engine.lease_seconds)
+
+    @contextmanager
+    def disk_refuses(self) -> Iterator[None]:
+        """No file of this process can grow, as on a full disk."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     # looking
 
