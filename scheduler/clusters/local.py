@@ -14,7 +14,7 @@ from typing import assert_never
 import psutil
 
 from scheduler.clusters.local_env import inherited_env
-from scheduler.clusters.local_gpus import Gpu, gpu_type, visible_gpus
+from scheduler.clusters.local_gpus import Gpu, gpu_type, visible_devices, visible_gpus
 from scheduler.clusters.local_link import SupervisorLink
 from scheduler.clusters.local_logs import LocalLogs, WorkerLog
 from scheduler.clusters.local_wire import Notice, Request, StartRequest, StopRequest, WorkerNotice
@@ -134,7 +134,7 @@ class LocalCluster:
     def _start_request(self, action: StartWorker) -> StartRequest:
         env = dict(action.env)
         if self._gpus:
-            env["CUDA_VISIBLE_DEVICES"] = ",".join(self._gpus[slot % len(self._gpus)].uuid for slot in action.slot_ids)
+            env["CUDA_VISIBLE_DEVICES"] = visible_devices(self._gpus, action.slot_ids)
         return StartRequest(
             id=action.worker_id,
             job_id=action.job_id,

@@ -59,6 +59,11 @@ def select_gpus(gpus: Sequence[Gpu], mask: str | None) -> tuple[Gpu, ...]:
     return tuple(chosen)
 
 
+def visible_devices(gpus: Sequence[Gpu], slot_ids: Sequence[int]) -> str:
+    """CUDA_VISIBLE_DEVICES of a worker that holds these slots; slots beyond the GPUs, from overselling, share them."""
+    return ",".join(gpus[slot % len(gpus)].uuid for slot in slot_ids)
+
+
 def gpu_type(gpus: Sequence[Gpu]) -> str | None:
     """One name for the node's GPUs; the first one's where they differ."""
     return gpus[0].name if gpus else None

@@ -1,8 +1,8 @@
 """Log files of local workers, and how they are kept small while their workers write.
 
 A worker appends to one file for all of its life. The file's beginning is given back to the disk as it grows, by
-punching a hole into it: no byte is copied, none is lost between a copy and a truncation, nobody has to reopen anything, and
-offsets stay what they were. Where the file system has no holes it is truncated instead and a base offset is kept.
+punching a hole into it: no byte is copied, none is lost between a copy and a truncation, nobody has to reopen anything,
+and offsets stay what they were. Where the file system has no holes it is truncated and a base offset is kept.
 A worker may exceed the limit by what it writes between two looks, at most `LOOK_SECONDS_MAX` apart.
 Standard library only.
 """
@@ -10,7 +10,7 @@ Standard library only.
 import ctypes
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +60,20 @@ def read_range(path: str) -> LogRange:
         return LogRange()
 
 
-def trim_log(path: str, keep_bytes_max: int, keep_bytes_min: int) -> int:
+def punch_hole(descriptor: int, hole_bytes: int) -> bool:
+    """Give the first `hole_bytes` back to the disk; False if the file system cannot. Raises `OSError`."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.fallocate(descriptor, _PUNCH_HOLE, ctypes.c_int64(0), ctypes.c_int64(hole_bytes)) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NO_HOLES:
+        return False
+    raise OSError(number, os.strerror(number))
+
+
+def trim_log(
+    path: str, keep_bytes_max: int, keep_bytes_min: int, punch: Callable[[int, int], bool] = punch_hole
+) -> int:
     """Cut a log that holds more than `keep_bytes_max` to about `keep_bytes_min`. Returns its end, 0 for none."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -71,32 +84,22 @@ def trim_log(path: str, keep_bytes_max: int, keep_bytes_min: int) -> int:
         size = os.fstat(descriptor).st_size
         if span.base + size - span.start > keep_bytes_max:
             hole = (size - keep_bytes_min) // _BLOCK_BYTES * _BLOCK_BYTES
-            _cut(descriptor, path, LogRange(span.base, span.base + hole), hole)
+            _cut(descriptor, path, LogRange(span.base, span.base + hole), hole, punch)
         return span.base + size
     finally:
         os.close(descriptor)
 
 
-def _cut(descriptor: int, path: str, span: LogRange, hole_bytes: int) -> None:
+def _cut(descriptor: int, path: str, span: LogRange, hole_bytes: int, punch: Callable[[int, int], bool]) -> None:
     # Readers look at the range first, so it is written first; on a full disk it may need the room that the hole gives.
     saved = _try_save_range(path, span)
-    if not _punch(descriptor, hole_bytes):
+    if not punch(descriptor, hole_bytes):
         size = os.fstat(descriptor).st_size
         span = LogRange(span.base + size, span.base + size)
         os.ftruncate(descriptor, 0)
         saved = False
     if not saved:
         _try_save_range(path, span)
-
-
-def _punch(descriptor: int, hole_bytes: int) -> bool:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.fallocate(descriptor, _PUNCH_HOLE, ctypes.c_int64(0), ctypes.c_int64(hole_bytes)) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in _NO_HOLES:
-        return False
-    raise OSError(number, os.strerror(number))
 
 
 def _try_save_range(path: str, span: LogRange) -> bool:
