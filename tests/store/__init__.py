@@ -1,0 +1,1 @@
+"""The SQL store, on SQLite and on a real PostgreSQL."""

@@ -1,0 +1,86 @@
+"""Stores on both databases. A test that takes `store` or `database_url` runs once on each."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from scheduler.store import SqlStore
+from tests import postgres
+
+OpenStore = Callable[..., SqlStore]
+
+BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database file with all tables, to be copied."""
+    path = tmp_path_factory.mktemp("template") / "sched.db"
+    store = SqlStore(f"sqlite:///{path}")
+    store.upgrade()
+    store.close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres.PostgresServer]:
+    """A server whose template database has all tables."""
+    if reason := postgres.missing_reason():
+        pytest.skip(reason)
+    with postgres.running_server() as server:
+        store = SqlStore(server.make_template())
+        store.upgrade()
+        store.close()
+        yield server
+
+
+@pytest.fixture(params=BOTH)
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def database_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A fresh database with all tables."""
+    if backend == "sqlite":
+        path = tmp_path / "sched.db"
+        shutil.copy(request.getfixturevalue("sqlite_template"), path)
+        yield f"sqlite:///{path}"
+        return
+    server: postgres.PostgresServer = request.getfixturevalue("postgres_server")
+    url = server.new_database()
+    yield url
+    server.drop_database(url)
+
+
+@pytest.fixture
+def empty_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database without tables."""
+    if backend == "sqlite":
+        yield f"sqlite:///{tmp_path / 'empty.db'}"
+        return
+    server: postgres.PostgresServer = request.getfixturevalue("postgres_server")
+    url = server.new_database(empty=True)
+    yield url
+    server.drop_database(url)
+
+
+@pytest.fixture
+def open_store() -> Iterator[OpenStore]:
+    """Opens stores that are closed at the end of the test."""
+    opened: list[SqlStore] = []
+
+    def open_one(url: str, busy_timeout_seconds: float = 10.0) -> SqlStore:
+        opened.append(SqlStore(url, busy_timeout_seconds=busy_timeout_seconds))
+        return opened[-1]
+
+    yield open_one
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(database_url: str, open_store: OpenStore) -> SqlStore:
+    return open_store(database_url)
