@@ -37,11 +37,12 @@ class Meeting:
         """The store that another worker serves. OSError where nobody listens."""
         if endpoint == self.endpoint:
             return self.store
+        parts = urlsplit(f"//{endpoint}")
+        host, port = parts.hostname or "", parts.port or 0
+        # torch retries a refused connection until its timeout, and prints a stack trace where a kept one is closed; the
+        # caller wants to look for a newer list meanwhile.
+        socket.create_connection((host, port), timeout=2.0).close()
         if endpoint not in self._clients:
-            parts = urlsplit(f"//{endpoint}")
-            host, port = parts.hostname or "", parts.port or 0
-            # torch retries a refused connection until its timeout; the caller wants to look for a newer list meanwhile.
-            socket.create_connection((host, port), timeout=2.0).close()
             self._clients[endpoint] = TCPStore(
                 host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=_CONNECT_SECONDS)
             )

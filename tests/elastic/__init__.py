@@ -1,0 +1,1 @@
+"""Tests of the worker-side library, with real torch."""

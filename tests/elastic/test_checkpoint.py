@@ -1,0 +1,82 @@
+"""Checkpoints are whole or absent, and the newest generation wins."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from scheduler.elastic.checkpoint import CheckpointDirectory
+
+
+def test_the_newest_generation_wins_over_a_higher_step_of_an_older_one(tmp_path: Path) -> None:
+    directory = CheckpointDirectory(tmp_path)
+    assert directory.read() is None
+    directory.write(3, 100, {"from": "three"})
+    directory.write(2, 500, {"from": "a group that was given up"})
+    assert directory.read() == (100, {"from": "three"})
+
+
+def test_two_checkpoints_are_kept(tmp_path: Path) -> None:
+    directory = CheckpointDirectory(tmp_path)
+    for step in range(9, 13):
+        directory.write(1, step, {"step": step})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-1-11.pt", "checkpoint-1-12.pt"]
+
+
+def test_a_checkpoint_that_cannot_be_read_gives_way_to_the_one_before(tmp_path: Path) -> None:
+    directory = CheckpointDirectory(tmp_path)
+    directory.write(1, 1, {"step": 1})
+    whole = directory.write(1, 2, {"step": 2}).read_bytes()
+    for broken in (b"", whole[: len(whole) // 2], b"nonsense"):
+        (tmp_path / "checkpoint-1-2.pt").write_bytes(broken)
+        assert directory.read() == (1, {"step": 1})
+
+
+def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = CheckpointDirectory(tmp_path)
+    directory.write(1, 1, {"step": 1})
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            directory.write(1, 2, {"step": 2})
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-1-1.pt"]
+    assert directory.read() == (1, {"step": 1})
+
+
+WRITER = """
+import sys, torch
+from pathlib import Path
+from scheduler.elastic.checkpoint import CheckpointDirectory
+directory = CheckpointDirectory(Path(sys.argv[1]))
+for step in range(1, 10**6):
+    directory.write(1, step, {"step": step, "payload": torch.full((200_000,), float(step))})
+    print(step, flush=True)
+"""
+
+
+@pytest.mark.torch
+def test_a_writer_killed_at_any_moment_leaves_a_readable_checkpoint(tmp_path: Path) -> None:
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    with writer.stdout:
+        finished = [int(writer.stdout.readline()) for _ in range(20)]
+        writer.send_signal(signal.SIGKILL)
+        finished += [int(line) for line in writer.stdout if line.endswith("\n")]
+    writer.wait(10)
+    found = CheckpointDirectory(tmp_path).read()
+    assert found is not None
+    step, tree = found
+    assert step >= finished[-1]
+    assert tree["step"] == step
+    assert torch.equal(tree["payload"], torch.full((200_000,), float(step)))

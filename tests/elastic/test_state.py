@@ -1,0 +1,172 @@
+"""Commit, rollback and the single-process run, without any scheduler."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from scheduler import elastic
+from scheduler.elastic.snapshot import Snapshot
+
+
+def make_state(samples: int = 20, **values: object) -> elastic.State:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    rates = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2)
+    sampler = elastic.ElasticDistributedSampler(samples, batch=4)
+    return elastic.State(model=model, optimizer=optimizer, lr_scheduler=rates, sampler=sampler, **values)
+
+
+def train_step(state: elastic.State, indices: list[int]) -> None:
+    state.optimizer.zero_grad()
+    inputs = torch.tensor(indices, dtype=torch.float32).unsqueeze(1).expand(-1, 3)
+    state.model(inputs).square().sum().backward()
+    state.average_gradients(len(indices), loss="sum")
+    state.optimizer.step()
+    state.lr_scheduler.step()
+
+
+def everything(state: elastic.State) -> list[torch.Tensor]:
+    tree = Snapshot()
+    tree.take([state.model.state_dict(), state.optimizer.state_dict(), state.lr_scheduler.state_dict()])
+    taken = tree.tree()
+    momenta = [entry["momentum_buffer"] for entry in taken[1]["state"].values()]
+    return [*taken[0].values(), *momenta, torch.tensor(taken[2]["last_epoch"])]
+
+
+@pytest.fixture(autouse=True)
+def without_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SCHED_URL", "SCHED_CHECKPOINT_DIR", "RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_rollback_brings_back_every_part_of_the_last_commit() -> None:
+    state = make_state(best=0.5, history={"loss": [1.0]}, counts=torch.zeros(3))
+
+    def train(state: elastic.State) -> None:
+        batches = state.batches()
+        for _ in range(2):
+            train_step(state, next(batches))
+            state.commit()
+        before = [tensor.clone() for tensor in everything(state)]
+        position = state.sampler.position
+        train_step(state, next(batches))
+        state.best = 0.9
+        state.history["loss"].append(2.0)
+        state.counts += 1
+        state.restore()
+        assert all(torch.equal(a, b) for a, b in zip(before, everything(state), strict=True))
+        assert (state.best, state.history, state.counts.sum()) == (0.5, {"loss": [1.0]}, 0)
+        assert (state.sampler.position, state.step) == (position, 2)
+
+    elastic.run(train, state)
+
+
+def test_what_is_restored_shares_no_memory_with_the_commit() -> None:
+    state = make_state(counts=torch.zeros(3))
+
+    def train(state: elastic.State) -> None:
+        train_step(state, [1, 2])
+        state.commit()
+        kept = everything(state)
+        for _ in range(2):
+            state.restore()
+            assert all(torch.equal(a, b) for a, b in zip(kept, everything(state), strict=True))
+            train_step(state, [3, 4])
+
+    elastic.run(train, state)
+
+
+def test_a_script_runs_alone_to_its_end_and_gets_its_result() -> None:
+    state = make_state(samples=10, seen=torch.zeros(10))
+
+    def train(state: elastic.State) -> str:
+        assert (state.rank, state.world_size, dist.get_world_size()) == (0, 1, 1)
+        for _ in state.epochs(3):
+            for indices in state.batches():
+                train_step(state, indices)
+                state.seen[indices] += 1
+                state.commit()
+        return "done"
+
+    assert elastic.run(train, state) == "done"
+    assert state.seen.tolist() == [3.0] * 10
+    assert state.epoch == 3
+    assert not dist.is_initialized()
+
+
+def test_a_scripts_own_error_comes_through_unchanged() -> None:
+    def train(state: elastic.State) -> None:
+        raise RuntimeError("shapes do not match")
+
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        elastic.run(train, make_state())
+    assert not dist.is_initialized()
+
+
+def test_an_unregistered_value_is_refused_when_assigned() -> None:
+    state = make_state()
+    with pytest.raises(AttributeError, match="give it to State"):
+        state.best = 1.0
+    with pytest.raises(AttributeError, match="no 'best'"):
+        _ = state.best
+    with pytest.raises(elastic.UsageError, match="'commit' is a name of State itself"):
+        elastic.State(commit=1)
+
+
+def test_misuse_is_explained() -> None:
+    with pytest.raises(elastic.UsageError, match="give State a sampler"):
+        next(elastic.State().batches())
+    with pytest.raises(elastic.UsageError, match="inside of the function given to run"):
+        make_state().average_gradients(1)
+    with pytest.raises(elastic.UsageError, match="give it to State"):
+        elastic.State().average_gradients(1)
+
+
+def test_a_loader_with_an_empty_share_gives_a_batch_of_zero_samples() -> None:
+    dataset = torch.utils.data.TensorDataset(torch.arange(6.0).view(3, 2), torch.arange(3))
+    sampler = elastic.ElasticDistributedSampler(dataset, batch=2, shuffle=False)
+    sampler.set_group(1, 2)
+    loader = torch.utils.data.DataLoader(dataset, batch_sampler=sampler, collate_fn=elastic.collate_empty(dataset))
+    shapes = [(tuple(inputs.shape), tuple(targets.shape)) for inputs, targets in loader]
+    assert shapes == [((1, 2), (1,)), ((0, 2), (0,))]
+
+
+def test_a_snapshot_keeps_types_shapes_and_plain_values() -> None:
+    tree = {
+        "a": torch.ones(2, 3, dtype=torch.bfloat16),
+        "b": [torch.tensor(True), (torch.zeros(0), "x")],
+        "c": {"n": None, "f": 1.5},
+    }
+    snapshot = Snapshot()
+    for _ in range(2):
+        snapshot.take(tree)
+        copy = snapshot.tree()
+        assert copy["a"].dtype == torch.bfloat16
+        assert copy["a"].data_ptr() != tree["a"].data_ptr()
+        assert copy["b"][1][0].shape == (0,)
+        assert (copy["b"][1][1], copy["c"]) == ("x", {"n": None, "f": 1.5})
+
+
+def test_a_run_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHED_CHECKPOINT_DIR", str(tmp_path))
+
+    def interrupted(state: elastic.State) -> None:
+        for number, indices in enumerate(state.batches()):
+            train_step(state, indices)
+            state.commit()
+            if number == 2:
+                raise KeyboardInterrupt
+
+    first = make_state()
+    with pytest.raises(KeyboardInterrupt):
+        elastic.run(interrupted, first, checkpoint_every_seconds=0.0)
+
+    def look(state: elastic.State) -> tuple[int, int]:
+        return state.step, state.sampler.position
+
+    second = make_state()
+    assert elastic.run(look, second) == (3, 12)
+    assert all(torch.equal(a, b) for a, b in zip(everything(first), everything(second), strict=True))
