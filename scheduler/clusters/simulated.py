@@ -111,7 +111,7 @@ class SimulatedCluster:
         self.action_faults: list[Fault | None] = []
         #: How many of the next observations fail altogether.
         self.observe_failures = 0
-        #: Every start that was carried out, in order: a worker must appear once.
+        #: Every start that was carried out, in order, but for those a reboot undid: a worker must appear once.
         self.started: list[WorkerId] = []
         self._forgotten: dict[WorkerId, WorkerObservation] = {}
         #: Repeat ends that were forgotten already, as a cluster with a stale cache does.
@@ -137,6 +137,7 @@ class SimulatedCluster:
         node = self._nodes[name]
         node.reachable = True
         if rebooted:
+            self.started = [worker_id for worker_id in self.started if worker_id not in node.processes]
             node.processes.clear()
 
     def crash(self, worker_id: WorkerId, exit_code: int = EXIT_KILLED) -> None:

@@ -202,7 +202,7 @@ class Engine:
         violations = tuple(check_plan(world, decided, now, self._settings.policy))
         if not violations:
             return decided, ()
-        lines = tuple(f"{v.invariant}: {v.message}" for v in violations)
+        lines = tuple(f"{v.invariant}: {v.detail}" for v in violations)
         save_case(self._settings.state_path / "cases", Case(world, now, self._settings.policy, lines))
         return Plan(), violations
 

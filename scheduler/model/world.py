@@ -120,13 +120,12 @@ class World:
         """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""
         queued, suspended, active, usage = self.queued, self.suspended, self.active, self.usage
         if changes.jobs:
+            usage = _moved_usage(self, changes.jobs)
             queued, suspended, active = dict(queued), dict(suspended), dict(active)
-            usage = dict(usage)
             for job in changes.jobs:
-                before = active.pop(job.id, None)
+                active.pop(job.id, None)
                 queued.pop(job.id, None)
                 suspended.pop(job.id, None)
-                _move_usage(usage, before.workers if before else (), job.workers)
                 if job.state is JobState.QUEUED:
                     queued[job.id] = job
                 elif job.state is JobState.SUSPENDED:
@@ -143,20 +142,24 @@ class World:
         return World(self.queued, self.suspended, self.active, self.nodes, self.usage, strays)
 
 
-def _move_usage(usage: dict[NodeName, NodeUsage], before: tuple[Worker, ...], after: tuple[Worker, ...]) -> None:
-    """Take the workers that are gone off their nodes and put the new ones on."""
-    if before is after:
-        return
-    old = {w.id for w in before}
-    new = {w.id for w in after}
-    for worker in before:
-        if worker.id not in new:
-            left = usage[worker.node].minus(worker.slot_ids, worker.cpus, worker.memory_mib)
-            if left.workers:
-                usage[worker.node] = left
-            else:
-                del usage[worker.node]
-    for worker in after:
-        if worker.id not in old:
-            held = usage.get(worker.node, NO_USAGE)
-            usage[worker.node] = held.plus(worker.slot_ids, worker.cpus, worker.memory_mib)
+def _moved_usage(world: World, jobs: Iterable[Job]) -> dict[NodeName, NodeUsage]:
+    """Usage per node after these jobs changed: first what is gone is taken off, for others may be on its slots now."""
+    usage = dict(world.usage)
+    gone: list[Worker] = []
+    come: list[Worker] = []
+    for job in jobs:
+        before = job_before.workers if (job_before := world.active.get(job.id)) else ()
+        if before is not job.workers:
+            old, new = {w.id for w in before}, {w.id for w in job.workers}
+            gone += (w for w in before if w.id not in new)
+            come += (w for w in job.workers if w.id not in old)
+    for worker in gone:
+        left = usage[worker.node].minus(worker.slot_ids, worker.cpus, worker.memory_mib)
+        if left.workers:
+            usage[worker.node] = left
+        else:
+            del usage[worker.node]
+    for worker in come:
+        held = usage.get(worker.node, NO_USAGE)
+        usage[worker.node] = held.plus(worker.slot_ids, worker.cpus, worker.memory_mib)
+    return usage

@@ -88,7 +88,9 @@ def _job(job: Job, now: float) -> Iterator[Violation]:
     if not job.min_workers <= size <= job.max_workers:
         yield Violation("I2", f"job {job.id} has {size} workers, not {job.min_workers} to {job.max_workers}")
     ranks = [worker.rank for worker in job.members]
-    if ranks != list(range(len(ranks))):
+    # a member that is gone leaves a gap until the next generation can be published
+    complete = len(ranks) == job.published_size
+    if len(set(ranks)) < len(ranks) or (complete and ranks != list(range(len(ranks)))):
         yield Violation("I4", f"job {job.id} has ranks {ranks}")
 
 
