@@ -1,0 +1,5 @@
+"""`python -m scheduler.cli` is `sched`."""
+
+from scheduler.cli.main import app
+
+app()

@@ -1,0 +1,126 @@
+"""One connection to the daemon: requests, and what its errors mean. Knows no command."""
+
+from typing import TYPE_CHECKING, Any
+
+from scheduler.cli.connection import Connection
+from scheduler.cli.exits import Refused, Unavailable, Unreachable
+from scheduler.errors import Conflict, InvalidInput, NotFound, SchedulerError, UserError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import httpx
+
+Json = Any
+Params = dict[str, Any]
+
+
+class Client:
+    """Speaks to one daemon. Every failure is an error that says what to do."""
+
+    def __init__(self, connection: Connection, *, timeout_seconds: float = 30.0) -> None:
+        import httpx
+
+        self.connection = connection
+        headers = {"Authorization": f"Bearer {connection.token}"} if connection.token else {}
+        self._http = httpx.Client(
+            base_url=connection.url,
+            headers=headers,
+            timeout=timeout_seconds,
+            # Loading the certificates takes longer than the request.
+            verify=connection.url.startswith("https:"),
+            # A proxy for the outside world cannot know this machine's loopback.
+            trust_env=not connection.loopback,
+        )
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
+    ) -> None:
+        self._http.close()
+
+    def get(self, path: str, params: Params | None = None, *, wait_seconds: float = 0.0) -> Json:
+        """The document at `path`. `wait_seconds`: how long the daemon may hold the answer."""
+        return _document(self.connection, self.exchange("GET", path, params=params, wait_seconds=wait_seconds))
+
+    def post(self, path: str, body: Json = None) -> Json:
+        return _document(self.connection, self.exchange("POST", path, body=body))
+
+    def patch(self, path: str, body: Json) -> Json:
+        return _document(self.connection, self.exchange("PATCH", path, body=body))
+
+    def delete(self, path: str) -> None:
+        self.exchange("DELETE", path)
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: Json = None,
+        accept: str = "application/json",
+        wait_seconds: float = 0.0,
+    ) -> "httpx.Response":
+        """A successful answer; anything else is raised."""
+        import httpx
+
+        try:
+            timeout = httpx.Timeout(self._http.timeout.read, read=(self._http.timeout.read or 0.0) + wait_seconds)
+            response = self._http.request(
+                method, path, params=params, json=body, headers={"Accept": accept}, timeout=timeout
+            )
+        except httpx.ConnectError:
+            raise Unreachable(_nobody_there(self.connection)) from None
+        except httpx.TimeoutException:
+            seconds = (self._http.timeout.read or 0.0) + wait_seconds
+            raise Unreachable(
+                f"the daemon at {self.connection.url} has not answered for {seconds:g} s: look at its log"
+            ) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Unreachable(f"the daemon at {self.connection.url} does not answer properly: {error}") from None
+        if response.is_success:
+            return response
+        raise _failure(self.connection, response)
+
+
+def _nobody_there(connection: Connection) -> str:
+    where = f" ({connection.origin})" if connection.origin else ""
+    return f'no daemon at {connection.url}{where}: start one with "sched serve", or set SCHED_URL'
+
+
+def _document(connection: Connection, response: "httpx.Response") -> Json:
+    try:
+        return response.json()
+    except ValueError:
+        raise Unreachable(f"what answers at {connection.url} is no scheduler: set SCHED_URL to its address") from None
+
+
+def _failure(connection: Connection, response: "httpx.Response") -> SchedulerError:
+    """What the daemon's refusal means; its own words where it has some."""
+    try:
+        error = response.json()["error"]
+        message, field = str(error["message"]), error.get("field")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        if response.status_code < 500:
+            return Unreachable(
+                f"what answers at {connection.url} is no scheduler ({response.status_code} for "
+                f"{response.request.url.path}): set SCHED_URL to its address"
+            )
+        return Unavailable(f"the daemon at {connection.url} failed ({response.status_code}): look at its log")
+    match response.status_code:
+        case 401 | 403:
+            hint = "set SCHED_TOKEN to the daemon's token" if not connection.token else "check SCHED_TOKEN"
+            return Refused(f"{message}: {hint}")
+        case 404:
+            return NotFound(message)
+        case 409 | 410:
+            return Conflict(message)
+        case status if status >= 500:
+            return Unavailable(message)
+        case _ if field:
+            return InvalidInput(str(field), message.removeprefix(f"{field}: "))
+        case _:
+            return UserError(message)

@@ -1,0 +1,138 @@
+"""How a command is declared: each gets the same options for connection and output, and a `Session` made of them."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from scheduler.cli.client import Client
+from scheduler.cli.connection import Connection, find_daemon
+from scheduler.cli.output import Format
+from scheduler.clock import SystemClock
+
+JOBS = "Jobs"
+WATCH = "Watching"
+NODES = "Nodes"
+DAEMON = "Daemon"
+COMMON_PANEL = "Connection and output"
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        envvar="SCHED_URL",
+        metavar="URL",
+        help="Address of the daemon; by default what daemon.json in the state directory says.",
+        rich_help_panel=COMMON_PANEL,
+    ),
+]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(
+        envvar="SCHED_TOKEN",
+        metavar="TEXT",
+        help="Bearer token; by default the file `token` in the state directory.",
+        rich_help_panel=COMMON_PANEL,
+    ),
+]
+StateDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="SCHED_STATE_DIR",
+        metavar="DIR",
+        help="State directory of the daemon on this machine (default: ~/.sched).",
+        rich_help_panel=COMMON_PANEL,
+    ),
+]
+FormatOption = Annotated[
+    Format,
+    typer.Option("-o", "--output", case_sensitive=False, help="What to print on stdout.", rich_help_panel=COMMON_PANEL),
+]
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of a command: where the daemon is, how to print, what time it is."""
+
+    url: str | None
+    token: str | None
+    state_dir: Path | None
+    format: Format
+    clock: SystemClock = SystemClock()
+
+    @property
+    def json(self) -> bool:
+        return self.format is Format.JSON
+
+    @cached_property
+    def connection(self) -> Connection:
+        return find_daemon(self.url, self.token, self.state_dir)
+
+    @cached_property
+    def client(self) -> Client:
+        return Client(self.connection)
+
+
+def _option(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+#: In the order of the help page.
+_COMMON_OPTIONS = (
+    _option("output", FormatOption, Format.TABLE),
+    _option("url", UrlOption),
+    _option("token", TokenOption),
+    _option("state_dir", StateDirOption),
+)
+
+
+def command(
+    app: typer.Typer,
+    name: str,
+    panel: str | None = None,
+    *,
+    negative_numbers: bool = False,
+    words_end_options: bool = False,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function as a command: its first parameter is the `Session`, the others are Typer's.
+
+    A parameter whose type is a dataclass stands for one option per field.
+    `negative_numbers`: an argument may look like -5. `words_end_options`: what follows the first argument is no option.
+    """
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(function)
+        own = list(signature.parameters.values())[1:]
+        groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
+        parameters = [*(part for each in own for part in _parts(each)), *_COMMON_OPTIONS]
+
+        @wraps(function)
+        def run(**given: Any) -> None:
+            session = Session(given.pop("url"), given.pop("token"), given.pop("state_dir"), given.pop("output"))
+            for key, group in groups.items():
+                given[key] = group(**{each.name: given.pop(each.name) for each in fields(group)})
+            function(session, **given)
+
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        settings = {"ignore_unknown_options": negative_numbers, "allow_interspersed_args": not words_end_options}
+        app.command(name, help=_paragraphs(function), rich_help_panel=panel, context_settings=settings)(run)
+        return function
+
+    return register
+
+
+def _paragraphs(function: Callable[..., None]) -> str:
+    """The docstring with one line a paragraph: a terminal folds it to its own width."""
+    text = inspect.getdoc(function) or ""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def _parts(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """The parameter itself, or one for each field of its dataclass."""
+    if not is_dataclass(parameter.annotation):
+        return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+    return [_option(each.name, each.type, each.default) for each in fields(parameter.annotation)]

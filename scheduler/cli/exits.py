@@ -1,0 +1,70 @@
+"""What an exit status of `sched` means, and which error ends with which. The only place that says so."""
+
+from enum import IntEnum
+
+from scheduler.errors import Conflict, NotFound, SchedulerError, StoreError, UserError
+
+
+class Unreachable(SchedulerError):
+    """Nothing that speaks the scheduler's API answers at the daemon's address."""
+
+
+class Refused(SchedulerError):
+    """The daemon does not accept the token, or wants one."""
+
+
+class Unavailable(SchedulerError):
+    """The daemon answers, but cannot do it now; the same request may succeed later."""
+
+
+class Exit(IntEnum):
+    """Exit statuses, in the order in which `sched --help` explains them."""
+
+    OK = 0
+    JOB_FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    UNREACHABLE = 5
+    REFUSED = 6
+    UNAVAILABLE = 7
+    JOB_CANCELLED = 8
+    DEFECT = 70
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+    @property
+    def meaning(self) -> str:
+        return _MEANINGS[self]
+
+
+_MEANINGS: dict[Exit, str] = {
+    Exit.OK: "done; with --wait or --follow: the job succeeded",
+    Exit.JOB_FAILED: "the job failed (--wait, --follow)",
+    Exit.USAGE: "wrong usage or bad input",
+    Exit.NOT_FOUND: "no such job, recurring job, worker or node",
+    Exit.CONFLICT: "its state does not allow that",
+    Exit.UNREACHABLE: "no daemon answers",
+    Exit.REFUSED: "the daemon refuses the token",
+    Exit.UNAVAILABLE: "not available now: try again",
+    Exit.JOB_CANCELLED: "the job was cancelled (--wait, --follow)",
+    Exit.DEFECT: "a defect of sched; SCHED_DEBUG=1 shows where",
+    Exit.INTERRUPTED: "interrupted by Ctrl-C",
+    Exit.BROKEN_PIPE: "the reader of its output went away",
+}
+
+#: First match wins.
+_STATUS_OF: tuple[tuple[type[SchedulerError], Exit], ...] = (
+    (NotFound, Exit.NOT_FOUND),
+    (Conflict, Exit.CONFLICT),
+    (Unreachable, Exit.UNREACHABLE),
+    (Refused, Exit.REFUSED),
+    (Unavailable, Exit.UNAVAILABLE),
+    (StoreError, Exit.UNAVAILABLE),
+    (UserError, Exit.USAGE),
+)
+
+
+def status_of(error: SchedulerError) -> Exit:
+    """The exit status that an error ends with."""
+    return next((status for kind, status in _STATUS_OF if isinstance(error, kind)), Exit.DEFECT)

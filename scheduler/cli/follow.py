@@ -1,0 +1,165 @@
+"""Staying with a job until it ends: `--wait` and `--follow`. Outlives a restart of the daemon."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from scheduler.cli.client import Client
+from scheduler.cli.exits import Exit, Unavailable, Unreachable
+from scheduler.cli.output import emit_json, note
+from scheduler.model.job import JobState
+
+View = dict[str, Any]
+P = ParamSpec("P")
+Answer = TypeVar("Answer")
+
+_EVENTS_HOLD_SECONDS = 30.0
+_LOG_POLL_SECONDS = 0.3
+_LOG_BYTES = 256 * 1024
+_AWAY_PAUSE_SECONDS = 1.0
+#: How long the daemon may be away before we give up on it.
+_AWAY_TRIES_MAX = 600
+_TERMINAL = frozenset(state.value for state in JobState if state.terminal)
+
+
+def ended(view: View) -> bool:
+    return view["state"] in _TERMINAL
+
+
+def exit_of(view: View) -> Exit:
+    """The exit status that tells how a job ended."""
+    match JobState(view["state"]):
+        case JobState.SUCCEEDED:
+            return Exit.OK
+        case JobState.CANCELLED:
+            return Exit.JOB_CANCELLED
+        case _:
+            return Exit.JOB_FAILED
+
+
+def outcome(view: View) -> str:
+    """One line on how a job ended."""
+    detail = f": {view['detail']}" if view.get("detail") else ""
+    return f"job {view['id']} {view['state']}{detail}"
+
+
+@dataclass
+class Patience:
+    """Repeats requests while the daemon is away, up to a limit, and says so once."""
+
+    tries_left: int = _AWAY_TRIES_MAX
+    told: bool = False
+
+    def ask(self, request: Callable[P, Answer], *args: P.args, **kwargs: P.kwargs) -> Answer:
+        """What the request answers once the daemon is there; its error if that takes too long."""
+        while True:
+            try:
+                answer = request(*args, **kwargs)
+            except (Unreachable, Unavailable) as error:
+                self.tries_left -= 1
+                if self.tries_left <= 0:
+                    raise
+                if not self.told:
+                    note(f"sched: {error}; still waiting")
+                    self.told = True
+                time.sleep(_AWAY_PAUSE_SECONDS)
+            else:
+                self.tries_left, self.told = _AWAY_TRIES_MAX, False
+                return answer
+
+
+def wait_for_end(client: Client, number: int) -> View:
+    """The job's view once it has ended."""
+    patience = Patience()
+    after = 0
+    while True:
+        view: View = patience.ask(client.get, f"/v1/jobs/{number}")
+        if ended(view):
+            return view
+        query = {"job": number, "after": after, "wait": _EVENTS_HOLD_SECONDS, "limit": 1000}
+        page = patience.ask(client.get, "/v1/events", query, wait_seconds=_EVENTS_HOLD_SECONDS)
+        after = page["next"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Output of one worker; `offset` is where it ends in the worker's log, in bytes."""
+
+    worker: str
+    offset: int
+    data: bytes
+
+
+def read_piece(client: Client, number: int, worker: str | None, offset: int, limit: int = _LOG_BYTES) -> Piece:
+    """The next piece of a log from `offset` on; a negative one counts from the end. No worker: the newest of rank 0."""
+    query: dict[str, Any] = {"offset": offset, "limit": limit}
+    if worker is not None:
+        query["worker"] = worker
+    response = client.exchange("GET", f"/v1/jobs/{number}/logs", params=query, accept="text/plain")
+    headers = response.headers
+    return Piece(headers.get("x-sched-worker", worker or ""), int(headers["x-sched-offset"]), response.content)
+
+
+def read_log(client: Client, number: int, worker: str | None, offset: int = 0) -> Iterator[Piece]:
+    """What a log holds from `offset` on."""
+    while True:
+        piece = read_piece(client, number, worker, offset)
+        if not piece.data:
+            return
+        yield piece
+        worker, offset = piece.worker or worker, piece.offset
+
+
+def first_member(view: View) -> str | None:
+    """The worker of rank 0; the oldest live one where none is published."""
+    workers: list[View] = view.get("live_workers") or []
+    members = [worker for worker in workers if worker.get("rank") is not None]
+    chosen = min(members, key=lambda worker: worker["rank"], default=workers[0] if workers else None)
+    return chosen["id"] if chosen else None
+
+
+def follow_log(client: Client, number: int, worker: str | None, write: Callable[[Piece], None]) -> View:
+    """Write a worker's output as it comes until the job ends; the job's view then.
+
+    No worker: the one of rank 0, and its successor when it is replaced or the job starts again.
+    """
+    patience = Patience()
+    reading, offset = worker, 0
+    while True:
+        view: View = patience.ask(client.get, f"/v1/jobs/{number}")
+        leader = worker or first_member(view) or reading
+        while reading is not None or ended(view):
+            piece = patience.ask(read_piece, client, number, reading, offset)
+            if not piece.data:
+                break
+            write(piece)
+            reading, offset = piece.worker or reading, piece.offset
+        if leader != reading:
+            if reading is not None:
+                note(f"-- worker {leader} goes on --")
+            reading, offset = leader, 0
+        elif ended(view):
+            return view
+        else:
+            time.sleep(_LOG_POLL_SECONDS)
+
+
+def write_plain(piece: Piece) -> None:
+    """The bytes as the worker wrote them, on stdout."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(piece.data)
+    sys.stdout.buffer.flush()
+
+
+def write_json(piece: Piece) -> None:
+    """One JSON object a line."""
+    emit_json({"worker": piece.worker, "offset": piece.offset, "text": piece.data.decode(errors="replace")})
+
+
+def write_log_aside(piece: Piece) -> None:
+    """The bytes as the worker wrote them, on stderr: stdout is for a JSON document."""
+    sys.stderr.flush()
+    sys.stderr.buffer.write(piece.data)
+    sys.stderr.buffer.flush()

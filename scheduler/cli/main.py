@@ -1,0 +1,61 @@
+"""The entry point: all commands together, and the one place where an error becomes a line and an exit status."""
+
+import os
+import sys
+from typing import NoReturn
+
+import typer
+
+from scheduler.cli.exits import Exit, status_of
+from scheduler.cli.output import note
+from scheduler.cli.root import root
+from scheduler.errors import SchedulerError
+
+
+def app() -> NoReturn:
+    """The `sched` command."""
+    sys.exit(run())
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run one command line (default: this process's) and return its exit status; no error goes further up."""
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # What is left in the buffer would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.BROKEN_PIPE
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
+        status = typer.main.get_command(root).main(arguments, prog_name="sched", standalone_mode=False)
+        return status if isinstance(status, int) else Exit.OK
+    except SchedulerError as error:
+        note(f"sched: {error}")
+        return status_of(error)
+    except typer.TyperException as error:
+        if error.format_message():  # empty where help was shown instead
+            note(f"sched: {_usage_message(error)}")
+        return Exit.USAGE
+    except (typer.Abort, EOFError):
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        if os.environ.get("SCHED_DEBUG"):
+            raise
+        note(f"sched: {type(error).__name__}: {error} (this is a defect; SCHED_DEBUG=1 shows where)")
+        return Exit.DEFECT
+
+
+def _usage_message(error: typer.TyperException) -> str:
+    """What was wrong with the command line, and where to read how it goes."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "sched"
+    return f'{message} (see "{path} --help")'

@@ -1,0 +1,58 @@
+"""`sched nodes`, `cordon`, `uncordon`, `drain`."""
+
+from typing import Annotated
+
+import typer
+
+from scheduler.cli.batch import ask_each
+from scheduler.cli.command import NODES, Session, command
+from scheduler.cli.completion import complete_node
+from scheduler.cli.output import emit_json, note, show
+from scheduler.cli.tables import node_table
+
+NodesArgument = Annotated[
+    list[str], typer.Argument(metavar="NODE...", help="Names of nodes.", autocompletion=complete_node)
+]
+
+
+def nodes(session: Session) -> None:
+    """List nodes: health, intent, slots, CPUs, memory."""
+    view = session.client.get("/v1/nodes")
+    if session.json:
+        emit_json(view)
+    elif not view["nodes"]:
+        note("no nodes are known yet")
+    else:
+        show(node_table(view["nodes"], session.clock.now()))
+
+
+def cordon(session: Session, names: NodesArgument) -> None:
+    """Start no new workers on nodes; those that run go on."""
+    _ask(session, names, "cordon", "node {} takes no new workers")
+
+
+def uncordon(session: Session, names: NodesArgument) -> None:
+    """Use nodes again after cordon, drain or quarantine."""
+    _ask(session, names, "uncordon", "node {} takes workers again")
+
+
+def drain(session: Session, names: NodesArgument) -> None:
+    """Start no new workers on nodes and move their workers off."""
+    _ask(session, names, "drain", "node {} takes no new workers, and those it has are moved off")
+
+
+def _ask(session: Session, names: list[str], verb: str, told: str) -> None:
+    from urllib.parse import quote
+
+    def ask(name: str) -> str:
+        session.client.post(f"/v1/nodes/{quote(name, safe='')}/{verb}")
+        return name
+
+    ask_each(session, names, ask, told.format)
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "nodes", NODES)(nodes)
+    command(app, "cordon", NODES)(cordon)
+    command(app, "uncordon", NODES)(uncordon)
+    command(app, "drain", NODES)(drain)

@@ -1,0 +1,111 @@
+"""What reaches the terminal: JSON or tables on stdout, everything said to a person on stderr."""
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+#: Wide enough that nothing is folded where lines are read by programs.
+_PIPE_WIDTH = 10_000
+#: Terminal controls; names and messages come from other users.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Format(StrEnum):
+    """How a command prints its result."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`fold` lets a long text go on in the next line; everything else is printed whole."""
+
+    title: str
+    right: bool = False
+    fold: bool = False
+
+
+#: A cell's text, or text and style.
+Cell = str | tuple[str, str]
+
+
+def emit_json(document: Any) -> None:
+    """The document on stdout, indented for people only where they read it directly."""
+    indent = 2 if sys.stdout.isatty() else None
+    print(json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def say(line: str) -> None:
+    """One result line on stdout."""
+    print(printable(line), flush=True)
+
+
+def note(line: str) -> None:
+    """One line for the person at the terminal, on stderr."""
+    sys.stdout.flush()
+    print(printable(line), file=sys.stderr, flush=True)
+
+
+def printable(text: str) -> str:
+    """The text with terminal controls shown instead of obeyed."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def console() -> "Console":
+    """Stdout as wide as the terminal; a pipe gets plain, unfolded lines."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def show(*renderables: "RenderableType") -> None:
+    target = console()
+    for renderable in renderables:
+        target.print(renderable)
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> "RenderableType":
+    """A plain table without lines, so that it can be cut and searched."""
+    from rich.table import Table
+    from rich.text import Text
+
+    result = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        result.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            overflow="fold",
+            no_wrap=not column.fold,
+            min_width=8 if column.fold else None,
+        )
+    for row in rows:
+        result.add_row(*(Text(printable(cell)) if isinstance(cell, str) else _styled(*cell) for cell in row))
+    return result
+
+
+def fields(rows: Iterable[tuple[str, Cell]]) -> "RenderableType":
+    """Names and values, one pair a line."""
+    from rich.table import Table
+    from rich.text import Text
+
+    result = Table(box=None, pad_edge=False, show_header=False)
+    result.add_column(style="bold", no_wrap=True)
+    result.add_column(overflow="fold")
+    for name, cell in rows:
+        result.add_row(name, Text(printable(cell)) if isinstance(cell, str) else _styled(*cell))
+    return result
+
+
+def _styled(text: str, style: str) -> "RenderableType":
+    from rich.text import Text
+
+    return Text(printable(text), style=style)

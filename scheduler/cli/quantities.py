@@ -1,0 +1,56 @@
+"""How people write durations, sizes and `key=value` pairs on the command line."""
+
+import math
+import re
+
+from scheduler.errors import InvalidInput
+
+_UNIT_MIB = {"": 1.0, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+_CLOCK = re.compile(r"(\d+):([0-5]\d)(?::([0-5]\d))?")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([mgt]?)(?:i?b)?")
+
+
+def duration_seconds(text: str, option: str) -> float:
+    """Seconds in `90`, `90s`, `1h30m`, `2d`, `1:30` (hours, minutes) or `1:30:00`. Raises `InvalidInput`."""
+    value = text.strip().lower()
+    clock = _CLOCK.fullmatch(value)
+    if clock:
+        return int(clock[1]) * 3600.0 + int(clock[2]) * 60.0 + int(clock[3] or 0)
+    units = _DURATION.fullmatch(value)
+    if value and units:
+        return sum(float(part) * scale for part, scale in zip(units.groups("0"), (86400, 3600, 60, 1), strict=True))
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise InvalidInput(option, f"{text!r} is no duration: write seconds, or units as in 90s, 45m, 1h30m, 2d")
+    return seconds
+
+
+def memory_mib(text: str, option: str) -> int:
+    """MiB in `512`, `512MiB`, `4G`, `1.5GiB`. Raises `InvalidInput`."""
+    size = _SIZE.fullmatch(text.strip().lower())
+    if not size:
+        raise InvalidInput(option, f"{text!r} is no size: write MiB, or units as in 512MiB, 4GiB")
+    return math.ceil(float(size[1]) * _UNIT_MIB[size[2]])
+
+
+def pairs(items: list[str], option: str) -> dict[str, str]:
+    """`["a=1", "b=x=y"]` as a mapping; the last one of a key counts. Raises `InvalidInput`."""
+    found = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise InvalidInput(option, f"{item!r} must look like KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def workers_range(text: str, option: str) -> tuple[int, int]:
+    """Bounds in `4` or `1-4`. Raises `InvalidInput`."""
+    bounds = re.fullmatch(r"(\d{1,9})(?:\s*(?:-|\.\.|:)\s*(\d{1,9}))?", text.strip())
+    if not bounds:
+        raise InvalidInput(option, f"{text!r} is no number of workers: write 4, or 1-4 for an elastic job")
+    return int(bounds[1]), int(bounds[2] or bounds[1])

@@ -1,0 +1,131 @@
+"""A job request put together from the command line and a job file."""
+
+import getpass
+import os
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from scheduler.cli.flags import OPTION_OF, Flags
+from scheduler.cli.quantities import duration_seconds, memory_mib, pairs, workers_range
+from scheduler.cli.source import Source
+from scheduler.errors import InvalidInput, UserError
+
+_INTERPRETERS = ("python", "bash", "sh", "torchrun", "horovodrun", "uv", "poetry", "env", "nice")
+_SCRIPTS = (".py", ".sh")
+
+
+_MAPPINGS = ("env", "labels", "node_selector")
+
+
+def build_request(flags: Flags, written: dict[str, Any], file: Source) -> tuple[dict[str, Any], Source]:
+    """The request's fields, and where each comes from. Options win over the file; mappings are merged key by key.
+
+    Raises `UserError`.
+    """
+    given = _given(flags)
+    merged = _without_other_bounds(written, given)
+    for key, value in given.items():
+        before = merged.get(key)
+        merged[key] = {**before, **value} if key in _MAPPINGS and isinstance(before, dict) else value
+    options = {key: OPTION_OF[key] for key in given}
+    if flags.workers is not None:
+        options |= {"min_workers": "--workers", "max_workers": "--workers"}
+    source = Source(file.path, options, file.lines, file.fields)
+    if not merged.get("command"):
+        where = f"{file.path}: command: missing" if file.path else "nothing to run"
+        raise UserError(f"{where}: give a command after --, or --shell, or a job file with -f")
+    merged.setdefault("user", _user())
+    merged["workdir"] = _workdir(merged.get("workdir"), file, "workdir" in given)
+    if not merged.get("name"):
+        merged["name"] = name_of(merged["command"])
+    return merged, source
+
+
+def _given(flags: Flags) -> dict[str, Any]:
+    """The fields that options set, in the request's own units."""
+    low, high = workers_range(flags.workers, "--workers") if flags.workers is not None else (None, None)
+    if flags.workers is not None and (flags.min_workers is not None or flags.max_workers is not None):
+        raise UserError("--workers sets both bounds: give either --workers, or --min and --max")
+    if flags.shell is not None and flags.command:
+        raise UserError("--shell: give either --shell or a command after --, not both")
+    given: dict[str, Any] = {
+        "command": flags.shell if flags.shell is not None else flags.command or None,
+        "name": flags.name,
+        "user": flags.user,
+        "env": _environment(flags.env or []) or None,
+        "workdir": str(flags.workdir.expanduser().absolute()) if flags.workdir is not None else None,
+        "labels": pairs(flags.labels or [], "--label") or None,
+        "runtime": flags.runtime.value if flags.runtime else None,
+        "priority": flags.priority,
+        "min_workers": low if low is not None else flags.min_workers,
+        "max_workers": high if high is not None else flags.max_workers,
+        "slots_per_worker": flags.slots_per_worker,
+        "cpus_per_worker": flags.cpus_per_worker,
+        "memory_mib_per_worker": memory_mib(flags.memory, "--memory") if flags.memory is not None else None,
+        "node_selector": pairs(flags.node_selector or [], "--node-selector") or None,
+        "gpu_type": flags.gpu_type,
+        "time_limit_seconds": _seconds(flags.time_limit, "--time-limit"),
+        "max_retries": flags.max_retries,
+        "grace_seconds": _seconds(flags.grace, "--grace"),
+        "heartbeat_seconds": _seconds(flags.heartbeat, "--heartbeat"),
+        "preemptible": flags.preemptible,
+        "client_key": flags.client_key,
+        "cron": flags.cron,
+        "timezone": flags.timezone,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _seconds(text: str | None, option: str) -> float | None:
+    return None if text is None else duration_seconds(text, option)
+
+
+def _environment(items: list[str]) -> dict[str, str]:
+    """`K=V` as written, `K` with its value here."""
+    env: dict[str, str] = {}
+    for item in items:
+        if "=" in item:
+            env |= pairs([item], "--env")
+        elif item in os.environ:
+            env[item] = os.environ[item]
+        else:
+            raise InvalidInput("--env", f"{item} is not set here: write {item}=VALUE")
+    return env
+
+
+def _without_other_bounds(written: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The file's fields, without `workers` where an option sets a bound: the other bound stays as the file says."""
+    merged = dict(written)
+    if "workers" in merged and ("min_workers" in given or "max_workers" in given):
+        both = merged.pop("workers")
+        merged.setdefault("min_workers", both)
+        merged.setdefault("max_workers", both)
+    return merged
+
+
+def _workdir(workdir: Any, file: Source, from_option: bool) -> Any:
+    """The caller's directory by default; one of the file is relative to the file."""
+    if workdir is None:
+        return os.getcwd()
+    if from_option or not isinstance(workdir, str) or not file.path:
+        return workdir
+    return os.path.normpath(Path(file.path).absolute().parent / Path(workdir).expanduser())
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def name_of(command: Any) -> str:
+    """A name for a command: its script where an interpreter runs one, else its program."""
+    words = command.split() if isinstance(command, str) else command
+    words = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+    program = PurePosixPath(words[0]).name if words else ""
+    if program.rstrip("0123456789.") in _INTERPRETERS:
+        script = next((word for word in words[1:] if word.endswith(_SCRIPTS)), None)
+        module = words[words.index("-m") + 1] if "-m" in words[:-1] else None
+        program = PurePosixPath(script).stem if script else module or program
+    return "".join(c for c in program if c.isprintable())[:128] or "job"

@@ -1,0 +1,48 @@
+"""The tree of commands, put together from the modules that declare them."""
+
+import typer
+
+from scheduler.cli import database, events, explain, hosts, jobs, logs, nodes, requests, serve, submit, top
+from scheduler.cli.command import DAEMON
+from scheduler.cli.exits import Exit
+
+_HELP = (
+    "Submit training jobs to the elastic GPU scheduler and look after them.\n\n"
+    "All commands but serve and db speak to the daemon: at --url or SCHED_URL, else where daemon.json in the state "
+    "directory says, else at http://127.0.0.1:8470.\n\n"
+    "JOB is an id, or a name: of the one job that has not ended, else of the newest."
+)
+_STATUSES = "\b\nExit status:\n" + "\n".join(f"{status.value:>5}  {status.meaning}" for status in Exit)
+
+root = typer.Typer(
+    name="sched",
+    help=_HELP,
+    epilog=_STATUSES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+db = typer.Typer(help="Look after the database's schema.", no_args_is_help=True)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from scheduler import __version__
+
+        typer.echo(f"sched {__version__}")
+        raise typer.Exit
+
+
+@root.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", help="Show the version and end.", callback=_print_version, is_eager=True
+    ),
+) -> None:
+    """Options of `sched` itself."""
+
+
+for module in (submit, jobs, requests, explain, hosts, logs, events, top, nodes, serve):
+    module.register(root)
+database.register(db)
+root.add_typer(db, name="db", rich_help_panel=DAEMON)

@@ -1,0 +1,41 @@
+"""Where each field of a request was written, so that an error can point there."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_WORD = re.compile(r"[a-z_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """`options` maps fields to options, `lines` dotted fields of the file to lines; both may lack any."""
+
+    path: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+    fields: frozenset[str] = frozenset()
+
+    def complaint(self, name: str, rule: str) -> str:
+        """One line: where the field was written, its name, the rule that it breaks."""
+        name = name.removeprefix("job.")
+        if name in ("body", "job", ""):
+            mentioned = next((word for word in _WORD.findall(rule) if self._known(word)), "")
+            return f"{self._place(mentioned)}{rule}" if mentioned else rule
+        option = self.options.get(name.partition(".")[0])
+        return f"{option}: {rule}" if option else f"{self._place(name)}{name}: {rule}"
+
+    def _known(self, name: str) -> bool:
+        return name in self.options or name in self.fields
+
+    def _place(self, name: str) -> str:
+        """`job.yaml:7: ` for a field of the file, `--min: ` for an option, nothing for what was written nowhere."""
+        option = self.options.get(name)
+        if option:
+            return f"{option}: "
+        parts = name.split(".")
+        for length in range(len(parts), 0, -1):
+            line = self.lines.get(".".join(parts[:length]))
+            if line is not None:
+                return f"{self.path}:{line}: "
+        return f"{self.path}: " if parts[0] in self.fields else ""

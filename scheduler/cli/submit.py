@@ -1,0 +1,110 @@
+"""`sched submit`: a job from options, from a file, or from both; now, or again and again."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from scheduler.cli.command import JOBS, Session, command
+from scheduler.cli.exits import Exit
+from scheduler.cli.flags import WHAT, Flags
+from scheduler.cli.follow import View, exit_of, follow_log, outcome, wait_for_end, write_log_aside, write_plain
+from scheduler.cli.output import emit_json, note, say
+from scheduler.cli.request import build_request
+from scheduler.cli.source import Source
+from scheduler.cli.times import stamp
+from scheduler.errors import InvalidInput, UserError
+
+_AFTER = "After submitting"
+
+
+def submit(
+    session: Session,
+    flags: Flags,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", help="Job file (.yaml, .toml); options win over it.", rich_help_panel=WHAT),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for its end; exit 1 if it failed.", rich_help_panel=_AFTER)
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print its output until its end; exit like --wait.", rich_help_panel=_AFTER)
+    ] = False,
+) -> None:
+    """Submit a job: options first, then the command.
+
+    A job file holds the fields of the API's job request, and "cron" and "timezone" for a recurring job. Its workdir
+    is relative to the file. Options win over it; --env, --label and --node-selector add to it.
+    """
+    request, source = build_request(flags, *_from_file(file))
+    try:
+        _send(session, request, wait=wait, follow=follow)
+    except InvalidInput as error:
+        raise UserError(source.complaint(error.field, error.rule)) from None
+    except UserError as error:
+        if type(error) is not UserError:
+            raise
+        raise UserError(source.complaint("", str(error))) from None
+
+
+def _from_file(file: Path | None) -> tuple[dict[str, Any], Source]:
+    if file is None:
+        return {}, Source()
+    from scheduler.cli.jobfile import read_job_file
+
+    return read_job_file(file)
+
+
+def _send(session: Session, request: dict[str, Any], *, wait: bool, follow: bool) -> None:
+    cron, timezone = request.pop("cron", None), request.pop("timezone", None)
+    if cron is not None:
+        if wait or follow:
+            raise UserError("--wait and --follow: a recurring job does not end; leave them out")
+        _submit_recurring(session, cron, timezone, request)
+        return
+    if timezone is not None:
+        raise InvalidInput("timezone", "belongs to a recurring job: give its times with --cron")
+    answer = session.client.post("/v1/jobs", request)
+    for warning in answer.get("warnings") or ():
+        note(f"sched: job {answer['id']}: {warning}")
+    if not session.json:
+        say(f"job {answer['id']} submitted")
+    if wait or follow:
+        _stay(session, answer, follow=follow)
+    elif session.json:
+        emit_json(answer)
+
+
+def _submit_recurring(session: Session, cron: Any, timezone: Any, request: dict[str, Any]) -> None:
+    zone = {} if timezone is None else {"timezone": timezone}
+    answer = session.client.post("/v1/recurring", {"cron": cron, **zone, "job": request})
+    if session.json:
+        emit_json(answer)
+    else:
+        at = answer.get("next_run_at")
+        say(f"recurring job {answer['id']} stored, " + (f"next run {stamp(at)}" if at else "which never runs"))
+
+
+def _stay(session: Session, answer: dict[str, Any], *, follow: bool) -> None:
+    """Until the job ends; then exit as it did. Ctrl-C leaves the job running."""
+    number = answer["id"]
+    try:
+        if follow:
+            view: View = follow_log(session.client, number, None, write_log_aside if session.json else write_plain)
+        else:
+            view = wait_for_end(session.client, number)
+    except KeyboardInterrupt:
+        note(f"\ndetached: job {number} goes on; stop it with: sched cancel {number}")
+        raise typer.Exit(Exit.INTERRUPTED) from None
+    if session.json:
+        emit_json({**answer, "job": view})
+    elif follow:
+        note(outcome(view))
+    else:
+        say(outcome(view))
+    raise typer.Exit(exit_of(view))
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "submit", JOBS, words_end_options=True)(submit)

@@ -1,0 +1,48 @@
+"""How times and durations read in tables."""
+
+from datetime import UTC, datetime
+
+_STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"))
+
+
+def span(seconds: float) -> str:
+    """A duration in at most two units: `4.2s`, `1m 5s`, `3h 12m`, `2d 4h`."""
+    if seconds < 9.95:
+        return f"{max(seconds, 0.0):.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    days, rest = divmod(whole, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, left = divmod(rest, 60)
+    if days:
+        return f"{days}d {hours}h" if hours else f"{days}d"
+    if hours:
+        return f"{hours}h {minutes}m" if minutes else f"{hours}h"
+    return f"{minutes}m {left}s" if left else f"{minutes}m"
+
+
+def rough(seconds: float) -> str:
+    """A duration in one unit: `12s`, `3m`, `5h`, `2d`."""
+    for step, unit in _STEPS:
+        if seconds >= step:
+            return f"{int(seconds // step)}{unit}"
+    return f"{int(max(seconds, 0.0))}s"
+
+
+def ago(at: float | None, now: float) -> str:
+    """A unix time as seen from `now`: `3m ago`, `in 2h`, `-` for none."""
+    if at is None:
+        return "-"
+    return f"in {rough(at - now)}" if at - now >= 1.0 else f"{rough(now - at)} ago"
+
+
+def stamp(at: float) -> str:
+    """A unix time in the local zone: `2030-05-01 13:04:05`."""
+    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def clock(at: float) -> str:
+    """The time of day in the local zone: `13:04:05.123`."""
+    moment = datetime.fromtimestamp(at, UTC).astimezone()
+    return f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}"

@@ -1,0 +1,116 @@
+"""The picture that `sched top` shows: slots by node as a coloured map, and the jobs. Draws, and asks nobody."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from scheduler.cli.output import Cell, Column, printable, table
+from scheduler.cli.tables import since, size, state_cell, why
+from scheduler.cli.times import ago, span
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+View = dict[str, Any]
+
+#: Colours of jobs on the map, given out by id, so that a job keeps its colour.
+_COLOURS = ("green", "blue", "magenta", "cyan", "yellow", "red", "bright_green", "bright_blue", "bright_magenta")
+_TAKEN, _FREE = "■", "·"
+_WAITING_ROWS_MAX = 15
+_ORDER = {"RUNNING": 0, "RESIZING": 0, "STARTING": 1, "STOPPING": 2, "QUEUED": 3, "SUSPENDED": 4}
+
+
+def draw(cluster: View, now: float, *, jobs_max: int = 200) -> "RenderableType":
+    """The cluster at one moment, from what `/v1/cluster` answers."""
+    from rich.console import Group
+    from rich.text import Text
+
+    jobs: list[View] = cluster["jobs"]
+    picture = slot_map(cluster["nodes"], jobs)
+    return Group(headline(cluster), Text(), picture, Text(), _jobs(jobs[:jobs_max], now))
+
+
+def headline(cluster: View) -> "Text":
+    from rich.text import Text
+
+    used, total = cluster["slots_used"], cluster["slots_total"]
+    states = "  ".join(f"{count} {state.lower()}" for state, count in cluster["jobs_by_state"].items() if count)
+    share = f" ({used / total:.0%})" if total else ""
+    line = Text.assemble((f"{used} of {total} slots used{share}", "bold"), f"   jobs: {states or 'none'}")
+    if cluster["not_ready"]:
+        line.append(f"\nnothing is being decided: {printable(cluster['not_ready'])}", style="red")
+    return line
+
+
+def slot_map(nodes: list[View], jobs: list[View]) -> "RenderableType":
+    """One line a node, one mark a slot: coloured by the job that holds it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    slots_each = {str(job["id"]): int(job["slots_per_worker"]) for job in jobs}
+    result = Table(box=None, pad_edge=False, show_header=False)
+    result.add_column(no_wrap=True)
+    result.add_column(overflow="fold")
+    result.add_column(no_wrap=True)
+    for node in nodes:
+        marks = Text()
+        held = Counter(worker.partition("-")[0] for worker in node["workers"])
+        for job, workers in sorted(held.items(), key=lambda item: int(item[0])):
+            marks.append(_TAKEN * (workers * slots_each.get(job, 1)), style=colour(int(job)))
+        marks.append(_FREE * max(0, node["slots"] - len(marks)), style="dim")
+        result.add_row(Text(printable(node["name"]), style="bold"), marks, _node_state(node))
+    return result
+
+
+def colour(job_id: int) -> str:
+    return _COLOURS[job_id % len(_COLOURS)]
+
+
+def _node_state(node: View) -> "Text":
+    from rich.text import Text
+
+    words = [word for word in (node["health"], node["intent"]) if word not in ("UP", "ACTIVE")]
+    return Text(f"{node['slots_used']}/{node['slots']} {' '.join(words)}".rstrip(), style="red" if words else "dim")
+
+
+def _jobs(jobs: list[View], now: float) -> "RenderableType":
+    columns = (
+        Column("ID", right=True),
+        Column("NAME", fold=True),
+        Column("STATE"),
+        Column("PRIO", right=True),
+        Column("WORKERS"),
+        Column("SINCE"),
+        Column("STEP", right=True),
+        Column("WHY", fold=True),
+    )
+    ordered = sorted(jobs, key=lambda job: (_ORDER.get(job["state"], 9), -job["priority"], job["id"]))
+    waiting = [job for job in ordered if job["state"] in ("QUEUED", "SUSPENDED")]
+    shown = [job for job in ordered if job not in waiting[_WAITING_ROWS_MAX:]]
+    rows: list[list[Cell]] = [
+        [
+            (str(job["id"]), colour(job["id"]) if job["workers"] else ""),
+            job["name"],
+            state_cell(job["state"]),
+            str(job["priority"]),
+            size(job),
+            ago(since(job), now).removesuffix(" ago"),
+            str(job["progress"]["step"] if job["progress"]["step"] is not None else "-"),
+            _pace(job) or why(job),
+        ]
+        for job in shown
+    ]
+    left = len(ordered) - len(shown)
+    if left:
+        rows.append(["", f"and {left} more waiting", "", "", "", "", "", ""])
+    return table(columns, rows)
+
+
+def _pace(job: View) -> str:
+    """What a running job says of its speed and its last resize."""
+    progress = job["progress"]
+    if job["state"] not in ("RUNNING", "RESIZING"):
+        return ""
+    rate, resize = progress["samples_per_second"], progress["resize_seconds"]
+    parts = [f"{rate:.0f}/s" if rate else "", f"resized in {span(resize)}" if resize else ""]
+    return " ".join(part for part in parts if part)
