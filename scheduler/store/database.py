@@ -4,8 +4,9 @@ A writer's transaction takes the write lock at its beginning, so that it never f
 read first. A reader sees one snapshot over all its statements and holds up nobody.
 """
 
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,17 @@ def describe(url: URL) -> str:
     return url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
 
 
+def create_private(_dialect: object, _record: object, arguments: Sequence[Any], _options: object) -> None:
+    """Before SQLite makes a file: it will hold secrets, so only its owner may read it. Files beside it get its mode.
+
+    A listener to `do_connect`, where the first argument is the path.
+    """
+    try:
+        os.close(os.open(arguments[0], os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError:
+        return  # it exists, or SQLite will say what is wrong
+
+
 def _sqlite_engine(url: URL, begin: str, connections: int, busy_timeout_seconds: float, durable: bool) -> Engine:
     engine = create_engine(
         url,
@@ -122,6 +134,7 @@ def _sqlite_engine(url: URL, begin: str, connections: int, busy_timeout_seconds:
     def start(connection: Connection) -> None:
         connection.exec_driver_sql(begin)
 
+    event.listen(engine, "do_connect", create_private)
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", start)
     return engine

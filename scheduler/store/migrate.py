@@ -1,6 +1,6 @@
 """Bringing a database to this version's schema, and telling whether it is there."""
 
-import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,13 +15,16 @@ from sqlalchemy.pool import NullPool
 
 import scheduler
 from scheduler.errors import SchemaMismatch, StoreError
-from scheduler.store.database import Database
+from scheduler.store.database import Database, create_private
 from scheduler.store.failures import translated
 
 #: Names the lock of migrations among a PostgreSQL database's advisory locks.
 ADVISORY_LOCK = 7_163_842_005
 #: How long one migration may wait for another.
 LOCK_WAIT_SECONDS = 60.0
+
+#: Alembic keeps the migration that runs in module-level names.
+_one_at_a_time = threading.Lock()
 
 
 def migrations_path() -> Path:
@@ -80,18 +83,16 @@ def _refuse_newer(connection: Connection, where: str) -> str | None:
 
 @contextmanager
 def locked(database: Database) -> Iterator[Connection]:
-    """A transaction that no other migration runs beside."""
+    """A transaction that no other migration runs beside, neither in this process nor in another."""
     engine = _sqlite_engine(database) if database.sqlite else create_engine(database.url, poolclass=NullPool)
     try:
-        with translated(database.where), engine.begin() as connection:
+        with _one_at_a_time, translated(database.where), engine.begin() as connection:
             if not database.sqlite:
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(LOCK_WAIT_SECONDS * 1000)}")
                 connection.execute(select(func.pg_advisory_xact_lock(ADVISORY_LOCK)))
             yield connection
             if database.sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
-                raise StoreError(
-                    f"the migration would break references between rows: {database.where}: nothing changed"
-                )
+                raise StoreError(f"the migration would break references: {database.where}: nothing was changed")
     finally:
         engine.dispose()
     # Connections of before may know statements that were prepared for the former tables.
@@ -100,7 +101,6 @@ def locked(database: Database) -> Iterator[Connection]:
 
 def _sqlite_engine(database: Database) -> Engine:
     """Without foreign keys, since rebuilding a table would delete what refers to it."""
-    _create_private(Path(database.url.database or ""))
     engine = create_engine(
         database.url, poolclass=NullPool, connect_args={"timeout": LOCK_WAIT_SECONDS, "check_same_thread": False}
     )
@@ -110,14 +110,7 @@ def _sqlite_engine(database: Database) -> Engine:
         connection.execute("PRAGMA foreign_keys = OFF")
         connection.execute("PRAGMA synchronous = FULL")
 
+    event.listen(engine, "do_connect", create_private)
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN EXCLUSIVE"))
     return engine
-
-
-def _create_private(path: Path) -> None:
-    """The database holds secrets: only its owner may read it. SQLite's other files get the same mode."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except OSError:
-        return  # it exists, or SQLite will say what is wrong

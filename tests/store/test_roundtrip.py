@@ -1,0 +1,245 @@
+"""Whatever value the model can hold comes back from the database field by field."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.engine.ports import Lease
+from scheduler.model.event import Event, EventKind
+from scheduler.model.ids import JobId, NodeName, WorkerId, worker_id
+from scheduler.model.job import Job, JobSpec, JobState, Progress, Runtime, StopReason, WaitReason
+from scheduler.model.node import Node, NodeFailure, NodeHealth, NodeIntent
+from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
+from scheduler.model.world import Changes
+from scheduler.store import SqlStore
+from tests import postgres
+from tests.store.conftest import BOTH
+
+# Surrogates are not text, and PostgreSQL's text has no NUL.
+texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
+integers = st.integers(-(2**63), 2**63 - 1)
+counts = st.integers(0, 2**62)
+floats = st.floats(allow_nan=False)
+times = st.floats(0, 1e12)
+pairs = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
+job_ids = st.integers(1, 2**62).map(JobId)
+node_names = texts.map(NodeName)
+
+
+def maybe(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+    return st.none() | strategy
+
+
+shapes = st.builds(
+    WorkerShape,
+    slots=st.integers(1, 64),
+    cpus=st.floats(0, 1e6),
+    memory_mib=counts,
+    node_selector=pairs,
+    gpu_type=maybe(texts),
+)
+specs = st.builds(
+    JobSpec,
+    name=texts,
+    command=st.lists(texts, max_size=3).map(tuple),
+    user=texts,
+    env=pairs,
+    workdir=maybe(texts),
+    labels=pairs,
+    runtime=st.sampled_from(Runtime),
+    priority=integers,
+    min_workers=st.integers(1, 5),
+    max_workers=st.integers(5, 9),
+    shape=shapes,
+    time_limit_seconds=maybe(times),
+    max_retries=counts,
+    grace_seconds=times,
+    heartbeat_seconds=maybe(times),
+    preemptible=st.booleans(),
+)
+progresses = st.just(Progress()) | st.builds(
+    Progress,
+    step=maybe(integers),
+    epoch=maybe(integers),
+    samples_per_second=maybe(floats),
+    last_commit_at=maybe(times),
+    resize_seconds=maybe(times),
+    throughput=st.lists(st.tuples(counts, floats), max_size=3).map(tuple),
+    metrics=st.lists(st.tuples(texts, floats), max_size=3).map(tuple),
+    reported_at=maybe(times),
+)
+nodes = st.builds(
+    Node,
+    name=node_names,
+    host=texts,
+    slots=counts,
+    cpus=times,
+    memory_mib=counts,
+    labels=pairs,
+    gpu_type=maybe(texts),
+    has_gpus=st.booleans(),
+    health=st.sampled_from(NodeHealth),
+    intent=st.sampled_from(NodeIntent),
+    failures=st.lists(st.builds(NodeFailure, job_ids, times), max_size=3).map(tuple),
+    quarantines=counts,
+    quarantined_until=times,
+)
+events = st.builds(
+    Event,
+    at=floats,
+    kind=st.sampled_from(EventKind),
+    job_id=maybe(job_ids),
+    worker_id=maybe(texts.map(WorkerId)),
+    node=maybe(node_names),
+    cause=texts,
+    for_job=maybe(job_ids),
+    detail=texts,
+)
+
+
+@st.composite
+def workers(draw: st.DrawFn, job_id: JobId, ordinal: int, states: frozenset[WorkerState]) -> Worker:
+    state = draw(st.sampled_from(sorted(states)))
+    return Worker(
+        id=worker_id(job_id, ordinal),
+        job_id=job_id,
+        ordinal=ordinal,
+        node=draw(node_names),
+        host=draw(texts),
+        slot_ids=tuple(draw(st.lists(st.integers(0, 4096), max_size=4))),
+        created_at=draw(times),
+        cpus=draw(times),
+        memory_mib=draw(counts),
+        not_before=draw(times),
+        desired=draw(st.sampled_from(Desired)),
+        state=state,
+        rank=draw(maybe(counts)),
+        reported_generation=draw(counts),
+        endpoint=draw(maybe(texts)),
+        started_at=draw(maybe(times)),
+        ready_at=draw(maybe(times)),
+        leave_reason=draw(st.sampled_from(LeaveReason)),
+        leave_for=draw(maybe(job_ids)),
+        stop_deadline=draw(maybe(times)),
+        ended_at=None if state.live else draw(times),
+        exit_code=draw(maybe(integers)),
+        exit_reason=draw(maybe(st.sampled_from(ExitReason))),
+    )
+
+
+LIVE = frozenset(state for state in WorkerState if state.live)
+GONE = frozenset(WorkerState) - LIVE
+
+
+@st.composite
+def developments(draw: st.DrawFn, job: Job) -> tuple[Job, tuple[Worker, ...]]:
+    """Anything that may become of a job, and workers of it that have ended."""
+    state = draw(st.sampled_from(JobState))
+    ordinals = sorted(draw(st.sets(st.integers(1, 10**6), max_size=4)))
+    live = tuple(draw(workers(job.id, n, LIVE)) for n in ordinals) if state.active else ()
+    low, high = sorted(draw(st.tuples(st.integers(1, 2**40), st.integers(1, 2**40))))
+    return replace(
+        job,
+        priority=draw(integers),
+        min_workers=low,
+        max_workers=high,
+        queued_at=draw(times),
+        state=state,
+        waited_seconds=draw(times),
+        attempt=draw(counts),
+        retries_used=draw(counts),
+        last_failure_at=draw(maybe(times)),
+        not_before=draw(times),
+        next_ordinal=draw(st.integers(1, 2**62)),
+        generation=draw(counts),
+        started_at=draw(maybe(times)),
+        running_at=draw(maybe(times)),
+        finished_at=draw(times) if state.terminal else None,
+        last_resize_at=draw(maybe(times)),
+        finishing=draw(st.booleans()),
+        master_port=draw(st.integers(0, 65535)),
+        wait_reason=draw(maybe(st.sampled_from(WaitReason))),
+        wait_for=draw(maybe(job_ids)),
+        stop_reason=draw(st.sampled_from(StopReason)),
+        stop_for=draw(maybe(job_ids)),
+        detail=draw(texts),
+        exit_code=draw(maybe(integers)),
+        reservation=tuple(draw(st.lists(st.tuples(node_names, counts), max_size=3))),
+        progress=draw(progresses),
+        workers=live,
+    ), (draw(workers(job.id, 10**6 + 1, GONE)),)
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[SqlStore, Lease]]:
+    """One store for all examples, as examples do not disturb each other."""
+    path: Path = tmp_path_factory.mktemp("roundtrip") / "sched.db"
+    url = f"sqlite:///{path}"
+    if request.param == "postgres":
+        server: postgres.PostgresServer = request.getfixturevalue("postgres_server")
+        url = server.new_database(empty=True)
+    store = SqlStore(url, durable=False)
+    store.upgrade()
+    lease = store.acquire_lease("engine", 0.0, 1e12)
+    assert lease is not None
+    yield store, lease
+    store.close()
+
+
+def of_fresh_load(store: SqlStore, job_id: JobId) -> list[Job]:
+    return [job for job in store.load_world().jobs if job.id == job_id]
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_jobs_with_their_workers_come_back_equal(shared: tuple[SqlStore, Lease], data: st.DataObject) -> None:
+    store, lease = shared
+    spec, submitted_at = data.draw(specs), data.draw(times)
+    job_id = JobId(store.load_world().highest_job_id + 1)
+    fresh = Job(job_id, spec, spec.priority, spec.min_workers, spec.max_workers, submitted_at, submitted_at)
+    job, gone = data.draw(developments(fresh))
+    # Nothing is drawn from here on: an example that ends early would leave rows behind.
+    assert store.submit([spec], submitted_at)[0].id == job_id
+    inbox = store.take_inbox(10)
+    assert list(inbox.jobs) == [fresh]
+    done = tuple(intent.id for intent in inbox.intents)
+    store.commit(Changes(jobs=(job,), workers=(*job.workers, *gone), intents_done=done), lease, 0.0)
+    expected = replace(job, version=1)
+    assert store.get_job(job_id) == expected
+    assert of_fresh_load(store, job_id) == ([] if job.state.terminal else [expected])
+    assert store.list_workers(job_id) == [*job.workers, *gone]
+    # Out of the way of the next example's load.
+    over = replace(expected, state=JobState.CANCELLED, finished_at=0.0, workers=())
+    left = tuple(replace(w, state=WorkerState.LOST, ended_at=0.0) for w in job.workers)
+    store.commit(Changes(jobs=(over,), workers=left), lease, 0.0)
+
+
+@settings(max_examples=60)
+@given(node=nodes, event=events)
+def test_nodes_and_events_come_back_equal(shared: tuple[SqlStore, Lease], node: Node, event: Event) -> None:
+    store, lease = shared
+    before = {stored.name: stored for stored in store.list_nodes()}.get(node.name)
+    node = replace(node, version=before.version if before else 0)
+    store.commit(Changes(nodes=(node,), events=(event,)), lease, 0.0)
+    found = {stored.name: stored for stored in store.load_world().nodes}
+    assert found[node.name] == replace(node, version=node.version + 1)
+    assert [stored for _, stored in store.list_events(limit=1, descending=True)] == [event]
+
+
+def test_progress_that_is_not_a_number_is_kept_as_such(shared: tuple[SqlStore, Lease]) -> None:
+    store, lease = shared
+    job_id = store.submit([JobSpec("j", ("true",))], 0.0)[0].id
+    job = store.get_job(job_id)
+    assert job is not None
+    diverged = Progress(step=1, metrics=(("loss", float("nan")), ("lr", float("inf"))))
+    store.commit(Changes(jobs=(replace(job, progress=diverged),)), lease, 0.0)
+    after = store.get_job(job_id)
+    assert after is not None
+    assert repr(after.progress) == repr(diverged)
