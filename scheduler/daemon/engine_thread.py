@@ -1,0 +1,98 @@
+"""The engine's thread: ticks until it is stopped, whatever happens, and tells how it goes."""
+
+import threading
+from collections.abc import Callable
+
+import structlog
+
+from scheduler.engine.board import Board
+from scheduler.engine.loop import EngineLoop
+from scheduler.engine.ports import Clock
+from scheduler.engine.tick import Engine, TickReport
+
+log = structlog.get_logger(__name__)
+
+BACKOFF_SECONDS_MIN = 0.5
+BACKOFF_SECONDS_MAX = 30.0
+#: A tick that takes longer than this, or none at all, makes the daemon not ready.
+SILENCE_SECONDS_MAX = 30.0
+
+
+class EngineThread:
+    """Runs the loop. A defect in a tick is logged and counted; the engine goes on with a freshly loaded world."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        board: Board,
+        clock: Clock,
+        loop_of: Callable[[Callable[[TickReport], None]], EngineLoop],
+        on_report: Callable[[TickReport], None],
+        on_crash: Callable[[], None],
+    ) -> None:
+        self._engine = engine
+        self._board = board
+        self._clock = clock
+        self._loop = loop_of(self._observe)
+        self._on_report = on_report
+        self._on_crash = on_crash
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="engine")
+        self._report: TickReport | None = None
+        self._crash: str | None = None
+        self._backoff_seconds = BACKOFF_SECONDS_MIN
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the present tick, give the lease back, and return then."""
+        self._stopping.set()
+        self._loop.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def wake(self) -> None:
+        self._loop.wake()
+
+    def not_ready(self) -> str | None:
+        """Why jobs are not being decided on now; None if they are."""
+        report = self._report
+        if self._crash is not None:
+            return f"the engine met a defect and starts again: {self._crash}"
+        if report is None:
+            return "the daemon is starting"
+        if report.error is not None:
+            return report.error
+        if self._board.world is None:
+            return "the jobs are not loaded yet"
+        silence_seconds = self._clock.now() - report.at
+        if silence_seconds > SILENCE_SECONDS_MAX:
+            return f"no tick for {silence_seconds:.0f} s: the engine hangs"
+        return None
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._loop.run()
+            except Exception as error:
+                # Whatever it is, training and the queue must go on; the world in memory is not to be trusted.
+                log.exception("tick failed", retry_seconds=self._backoff_seconds)
+                self._crash = f"{type(error).__name__}: {error}".partition("\n")[0]
+                self._engine.world = None
+                self._on_crash()
+                self._stopping.wait(self._backoff_seconds)
+                self._backoff_seconds = min(self._backoff_seconds * 2, BACKOFF_SECONDS_MAX)
+
+    def _observe(self, report: TickReport) -> None:
+        before = self._report
+        self._report, self._crash, self._backoff_seconds = report, None, BACKOFF_SECONDS_MIN
+        if report.error is not None and (before is None or before.error != report.error):
+            log.warning("nothing is decided now", reason=report.error)
+        elif report.error is None and before is not None and before.error is not None:
+            log.info("deciding again")
+        for violation in report.violations:
+            log.error("plan dropped: it breaks an invariant", invariant=violation.invariant, detail=violation.detail)
+        for failure in report.action_failures:
+            log.warning("worker action failed", action=type(failure.action).__name__, error=failure.error)
+        self._on_report(report)

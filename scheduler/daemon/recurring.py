@@ -1,0 +1,137 @@
+"""Recurring jobs: submitted by cron expression, each time once, and once for all times that were missed.
+
+SQL keeps the entries and how far each has been submitted; APScheduler only tells when to look. So a restart, a
+second daemon or a repeated look submits nothing twice: the client key of a run names its time.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC
+
+import structlog
+from apscheduler.jobstores.base import JobLookupError
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from scheduler.daemon.cron import Cron
+from scheduler.engine.ports import Clock
+from scheduler.errors import InvalidInput, SchedulerError
+from scheduler.http.services import Schedule
+from scheduler.model.ids import JobId
+from scheduler.model.job import JobSpec
+from scheduler.store.sqlstore import SqlStore
+from scheduler.store.values import Recurring
+
+log = structlog.get_logger(__name__)
+
+#: All entries are looked at this often too, so that a run that the store refused is made up for.
+SWEEP_SECONDS = 60
+
+
+def due_time(entry: Recurring, now: float) -> float | None:
+    """The first time of the expression that has come and was not submitted for; None if there is none."""
+    reached = entry.created_at if entry.last_run_at is None else entry.last_run_at
+    due = Cron(entry.cron, entry.timezone).next_after(reached)
+    return due if due is not None and due <= now else None
+
+
+def submit_due(store: SqlStore, entry: Recurring, now: float) -> JobId | None:
+    """Submit one job if a time has come; all times up to now are then done with. None if nothing was due."""
+    due = due_time(entry, now)
+    if due is None:
+        return None
+    spec = replace(entry.spec, client_key=f"recurring:{entry.id}:{due:.0f}")
+    [submitted] = store.submit([spec], now)
+    # If it is lost before this, the same time is due again and its key is known.
+    store.mark_recurring_run(entry.id, now)
+    return submitted.id
+
+
+class RecurringJobs:
+    """The entries of one store, and their timers."""
+
+    def __init__(self, store: SqlStore, clock: Clock, timers: BackgroundScheduler) -> None:
+        self._store = store
+        self._clock = clock
+        self._timers = timers
+        #: Called with the jobs that were submitted.
+        self.on_submitted: Callable[[Sequence[JobId]], None] = _ignore
+
+    def start(self) -> None:
+        """Make up for what was missed, and set the timers. The scheduler may run already or start later."""
+        for entry in self._store.list_recurring():
+            self._set_timer(entry)
+        self._timers.add_job(self.sweep, "interval", seconds=SWEEP_SECONDS, id="recurring-sweep", coalesce=True)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Submit whatever is due."""
+        try:
+            for entry in self._store.list_recurring():
+                self._submit_due(entry)
+        except SchedulerError as error:
+            log.warning("recurring jobs: tried again later", error=str(error))
+
+    def add(self, cron: str, timezone: str, spec: JobSpec) -> Schedule:
+        now = self._clock.now()
+        if Cron(cron, timezone).next_after(now) is None:
+            raise InvalidInput("cron", f"{cron!r} names no time that will ever come")
+        entry = self._store.get_recurring(self._store.add_recurring(cron, timezone, spec, now))
+        if entry is None:
+            raise InvalidInput("cron", "the recurring job was deleted at once by somebody else")
+        self._set_timer(entry)
+        return self._schedule(entry)
+
+    def get(self, recurring_id: int) -> Schedule | None:
+        entry = self._store.get_recurring(recurring_id)
+        return None if entry is None else self._schedule(entry)
+
+    def list(self) -> Sequence[Schedule]:
+        return [self._schedule(entry) for entry in self._store.list_recurring()]
+
+    def delete(self, recurring_id: int) -> bool:
+        existed = self._store.delete_recurring(recurring_id, self._clock.now())
+        with suppress(JobLookupError):  # another daemon has its timer
+            self._timers.remove_job(_timer_id(recurring_id))
+        return existed
+
+    def _schedule(self, entry: Recurring) -> Schedule:
+        return Schedule(entry, Cron(entry.cron, entry.timezone).next_after(self._clock.now()))
+
+    def _set_timer(self, entry: Recurring) -> None:
+        self._timers.add_job(
+            self._fire,
+            Cron(entry.cron, entry.timezone).trigger,
+            args=[entry.id],
+            id=_timer_id(entry.id),
+            coalesce=True,
+            misfire_grace_time=None,
+            replace_existing=True,
+        )
+
+    def _fire(self, recurring_id: int) -> None:
+        try:
+            entry = self._store.get_recurring(recurring_id)
+            if entry is not None:
+                self._submit_due(entry)
+        except SchedulerError as error:
+            log.warning("recurring job: tried again later", recurring=recurring_id, error=str(error))
+
+    def _submit_due(self, entry: Recurring) -> None:
+        job_id = submit_due(self._store, entry, self._clock.now())
+        if job_id is not None:
+            log.info("recurring job submitted", recurring=entry.id, job=job_id)
+            self.on_submitted([job_id])
+
+
+def new_timers() -> BackgroundScheduler:
+    """The daemon's APScheduler: periodic upkeep and recurring jobs."""
+    return BackgroundScheduler(timezone=UTC, job_defaults={"max_instances": 1, "coalesce": True})
+
+
+def _timer_id(recurring_id: int) -> str:
+    return f"recurring-{recurring_id}"
+
+
+def _ignore(_: Sequence[JobId]) -> None:
+    """Nobody wants to know."""

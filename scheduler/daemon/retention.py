@@ -1,0 +1,73 @@
+"""Upkeep: ended jobs, events and logs that are older than the settings say are removed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from scheduler.config import RetentionSettings
+from scheduler.errors import SchedulerError
+from scheduler.model.ids import JobId
+from scheduler.store.sqlstore import SqlStore
+from scheduler.store.values import Purged
+
+log = structlog.get_logger(__name__)
+
+INTERVAL_SECONDS = 3600
+#: Rows per transaction, so that the engine's own commits never wait long.
+BATCH_ROWS = 500
+
+
+def purge(store: SqlStore, settings: RetentionSettings, now: float) -> Purged:
+    """Remove all rows that are old enough; how many."""
+    jobs = events = 0
+    while True:
+        purged = store.purge(now - settings.jobs_seconds, now - settings.events_seconds, BATCH_ROWS)
+        jobs, events = jobs + purged.jobs, events + purged.events
+        if purged.jobs < BATCH_ROWS and purged.events < BATCH_ROWS:
+            return Purged(jobs, events)
+
+
+def remove_orphaned_logs(store: SqlStore, logs_dir: Path, remove: Callable[[JobId], None], older_than: float) -> int:
+    """Remove logs of jobs that the store has no longer; how many jobs. Fresh directories are not looked at."""
+    removed = 0
+    for path in logs_dir.iterdir() if logs_dir.is_dir() else ():
+        if not path.name.isdecimal() or path.stat().st_mtime >= older_than:
+            continue
+        job_id = JobId(int(path.name))
+        if store.get_job(job_id) is None:
+            remove(job_id)
+            removed += 1
+    return removed
+
+
+class Retention:
+    """The periodic removal."""
+
+    def __init__(
+        self,
+        store: SqlStore,
+        settings: RetentionSettings,
+        now: Callable[[], float],
+        logs_dir: Path,
+        remove_logs: Callable[[JobId], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._now = now
+        self._logs_dir = logs_dir
+        self._remove_logs = remove_logs
+
+    def run(self) -> None:
+        """Remove what is old enough now; the next run makes up for a failure."""
+        now = self._now()
+        try:
+            purged = purge(self._store, self._settings, now)
+            logs = remove_orphaned_logs(
+                self._store, self._logs_dir, self._remove_logs, now - self._settings.jobs_seconds
+            )
+        except (SchedulerError, OSError) as error:
+            log.warning("upkeep: tried again later", error=str(error))
+            return
+        if purged.jobs or purged.events or logs:
+            log.info("upkeep: removed what is old", jobs=purged.jobs, events=purged.events, logs=logs)

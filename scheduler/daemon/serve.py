@@ -1,0 +1,196 @@
+"""Put one daemon together and run it until it is told to stop."""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import structlog
+
+from scheduler import __version__
+from scheduler.clock import SystemClock
+from scheduler.clusters.local import LocalCluster
+from scheduler.clusters.local_log_files import log_dir
+from scheduler.clusters.local_logs import LocalLogs
+from scheduler.config import Settings
+from scheduler.daemon.engine_thread import EngineThread
+from scheduler.daemon.logging import configure_logging
+from scheduler.daemon.recurring import RecurringJobs, new_timers
+from scheduler.daemon.retention import INTERVAL_SECONDS, Retention
+from scheduler.daemon.server import Server, bind, url_of
+from scheduler.daemon.state_dir import JOBS_DIR, announced, claimed
+from scheduler.engine.board import Board
+from scheduler.engine.launch import LaunchContext
+from scheduler.engine.loop import EngineLoop
+from scheduler.engine.reports import ReportBox
+from scheduler.engine.tick import Engine, TickReport
+from scheduler.errors import ConfigError, SchedulerError
+from scheduler.http.access import Access, check_exposure
+from scheduler.http.app import create_app
+from scheduler.http.entry import Entry
+from scheduler.http.hosts import HostAnswers
+from scheduler.http.services import Services
+from scheduler.metrics import Metrics
+from scheduler.store.sqlstore import SqlStore
+
+log = structlog.get_logger(__name__)
+
+#: The engine's thread hands the interpreter over this often, so that answers from memory need not wait for a tick.
+SWITCH_INTERVAL_SECONDS = 0.0005
+
+
+def run(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT; running workers go on without the daemon.
+
+    Raises `SchedulerError` with one line if it cannot start: `ConfigError` for an address that is taken or open to
+    others without a token, `Conflict` for a state directory that another daemon has, `SchemaMismatch` for a database
+    that has to be upgraded first, `StoreError` and `ClusterError` for what cannot be reached.
+    """
+    configure_logging()
+    check_exposure(settings.http)
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    with stopped_by_signals(), ExitStack() as stack:
+        state = stack.enter_context(claimed(settings.state_path))
+        bound = stack.enter_context(bind(settings.http))
+        store = open_store(settings)
+        stack.callback(store.close)
+        cluster = LocalCluster(state, settings.local)
+        stack.callback(cluster.close)
+        Daemon(settings, state, store, cluster, url_of(bound)).serve(bound)
+    log.info("stopped")
+
+
+class _Stopped(BaseException):
+    """Told to stop; raised wherever the main thread is, so that all is taken down in order."""
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Leave the block at the first SIGTERM or SIGINT; the server takes them first, and passes them on at its end."""
+    told = False
+
+    def stop(_: int, __: object) -> None:
+        nonlocal told
+        if not told:  # a second one must not break off what the first one has begun
+            told = True
+            raise _Stopped
+
+    former = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    except _Stopped:
+        pass
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def open_store(settings: Settings) -> SqlStore:
+    """The store with the schema of this version. Only an embedded database is upgraded without being asked."""
+    store = SqlStore(settings.store_url)
+    try:
+        if settings.store_url.startswith("sqlite"):
+            store.upgrade()
+        else:
+            store.check_schema()
+    except SchedulerError:
+        store.close()
+        raise
+    return store
+
+
+class Daemon:
+    """The parts of one daemon that live as long as it serves."""
+
+    def __init__(self, settings: Settings, state: Path, store: SqlStore, cluster: LocalCluster, url: str) -> None:
+        self._settings, self._state, self._store, self._url = settings, state, store, url
+        self._cluster = cluster
+        self._clock = SystemClock()
+        self._board = Board()
+        self._reports = ReportBox()
+        self._access = Access(settings.http.token, store.secret("worker-token"))
+        self._metrics = Metrics(self._board, settings.policy.aging_ceilings, self._clock.now)
+        self._timers = new_timers()
+        self._recurring = RecurringJobs(store, self._clock, self._timers)
+        self._engine = self._new_engine()
+        self._thread = EngineThread(
+            self._engine,
+            self._board,
+            self._clock,
+            lambda observe: EngineLoop(self._engine, settings.engine, self._clock, observe),
+            self._observe,
+            lambda: self._metrics.count("sched_tick_crashes_total"),
+        )
+        self._services = self._new_services()
+
+    def serve(self, bound: socket.socket) -> None:
+        """Answer on the socket until the process is told to stop."""
+        services = self._services
+        app = create_app(services)
+        self._watch(app)
+        self._recurring.on_submitted = services.stored
+        self._cluster.on_change(self._thread.wake)
+        with ExitStack() as stack:
+            stack.enter_context(announced(self._state, self._url, self._settings.http.token))
+            self._thread.start()
+            stack.callback(self._thread.stop)
+            self._start_timers()
+            stack.callback(self._timers.shutdown)
+            log.info("serving", url=self._url, state_dir=str(self._state), version=__version__, pid=os.getpid())
+            server = Server(app, on_stop=services.wake_all)
+            server.run(sockets=[bound])
+            if not server.started:
+                raise ConfigError(f"the HTTP server could not start on {self._url}: the log says why")
+
+    def _new_engine(self) -> Engine:
+        launch = LaunchContext(self._url, self._access.worker_token, self._state / JOBS_DIR)
+        holder = f"{socket.gethostname()}:{os.getpid()}"
+        return Engine(
+            self._store, self._cluster, self._clock, self._settings, launch, self._board, self._reports, holder
+        )
+
+    def _new_services(self) -> Services:
+        return Services(
+            settings=self._settings,
+            store=self._store,
+            board=self._board,
+            reports=self._reports,
+            clock=self._clock,
+            access=self._access,
+            logs=LocalLogs(self._state),
+            recurrence=self._recurring,
+            wake=self._thread.wake,
+            metrics=self._metrics.render,
+            not_ready=self._thread.not_ready,
+            term=self._term,
+            answers=HostAnswers(self._board),
+        )
+
+    def _term(self) -> int | None:
+        lease = self._engine.lease
+        return lease.term if lease is not None else None
+
+    def _observe(self, report: TickReport) -> None:
+        self._metrics.observe(report)
+        if report.events:
+            self._services.events_bell.ring({None, *(event.job_id for event in report.events)})
+
+    def _watch(self, app: Entry) -> None:
+        for what, bell in (("hosts", self._services.hosts_bell), ("events", self._services.events_bell)):
+            self._metrics.watch("sched_long_polls", bell.listening, what=what)
+        self._metrics.watch("sched_discover_hosts_answers_total", lambda: app.answered)
+
+    def _start_timers(self) -> None:
+        retention = Retention(
+            self._store,
+            self._settings.retention,
+            self._clock.now,
+            log_dir(self._state),
+            self._cluster.remove_job_files,
+        )
+        self._timers.add_job(retention.run, "interval", seconds=INTERVAL_SECONDS, id="retention")
+        self._timers.start()
+        self._recurring.start()

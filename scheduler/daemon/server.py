@@ -1,0 +1,73 @@
+"""The HTTP server: its socket, bound before anything else starts, and its orderly end."""
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from scheduler.config import HttpSettings
+from scheduler.errors import ConfigError
+from scheduler.http.entry import Entry
+
+#: Connections that wait to be accepted, when all workers of a large job come at once.
+BACKLOG = 2048
+#: Requests that are under way at the end get so long.
+SHUTDOWN_SECONDS = 5
+#: Idle connections are kept longer than workers pause between two heartbeats.
+KEEP_ALIVE_SECONDS = 75
+
+
+def bind(settings: HttpSettings) -> socket.socket:
+    """A socket bound to the address; port 0 takes any free one. Raises `ConfigError` in one line."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {settings.host}: {error.strerror}") from None
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        # From here on another daemon that wants the port is told so, and clients wait instead of being refused.
+        bound.listen(BACKLOG)
+    except OSError as error:
+        bound.close()
+        what = f"cannot listen on {settings.host}:{settings.port}: {error.strerror}"
+        raise ConfigError(f"{what}: choose another with http.port (SCHED_HTTP__PORT)") from None
+    return bound
+
+
+def url_of(bound: socket.socket) -> str:
+    """How clients and workers of this machine reach it."""
+    host, port = bound.getsockname()[:2]
+    if bound.family is socket.AF_INET6:
+        return f"http://[{'::1' if host == '::' else host}]:{port}"
+    return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
+
+
+class Server(uvicorn.Server):
+    """uvicorn with a word to those that wait, before it waits for them."""
+
+    def __init__(self, app: Entry, on_stop: Callable[[], None]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="uvloop",
+                http="httptools",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                backlog=BACKLOG,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            )
+        )
+        self._on_stop = on_stop
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_stop()
+        await super().shutdown(sockets)

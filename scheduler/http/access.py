@@ -1,0 +1,71 @@
+"""Who may do what: one token for users, one for the workers of each job."""
+
+import hashlib
+import hmac
+import ipaddress
+
+from scheduler.config import HttpSettings
+from scheduler.errors import ConfigError
+from scheduler.model.ids import JobId
+
+_SCHEME = b"bearer "
+
+
+class Access:
+    """Decides by the `Authorization` header. Compares in constant time."""
+
+    def __init__(self, user_token: str | None, worker_secret: bytes) -> None:
+        self._user_token = user_token.encode() if user_token is not None else None
+        self._secret = worker_secret
+
+    @property
+    def open_to_users(self) -> bool:
+        """Whether users need no token."""
+        return self._user_token is None
+
+    def worker_token(self, job_id: JobId) -> str:
+        """Opens discover_hosts and the worker calls of this job, and nothing else."""
+        return hmac.new(self._secret, f"worker:{job_id}".encode(), hashlib.sha256).hexdigest()
+
+    def user_may(self, authorization: bytes | None) -> bool:
+        """Whether everything but the worker calls is open."""
+        return self._user_token is None or self._is_user(authorization)
+
+    def worker_may(self, authorization: bytes | None, job_id: JobId) -> bool:
+        """Whether the job's worker calls are open: always with a token."""
+        if self._user_token is not None and self._is_user(authorization):
+            return True
+        expected = self.worker_token(job_id).encode()
+        return hmac.compare_digest(_bearer(authorization), expected)
+
+    def hosts_may(self, authorization: bytes | None, job_id: JobId) -> bool:
+        """Whether the job's host list may be read."""
+        return self._user_token is None or self.worker_may(authorization, job_id)
+
+    def _is_user(self, authorization: bytes | None) -> bool:
+        return self._user_token is not None and hmac.compare_digest(_bearer(authorization), self._user_token)
+
+
+def _bearer(authorization: bytes | None) -> bytes:
+    if authorization is None or authorization[: len(_SCHEME)].lower() != _SCHEME:
+        return b""
+    return authorization[len(_SCHEME) :].strip()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches that address or name."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_exposure(settings: HttpSettings) -> None:
+    """Raise `ConfigError` for an address that others reach, without a token: whoever reaches it runs commands here."""
+    if settings.token is None and not is_loopback(settings.host):
+        raise ConfigError(
+            f"http.host {settings.host} can be reached from other machines: set http.token (SCHED_HTTP__TOKEN), "
+            "or listen on 127.0.0.1"
+        )

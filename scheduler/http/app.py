@@ -1,0 +1,68 @@
+"""The application: routes, errors, and what surrounds them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import Depends, FastAPI, Security
+from fastapi.openapi.utils import get_openapi
+from fastapi.security import HTTPBearer
+from pydantic.json_schema import models_json_schema
+
+from scheduler import __version__
+from scheduler.http import cluster, events, explain, health, jobs, logs, nodes, recurring, submit, workers
+from scheduler.http.authorize import require_user
+from scheduler.http.entry import Entry
+from scheduler.http.errors import install_error_handlers
+from scheduler.http.requests import BatchRequest, ChangeRequest, JobRequest, RecurringRequest, ReportRequest
+from scheduler.http.services import Services
+
+_BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, ReportRequest)
+_USER_ROUTERS = (submit, jobs, explain, logs, events, nodes, recurring, cluster)
+
+
+def create_app(services: Services) -> Entry:
+    """The whole application. Its lifespan must run: it ties the board's news to the event loop."""
+    api = FastAPI(
+        title="Elastic GPU scheduler",
+        version=__version__,
+        lifespan=_lifespan,
+        docs_url="/docs",
+        redoc_url=None,
+        separate_input_output_schemas=False,
+    )
+    api.state.services = services
+    install_error_handlers(api)
+    users: list[Any] = [Depends(require_user)]
+    if not services.access.open_to_users:
+        users.append(Security(HTTPBearer(auto_error=False, scheme_name="users", description="http.token")))
+    for module in _USER_ROUTERS:
+        api.include_router(module.router, dependencies=users)
+    api.include_router(workers.router)
+    api.include_router(health.router)
+    api.openapi = lambda: _openapi(api)  # type: ignore[method-assign]
+    return Entry(api, services.answers, services.access)
+
+
+@asynccontextmanager
+async def _lifespan(api: FastAPI) -> AsyncIterator[None]:
+    services: Services = api.state.services
+    loop = asyncio.get_running_loop()
+    services.hosts_bell.open(loop)
+    services.events_bell.open(loop)
+    services.board.subscribe(services.hosts_bell.ring)
+    yield
+    services.wake_all()
+
+
+def _openapi(api: FastAPI) -> dict[str, Any]:
+    """FastAPI's description, and the bodies that the routes read by themselves."""
+    if api.openapi_schema is None:
+        document = get_openapi(title=api.title, version=api.version, routes=api.routes)
+        _, bodies = models_json_schema(
+            [(model, "validation") for model in _BODIES], ref_template="#/components/schemas/{model}"
+        )
+        document.setdefault("components", {}).setdefault("schemas", {}).update(bodies.get("$defs", {}))
+        api.openapi_schema = document
+    return api.openapi_schema

@@ -1,0 +1,21 @@
+"""The users' token at the door of the routes."""
+
+from fastapi import Request
+
+from scheduler.http.errors import ErrorCode, Refusal
+from scheduler.http.services import Use
+
+
+def authorization_of(request: Request) -> bytes | None:
+    value = request.headers.get("authorization")
+    return None if value is None else value.encode("latin-1")
+
+
+def unauthorized(message: str) -> Refusal:
+    return Refusal(401, ErrorCode.UNAUTHORIZED, message, headers={"www-authenticate": "Bearer"})
+
+
+async def require_user(request: Request, services: Use) -> None:
+    """Raise 401 unless users need no token or this is theirs."""
+    if not services.access.user_may(authorization_of(request)):
+        raise unauthorized("a token is needed: Authorization: Bearer <http.token of the daemon>")

@@ -1,0 +1,59 @@
+"""The whole cluster at a glance, for live views."""
+
+from fastapi import APIRouter
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler import __version__
+from scheduler.http.errors import documented
+from scheduler.http.json import JsonResponse
+from scheduler.http.services import Services, Use
+from scheduler.http.views import JobView, NodeView, job_view, node_views
+from scheduler.model.job import Job
+
+router = APIRouter(tags=["cluster"])
+
+
+class ClusterView(TypedDict):
+    time: float
+    version: str
+    #: Number of the present leadership; null: this daemon does not lead.
+    term: int | None
+    #: Why nothing is being decided; null: all is well.
+    not_ready: str | None
+    slots_total: int
+    slots_used: int
+    nodes: list[NodeView]
+    jobs_by_state: dict[str, int]
+    #: Jobs with workers, then those that wait, at most a page of them.
+    jobs: list[JobView]
+
+
+@router.get("/v1/cluster", response_model=ClusterView, responses=documented())
+def show_cluster(services: Use) -> Response:
+    """Slots, nodes, number of jobs by state, and the jobs that have not ended."""
+    world = services.board.world
+    nodes = node_views(world.nodes.values() if world is not None else services.store.list_nodes(), world)
+    view: ClusterView = {
+        "time": services.clock.now(),
+        "version": __version__,
+        "term": services.term(),
+        "not_ready": services.not_ready(),
+        "slots_total": sum(node["slots"] for node in nodes if node["health"] == "UP"),
+        "slots_used": sum(node["slots_used"] for node in nodes),
+        "nodes": nodes,
+        "jobs_by_state": {str(state): count for state, count in services.store.count_jobs().items()},
+        "jobs": [job_view(job, services.reports) for job in _present(services)],
+    }
+    return JsonResponse(view)
+
+
+def _present(services: Services) -> list[Job]:
+    world = services.board.world
+    if world is None:
+        return []
+    active = sorted(world.active.values(), key=lambda job: (-job.priority, job.id))
+    waiting = sorted(
+        [*world.queued.values(), *world.suspended.values()], key=lambda job: (job.state, -job.priority, job.id)
+    )
+    return [*active, *waiting][: services.settings.http.page_size_max]

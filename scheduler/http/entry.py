@@ -1,0 +1,86 @@
+"""What every request meets first: the short way for discover_hosts, and the guard against other sites' pages.
+
+Thousands of workers ask for hosts all the time. The plain question (no waiting) is answered here in a few
+microseconds; everything else goes on to FastAPI, whose route for the same path gives the same answers.
+"""
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from scheduler.http.access import Access, is_loopback
+from scheduler.http.errors import ErrorCode, error_response
+from scheduler.http.hosts import HostAnswer, HostAnswers, unchanged, wants_json
+from scheduler.model.ids import JobId
+
+_PREFIX = "/v1/jobs/"
+_SUFFIX = "/discover_hosts"
+_ID_LENGTH_MAX = 18
+
+
+class Entry:
+    """The outermost ASGI application."""
+
+    def __init__(self, app: ASGIApp, answers: HostAnswers, access: Access) -> None:
+        self._app = app
+        self._answers = answers
+        self._access = access
+        #: Questions answered on the short way.
+        self.answered = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path: str = scope["path"]
+        if path.endswith(_SUFFIX) and scope["method"] == "GET" and not scope["query_string"]:
+            answer, status = self._short_way(path, scope["headers"])
+            if answer is not None:
+                self.answered += 1
+                headers = answer.headers if status == 200 else answer.headers_unchanged
+                await send({"type": "http.response.start", "status": status, "headers": headers})
+                await send({"type": "http.response.body", "body": answer.body if status == 200 else b""})
+                return
+        complaint = foreign(Headers(scope=scope)) if self._access.open_to_users else None
+        if complaint is not None:
+            await error_response(403, ErrorCode.UNAUTHORIZED, complaint)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _short_way(self, path: str, headers: list[tuple[bytes, bytes]]) -> tuple[HostAnswer | None, int]:
+        number = path[len(_PREFIX) : -len(_SUFFIX)]
+        if not (number.isascii() and number.isdecimal() and len(number) <= _ID_LENGTH_MAX):
+            return None, 0
+        accept = if_none_match = b""
+        authorization: bytes | None = None
+        for name, value in headers:
+            if name == b"accept":
+                accept = value
+            elif name == b"authorization":
+                authorization = value
+            elif name == b"if-none-match":
+                if_none_match = value
+            elif name == b"origin":
+                return None, 0
+        job_id = JobId(int(number))
+        if not self._access.hosts_may(authorization, job_id):
+            return None, 0
+        answer = self._answers.published(job_id, as_json=wants_json(accept))
+        if answer is not None and if_none_match and unchanged(answer, if_none_match):
+            return answer, 304
+        return answer, 200
+
+
+def foreign(headers: Headers) -> str | None:
+    """Why a request to a daemon without a token is refused: it comes from another site's page in somebody's browser.
+
+    Such a page may send requests to this machine, and by a name that resolves to it (DNS rebinding) even read
+    answers; whoever can submit jobs can run commands.
+    """
+    host = headers.get("host", "")
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    if host and not is_loopback(name):
+        return f"without a token the scheduler answers as localhost or 127.0.0.1 only, not as {name[:100]!r}"
+    origin = headers.get("origin")
+    if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+        return f"requests of pages from {origin[:100]!r} are refused"
+    return None

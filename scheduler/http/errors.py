@@ -1,0 +1,141 @@
+"""How errors look on the wire: one body for all of them, one clear line for people."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.errors import Conflict, InvalidInput, NotFound, StoreUnavailable, UserError
+from scheduler.http.json import JsonResponse
+
+log = structlog.get_logger(__name__)
+
+#: A client that met a full or locked database may well try again after so long.
+RETRY_AFTER_SECONDS = 1
+
+
+class ErrorCode(StrEnum):
+    NOT_FOUND = "not_found"
+    INVALID = "invalid"
+    CONFLICT = "conflict"
+    UNAUTHORIZED = "unauthorized"
+    TOO_LARGE = "too_large"
+    UNAVAILABLE = "unavailable"
+
+
+class ErrorDetail(TypedDict):
+    code: ErrorCode
+    message: str
+    field: str | None
+
+
+class ErrorBody(TypedDict):
+    error: ErrorDetail
+
+
+class Refusal(UserError):
+    """A request that is answered with this status and no other effect."""
+
+    def __init__(
+        self,
+        status: int,
+        code: ErrorCode,
+        message: str,
+        *,
+        field: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.field = field
+        self.headers = dict(headers or {})
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route with these errors; besides, any may find its input invalid or its store away."""
+    texts = {
+        400: "Malformed request",
+        401: "A token is needed, or this one does not open it",
+        403: "Not from this origin",
+        404: "No such thing",
+        409: "Its state does not allow this",
+        410: "The job has ended",
+        413: "Too large",
+        415: "Not JSON",
+        422: "A field breaks a rule; `field` names it",
+        503: "Not available now; try again",
+    }
+    wanted = sorted({400, 401, 403, 422, 503, *statuses})
+    return {status: {"model": ErrorBody, "description": texts[status]} for status in wanted}
+
+
+def error_response(
+    status: int,
+    code: ErrorCode,
+    message: str,
+    field: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    one_line = " ".join(message.split())
+    body: ErrorBody = {"error": {"code": code, "message": one_line, "field": field}}
+    return JsonResponse(body, status_code=status, headers=dict(headers or {}))
+
+
+def invalid_input(error: ValidationError, prefix: Sequence[str | int] = ()) -> InvalidInput:
+    """The first broken rule, named as the sender wrote the field."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return InvalidInput(_field_name((*prefix, *first["loc"])), _rule(first["msg"]))
+
+
+def _field_name(location: Sequence[str | int]) -> str:
+    # A key of a mapping may be anything that the sender chose; it is quoted only as far as it is readable.
+    return ".".join(str(part)[:100] for part in location if part != "[key]") or "body"
+
+
+def _rule(message: str) -> str:
+    return message.removeprefix("Value error, ")
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Answer every error of the tree, of FastAPI and of Starlette with `ErrorBody`."""
+
+    @app.exception_handler(Refusal)
+    async def refused(_: Request, error: Refusal) -> Response:
+        return error_response(error.status, error.code, str(error), error.field, error.headers)
+
+    @app.exception_handler(InvalidInput)
+    async def invalid(_: Request, error: InvalidInput) -> Response:
+        return error_response(422, ErrorCode.INVALID, str(error), error.field)
+
+    @app.exception_handler(NotFound)
+    async def not_found(_: Request, error: NotFound) -> Response:
+        return error_response(404, ErrorCode.NOT_FOUND, str(error))
+
+    @app.exception_handler(Conflict)
+    async def conflict(_: Request, error: Conflict) -> Response:
+        return error_response(409, ErrorCode.CONFLICT, str(error))
+
+    @app.exception_handler(StoreUnavailable)
+    async def unavailable(_: Request, error: StoreUnavailable) -> Response:
+        log.warning("store unavailable", error=str(error))
+        headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
+        return error_response(503, ErrorCode.UNAVAILABLE, str(error), headers=headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def bad_parameter(_: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        field = _field_name(first["loc"][1:] or first["loc"])
+        return error_response(422, ErrorCode.INVALID, f"{field}: {_rule(first['msg'])}", field)
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_: Request, error: HTTPException) -> Response:
+        code = ErrorCode.NOT_FOUND if error.status_code == 404 else ErrorCode.INVALID
+        return error_response(error.status_code, code, str(error.detail), headers=error.headers)

@@ -1,0 +1,233 @@
+"""Why a job waits, has the size it has, or was stopped: composed from the typed reasons that the engine stores."""
+
+from typing import assert_never
+
+from fastapi import APIRouter
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.config import PolicySettings
+from scheduler.http.errors import documented
+from scheduler.http.feasible import needs, wishes
+from scheduler.http.jobs import find_job
+from scheduler.http.json import JsonResponse
+from scheduler.http.parameters import JobNumber
+from scheduler.http.services import Use
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, JobState, Placement, StopReason, WaitReason
+from scheduler.model.node import Node
+from scheduler.model.world import World
+
+router = APIRouter(tags=["jobs"])
+
+
+class ExplainDetails(TypedDict):
+    min_workers: int
+    max_workers: int
+    workers: int
+    slots_per_worker: int
+    #: Slots on nodes that suit the job: all of them, and those that nobody holds now.
+    slots_suitable: int | None
+    slots_free: int | None
+    reservation: list[tuple[str, int]]
+    #: A waiting job that holds free slots, which this one may not take.
+    reserved_by: int | None
+    not_before: float | None
+
+
+class Explanation(TypedDict):
+    id: int
+    state: str
+    #: One or two lines for people.
+    summary: str
+    reason: str | None
+    for_job: int | None
+    details: ExplainDetails
+
+
+@router.get("/v1/jobs/{job_id}/explain", response_model=Explanation, responses=documented(404))
+def explain_job(services: Use, job_id: JobNumber) -> Response:
+    """Why the job is as it is."""
+    job = find_job(services, job_id)
+    world = services.board.world or World()
+    return JsonResponse(explain(job, world, services.settings.policy, services.clock.now()))
+
+
+def explain(job: Job, world: World, settings: PolicySettings, now: float) -> Explanation:
+    """The explanation of a job in this world."""
+    reason: str | None = None
+    for_job: JobId | None = None
+    match job.state:
+        case JobState.QUEUED:
+            why = job.wait_reason or WaitReason.SUBMITTED
+            reason, for_job, summary = why, job.wait_for, _why_waiting(job, why, world, now)
+        case JobState.STARTING:
+            summary = _why_starting(job)
+        case JobState.RUNNING | JobState.RESIZING:
+            reason, for_job, summary = _why_this_size(job, world, settings, now)
+        case JobState.STOPPING | JobState.SUSPENDED:
+            reason, for_job = job.stop_reason, job.stop_for
+            summary = _why_stopped(job, world)
+        case JobState.SUCCEEDED | JobState.FAILED | JobState.CANCELLED:
+            reason, for_job = job.stop_reason, job.stop_for
+            summary = _how_it_ended(job)
+        case _:
+            assert_never(job.state)
+    return {
+        "id": job.id,
+        "state": job.state,
+        "summary": summary,
+        "reason": reason,
+        "for_job": for_job,
+        "details": _details(job, world, now),
+    }
+
+
+def _why_waiting(job: Job, reason: WaitReason, world: World, now: float) -> str:
+    need = f"it needs {needs(job.spec, job.min_workers)}"
+    suitable = [node for node in world.nodes.values() if node.suits(job.shape)]
+    free = sum(_free_slots(node, world) for node in suitable if node.schedulable)
+    match reason:
+        case WaitReason.SUBMITTED:
+            return "Waits for the next look at the queue; it was submitted or resumed just now."
+        case WaitReason.INSUFFICIENT_SLOTS:
+            behind = f" It is behind {_name(job.wait_for, world)}." if job.wait_for is not None else ""
+            return (
+                f"Waits for free slots: {need}, and {free} of {sum(node.slots for node in suitable)} slots that "
+                f"suit it are free. Nothing less important holds enough to make room for it.{behind}"
+            )
+        case WaitReason.WAITING_FOR_VICTIMS:
+            held = _places(job.reservation)
+            return f"Starts as soon as less important jobs have left: {held} held for it and being freed."
+        case WaitReason.BEHIND_RESERVATION:
+            return (
+                f"Would fit, but waits behind {_name(job.wait_for, world)}, for which slots are held: {need}, and "
+                "starting now could delay it. A time limit that ends sooner, or an elastic job, could fill the gap."
+            )
+        case WaitReason.BACKOFF:
+            pause_seconds = max(0.0, job.not_before - now)
+            return f"Starts again in {pause_seconds:.0f} s, after a failure: {job.detail or 'a worker failed'}."
+        case WaitReason.NO_MATCHING_NODE:
+            return f"No node has {wishes(job.spec) or 'what it asks for'}: add such a node, or submit it without."
+        case WaitReason.EXCEEDS_CLUSTER:
+            total = sum(node.slots for node in suitable)
+            return (
+                f"Too large for the cluster: {need}, and the nodes that suit it have {total} slots and would hold "
+                f"{sum(node.fits_empty(job.shape) for node in suitable)} workers when empty. "
+                "Lower its minimum, or add nodes."
+            )
+        case WaitReason.NODES_UNAVAILABLE:
+            away = ", ".join(
+                f"{n.name} ({n.health if n.health != 'UP' else n.intent})" for n in suitable if not n.schedulable
+            )
+            return f"Waits for nodes that take no new workers now: {away or 'none is known'}."
+        case _:
+            assert_never(reason)
+
+
+def _why_starting(job: Job) -> str:
+    ready = sum(worker.state == "READY" for worker in job.wanted_workers)
+    return f"Is starting: {ready} of {len(job.wanted_workers)} workers are ready (attempt {job.attempt})."
+
+
+def _why_this_size(
+    job: Job, world: World, settings: PolicySettings, now: float
+) -> tuple[str | None, JobId | None, str]:
+    size = len(job.wanted_workers)
+    shown = f"Runs with {size} of at most {job.max_workers} workers"
+    if job.state is JobState.RESIZING:
+        shown = f"Is being resized to {size} of at most {job.max_workers} workers"
+    leaving = next((worker for worker in job.leaving if worker.leave_for is not None), None)
+    if leaving is not None:
+        whom = _name(leaving.leave_for, world)
+        return "PREEMPTED", leaving.leave_for, f"{shown}: it gives workers up for {whom}."
+    if size >= job.max_workers:
+        return None, None, f"{shown}: all that it may have."
+    if job.finishing:
+        return None, None, f"{shown}: it is finishing, so it is not resized any more."
+    suitable = [node for node in world.nodes.values() if node.suits(job.shape) and node.schedulable]
+    free = sum(_free_slots(node, world) for node in suitable)
+    if free < job.shape.slots:
+        return "INSUFFICIENT_SLOTS", None, f"{shown}: no slots that suit it are free."
+    holder = _reserved_by(job, world)
+    if holder is not None:
+        return "BEHIND_RESERVATION", holder, f"{shown}: {free} slots are free, but held for {_name(holder, world)}."
+    if job.last_resize_at is not None and now < job.last_resize_at + settings.grow_cooldown_seconds:
+        left = job.last_resize_at + settings.grow_cooldown_seconds - now
+        return "COOLDOWN", None, f"{shown}: it was resized just now and may grow again in {left:.1f} s."
+    limit = job.spec.time_limit_seconds
+    if limit is not None and job.started_at is not None and job.started_at + limit - now < settings.near_end_seconds:
+        return "NEAR_END", None, f"{shown}: its time limit is so near that growing would not pay."
+    return None, None, f"{shown}: it may grow at one of the next looks ({free} slots that suit it are free)."
+
+
+def _why_stopped(job: Job, world: World) -> str:
+    if job.state is JobState.SUSPENDED:
+        return "Is suspended until it is resumed."
+    why = _STOP_TEXTS[job.stop_reason] if job.stop_reason is not None else "asked to"
+    whom = f" for {_name(job.stop_for, world)}" if job.stop_for is not None else ""
+    detail = f" ({job.detail})" if job.detail else ""
+    return f"Is being stopped: {why}{whom}{detail}. {len(job.workers)} workers have yet to leave."
+
+
+def _how_it_ended(job: Job) -> str:
+    why = "" if job.stop_reason is None else f": {_STOP_TEXTS[job.stop_reason]}"
+    detail = f" ({job.detail})" if job.detail else ""
+    code = f", exit code {job.exit_code}" if job.exit_code not in (None, 0) else ""
+    return f"Has {job.state.lower() if job.state is not JobState.CANCELLED else 'been cancelled'}{why}{detail}{code}."
+
+
+_STOP_TEXTS: dict[StopReason, str] = {
+    StopReason.PREEMPTED: "its slots are needed",
+    StopReason.DRAINED: "its nodes are being drained",
+    StopReason.BELOW_MINIMUM: "too few of its workers are left, and there is no room for more",
+    StopReason.GANG_RESTART: "a worker failed, and all start again together",
+    StopReason.RETRIES_EXHAUSTED: "a worker failed and no retries are left",
+    StopReason.TIME_LIMIT: "its time limit is over",
+    StopReason.SUSPENDED: "a user suspended it",
+    StopReason.RESUMED: "a user resumed it before it was gone; it is queued again then",
+    StopReason.CANCELLED: "a user cancelled it",
+}
+
+
+def _details(job: Job, world: World, now: float) -> ExplainDetails:
+    suitable = [node for node in world.nodes.values() if node.suits(job.shape)]
+    return {
+        "min_workers": job.min_workers,
+        "max_workers": job.max_workers,
+        "workers": len(job.wanted_workers),
+        "slots_per_worker": job.shape.slots,
+        "slots_suitable": sum(node.slots for node in suitable) if world.nodes else None,
+        "slots_free": sum(_free_slots(n, world) for n in suitable if n.schedulable) if world.nodes else None,
+        "reservation": [(node, count) for node, count in job.reservation],
+        "reserved_by": _reserved_by(job, world),
+        "not_before": job.not_before if job.not_before > now else None,
+    }
+
+
+def _free_slots(node: Node, world: World) -> int:
+    return max(0, node.slots - world.used(node.name).slots)
+
+
+def _reserved_by(job: Job, world: World) -> JobId | None:
+    """The most important waiting job that holds capacity on a node which suits this one."""
+    holders = [
+        other
+        for other in world.queued.values()
+        if other.id != job.id
+        and any(world.nodes[node].suits(job.shape) for node, _ in other.reservation if node in world.nodes)
+    ]
+    return min(holders, key=lambda other: (-other.priority, other.id)).id if holders else None
+
+
+def _name(job_id: JobId | None, world: World) -> str:
+    job = world.job(job_id) if job_id is not None else None
+    return f"job {job_id} ({job.spec.name}, priority {job.priority})" if job is not None else f"job {job_id}"
+
+
+def _places(placement: Placement) -> str:
+    if not placement:
+        return "slots are"
+    workers = sum(count for _, count in placement)
+    nodes = ", ".join(node for node, _ in placement[:5])
+    return f"room for {workers} worker{'s' if workers > 1 else ''} on {nodes} is"

@@ -1,0 +1,51 @@
+"""Whether a job could ever start on the cluster as it is, were nothing else there."""
+
+from scheduler.model.job import JobSpec
+from scheduler.model.node import Node
+from scheduler.model.world import World
+
+
+def warnings_for(spec: JobSpec, world: World | None) -> list[str]:
+    """Why the job cannot start before the cluster changes: one line, or none where it can or nothing is known."""
+    if world is None or not world.nodes:
+        return []
+    nodes = list(world.nodes.values())
+    suitable = [node for node in nodes if node.suits(spec.shape)]
+    if not suitable:
+        return [f"no node has {wishes(spec)}: the job waits until one comes"]
+    fits = sum(node.fits_empty(spec.shape) for node in suitable)
+    if fits < spec.min_workers:
+        which = "the whole cluster" if len(suitable) == len(nodes) else "all nodes that suit it"
+        slots = sum(node.slots for node in suitable)
+        would = f"{which} ({slots} slots), empty, would hold {fits}"
+        needed = needs(spec, spec.min_workers)
+        return [f"the job needs {needed}; {would}: it waits until nodes are added or its minimum is lowered"]
+    return _unavailable(spec, suitable)
+
+
+def _unavailable(spec: JobSpec, suitable: list[Node]) -> list[str]:
+    usable = sum(node.fits_empty(spec.shape) for node in suitable if node.schedulable)
+    if usable >= spec.min_workers:
+        return []
+    away = sorted(node.name for node in suitable if not node.schedulable)
+    named = ", ".join(away[:5]) + (", …" if len(away) > 5 else "")
+    return [f"the job waits as long as these nodes take no new workers: {named}"]
+
+
+def wishes(spec: JobSpec) -> str:
+    """Labels and GPU type that a node must have."""
+    wanted = [f"label {key}={value}" for key, value in spec.shape.node_selector]
+    if spec.shape.gpu_type is not None:
+        wanted.append(f"GPU type {spec.shape.gpu_type}")
+    return " and ".join(wanted)
+
+
+def needs(spec: JobSpec, workers: int) -> str:
+    """What so many workers take."""
+    shape = spec.shape
+    each = [f"{shape.slots} slot{'s' if shape.slots > 1 else ''}"]
+    if shape.cpus > 0:
+        each.append(f"{shape.cpus:g} CPUs")
+    if shape.memory_mib > 0:
+        each.append(f"{shape.memory_mib} MiB")
+    return f"{workers} worker{'s' if workers > 1 else ''} of {', '.join(each)} each"

@@ -1,0 +1,47 @@
+"""For probes and Prometheus."""
+
+from fastapi import APIRouter, Depends
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.http.authorize import require_user
+from scheduler.http.errors import ErrorCode, Refusal, documented
+from scheduler.http.json import JsonResponse
+from scheduler.http.services import Use
+
+router = APIRouter(tags=["operation"])
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class HealthView(TypedDict):
+    status: str
+
+
+@router.get("/healthz", response_model=HealthView, responses=documented())
+async def healthz() -> Response:
+    """The process answers."""
+    view: HealthView = {"status": "ok"}
+    return JsonResponse(view)
+
+
+@router.get("/readyz", response_model=HealthView, responses=documented())
+async def readyz(services: Use) -> Response:
+    """Jobs are being decided on: this daemon leads, knows the world, and reaches store and cluster."""
+    reason = services.not_ready()
+    if reason is not None:
+        raise Refusal(503, ErrorCode.UNAVAILABLE, reason, headers={"retry-after": "1"})
+    view: HealthView = {"status": "ok"}
+    return JsonResponse(view)
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **documented()},
+    dependencies=[Depends(require_user)],
+)
+async def metrics(services: Use) -> Response:
+    """Prometheus' text format."""
+    return Response(await run_in_threadpool(services.metrics), media_type=METRICS_TYPE)

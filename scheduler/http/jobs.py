@@ -1,0 +1,180 @@
+"""Jobs: reading them, and requests about them."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.errors import Conflict, InvalidInput, NotFound
+from scheduler.http.body import Body, documented_body
+from scheduler.http.errors import documented
+from scheduler.http.json import JsonResponse
+from scheduler.http.parameters import LINE, SQL_ID_MAX, JobNumber, Limit, split_label
+from scheduler.http.requests import ChangeRequest, parse_request
+from scheduler.http.services import Services, Use
+from scheduler.http.views import JobDetail, JobView, WorkerView, job_detail, job_view, worker_view
+from scheduler.model.ids import JobId
+from scheduler.model.intent import IntentKind
+from scheduler.model.job import Job, JobState
+from scheduler.store.values import JobFilter
+
+router = APIRouter(tags=["jobs"])
+
+
+class JobPage(TypedDict):
+    jobs: list[JobView]
+    #: Where the next page starts; null: there is none.
+    next: int | None
+
+
+class WorkerPage(TypedDict):
+    workers: list[WorkerView]
+    next: int | None
+
+
+class AcceptedView(TypedDict):
+    id: int
+
+
+@router.get("/v1/jobs", response_model=JobPage, responses=documented())
+def list_jobs(
+    services: Use,
+    state: Annotated[list[JobState] | None, Query(max_length=20)] = None,
+    name: Annotated[str | None, Query(max_length=128, pattern=LINE)] = None,
+    user: Annotated[str | None, Query(max_length=128, pattern=LINE)] = None,
+    label: Annotated[list[str] | None, Query(max_length=20, description="key=value")] = None,
+    active: Annotated[bool, Query(description="Only jobs that have not ended.")] = False,
+    after: Annotated[int | None, Query(ge=0, le=SQL_ID_MAX)] = None,
+    limit: Limit = 100,
+    order: Literal["asc", "desc"] = "asc",
+) -> Response:
+    """Jobs by id, page by page."""
+    wanted = JobFilter(
+        states=_states(state, active=active),
+        name=name,
+        user=user,
+        labels=tuple(split_label(text) for text in label or ()),
+    )
+    if active and state and not wanted.states:
+        return JsonResponse({"jobs": [], "next": None})
+    count = min(limit, services.settings.http.page_size_max)
+    jobs = services.store.list_jobs(wanted, after, count, descending=order == "desc")
+    page: JobPage = {
+        "jobs": [job_view(newest(services, job), services.reports) for job in jobs],
+        "next": jobs[-1].id if len(jobs) == count else None,
+    }
+    return JsonResponse(page)
+
+
+def _states(named: list[JobState] | None, *, active: bool) -> tuple[JobState, ...]:
+    states = tuple(named or ())
+    if not active:
+        return states
+    present = tuple(state for state in JobState if not state.terminal)
+    return tuple(state for state in states if state in present) if states else present
+
+
+@router.get("/v1/jobs/{job_id}", response_model=JobDetail, responses=documented(404))
+def show_job(services: Use, job_id: JobNumber) -> Response:
+    """A job with its live workers."""
+    return JsonResponse(job_detail(find_job(services, job_id), services.reports))
+
+
+@router.get("/v1/jobs/{job_id}/workers", response_model=WorkerPage, responses=documented(404))
+def list_workers(
+    services: Use,
+    job_id: JobNumber,
+    after: Annotated[int, Query(ge=0, le=SQL_ID_MAX, description="Ordinal of the last worker seen.")] = 0,
+    limit: Limit = 100,
+) -> Response:
+    """All workers that the job has had, oldest first."""
+    find_job(services, job_id)
+    count = min(limit, services.settings.http.page_size_max)
+    workers = services.store.list_workers(JobId(job_id), after, count)
+    page: WorkerPage = {
+        "workers": [worker_view(worker) for worker in workers],
+        "next": workers[-1].ordinal if len(workers) == count else None,
+    }
+    return JsonResponse(page)
+
+
+@router.patch(
+    "/v1/jobs/{job_id}",
+    status_code=202,
+    response_model=AcceptedView,
+    responses=documented(404, 409, 413, 415),
+    openapi_extra=documented_body("ChangeRequest"),
+)
+def change_job(services: Use, job_id: JobNumber, body: Body) -> Response:
+    """Ask for another priority or other bounds."""
+    request = parse_request(ChangeRequest, body)
+    job = _unfinished(services, job_id)
+    low = job.min_workers if request.min_workers is None else request.min_workers
+    high = job.max_workers if request.max_workers is None else request.max_workers
+    if low > high:
+        field = "max_workers" if request.min_workers is None else "min_workers"
+        raise InvalidInput(field, f"min_workers {low} would be more than max_workers {high}")
+    now = services.clock.now()
+    if request.priority is not None:
+        services.store.add_intent(IntentKind.PRIORITY, now, job_id=job.id, priority=request.priority)
+    if request.min_workers is not None or request.max_workers is not None:
+        services.store.add_intent(
+            IntentKind.SCALE, now, job_id=job.id, min_workers=request.min_workers, max_workers=request.max_workers
+        )
+    return _accepted(services, job)
+
+
+@router.post("/v1/jobs/{job_id}/cancel", status_code=202, response_model=AcceptedView, responses=documented(404, 409))
+def cancel_job(services: Use, job_id: JobNumber) -> Response:
+    """Ask for the job's end; its workers have their grace."""
+    return _ask(services, job_id, IntentKind.CANCEL)
+
+
+@router.post("/v1/jobs/{job_id}/suspend", status_code=202, response_model=AcceptedView, responses=documented(404, 409))
+def suspend_job(services: Use, job_id: JobNumber) -> Response:
+    """Ask for the job to be stopped and kept until it is resumed."""
+    return _ask(services, job_id, IntentKind.SUSPEND)
+
+
+@router.post("/v1/jobs/{job_id}/resume", status_code=202, response_model=AcceptedView, responses=documented(404, 409))
+def resume_job(services: Use, job_id: JobNumber) -> Response:
+    """Ask for a suspended job to be queued again."""
+    return _ask(services, job_id, IntentKind.RESUME)
+
+
+def find_job(services: Services, number: int) -> Job:
+    """The job as it is now. Raises `NotFound`."""
+    job_id = JobId(number)
+    world = services.board.world
+    job = world.job(job_id) if world is not None else None
+    job = job or services.store.get_job(job_id)
+    if job is None:
+        raise NotFound(f"no job {number}")
+    return job
+
+
+def newest(services: Services, job: Job) -> Job:
+    """What the engine holds in memory of a job that was read from SQL, where that is newer."""
+    world = services.board.world
+    known = world.job(job.id) if world is not None else None
+    return known if known is not None and known.version >= job.version else job
+
+
+def _unfinished(services: Services, number: int) -> Job:
+    job = find_job(services, number)
+    if job.state.terminal:
+        raise Conflict(f"job {number} has ended: it is {job.state}")
+    return job
+
+
+def _ask(services: Services, number: int, kind: IntentKind) -> Response:
+    job = _unfinished(services, number)
+    services.store.add_intent(kind, services.clock.now(), job_id=job.id)
+    return _accepted(services, job)
+
+
+def _accepted(services: Services, job: Job) -> Response:
+    services.wake()
+    view: AcceptedView = {"id": job.id}
+    return JsonResponse(view, status_code=202)

@@ -1,0 +1,25 @@
+"""JSON in and out: parsed and written by orjson, bodies read with a limit."""
+
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from scheduler.errors import InvalidInput
+
+
+class JsonResponse(Response):
+    """A body of dictionaries, lists and plain values."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
+
+
+def parse_json(body: bytes) -> Any:
+    """The value that the body holds. Raises `InvalidInput` for what is not JSON, and for nesting beyond reason."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput("body", f"not valid JSON: {error}") from None

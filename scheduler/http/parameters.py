@@ -1,0 +1,26 @@
+"""Path and query parameters with their limits."""
+
+from typing import Annotated
+
+from fastapi import Path, Query
+
+from scheduler.errors import InvalidInput
+
+SQL_ID_MAX = 2**63 - 1
+LINE = r"^[^\x00-\x1f\x7f]*$"
+
+JobNumber = Annotated[int, Path(ge=1, le=SQL_ID_MAX, description="A job's id.")]
+NodePath = Annotated[str, Path(min_length=1, max_length=253, pattern=LINE, description="A node's name.")]
+WorkerPath = Annotated[
+    str, Path(max_length=40, pattern=r"^[0-9]{1,18}-[0-9]{1,18}$", description="A worker's id, such as 12-3.")
+]
+Limit = Annotated[int, Query(ge=1, le=SQL_ID_MAX, description="At most so many; the server may give fewer.")]
+Wait = Annotated[float, Query(ge=0, le=60, allow_inf_nan=False, description="Hold the answer for so many seconds.")]
+
+
+def split_label(text: str) -> tuple[str, str]:
+    """`key=value`, as a filter. Raises `InvalidInput`."""
+    key, equals, value = text.partition("=")
+    if not equals or not key or "\0" in text:
+        raise InvalidInput("label", f"must be key=value, not {text[:100]!r}")
+    return key, value

@@ -1,0 +1,107 @@
+"""Recurring jobs: submitted again at every time that a cron expression names."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.errors import InvalidInput, NotFound
+from scheduler.http.body import Body, documented_body
+from scheduler.http.errors import documented
+from scheduler.http.json import JsonResponse
+from scheduler.http.requests import RecurringRequest, parse_request
+from scheduler.http.services import Schedule, Use
+
+router = APIRouter(tags=["recurring jobs"])
+
+RecurringPath = Annotated[str, Path(max_length=20, pattern=r"^r[0-9]{1,18}$", description="Such as r1.")]
+
+
+class RecurringView(TypedDict):
+    id: str
+    cron: str
+    timezone: str
+    name: str
+    user: str
+    command: list[str]
+    priority: int
+    min_workers: int
+    max_workers: int
+    created_at: float
+    last_run_at: float | None
+    next_run_at: float | None
+
+
+class RecurringList(TypedDict):
+    recurring: list[RecurringView]
+
+
+class RecurringAccepted(TypedDict):
+    id: str
+    next_run_at: float | None
+
+
+class RecurringDeleted(TypedDict):
+    id: str
+
+
+@router.post(
+    "/v1/recurring",
+    status_code=201,
+    response_model=RecurringAccepted,
+    responses=documented(413, 415),
+    openapi_extra=documented_body("RecurringRequest"),
+)
+def add_recurring(services: Use, body: Body) -> Response:
+    """Store a recurring job. Runs that were missed while the daemon was away are made up for by one."""
+    request = parse_request(RecurringRequest, body)
+    spec = request.job.spec()
+    if spec.client_key is not None:
+        raise InvalidInput("job.client_key", "a recurring job has a key of its own for each run: leave it out")
+    schedule = services.recurrence.add(request.cron, request.timezone, spec)
+    view: RecurringAccepted = {"id": f"r{schedule.recurring.id}", "next_run_at": schedule.next_run_at}
+    return JsonResponse(view, status_code=201)
+
+
+@router.get("/v1/recurring", response_model=RecurringList, responses=documented())
+def list_recurring(services: Use) -> Response:
+    """All recurring jobs."""
+    view: RecurringList = {"recurring": [_view(schedule) for schedule in services.recurrence.list()]}
+    return JsonResponse(view)
+
+
+@router.get("/v1/recurring/{recurring_id}", response_model=RecurringView, responses=documented(404))
+def show_recurring(services: Use, recurring_id: RecurringPath) -> Response:
+    """One recurring job."""
+    schedule = services.recurrence.get(int(recurring_id[1:]))
+    if schedule is None:
+        raise NotFound(f"no recurring job {recurring_id}")
+    return JsonResponse(_view(schedule))
+
+
+@router.delete("/v1/recurring/{recurring_id}", response_model=RecurringDeleted, responses=documented(404))
+def delete_recurring(services: Use, recurring_id: RecurringPath) -> Response:
+    """Submit it no more; jobs that it has led to go on."""
+    if not services.recurrence.delete(int(recurring_id[1:])):
+        raise NotFound(f"no recurring job {recurring_id}")
+    view: RecurringDeleted = {"id": recurring_id}
+    return JsonResponse(view)
+
+
+def _view(schedule: Schedule) -> RecurringView:
+    stored = schedule.recurring
+    return {
+        "id": f"r{stored.id}",
+        "cron": stored.cron,
+        "timezone": stored.timezone,
+        "name": stored.spec.name,
+        "user": stored.spec.user,
+        "command": list(stored.spec.command),
+        "priority": stored.spec.priority,
+        "min_workers": stored.spec.min_workers,
+        "max_workers": stored.spec.max_workers,
+        "created_at": stored.created_at,
+        "last_run_at": stored.last_run_at,
+        "next_run_at": schedule.next_run_at,
+    }

@@ -1,0 +1,232 @@
+"""What clients may send: every field with its limits, unknown ones refused."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+
+from scheduler.errors import InvalidInput
+from scheduler.http.errors import invalid_input
+from scheduler.http.json import parse_json
+from scheduler.model.job import JobSpec, Runtime
+from scheduler.model.shape import WorkerShape
+
+_PLAIN = r"^[^\x00-\x1f\x7f]*$"
+_NO_NUL = r"^[^\x00]*$"
+SHELL = ("/bin/sh", "-c")
+ARGUMENT_LENGTH_MAX = 65536
+
+Line = Annotated[str, StringConstraints(max_length=128, pattern=_PLAIN)]
+ClientKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_PLAIN)]
+Text = Annotated[str, StringConstraints(max_length=ARGUMENT_LENGTH_MAX, pattern=_NO_NUL)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._/-]+$")]
+LabelValue = Annotated[str, StringConstraints(max_length=256, pattern=_PLAIN)]
+Labels = Annotated[dict[Label, LabelValue], Field(max_length=64)]
+VariableName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Workers = Annotated[int, Field(ge=1, le=100_000)]
+Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
+
+
+def _shell_or_list(command: Any) -> Any:
+    if isinstance(command, str):
+        if not command.strip():
+            raise ValueError("must not be empty")
+        return [*SHELL, command]
+    return command
+
+
+def _program_named(command: list[str]) -> list[str]:
+    if not command[0]:
+        raise ValueError("its first word, the program, must not be empty")
+    return command
+
+
+_TEXT_SCHEMA = {"type": "string", "maxLength": ARGUMENT_LENGTH_MAX, "pattern": r"^[^\u0000]*$"}
+Command = Annotated[
+    list[Text],
+    Field(min_length=1, max_length=4096),
+    BeforeValidator(_shell_or_list),
+    AfterValidator(_program_named),
+    WithJsonSchema(
+        {
+            "description": "Program and arguments; or one string, which /bin/sh runs.",
+            "anyOf": [
+                {**_TEXT_SCHEMA, "minLength": 1},
+                {"type": "array", "minItems": 1, "maxItems": 4096, "items": _TEXT_SCHEMA},
+            ],
+        }
+    ),
+]
+
+
+class _Request(BaseModel):
+    # Strict: `true` is no number and "2" is none either, since a silent guess is a surprise later.
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class JobRequest(_Request):
+    """A job to run."""
+
+    command: Command
+    #: The program's name where none is given.
+    name: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_PLAIN)] | None = None
+    user: Line = ""
+    env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
+    workdir: Annotated[str, StringConstraints(max_length=4096, pattern=r"^/[^\x00]*$")] | None = None
+    labels: Labels = Field(default_factory=dict)
+    runtime: Literal["command", "elastic"] = "command"
+    priority: Priority = 0
+    #: Both bounds at once.
+    workers: Workers | None = None
+    min_workers: Workers | None = None
+    max_workers: Workers | None = None
+    slots_per_worker: int = Field(default=1, ge=1, le=4096)
+    cpus_per_worker: float = Field(default=0.0, ge=0, le=65536)
+    memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
+    node_selector: Labels = Field(default_factory=dict)
+    gpu_type: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_PLAIN)] | None = None
+    #: Wall time of one attempt.
+    time_limit_seconds: float | None = Field(default=None, gt=0, le=10**9)
+    max_retries: int = Field(default=3, ge=0, le=10_000)
+    #: Between being asked to leave and being killed.
+    grace_seconds: float = Field(default=30.0, ge=0, le=86400)
+    #: A worker that reports nothing for so long is hung.
+    heartbeat_seconds: float | None = Field(default=None, gt=0, le=86400)
+    preemptible: bool = True
+    client_key: ClientKey | None = None
+
+    @model_validator(mode="after")
+    def _bounds_agree(self) -> Self:
+        if self.workers is not None and (self.min_workers is not None or self.max_workers is not None):
+            raise ValueError("workers sets both bounds: give either workers, or min_workers and max_workers")
+        low, high = self.bounds
+        if low > high:
+            raise ValueError(f"min_workers {low} is more than max_workers {high}")
+        return self
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Fewest and most workers."""
+        if self.workers is not None:
+            return self.workers, self.workers
+        low = self.min_workers if self.min_workers is not None else 1
+        return low, self.max_workers if self.max_workers is not None else low
+
+    def spec(self) -> JobSpec:
+        low, high = self.bounds
+        return JobSpec(
+            name=self.name or _name_of(self.command),
+            command=tuple(self.command),
+            user=self.user,
+            env=_pairs(self.env),
+            workdir=self.workdir,
+            labels=_pairs(self.labels),
+            runtime=Runtime(self.runtime),
+            priority=self.priority,
+            min_workers=low,
+            max_workers=high,
+            shape=WorkerShape(
+                slots=self.slots_per_worker,
+                cpus=self.cpus_per_worker,
+                memory_mib=self.memory_mib_per_worker,
+                node_selector=_pairs(self.node_selector),
+                gpu_type=self.gpu_type,
+            ),
+            time_limit_seconds=self.time_limit_seconds,
+            max_retries=self.max_retries,
+            grace_seconds=self.grace_seconds,
+            heartbeat_seconds=self.heartbeat_seconds,
+            preemptible=self.preemptible,
+            client_key=self.client_key,
+        )
+
+
+class BatchRequest(_Request):
+    """Jobs to store together or not at all. Describes the body; `parse_batch` reads it."""
+
+    jobs: Annotated[list[JobRequest], Field(min_length=1)]
+
+
+class ChangeRequest(_Request):
+    """New priority or bounds of a job; what is not named stays."""
+
+    priority: Priority | None = None
+    min_workers: Workers | None = None
+    max_workers: Workers | None = None
+
+    @model_validator(mode="after")
+    def _something_changes(self) -> Self:
+        if self.priority is None and self.min_workers is None and self.max_workers is None:
+            raise ValueError("name at least one of priority, min_workers, max_workers")
+        return self
+
+
+class RecurringRequest(_Request):
+    """A job to submit again and again."""
+
+    cron: Annotated[str, StringConstraints(min_length=9, max_length=200, pattern=_PLAIN)]
+    timezone: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$")] = "UTC"
+    job: JobRequest
+
+
+class ReportRequest(_Request):
+    """What a worker says about itself; it repeats all of it every heartbeat."""
+
+    #: The generation it is a member of; 0: standby.
+    generation: int = Field(default=0, ge=0, le=2**62)
+    ready: bool = False
+    endpoint: Annotated[str, StringConstraints(max_length=300, pattern=r"^[A-Za-z0-9._-]+:[0-9]{1,5}$")] | None = None
+    step: int | None = Field(default=None, ge=0, le=2**62)
+    epoch: int | None = Field(default=None, ge=0, le=2**62)
+    #: Of the whole job at its present size.
+    samples_per_second: float | None = Field(default=None, ge=0, le=1e15)
+    last_commit_at: float | None = Field(default=None, ge=0, le=1e12)
+    resize_seconds: float | None = Field(default=None, ge=0, le=1e9)
+    metrics: Annotated[dict[Label, float], Field(max_length=16)] = Field(default_factory=dict)
+
+
+Model = TypeVar("Model", bound=_Request)
+
+
+def parse_request(model: type[Model], body: bytes) -> Model:
+    """The request that a body holds. Raises `InvalidInput` naming the field and the rule."""
+    return check_request(model, parse_json(body))
+
+
+def check_request(model: type[Model], value: Any, prefix: Sequence[str | int] = ()) -> Model:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise invalid_input(error, prefix) from None
+
+
+def parse_batch(body: bytes, jobs_max: int) -> list[JobSpec]:
+    """The jobs of a batch. Raises `InvalidInput`."""
+    value = parse_json(body)
+    if not isinstance(value, dict) or set(value) != {"jobs"} or not isinstance(value["jobs"], list):
+        raise InvalidInput("jobs", 'the body must be {"jobs": [...]} and nothing else')
+    jobs = value["jobs"]
+    if not 1 <= len(jobs) <= jobs_max:
+        raise InvalidInput("jobs", f"must hold 1 to {jobs_max} jobs, not {len(jobs)}")
+    # One by one, so that a large batch lets other threads run in between.
+    return [check_request(JobRequest, job, ("jobs", index)).spec() for index, job in enumerate(jobs)]
+
+
+def _pairs(mapping: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(mapping.items()))
+
+
+def _name_of(command: list[str]) -> str:
+    words = command[2].split() if tuple(command[:2]) == SHELL and len(command) > 2 else command
+    plain = "".join(c for c in words[0].rpartition("/")[2] if c.isprintable()) if words else ""
+    return plain[:128] or "job"

@@ -1,0 +1,98 @@
+"""What the routes need of the daemon: put together once, handed to the application."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Protocol
+
+from fastapi import Depends, Request
+
+from scheduler.config import Settings
+from scheduler.engine.board import Board
+from scheduler.engine.ports import Clock
+from scheduler.engine.reports import ReportBox
+from scheduler.http.access import Access
+from scheduler.http.bell import Bell
+from scheduler.http.hosts import HostAnswers
+from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.job import JobSpec
+from scheduler.store.sqlstore import SqlStore
+from scheduler.store.values import Recurring
+
+
+class Logs(Protocol):
+    """Output of workers."""
+
+    def read(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
+        """Bytes from the offset (negative: from the end), and the offset to go on from."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A recurring job and when it is submitted next; None: never again."""
+
+    recurring: Recurring
+    next_run_at: float | None
+
+
+class Recurrence(Protocol):
+    """Recurring jobs, as the daemon runs them."""
+
+    def add(self, cron: str, timezone: str, spec: JobSpec) -> Schedule:
+        """Raises `InvalidInput` for an expression or a timezone that does not exist."""
+        ...
+
+    def get(self, recurring_id: int) -> Schedule | None: ...
+
+    def list(self) -> Sequence[Schedule]: ...
+
+    def delete(self, recurring_id: int) -> bool:
+        """Whether there was one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """One daemon's parts, as far as HTTP uses them."""
+
+    settings: Settings
+    store: SqlStore
+    board: Board
+    reports: ReportBox
+    clock: Clock
+    access: Access
+    logs: Logs
+    recurrence: Recurrence
+    #: Look at the inbox now.
+    wake: Callable[[], None]
+    #: Prometheus' text format.
+    metrics: Callable[[], bytes]
+    #: Why jobs are not being decided on now, in one line; None if they are.
+    not_ready: Callable[[], str | None]
+    #: Number of this daemon's leadership; None while it does not lead.
+    term: Callable[[], int | None]
+    answers: HostAnswers
+    #: Rung with the ids of jobs whose posting changed.
+    hosts_bell: Bell = field(default_factory=Bell)
+    #: Rung with the ids of jobs that have new events, and with None for every event.
+    events_bell: Bell = field(default_factory=Bell)
+
+    def stored(self, job_ids: Sequence[JobId]) -> None:
+        """New jobs are in the store: known at once, decided on at the next tick."""
+        if job_ids:
+            self.board.expect(max(job_ids))
+        self.wake()
+        self.events_bell.ring([None, *job_ids])
+
+    def wake_all(self) -> None:
+        """The server stops: nobody waits any longer."""
+        self.hosts_bell.close()
+        self.events_bell.close()
+
+
+def services_of(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+Use = Annotated[Services, Depends(services_of)]

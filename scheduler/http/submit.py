@@ -1,0 +1,71 @@
+"""New jobs, one by one or many at once."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.errors import InvalidInput
+from scheduler.http.body import Body, documented_body
+from scheduler.http.errors import documented
+from scheduler.http.feasible import warnings_for
+from scheduler.http.json import JsonResponse
+from scheduler.http.requests import JobRequest, parse_batch, parse_request
+from scheduler.http.services import Use
+
+router = APIRouter(tags=["jobs"])
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(min_length=1, max_length=200, pattern=r"^[\x20-\x7e]+$", description="The same as `client_key`."),
+]
+
+
+class SubmittedView(TypedDict):
+    id: int
+    #: Why it cannot start as the cluster is now.
+    warnings: list[str]
+
+
+class BatchView(TypedDict):
+    #: In the order of the request.
+    ids: list[int]
+
+
+@router.post(
+    "/v1/jobs",
+    status_code=201,
+    response_model=SubmittedView,
+    responses={200: {"model": SubmittedView, "description": "Submitted before"}, **documented(413, 415)},
+    openapi_extra=documented_body("JobRequest"),
+)
+def submit_job(services: Use, body: Body, idempotency_key: IdempotencyKey = None) -> Response:
+    """Store a job. With a client key that is known: 200 and the first job's id."""
+    request = parse_request(JobRequest, body)
+    if idempotency_key is not None:
+        if request.client_key not in (None, idempotency_key):
+            raise InvalidInput("client_key", "differs from the header Idempotency-Key: give one of them")
+        request.client_key = idempotency_key
+    spec = request.spec()
+    [submitted] = services.store.submit([spec], services.clock.now())
+    if submitted.created:
+        services.stored([submitted.id])
+    view: SubmittedView = {"id": submitted.id, "warnings": warnings_for(spec, services.board.world)}
+    return JsonResponse(view, status_code=201 if submitted.created else 200)
+
+
+@router.post(
+    "/v1/jobs/batch",
+    status_code=201,
+    response_model=BatchView,
+    responses=documented(413, 415),
+    openapi_extra=documented_body("BatchRequest"),
+)
+def submit_batch(services: Use, body: Body) -> Response:
+    """Store many jobs in one transaction: all of them or none."""
+    specs = parse_batch(body, services.settings.http.jobs_per_batch_max)
+    submitted = services.store.submit(specs, services.clock.now())
+    services.stored([job.id for job in submitted if job.created])
+    view: BatchView = {"ids": [job.id for job in submitted]}
+    return JsonResponse(view, status_code=201)

@@ -1,0 +1,268 @@
+"""What clients see of the nouns. Each view is a typed dictionary, so that mypy compares it with its documentation."""
+
+from collections.abc import Iterable
+
+from typing_extensions import TypedDict
+
+from scheduler.engine.reports import ReportBox
+from scheduler.model.event import Event
+from scheduler.model.ids import NodeName
+from scheduler.model.job import Job, Progress
+from scheduler.model.node import Node
+from scheduler.model.worker import Worker
+from scheduler.model.world import World
+
+
+class ProgressView(TypedDict):
+    step: int | None
+    epoch: int | None
+    samples_per_second: float | None
+    last_commit_at: float | None
+    resize_seconds: float | None
+    #: Workers and samples per second at each size that the job had.
+    throughput: list[tuple[int, float]]
+    metrics: dict[str, float]
+    reported_at: float | None
+
+
+class WorkerView(TypedDict):
+    id: str
+    job_id: int
+    node: str
+    host: str
+    slot_ids: list[int]
+    state: str
+    desired: str
+    rank: int | None
+    endpoint: str | None
+    reported_generation: int
+    created_at: float
+    started_at: float | None
+    ready_at: float | None
+    leave_reason: str | None
+    leave_for: int | None
+    stop_deadline: float | None
+    ended_at: float | None
+    exit_code: int | None
+    exit_reason: str | None
+
+
+class JobView(TypedDict):
+    id: int
+    name: str
+    user: str
+    state: str
+    priority: int
+    min_workers: int
+    max_workers: int
+    #: Live workers that were not asked to leave.
+    workers: int
+    #: Workers of the published generation.
+    members: int
+    generation: int
+    attempt: int
+    retries_used: int
+    max_retries: int
+    runtime: str
+    command: list[str]
+    workdir: str | None
+    labels: dict[str, str]
+    slots_per_worker: int
+    cpus_per_worker: float
+    memory_mib_per_worker: int
+    node_selector: dict[str, str]
+    gpu_type: str | None
+    time_limit_seconds: float | None
+    grace_seconds: float
+    heartbeat_seconds: float | None
+    preemptible: bool
+    client_key: str | None
+    submitted_at: float
+    queued_at: float
+    started_at: float | None
+    running_at: float | None
+    finished_at: float | None
+    #: Why it waits, or why it was stopped.
+    reason: str | None
+    for_job: int | None
+    detail: str
+    exit_code: int | None
+    progress: ProgressView
+    #: Nodes and numbers of workers for which capacity is held.
+    reservation: list[tuple[str, int]]
+
+
+class JobDetail(JobView):
+    #: Variables that the job was submitted with.
+    env: dict[str, str]
+    live_workers: list[WorkerView]
+
+
+class EventView(TypedDict):
+    id: int
+    at: float
+    kind: str
+    job_id: int | None
+    worker_id: str | None
+    node: str | None
+    cause: str
+    for_job: int | None
+    detail: str
+    amount: float | None
+
+
+class NodeView(TypedDict):
+    name: str
+    host: str
+    health: str
+    intent: str
+    slots: int
+    slots_used: int
+    cpus: float
+    memory_mib: int
+    labels: dict[str, str]
+    gpu_type: str | None
+    quarantined_until: float | None
+    workers: list[str]
+
+
+def job_view(job: Job, reports: ReportBox) -> JobView:
+    spec, shape = job.spec, job.shape
+    waiting = job.wait_reason is not None and not job.state.active and not job.state.terminal
+    return {
+        "id": job.id,
+        "name": spec.name,
+        "user": spec.user,
+        "state": job.state,
+        "priority": job.priority,
+        "min_workers": job.min_workers,
+        "max_workers": job.max_workers,
+        "workers": len(job.wanted_workers),
+        "members": sum(w.member for w in job.workers),
+        "generation": job.generation,
+        "attempt": job.attempt,
+        "retries_used": job.retries_used,
+        "max_retries": spec.max_retries,
+        "runtime": spec.runtime,
+        "command": list(spec.command),
+        "workdir": spec.workdir,
+        "labels": dict(spec.labels),
+        "slots_per_worker": shape.slots,
+        "cpus_per_worker": shape.cpus,
+        "memory_mib_per_worker": shape.memory_mib,
+        "node_selector": dict(shape.node_selector),
+        "gpu_type": shape.gpu_type,
+        "time_limit_seconds": spec.time_limit_seconds,
+        "grace_seconds": spec.grace_seconds,
+        "heartbeat_seconds": spec.heartbeat_seconds,
+        "preemptible": spec.preemptible,
+        "client_key": spec.client_key,
+        "submitted_at": job.submitted_at,
+        "queued_at": job.queued_at,
+        "started_at": job.started_at,
+        "running_at": job.running_at,
+        "finished_at": job.finished_at,
+        "reason": job.wait_reason if waiting else job.stop_reason,
+        "for_job": job.wait_for if waiting else job.stop_for,
+        "detail": job.detail,
+        "exit_code": job.exit_code,
+        "progress": _progress_view(job, reports),
+        "reservation": [(node, count) for node, count in job.reservation],
+    }
+
+
+def job_detail(job: Job, reports: ReportBox) -> JobDetail:
+    workers = [worker_view(worker) for worker in job.workers]
+    return {**job_view(job, reports), "env": dict(job.spec.env), "live_workers": workers}
+
+
+def _progress_view(job: Job, reports: ReportBox) -> ProgressView:
+    """What is stored, overlaid by what the oldest member said since: progress is stored only now and then."""
+    stored: Progress = job.progress
+    metrics = dict(stored.metrics)
+    view: ProgressView = {
+        "step": stored.step,
+        "epoch": stored.epoch,
+        "samples_per_second": stored.samples_per_second,
+        "last_commit_at": stored.last_commit_at,
+        "resize_seconds": stored.resize_seconds,
+        "throughput": [(workers, rate) for workers, rate in stored.throughput],
+        "metrics": metrics,
+        "reported_at": stored.reported_at,
+    }
+    oldest = next((w for w in job.workers if w.rank == 0), None)
+    report = reports.latest(oldest.id) if oldest is not None else None
+    if report is None or (stored.reported_at is not None and report.received_at <= stored.reported_at):
+        return view
+    metrics.update(report.metrics)
+    view["reported_at"] = report.received_at
+    view["step"] = stored.step if report.step is None else report.step
+    view["epoch"] = stored.epoch if report.epoch is None else report.epoch
+    view["last_commit_at"] = stored.last_commit_at if report.last_commit_at is None else report.last_commit_at
+    if report.samples_per_second is not None:
+        view["samples_per_second"] = report.samples_per_second
+    return view
+
+
+def worker_view(worker: Worker) -> WorkerView:
+    return {
+        "id": worker.id,
+        "job_id": worker.job_id,
+        "node": worker.node,
+        "host": worker.host,
+        "slot_ids": list(worker.slot_ids),
+        "state": worker.state,
+        "desired": worker.desired,
+        "rank": worker.rank,
+        "endpoint": worker.endpoint,
+        "reported_generation": worker.reported_generation,
+        "created_at": worker.created_at,
+        "started_at": worker.started_at,
+        "ready_at": worker.ready_at,
+        "leave_reason": worker.leave_reason,
+        "leave_for": worker.leave_for,
+        "stop_deadline": worker.stop_deadline,
+        "ended_at": worker.ended_at,
+        "exit_code": worker.exit_code,
+        "exit_reason": worker.exit_reason,
+    }
+
+
+def event_view(event_id: int, event: Event) -> EventView:
+    return {
+        "id": event_id,
+        "at": event.at,
+        "kind": event.kind,
+        "job_id": event.job_id,
+        "worker_id": event.worker_id,
+        "node": event.node,
+        "cause": event.cause,
+        "for_job": event.for_job,
+        "detail": event.detail,
+        "amount": event.amount,
+    }
+
+
+def node_views(nodes: Iterable[Node], world: World | None) -> list[NodeView]:
+    """All nodes by name, with what runs on them as far as the world is loaded."""
+    workers: dict[NodeName, list[Worker]] = {}
+    for job in world.active.values() if world is not None else ():
+        for worker in job.workers:
+            workers.setdefault(worker.node, []).append(worker)
+    return [
+        {
+            "name": node.name,
+            "host": node.host,
+            "health": node.health,
+            "intent": node.intent,
+            "slots": node.slots,
+            "slots_used": sum(len(w.slot_ids) for w in workers.get(node.name, ())),
+            "cpus": node.cpus,
+            "memory_mib": node.memory_mib,
+            "labels": dict(node.labels),
+            "gpu_type": node.gpu_type,
+            "quarantined_until": node.quarantined_until,
+            "workers": [w.id for w in workers.get(node.name, ())],
+        }
+        for node in sorted(nodes, key=lambda node: node.name)
+    ]

@@ -1,0 +1,178 @@
+"""The calls of workers: which hosts form the group, and what they say about themselves."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Query, Request
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.errors import Conflict, InvalidInput
+from scheduler.http.authorize import authorization_of, unauthorized
+from scheduler.http.body import Body, documented_body
+from scheduler.http.errors import Refusal, documented
+from scheduler.http.hosts import HostAnswer, unchanged, wants_json
+from scheduler.http.json import JsonResponse
+from scheduler.http.parameters import SQL_ID_MAX, JobNumber, Wait, WorkerPath
+from scheduler.http.requests import ReportRequest, parse_request
+from scheduler.http.services import Services, Use
+from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.observation import WorkerReport
+
+router = APIRouter(tags=["workers"])
+
+
+class MemberView(TypedDict):
+    id: str
+    rank: int
+    host: str
+    slots: int
+    endpoint: str | None
+
+
+class LeavingView(TypedDict):
+    id: str
+    #: When it is killed; unix seconds.
+    until: float | None
+
+
+class HostsView(TypedDict):
+    job: int
+    generation: int
+    #: Members in rank order.
+    workers: list[MemberView]
+    rendezvous: str | None
+    leaving: list[LeavingView]
+    min: int
+    max: int
+
+
+class ReportAnswer(TypedDict):
+    #: The published generation; 0: none.
+    generation: int
+    #: Whether the worker has been asked to leave.
+    leave: bool
+    job_state: str
+
+
+_HOSTS_HEADERS = {
+    "ETag": {"schema": {"type": "string"}},
+    "X-Sched-Generation": {"schema": {"type": "integer"}},
+}
+
+
+async def require_worker(request: Request, services: Use, job_id: JobNumber) -> None:
+    """Before the body is read."""
+    if not services.access.worker_may(authorization_of(request), JobId(job_id)):
+        raise unauthorized("the token of this job's workers is needed")
+
+
+async def require_reader(request: Request, services: Use, job_id: JobNumber) -> None:
+    if not services.access.hosts_may(authorization_of(request), JobId(job_id)):
+        raise unauthorized("a token of users or of this job's workers is needed")
+
+
+@router.get(
+    "/v1/jobs/{job_id}/discover_hosts",
+    response_model=HostsView,
+    responses={
+        200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "headers": _HOSTS_HEADERS},
+        304: {"description": "Nothing new", "headers": _HOSTS_HEADERS},
+        **documented(404, 410),
+    },
+    dependencies=[Depends(require_reader)],
+)
+async def discover_hosts(
+    services: Use,
+    job_id: JobNumber,
+    wait: Wait = 0.0,
+    generation: Annotated[
+        int | None, Query(ge=0, le=SQL_ID_MAX, description="The generation that is known already.")
+    ] = None,
+    accept: Annotated[str, Header(max_length=1000)] = "",
+    if_none_match: Annotated[str, Header(max_length=1000)] = "",
+) -> Response:
+    """One `host:slots` a line, or with `Accept: application/json` all that a worker needs to join the group."""
+    job = JobId(job_id)
+    if wait > 0:
+        await _wait_for_another(services, job, generation, wait)
+    answer = services.answers.published(job, as_json=wants_json(accept.encode("latin-1", "replace")))
+    if answer is None:
+        raise services.answers.refusal(job)
+    if if_none_match and unchanged(answer, if_none_match.encode("latin-1", "replace")):
+        return _raw(answer, 304)
+    return _raw(answer, 200)
+
+
+async def _wait_for_another(services: Services, job: JobId, generation: int | None, seconds: float) -> None:
+    """Until the published generation differs from the known one, or the time is up, or the job has ended."""
+    known = services.answers.generation(job) if generation is None else generation
+    bell = services.hosts_bell
+    until = bell.time() + seconds
+    while True:
+        with bell.listen(job) as ring:
+            if services.answers.generation(job) != known:
+                return
+            if known == 0 and services.answers.refusal(job).status != 503:
+                return
+            if not await bell.rung(ring, until - bell.time()):
+                return
+
+
+def _raw(answer: HostAnswer, status: int) -> Response:
+    response = Response(answer.body if status == 200 else None, status_code=status)
+    response.raw_headers = list(answer.headers if status == 200 else answer.headers_unchanged)
+    return response
+
+
+@router.post(
+    "/v1/jobs/{job_id}/workers/{worker_id}",
+    response_model=ReportAnswer,
+    responses=documented(404, 409, 413, 415),
+    openapi_extra=documented_body("ReportRequest"),
+    dependencies=[Depends(require_worker)],
+)
+async def report(services: Use, job_id: JobNumber, worker_id: WorkerPath, body: Body) -> Response:
+    """A worker's whole state, repeated every heartbeat. 409: it is fenced and has to exit."""
+    job, worker = JobId(job_id), WorkerId(worker_id)
+    parsed = parse_request(ReportRequest, body)
+    if worker.partition("-")[0] != str(job):
+        raise InvalidInput("worker_id", f"{worker} is no worker of job {job}")
+    posting = services.board.posting(job)
+    if posting is None:
+        refusal = services.answers.refusal(job)
+        # A worker of a job that has none (any more) is as fenced as one that was replaced.
+        raise Conflict(f"worker {worker} is fenced: {refusal}") if refusal.status == 410 else _why(services, refusal)
+    if worker not in posting.live:
+        raise Conflict(f"worker {worker} is fenced: it is not (or no longer) part of job {job}")
+    if services.reports.put(_to_report(parsed, job, worker, services.clock.now())):
+        services.wake()
+    view: ReportAnswer = {
+        "generation": posting.generation,
+        "leave": worker in posting.leaving,
+        "job_state": posting.state,
+    }
+    return JsonResponse(view)
+
+
+def _why(services: Services, refusal: Refusal) -> Exception:
+    """A queued job has no workers either; but before the world is loaded, and for unknown jobs, that is not known."""
+    if refusal.status == 503 and services.board.world is not None:
+        return Conflict(f"the worker is fenced: {refusal}")
+    return refusal
+
+
+def _to_report(parsed: ReportRequest, job: JobId, worker: WorkerId, now: float) -> WorkerReport:
+    return WorkerReport(
+        worker_id=worker,
+        job_id=job,
+        received_at=now,
+        generation=parsed.generation,
+        ready=parsed.ready,
+        endpoint=parsed.endpoint,
+        step=parsed.step,
+        epoch=parsed.epoch,
+        samples_per_second=parsed.samples_per_second,
+        last_commit_at=parsed.last_commit_at,
+        resize_seconds=parsed.resize_seconds,
+        metrics=tuple(sorted(parsed.metrics.items())),
+    )
