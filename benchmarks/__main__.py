@@ -1,0 +1,52 @@
+"""`python -m benchmarks [NAME...]`: measure, print a table each, write benchmarks/results/NAME.json."""
+
+import argparse
+import importlib
+import signal
+import sys
+import time
+
+from benchmarks.figure import machine, save, table
+from benchmarks.trouble import Skipped
+
+#: In the order of a full run.
+NAMES = ("tick", "startup", "submits", "throughput", "discover_hosts", "preempt", "resize_pause")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of: {', '.join(NAMES)} (default: all)")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in NAMES]
+    if unknown:
+        parser.error(f"no benchmark {unknown[0]!r}: there are {', '.join(NAMES)}")
+    # SIGTERM unwinds like Ctrl-C, so that every benchmark takes its processes with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    print(f"On {machine()}.")
+    failed = False
+    for name in options.names or NAMES:
+        failed |= not measure(name)
+    return 1 if failed else 0
+
+
+def measure(name: str) -> bool:
+    """Whether it could be measured; a missed target is a result, not a failure."""
+    print(f"\n{name}: {first_line(name)}", flush=True)
+    began = time.monotonic()
+    try:
+        figures = importlib.import_module(f"benchmarks.{name}").run()
+    except Skipped as reason:
+        print(f"not measured: {reason}")
+        return False
+    print(table(figures))
+    print(f"{time.monotonic() - began:.0f} s; written to {save(name, figures)}", flush=True)
+    return True
+
+
+def first_line(name: str) -> str:
+    text = importlib.import_module(f"benchmarks.{name}").__doc__ or ""
+    return text.strip().splitlines()[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""A measured figure beside its target, as a table and as JSON."""
+
+import json
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured value. `at_most` and `at_least` are targets; without any it is there for comparison."""
+
+    what: str
+    value: float | None
+    unit: str
+    at_most: float | None = None
+    at_least: float | None = None
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        if self.value is None:
+            return "not measured"
+        if self.at_most is not None:
+            return "reached" if self.value <= self.at_most else "MISSED"
+        if self.at_least is not None:
+            return "reached" if self.value >= self.at_least else "MISSED"
+        return ""
+
+    @property
+    def target(self) -> str:
+        if self.at_most is not None:
+            return f"≤ {number(self.at_most)} {self.unit}"
+        return f"≥ {number(self.at_least)} {self.unit}" if self.at_least is not None else ""
+
+    @property
+    def measured(self) -> str:
+        return "-" if self.value is None else f"{number(self.value)} {self.unit}"
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands apart."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def table(figures: Sequence[Figure]) -> str:
+    rows = [("figure", "measured", "target", "", "note")]
+    rows += [(f.what, f.measured, f.target, f.verdict, f.note) for f in figures]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def save(name: str, figures: Sequence[Figure]) -> Path:
+    """Write benchmarks/results/NAME.json."""
+    RESULTS.mkdir(exist_ok=True)
+    document = {
+        "name": name,
+        "command": f"python -m benchmarks {name}",
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "figures": [{**asdict(f), "verdict": f.verdict} for f in figures],
+    }
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    return path
+
+
+def load(name: str) -> list[Figure]:
+    """What `save` wrote; empty if the benchmark was not run."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return []
+    rows = json.loads(path.read_text())["figures"]
+    return [Figure(**{key: value for key, value in row.items() if key != "verdict"}) for row in rows]
+
+
+def machine() -> str:
+    """The machine in general words: cores and system."""
+    try:
+        system = platform.freedesktop_os_release()
+        name = f"{system['NAME'].replace(' GNU/Linux', '')} {system.get('VERSION_ID', '')}".strip()
+    except (OSError, KeyError):
+        name = platform.system()
+    return f"{len(os.sched_getaffinity(0))} cores, {name}, Python {platform.python_version()}"
+
+
+def median(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """The smallest value that this share of all values does not exceed."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
