@@ -16,7 +16,7 @@ from scheduler.elastic.errors import GroupBroken, Superseded
 from scheduler.elastic.membership import Membership
 
 #: Once all members have met, connecting them takes milliseconds; longer means that one died in between.
-_CONNECT_SECONDS = 15.0
+_CONNECT_SECONDS = 5.0
 _MEET_SECONDS = (0.001, 0.02)
 
 

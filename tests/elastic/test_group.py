@@ -1,0 +1,177 @@
+"""Groups of real processes: averaging over uneven shares, agreement, death of a peer, forming anew."""
+
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from scheduler.elastic.errors import GroupBroken, Superseded
+from scheduler.elastic.group import Meeting, form
+from scheduler.elastic.membership import Membership
+from scheduler.elastic.session import is_broken_group
+from tests.elastic.processes import ROOT, environment, fixed_group, python
+
+DIGITS = str(ROOT / "examples" / "digits.py")
+
+AVERAGE = """
+import torch
+from scheduler import elastic
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = torch.nn.Linear(2, 1, dtype=torch.DTYPE)
+optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+inputs = torch.arange(10, dtype=torch.DTYPE).view(5, 2) / 10
+sampler = elastic.ElasticDistributedSampler(5, batch=4, shuffle=False)
+def train(state):
+    for indices in state.batches():
+        optimizer.zero_grad()
+        if indices:
+            outputs = model(inputs[indices])
+            (outputs.sum() if "LOSS" == "sum" else outputs.mean()).backward()
+        total = state.average_gradients(len(indices), loss="LOSS")
+        print("gradient", total, [round(value, 2) for value in model.weight.grad[0].tolist()], flush=True)
+        optimizer.step()
+        state.commit()
+elastic.run(train, elastic.State(model=model, optimizer=optimizer, sampler=sampler))
+"""
+
+# Forms generation 1, dies or fails in a collective, forms generation 2 with who is left, and equalises the snapshots.
+SURVIVE = """
+import os, signal, sys, time, torch, torch.distributed as dist
+from scheduler.elastic.group import Meeting, form
+from scheduler.elastic.membership import Membership
+from scheduler.elastic.snapshot import Snapshot
+torch.set_num_threads(1)
+rank, size, victim = map(int, sys.argv[1:])
+meeting = Meeting("127.0.0.1")
+print(meeting.endpoint, flush=True)
+first, second = input().split()
+group = form(meeting, Membership(1, tuple("abcd"[:size]), first), rank, 0, 60.0, lambda: True)
+pending = dist.all_reduce(torch.ones(1), async_op=True)
+pending.wait()
+if rank == victim:
+    time.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGKILL)
+began = time.monotonic()
+try:
+    while True:
+        dist.all_reduce(torch.ones(1000))
+except RuntimeError:
+    group.shut()
+    group.dissolve()
+print("freed after", time.monotonic() - began, flush=True)
+rank -= rank > victim
+group = form(meeting, Membership(2, tuple("abc"[: size - 1]), second), rank, 0, 60.0, lambda: True)
+snapshot = Snapshot()
+snapshot.take({"from": rank, "tensors": [torch.full((3,), float(rank)), torch.tensor(rank == 1), torch.zeros(0)]})
+snapshot.send(group, 1)
+print("got", snapshot.tree(), group.gather(rank * 10), flush=True)
+group.dissolve()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("loss", ["sum", "mean"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gradients_are_those_of_the_mean_over_all_samples_even_with_empty_shares(loss: str, dtype: str) -> None:
+    script = AVERAGE.replace("LOSS", loss).replace("DTYPE", dtype)
+    with fixed_group(3, "-c", script) as workers:
+        outputs = [worker.communicate(timeout=60)[0] for worker in workers]
+    # The mean of rows 0 to 3, dealt as 2 + 1 + 1; then of row 4, which only rank 0 gets.
+    expected = ["gradient 4 [0.3, 0.4]", "gradient 1 [0.8, 0.9]"]
+    assert [output.splitlines() for output in outputs] == [expected] * 3
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_death_frees_all_ranks_at_once_and_they_form_the_next_group(victim: int) -> None:
+    size = 4
+    commands = [["-c", SURVIVE, str(rank), str(size), str(victim)] for rank in range(size)]
+    with python(*commands, env=[environment()] * size) as workers:
+        endpoints = []
+        for worker in workers:
+            assert worker.stdout is not None
+            endpoints.append(worker.stdout.readline().strip())
+        second = endpoints[1 if victim == 0 else 0]
+        for worker in workers:
+            assert worker.stdin is not None
+            worker.stdin.write(f"{endpoints[0]} {second}\n")
+            worker.stdin.flush()
+        outputs = [worker.communicate(timeout=60)[0] for worker in workers]
+        codes = [worker.returncode for worker in workers]
+    assert codes == [-signal.SIGKILL if rank == victim else 0 for rank in range(size)]
+    for rank, output in enumerate(outputs):
+        if rank != victim:
+            freed = re.search(r"freed after ([\d.]+)", output)
+            assert freed is not None, output
+            assert float(freed[1]) < 5.0
+            assert "'from': 1, 'tensors': [tensor([1., 1., 1.]), tensor(True), tensor([])]} [0, 10, 20]" in output
+
+
+@pytest.mark.torch
+def test_one_sigterm_stops_all_ranks_at_the_same_step_with_a_checkpoint_that_resumes(tmp_path: Path) -> None:
+    command = (DIGITS, "--epochs", "3", "--step-seconds", "0.02")
+    with fixed_group(2, *command, SCHED_CHECKPOINT_DIR=str(tmp_path)) as workers:
+        assert workers[0].stdout is not None
+        while "epoch 0" not in workers[0].stdout.readline():
+            assert workers[0].poll() is None
+        workers[1].terminate()
+        assert [worker.wait(30) for worker in workers] == [64, 64]
+    (checkpoint,) = tmp_path.iterdir()
+    step = int(checkpoint.stem.split("-")[2])
+    assert step >= 24
+    with python([*command], env=[environment(SCHED_CHECKPOINT_DIR=str(tmp_path))]) as (alone,):
+        output, _ = alone.communicate(timeout=60)
+    assert f"rank 0 of 1, step {step}" in output
+    assert "epoch 2: every sample seen exactly once" in output
+    assert "after 72 steps" in output
+
+
+@pytest.mark.torch
+def test_the_number_of_ranks_does_not_change_what_is_learnt() -> None:
+    accuracies = []
+    for size in (1, 3):
+        with fixed_group(size, DIGITS, "--epochs", "3") as workers:
+            output, _ = workers[0].communicate(timeout=60)
+            assert [worker.wait(30) for worker in workers] == [0] * size
+        found = re.search(r"accuracy ([\d.]+) after 72 steps", output)
+        assert found is not None, output
+        accuracies.append(float(found[1]))
+    assert accuracies[0] > 0.85
+    assert abs(accuracies[0] - accuracies[1]) <= 0.01
+
+
+def test_waiting_for_a_member_that_never_comes_ends_when_the_list_is_superseded() -> None:
+    meeting = Meeting("127.0.0.1")
+    ends = time.monotonic() + 0.2
+    with pytest.raises(Superseded):
+        form(meeting, Membership(1, ("a", "b"), None), 0, 0, 60.0, lambda: time.monotonic() < ends)
+    nobody = Membership(2, ("a", "b"), "127.0.0.1:1")
+    ends = time.monotonic() + 0.2
+    with pytest.raises(Superseded):
+        form(meeting, nobody, 1, 0, 60.0, lambda: time.monotonic() < ends)
+
+
+def test_only_failed_collectives_count_as_a_broken_group() -> None:
+    gloo = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:15025."
+    assert is_broken_group(RuntimeError(gloo))
+    assert is_broken_group(torch.distributed.DistNetworkError("gone"))
+    assert is_broken_group(GroupBroken("gone"))
+    assert not is_broken_group(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    assert not is_broken_group(ValueError("/gloo/"))
+
+
+def test_a_list_survives_being_handed_on_and_tells_who_was_lost() -> None:
+    before = Membership(7, ("12-1", "12-2", "12-3"), "127.0.0.1:4000")
+    drained = Membership(8, ("12-1", "12-2"), None, frozenset({"12-3"}))
+    assert Membership.parse(drained.encode()) == drained
+    assert not drained.lost_since(before)
+    assert Membership(8, ("12-1", "12-2"), None).lost_since(before)
+    assert drained.rank_of("12-2") == 1
+    assert drained.rank_of("12-3") is None
+    for body in (b"", b"[]", b"{}", b'{"generation": 1, "workers": [{}]}'):
+        with pytest.raises(ValueError, match=r"not a list|Expecting"):
+            Membership.parse(body)
