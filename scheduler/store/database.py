@@ -5,7 +5,6 @@ read first. A reader sees one snapshot over all its statements and holds up nobo
 """
 
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from sqlalchemy.pool import QueuePool
 
 from scheduler.errors import ConfigError, StoreUnavailable
 from scheduler.store.failures import translated
+from scheduler.store.turns import Turns
 
 READERS = 8
 POSTGRES_WRITERS = 4
@@ -37,7 +37,7 @@ class Database:
         self.where = describe(self.url)
         self._busy_timeout_seconds = busy_timeout_seconds
         # SQLite has one writer at a time; waiting here is fair and prompt, waiting in SQLite is polling.
-        self._write_lock = threading.Lock() if self.sqlite else None
+        self._turns = Turns() if self.sqlite else None
         if self.sqlite:
             self.writer = _sqlite_engine(self.url, "BEGIN IMMEDIATE", 1, busy_timeout_seconds, durable)
             self.reader = _sqlite_engine(self.url, "BEGIN", READERS, busy_timeout_seconds, durable)
@@ -49,9 +49,12 @@ class Database:
             )
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """A transaction that commits at the end of the block and rolls back on any exception."""
-        with translated(self.where), self._one_writer(), self.writer.begin() as connection:
+    def write(self, *, urgent: bool = False) -> Iterator[Connection]:
+        """A transaction that commits at the end of the block and rolls back on any exception.
+
+        On SQLite, who is urgent goes before all others of this process that wait.
+        """
+        with translated(self.where), self._turn(urgent=urgent), self.writer.begin() as connection:
             yield connection
 
     @contextmanager
@@ -61,16 +64,14 @@ class Database:
             yield connection
 
     @contextmanager
-    def _one_writer(self) -> Iterator[None]:
-        if self._write_lock is None:
+    def _turn(self, *, urgent: bool) -> Iterator[None]:
+        if self._turns is None:
             yield
             return
-        if not self._write_lock.acquire(timeout=self._busy_timeout_seconds):
-            raise StoreUnavailable(f"database is busy: {self.where}: other writes did not end in time; try again")
-        try:
+        with self._turns.taken(self._busy_timeout_seconds, urgent=urgent) as taken:
+            if not taken:
+                raise StoreUnavailable(f"database is busy: {self.where}: other writes did not end in time; try again")
             yield
-        finally:
-            self._write_lock.release()
 
     def close(self) -> None:
         """Close all idle connections; the database may be used again afterwards."""

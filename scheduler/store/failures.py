@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
-from sqlalchemy.exc import DBAPIError, PendingRollbackError
+from sqlalchemy.exc import PendingRollbackError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from scheduler.errors import InvalidInput, SchedulerError, SchemaMismatch, StoreError, StoreUnavailable
@@ -30,7 +30,7 @@ def translated(where: str) -> Iterator[None]:
     """Raise one of the project's errors for whatever the driver raises inside."""
     try:
         yield
-    except DBAPIError as error:
+    except StatementError as error:
         raise _translate(error.orig, where) from error
     except PoolTimeout as error:
         raise StoreUnavailable(f"database is busy: {where}: no connection came free in time") from error
@@ -48,6 +48,8 @@ def _translate(error: BaseException | None, where: str) -> SchedulerError:
         return _from_sqlite(error, where)
     if isinstance(error, psycopg.Error):
         return _from_postgres(error, where)
+    if isinstance(error, OverflowError | UnicodeError):
+        return _unstorable(error)
     return StoreError(f"{where}: {_first_line(error)}")
 
 

@@ -67,17 +67,17 @@ class SqlStore:
 
     def acquire_lease(self, holder: str, now: float, ttl_seconds: float) -> Lease | None:
         """Take the lease if it is free, expired or already ours; None while another holds it."""
-        with self._database.write() as connection:
+        with self._database.write(urgent=True) as connection:
             return leadership.acquire(connection, holder, now, ttl_seconds)
 
     def renew_lease(self, lease: Lease, now: float, ttl_seconds: float) -> Lease:
         """Extend it; raises `LeaseLost`."""
-        with self._database.write() as connection:
+        with self._database.write(urgent=True) as connection:
             return leadership.renew(connection, lease, now, ttl_seconds)
 
     def release_lease(self, lease: Lease) -> None:
         """Give it up; no error if it is lost already."""
-        with self._database.write() as connection:
+        with self._database.write(urgent=True) as connection:
             leadership.release(connection, lease)
 
     def load_world(self) -> StoredWorld:
@@ -92,7 +92,7 @@ class SqlStore:
 
     def commit(self, changes: Changes, lease: Lease, now: float) -> None:
         """Write all of it or nothing. Raises `LeaseLost` or `StaleWrite`."""
-        with self._database.write() as connection:
+        with self._database.write(urgent=True) as connection:
             commit.commit(connection, self._statements, changes, lease, now)
 
     # Users' requests

@@ -40,8 +40,8 @@ def downgrade() -> None:
 CATALOGUE = (
     "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace",
     "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
-    "SELECT table_name || '.' || column_name, data_type || ' ' || is_nullable"
-    " FROM information_schema.columns WHERE table_schema = 'public'",
+    """SELECT table_name || '.' || column_name, is_nullable || data_type FROM information_schema.columns
+    WHERE table_schema = 'public'""",
 )
 
 
