@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from scheduler.clock import VirtualClock
-from scheduler.clusters.simulated import Behaviour, SimulatedCluster
+from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.clusters.simulated_process import Behaviour
 from scheduler.config import Settings
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext

@@ -1,79 +1,27 @@
 """A cluster under a virtual clock: nodes and workers that behave as told, and fail as told.
 
 It keeps the promises of the Cluster port and nothing more: a worker's slots are held until it is gone, ends may be
-seen late or twice, stops may be slow or ignored. Elastic workers report over the same box as real ones do.
+seen late or twice, stops may be slow or ignored. Elastic workers report over the same box as real ones do. Everything
+that will happen stands in one heap of timers, so that a large cluster in which little happens costs little.
 """
 
 import heapq
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
+from scheduler.clusters.simulated_process import EXIT_DRAINED, EXIT_KILLED, Behaviour, Process
 from scheduler.engine.board import Board
-from scheduler.engine.ports import (
-    ActionFailure,
-    Clock,
-    ClusterAction,
-    ForgetWorker,
-    StartWorker,
-    StopWorker,
-)
+from scheduler.engine.ports import ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.engine.reports import ReportBox
 from scheduler.errors import ClusterError
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Runtime
-from scheduler.model.observation import (
-    NodeObservation,
-    Observation,
-    Phase,
-    WorkerObservation,
-    WorkerReport,
-)
+from scheduler.model.observation import NodeObservation, Observation, Phase, WorkerObservation, WorkerReport
 
-EXIT_KILLED = 137
-EXIT_DRAINED = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Behaviour:
-    """How the workers of one job behave; all times in seconds."""
-
-    runtime: Runtime = Runtime.COMMAND
-    #: From the start call until the process runs.
-    launch_seconds: float = 0.01
-    #: From running until an elastic worker reports ready.
-    ready_seconds: float = 1.0
-    #: From being published until an elastic member reports the generation.
-    form_seconds: float = 0.2
-    #: From being asked until it is gone; None ignores the request until it is killed.
-    leave_seconds: float | None = 0.1
-    #: Work of the whole job in worker-seconds, done while workers are members; None runs for ever.
-    work_seconds: float | None = None
-    #: Exit code that every worker ends with, this long after it runs; None: ends by its work only.
-    crash_after_seconds: float | None = None
-    crash_code: int = 1
-
-
-@dataclass(slots=True)
-class _Process:
-    """One worker's process."""
-
-    start: StartWorker
-    phase: Phase
-    phase_since: float
-    ready: bool = False
-    hung: bool = False
-    generation: int = 0
-    #: The published generation that it is forming, and when it will have formed.
-    forming: tuple[int, float] | None = None
-    asked_at: float | None = None
-    kill_at: float | None = None
-    exit_code: int | None = None
-    ended_at: float | None = None
-
-    @property
-    def alive(self) -> bool:
-        return self.phase in (Phase.LAUNCHING, Phase.RUNNING)
+#: Work counts as done when less than this is left, in worker-seconds.
+WORK_EPSILON = 1e-6
 
 
 class Fault(Enum):
@@ -89,7 +37,7 @@ class Fault(Enum):
 class _Node:
     facts: NodeObservation
     reachable: bool = True
-    processes: dict[WorkerId, _Process] = field(default_factory=dict)
+    processes: dict[WorkerId, Process] = field(default_factory=dict)
 
 
 class SimulatedCluster:
@@ -100,10 +48,13 @@ class SimulatedCluster:
         self._board = board
         self._reports = reports
         self._nodes: dict[NodeName, _Node] = {}
+        self._processes: dict[WorkerId, Process] = {}
+        self._by_job: dict[JobId, dict[WorkerId, Process]] = {}
         self._behaviours: dict[JobId, Behaviour] = {}
         self._work_left: dict[JobId, float] = {}
         self._worked_until: dict[JobId, float] = {}
-        self._timers: list[float] = []
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
         self._wake: Callable[[], None] = lambda: None
         #: Ends become visible so much later.
         self.observation_lag_seconds = 0.0
@@ -116,14 +67,16 @@ class SimulatedCluster:
         self._forgotten: dict[WorkerId, WorkerObservation] = {}
         #: Repeat ends that were forgotten already, as a cluster with a stale cache does.
         self.repeat_forgotten = False
+        board.subscribe(self._listen)
 
     # what tests and the simulator set up
 
     def add_node(self, facts: NodeObservation) -> None:
+        """A node joins the cluster."""
         self._nodes[facts.name] = _Node(facts)
 
     def behave(self, job_id: JobId, behaviour: Behaviour) -> None:
-        """Set how the job's workers behave from now on."""
+        """Set how workers of the job that start from now on behave."""
         self._behaviours[job_id] = behaviour
         if behaviour.work_seconds is not None:
             self._work_left.setdefault(job_id, behaviour.work_seconds)
@@ -138,47 +91,41 @@ class SimulatedCluster:
         node.reachable = True
         if rebooted:
             self.started = [worker_id for worker_id in self.started if worker_id not in node.processes]
-            node.processes.clear()
+            for process in list(node.processes.values()):
+                self._account(process.start.job_id)
+                self._drop(process)
 
     def crash(self, worker_id: WorkerId, exit_code: int = EXIT_KILLED) -> None:
         """A process ends by itself."""
-        process = self.process(worker_id)
+        process = self._processes.get(worker_id)
         if process is not None and process.alive:
             self._end(process, exit_code)
 
     def hang(self, worker_id: WorkerId) -> None:
         """A process stops reporting, working and listening; only a kill ends it."""
-        process = self.process(worker_id)
+        process = self._processes.get(worker_id)
         if process is not None:
+            self._account(process.start.job_id)
             process.hung = True
 
     # what tests read
 
-    def process(self, worker_id: WorkerId) -> _Process | None:
-        for node in self._nodes.values():
-            if worker_id in node.processes:
-                return node.processes[worker_id]
-        return None
+    def process(self, worker_id: WorkerId) -> Process | None:
+        """The process of a worker, also after its end until it is forgotten."""
+        return self._processes.get(worker_id)
 
     def alive(self) -> list[tuple[NodeName, StartWorker]]:
         """Every process that exists, reachable or not, with what it was started with."""
-        return [
-            (name, process.start)
-            for name, node in self._nodes.items()
-            for process in node.processes.values()
-            if process.alive
-        ]
+        return [(process.node, process.start) for process in self._processes.values() if process.alive]
 
     def next_event_at(self) -> float | None:
-        """When something changes next by itself; None if nothing will."""
-        now = self._clock.now()
-        while self._timers and self._timers[0] <= now:
-            heapq.heappop(self._timers)
-        return self._timers[0] if self._timers else None
+        """When something happens next by itself; None if nothing will."""
+        return self._timers[0][0] if self._timers else None
 
     # the Cluster port
 
     def observe(self) -> Observation:
+        """Everything on reachable nodes."""
         self.advance()
         if self.observe_failures > 0:
             self.observe_failures -= 1
@@ -187,13 +134,14 @@ class SimulatedCluster:
         workers = dict(self._forgotten) if self.repeat_forgotten else {}
         nodes = {}
         for name, node in self._nodes.items():
-            nodes[name] = replace(node.facts, up=node.facts.up and node.reachable)
+            nodes[name] = node.facts if node.reachable else replace(node.facts, up=False)
             if node.reachable:
                 for worker_id, process in node.processes.items():
-                    workers[worker_id] = self._observe_process(name, process, now)
+                    workers[worker_id] = process.observe(now, self.observation_lag_seconds)
         return Observation(nodes, workers)
 
     def apply(self, actions: Sequence[ClusterAction]) -> Sequence[ActionFailure]:
+        """Do what is asked, but for the faults that were ordered."""
         self.advance()
         failures = []
         for action in actions:
@@ -210,143 +158,178 @@ class SimulatedCluster:
         return failures
 
     def on_change(self, wake: Callable[[], None]) -> None:
+        """Call `wake` when a process ends."""
         self._wake = wake
 
     def advance(self) -> None:
         """Let everything happen that is due by now."""
         now = self._clock.now()
-        for node in self._nodes.values():
-            for process in list(node.processes.values()):
-                if process.alive:
-                    self._advance_process(process, now)
-        for job_id in list(self._work_left):
-            self._do_work(job_id, now)
+        while self._timers and self._timers[0][0] <= now:
+            heapq.heappop(self._timers)[2]()
+
+    # what happens
+
+    def _at(self, when: float, happen: Callable[[], None]) -> None:
+        heapq.heappush(self._timers, (when, next(self._numbers), happen))
+
+    def _move_on(self, process: Process, when: float) -> None:
+        self._at(when, lambda: self._advance_process(process))
 
     def _do(self, node: _Node, action: ClusterAction) -> None:
-        now = self._clock.now()
         match action:
             case StartWorker():
-                known = action.worker_id in node.processes or action.worker_id in self._forgotten
-                if not known:
-                    node.processes[action.worker_id] = _Process(action, Phase.LAUNCHING, now)
-                    self.started.append(action.worker_id)
-                    self._timer(now + self._behaviour(action.job_id).launch_seconds)
+                if action.worker_id not in node.processes and action.worker_id not in self._forgotten:
+                    self._launch(node, action)
             case StopWorker():
                 process = node.processes.get(action.worker_id)
                 if process is not None and process.alive:
-                    self._ask(process, action.grace_seconds, now)
+                    self._ask(process, action.grace_seconds)
             case ForgetWorker():
-                gone = node.processes.pop(action.worker_id, None)
-                if gone is not None:
-                    self._forgotten[action.worker_id] = self._observe_process(action.node, gone, now)
+                process = node.processes.get(action.worker_id)
+                if process is not None and not process.alive:
+                    self._forgotten[action.worker_id] = process.observe(self._clock.now(), 0.0)
+                    self._drop(process)
 
-    def _ask(self, process: _Process, grace_seconds: float, now: float) -> None:
-        behaviour = self._behaviour(process.start.job_id)
+    def _launch(self, node: _Node, start: StartWorker) -> None:
+        now = self._clock.now()
+        behaviour = self._behaviour(start.job_id)
+        elastic = behaviour.runtime is Runtime.ELASTIC
+        process = Process(start, node.facts.name, Phase.LAUNCHING, now, elastic)
+        node.processes[start.worker_id] = process
+        self._processes[start.worker_id] = process
+        self._by_job.setdefault(start.job_id, {})[start.worker_id] = process
+        self.started.append(start.worker_id)
+        self._move_on(process, now + behaviour.launch_seconds)
+
+    def _drop(self, process: Process) -> None:
+        """The node remembers it no more."""
+        process.phase = Phase.EXITED if process.alive else process.phase
+        worker_id = process.start.worker_id
+        self._nodes[process.node].processes.pop(worker_id, None)
+        self._processes.pop(worker_id, None)
+        self._by_job.get(process.start.job_id, {}).pop(worker_id, None)
+
+    def _ask(self, process: Process, grace_seconds: float) -> None:
+        now = self._clock.now()
+        self._account(process.start.job_id)
         process.asked_at = now if process.asked_at is None else process.asked_at
         kill_at = now + grace_seconds
         process.kill_at = kill_at if process.kill_at is None else min(kill_at, process.kill_at)
-        self._timer(process.kill_at)
-        if behaviour.leave_seconds is not None:
-            self._timer(process.asked_at + behaviour.leave_seconds)
-        self._advance_process(process, now)
+        self._move_on(process, process.kill_at)
+        leave_seconds = self._behaviour(process.start.job_id).leave_seconds
+        if leave_seconds is not None:
+            self._move_on(process, process.asked_at + leave_seconds)
+        self._plan_work(process.start.job_id)
 
-    def _advance_process(self, process: _Process, now: float) -> None:
+    def _advance_process(self, process: Process) -> None:
+        now = self._clock.now()
         behaviour = self._behaviour(process.start.job_id)
+        if not process.alive:
+            return
         if process.kill_at is not None and now >= process.kill_at:
             self._end(process, EXIT_KILLED)
         elif process.phase is Phase.LAUNCHING:
-            running_at = process.phase_since + behaviour.launch_seconds
-            if now >= running_at:
-                process.phase, process.phase_since = Phase.RUNNING, running_at
-                self._timer(running_at + behaviour.ready_seconds)
-                if behaviour.crash_after_seconds is not None:
-                    self._timer(running_at + behaviour.crash_after_seconds)
-                self._advance_process(process, now)
+            if now >= process.phase_since + behaviour.launch_seconds:
+                self._run(process, behaviour)
         elif not process.hung:
             self._advance_running(process, behaviour, now)
 
-    def _advance_running(self, process: _Process, behaviour: Behaviour, now: float) -> None:
+    def _run(self, process: Process, behaviour: Behaviour) -> None:
+        self._account(process.start.job_id)
+        process.phase, process.phase_since = Phase.RUNNING, process.phase_since + behaviour.launch_seconds
+        if process.elastic:
+            self._move_on(process, process.phase_since + behaviour.ready_seconds)
+        if behaviour.crash_after_seconds is not None:
+            self._move_on(process, process.phase_since + behaviour.crash_after_seconds)
+        self._plan_work(process.start.job_id)
+        self._wake()
+
+    def _advance_running(self, process: Process, behaviour: Behaviour, now: float) -> None:
         asked, leave = process.asked_at, behaviour.leave_seconds
         crash = behaviour.crash_after_seconds
         if asked is not None and leave is not None and now >= asked + leave:
             self._end(process, EXIT_DRAINED)
         elif crash is not None and now >= process.phase_since + crash:
             self._end(process, behaviour.crash_code)
-        elif behaviour.runtime is Runtime.ELASTIC:
+        elif process.elastic and now >= process.phase_since + behaviour.ready_seconds:
             self._talk(process, behaviour, now)
 
-    def _talk(self, process: _Process, behaviour: Behaviour, now: float) -> None:
+    def _listen(self, jobs: Iterable[JobId]) -> None:
+        """Workers learn of a new list at once, as those do that hold a long poll."""
+        now = self._clock.now()
+        for job_id in jobs:
+            for process in self._by_job.get(job_id, {}).values():
+                if process.elastic:
+                    self._move_on(process, now)
+
+    def _talk(self, process: Process, behaviour: Behaviour, now: float) -> None:
         """Report readiness, and membership of the published generation once its group has formed."""
-        process.ready = process.ready or now >= process.phase_since + behaviour.ready_seconds
+        news = not process.ready
+        process.ready = True
         posting = self._board.posting(process.start.job_id)
-        if posting is not None and process.ready and posting.generation > process.generation:
+        if posting is not None and posting.generation > process.generation:
             if process.forming is None or process.forming[0] != posting.generation:
                 process.forming = (posting.generation, now + behaviour.form_seconds)
-                self._timer(process.forming[1])
-            elif now >= process.forming[1]:
+                self._move_on(process, process.forming[1])
+            if now >= process.forming[1]:
+                self._account(process.start.job_id)
                 process.generation = posting.generation
-        worker_id = process.start.worker_id
-        self._reports.put(
-            WorkerReport(
-                worker_id,
-                process.start.job_id,
-                now,
-                generation=process.generation,
-                ready=process.ready,
-                endpoint=f"{process.start.node}:1" if process.ready else None,
-                last_commit_at=now,
-            )
-        )
+                self._plan_work(process.start.job_id)
+                news = True
+        beat = behaviour.heartbeat_seconds
+        if news or (beat is not None and now >= process.heard_at + beat):
+            self._report(process, now)
+            if beat is not None:
+                self._move_on(process, now + beat)
 
-    def _do_work(self, job_id: JobId, now: float) -> None:
-        """Members of the published generation work; when all is done they end with success."""
+    def _report(self, process: Process, now: float) -> None:
+        process.heard_at = now
+        report = WorkerReport(
+            process.start.worker_id,
+            process.start.job_id,
+            now,
+            generation=process.generation,
+            ready=process.ready,
+            endpoint=f"{process.node}:1",
+            last_commit_at=now,
+        )
+        if self._reports.put(report):
+            self._wake()
+
+    def _account(self, job_id: JobId) -> None:
+        """Count the work done since the last change of who works."""
+        if job_id not in self._work_left:
+            return
+        now = self._clock.now()
         since = self._worked_until.get(job_id, now)
         self._worked_until[job_id] = now
-        members = self._members(job_id)
-        if not members:
+        workers = sum(1 for process in self._by_job.get(job_id, {}).values() if process.working)
+        self._work_left[job_id] -= (now - since) * workers
+
+    def _plan_work(self, job_id: JobId) -> None:
+        """Look again when the work will be done if nothing changes before."""
+        if job_id not in self._work_left:
             return
-        self._work_left[job_id] -= (now - since) * len(members)
-        left = self._work_left[job_id]
-        if left <= 1e-9:
-            for process in members:
+        workers = sum(1 for process in self._by_job.get(job_id, {}).values() if process.working)
+        if workers:
+            left_seconds = max(self._work_left[job_id], 0.0) / workers
+            self._at(self._clock.now() + left_seconds, lambda: self._finish_work(job_id))
+
+    def _finish_work(self, job_id: JobId) -> None:
+        self._account(job_id)
+        workers = [process for process in self._by_job.get(job_id, {}).values() if process.working]
+        if self._work_left[job_id] <= WORK_EPSILON:
+            for process in workers:
                 self._end(process, 0)
-        else:
-            self._timer(now + left / len(members))
 
-    def _members(self, job_id: JobId) -> list[_Process]:
-        found = []
-        for node in self._nodes.values():
-            for process in node.processes.values():
-                mine = process.start.job_id == job_id and process.phase is Phase.RUNNING and not process.hung
-                elastic = self._behaviour(job_id).runtime is Runtime.ELASTIC
-                if mine and process.asked_at is None and (process.generation > 0 or not elastic):
-                    found.append(process)
-        return found
-
-    def _end(self, process: _Process, exit_code: int) -> None:
+    def _end(self, process: Process, exit_code: int) -> None:
+        job_id = process.start.job_id
+        self._account(job_id)
         process.phase = Phase.EXITED
         process.exit_code = exit_code
         process.ended_at = self._clock.now()
-        self._timer(process.ended_at + self.observation_lag_seconds)
-        self._wake()
-
-    def _observe_process(self, node: NodeName, process: _Process, now: float) -> WorkerObservation:
-        unseen = process.ended_at is not None and now < process.ended_at + self.observation_lag_seconds
-        return WorkerObservation(
-            process.start.worker_id,
-            process.start.job_id,
-            node,
-            Phase.RUNNING if unseen else process.phase,
-            process.start.slot_ids,
-            process.start.cpus,
-            process.start.memory_mib,
-            None if unseen else process.exit_code,
-            started_at=process.phase_since,
-            ended_at=None if unseen else process.ended_at,
-        )
+        self._plan_work(job_id)
+        self._at(process.ended_at + self.observation_lag_seconds, self._wake)
 
     def _behaviour(self, job_id: JobId) -> Behaviour:
         return self._behaviours.get(job_id, Behaviour())
-
-    def _timer(self, at: float) -> None:
-        heapq.heappush(self._timers, at)

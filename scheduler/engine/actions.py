@@ -1,29 +1,33 @@
 """The difference between what is desired and what was observed, as calls to the cluster: stops before starts."""
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 
 from scheduler.engine.launch import LaunchContext, start_worker
 from scheduler.engine.ports import ClusterAction, ForgetWorker, StopWorker
 from scheduler.model.ids import WorkerId
-from scheduler.model.observation import Observation
+from scheduler.model.job import Job
+from scheduler.model.observation import Observation, WorkerObservation
 from scheduler.model.worker import Desired, Worker, WorkerState
 from scheduler.model.world import World
 
 
 def due_actions(
-    world: World, observation: Observation, told: Set[WorkerId], launch: LaunchContext, now: float
+    world: World,
+    unsettled: Iterable[Job],
+    observation: Observation,
+    told: Set[WorkerId],
+    launch: LaunchContext,
+    now: float,
 ) -> list[ClusterAction]:
     """What the cluster should be told now.
 
-    `told` are workers that were asked to stop by this engine already: asking again is harmless, but only needed
-    once their deadline has passed.
+    `unsettled` are the jobs with workers that may have to be started or stopped. `told` are workers that were asked
+    to stop by this engine already: asking again is harmless, but only needed once their deadline has passed.
     """
     stops: list[ClusterAction] = [StopWorker(stray.id, stray.node, 0.0) for stray in world.strays.values()]
     starts: list[ClusterAction] = []
-    live: set[WorkerId] = set()
-    for job in world.active.values():
+    for job in unsettled:
         for worker in job.workers:
-            live.add(worker.id)
             if worker.desired is Desired.STOP:
                 grace_seconds = max(0.0, (worker.stop_deadline or now) - now)
                 if worker.id not in told or grace_seconds == 0.0:
@@ -33,10 +37,16 @@ def due_actions(
     forgets: list[ClusterAction] = [
         ForgetWorker(seen.id, seen.node)
         for seen in observation.workers.values()
-        if not seen.alive and seen.id not in live
+        if not seen.alive and not _is_live(world, seen)
     ]
     return [*stops, *forgets, *starts]
 
 
 def _to_start(worker: Worker, observation: Observation, now: float) -> bool:
     return worker.state is WorkerState.PENDING and worker.not_before <= now and worker.id not in observation.workers
+
+
+def _is_live(world: World, seen: WorkerObservation) -> bool:
+    """Whether its job still counts it: then its end is not stored yet."""
+    job = world.active.get(seen.job_id)
+    return job is not None and any(w.id == seen.id for w in job.workers)

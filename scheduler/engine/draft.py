@@ -53,8 +53,10 @@ class Draft:
             if job_id not in self.base.active and job.state.active:
                 yield job
 
-    def changed_jobs(self) -> tuple[Job, ...]:
-        return tuple(self._jobs.values())
+    @property
+    def touched(self) -> bool:
+        """Whether any job or node has a new value."""
+        return bool(self._jobs or self._nodes)
 
     def put(self, job: Job) -> Job:
         self._jobs[job.id] = job

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from scheduler.config import EngineSettings
+from scheduler.engine.deadlines import limit_deadline
 from scheduler.engine.draft import Draft
 from scheduler.engine.exits import FAILURES
 from scheduler.engine.lifecycle import ask_to_leave, begin_stop, finish_if_empty
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, worker_id
 from scheduler.model.job import Job, JobState, Runtime, StopReason
-from scheduler.model.worker import ExitReason, LeaveReason, Worker, WorkerState
+from scheduler.model.worker import ExitReason, LeaveReason, Worker
 
 #: Failures of one job so close together are one: peers of a failed worker often fail with it.
 GROUP_SECONDS = 1.0
@@ -117,16 +118,7 @@ def _replace_worker(draft: Draft, worker: Worker, settings: EngineSettings) -> N
 
 def expire(draft: Draft, job: Job) -> None:
     """Stop a job whose attempt has used up its time."""
-    limit = job.spec.time_limit_seconds
-    if limit is None or job.started_at is None or job.state is JobState.STOPPING:
-        return
-    if draft.now >= job.started_at + limit:
-        begin_stop(draft, job.id, StopReason.TIME_LIMIT, detail=f"ran longer than its {limit:g} s")
-
-
-def hang_deadline(job: Job, worker: Worker, heard_at: float) -> float | None:
-    """When a silent worker counts as hung; None if it is not watched."""
-    limit = job.spec.heartbeat_seconds
-    if limit is None or worker.state is not WorkerState.READY or not worker.wanted:
-        return None
-    return max(heard_at, worker.ready_at or 0.0) + limit
+    deadline = limit_deadline(job)
+    if deadline is not None and draft.now >= deadline:
+        detail = f"ran longer than its {job.spec.time_limit_seconds:g} s"
+        begin_stop(draft, job.id, StopReason.TIME_LIMIT, detail=detail)

@@ -46,12 +46,6 @@ def next_members(job: Job, now: float, settings: EngineSettings) -> tuple[Worker
     return None if slower and waited < settings.join_wait_seconds else target
 
 
-def join_deadline(job: Job, settings: EngineSettings) -> float | None:
-    """When ready newcomers are published without their slower siblings; None if nobody waits."""
-    waiting = [w.ready_at for w in job.wanted_workers if not w.member and w.ready_at is not None]
-    return min(waiting) + settings.join_wait_seconds if waiting else None
-
-
 def _publish(draft: Draft, job: Job, members: tuple[Worker, ...]) -> Job:
     """Write generation + 1: ranks, size and host list."""
     generation = job.generation + 1

@@ -30,6 +30,8 @@ def absorb_nodes(draft: Draft, seen: Mapping[NodeName, NodeObservation]) -> None
 
 def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> None:
     before = draft.node(name)
+    if before is not None and _same(before, seen):
+        return
     health = NodeHealth.UP if seen.up else NodeHealth.DOWN
     highest_used = draft.base.used(name).slot_mask.bit_length()
     facts = {
@@ -54,6 +56,20 @@ def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> None:
     if after.health is not before.health:
         kind = EventKind.NODE_UP if after.health is NodeHealth.UP else EventKind.NODE_DOWN
         draft.event(kind, node=name, detail=f"{after.slots} slots")
+
+
+def _same(node: Node, seen: NodeObservation) -> bool:
+    """Whether the node is as it was seen; nearly always so, and a thousand nodes are compared at every tick."""
+    return (
+        node.slots == seen.slots
+        and (node.health is NodeHealth.UP) == seen.up
+        and node.labels == seen.labels
+        and node.host == seen.host
+        and node.cpus == seen.cpus
+        and node.memory_mib == seen.memory_mib
+        and node.gpu_type == seen.gpu_type
+        and node.has_gpus == seen.has_gpus
+    )
 
 
 def _end_quarantine(draft: Draft, name: NodeName) -> None:

@@ -115,9 +115,12 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
 
 def find_strays(draft: Draft, observation: Observation) -> dict[WorkerId, Stray]:
     """Workers seen alive that no job has: fenced, and holding their slots until they are gone."""
-    known = {w.id for job in draft.active_jobs() for w in job.workers}
     return {
         seen.id: Stray(seen.id, seen.job_id, seen.node, seen.slot_ids, seen.cpus, seen.memory_mib)
         for seen in observation.workers.values()
-        if seen.alive and seen.id not in known
+        if seen.alive and not _has_worker(draft.job(seen.job_id), seen.id)
     }
+
+
+def _has_worker(job: Job | None, worker_id: WorkerId) -> bool:
+    return job is not None and any(w.id == worker_id for w in job.workers)

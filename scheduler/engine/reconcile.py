@@ -1,12 +1,14 @@
 """Absorb: what was observed and asked since the last tick, turned into changes. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from scheduler.config import EngineSettings
+from scheduler.engine.attention import Focus
+from scheduler.engine.deadlines import Heard, hang_deadline
 from scheduler.engine.draft import Draft
-from scheduler.engine.failures import expire, hang_deadline, react
+from scheduler.engine.failures import expire, react
 from scheduler.engine.lifecycle import ask_to_leave
-from scheduler.engine.membership import join_deadline, settle
+from scheduler.engine.membership import settle
 from scheduler.engine.observe_nodes import absorb_nodes, count_failures
 from scheduler.engine.observe_workers import (
     absorb_job_workers,
@@ -22,13 +24,12 @@ from scheduler.model.observation import Observation, WorkerReport
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import World
 
-Heard = Callable[[WorkerId], float]
-
 
 def absorb(
     world: World,
     observation: Observation,
     inbox: Inbox,
+    focus: Focus,
     heard: Heard,
     uncertain: frozenset[WorkerId],
     now: float,
@@ -36,14 +37,17 @@ def absorb(
 ) -> Draft:
     """The changes that follow from observation, reports, deadlines and intents.
 
-    `heard` tells when a worker last reported; `uncertain` are workers whose last start or stop failed on the way.
+    `focus` is what needs a look, `heard` tells when a worker last reported, and `uncertain` are workers
+    whose last start or stop failed on the way.
     """
     draft = Draft(world, now)
     absorb_nodes(draft, observation.nodes)
-    for job in list(draft.active_jobs()):
+    for job in focus.jobs:
         _absorb_job(draft, job, observation, heard, uncertain, settings)
     absorb_inbox(draft, inbox)
-    draft.base = draft.base.with_strays(find_strays(draft, observation))
+    strays = find_strays(draft, observation) if focus.workers_moved else draft.base.strays
+    if strays != draft.base.strays:
+        draft.base = draft.base.with_strays(strays)
     return draft
 
 
@@ -88,28 +92,6 @@ def _ask_hung_to_leave(draft: Draft, job: Job, heard: Heard) -> None:
     if job.spec.heartbeat_seconds is None:
         return
     for worker in job.wanted_workers:
-        deadline = hang_deadline(job, worker, heard(worker.id))
+        deadline = hang_deadline(job, worker, heard)
         if deadline is not None and draft.now >= deadline:
             ask_to_leave(draft, job.id, worker.id, LeaveReason.HUNG)
-
-
-def next_deadline(world: World, heard: Heard, now: float, settings: EngineSettings) -> float | None:
-    """The earliest moment at which time alone changes something for a running job or a node; None if none does."""
-    deadlines: list[float] = []
-    for job in world.active.values():
-        limit = job.spec.time_limit_seconds
-        if limit is not None and job.started_at is not None:
-            deadlines.append(job.started_at + limit)
-        joining = join_deadline(job, settings)
-        if joining is not None:
-            deadlines.append(joining)
-        for worker in job.workers:
-            if worker.stop_deadline is not None:
-                deadlines.append(worker.stop_deadline)
-            if worker.not_before > now:
-                deadlines.append(worker.not_before)
-            hung = hang_deadline(job, worker, heard(worker.id))
-            if hung is not None:
-                deadlines.append(hung)
-    deadlines.extend(n.quarantined_until for n in world.nodes.values() if n.quarantined_until is not None)
-    return min((d for d in deadlines if d > now), default=None)

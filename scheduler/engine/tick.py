@@ -14,19 +14,21 @@ The engine may die between any two steps: what it had not committed never happen
 is the difference between desired and observed at the next tick.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from scheduler.config import Settings
 from scheduler.engine.actions import due_actions
+from scheduler.engine.attention import Attention
 from scheduler.engine.board import Board
 from scheduler.engine.casefile import Case, save_case
 from scheduler.engine.draft import Draft, committed
 from scheduler.engine.enact import enact
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.ports import ActionFailure, Clock, Cluster, Inbox, Lease, StopWorker, Store
-from scheduler.engine.reconcile import absorb, next_deadline
+from scheduler.engine.reconcile import absorb
 from scheduler.engine.reports import ReportBox
 from scheduler.errors import ClusterError, LeaseLost, StaleWrite, StoreError, StoreUnavailable
 from scheduler.model.event import Event
@@ -105,6 +107,9 @@ class Engine:
         self._told: set[WorkerId] = set()
         #: Workers whose last start or stop failed on the way.
         self._uncertain: frozenset[WorkerId] = frozenset()
+        self._attention = Attention(settings.engine, self._heard)
+        #: The last world for which the plan was empty, and until when it is.
+        self._calm: tuple[World, float] | None = None
         self.report = TickReport(at=0.0)
 
     def tick(self) -> TickReport:
@@ -144,7 +149,8 @@ class Engine:
         yield Step.OBSERVED
         inbox = self._store.take_inbox(INBOX_MAX)
         yield Step.INBOX_TAKEN
-        draft = absorb(world, observation, inbox, self._heard, self._uncertain, now, self._settings.engine)
+        focus = self._attention.focus(world, observation, now)
+        draft = absorb(world, observation, inbox, focus, self._heard, self._uncertain, now, self._settings.engine)
         yield Step.ABSORBED
         decided, violations = self._plan(draft, now)
         enact(draft, decided, self._settings.engine)
@@ -154,11 +160,13 @@ class Engine:
             self._commit(changes, lease, now)
         stored = committed(changes)
         self.world = draft.base.evolve(stored)
+        self._attention.absorbed(observation)
         yield Step.COMMITTED
         self._board.update(self.world, stored.jobs)
         self._forget_ended(changes)
         yield Step.POSTED
-        failures = self._apply(self.world, observation, lease, now)
+        unsettled = self._attention.unsettled(self.world)
+        failures = self._apply(self.world, unsettled, observation, lease, now)
         self.report = TickReport(
             at=now,
             leading=True,
@@ -166,7 +174,7 @@ class Engine:
             changed=stored.jobs,
             violations=violations,
             action_failures=failures,
-            next_tick_at=self._next_tick_at(self.world, decided, inbox, now),
+            next_tick_at=self._next_tick_at(self.world, unsettled, decided, inbox, now),
         )
         yield Step.APPLIED
 
@@ -182,6 +190,7 @@ class Engine:
     def _load(self, now: float) -> World:
         stored = self._store.load_world()
         world = World.of(stored.jobs, stored.nodes)
+        self._attention.reset()
         self._board.load(world, stored.highest_job_id)
         self._loaded_at = now
         return world
@@ -197,8 +206,15 @@ class Engine:
 
     def _plan(self, draft: Draft, now: float) -> tuple[Plan, tuple[Violation, ...]]:
         """The plan, or an empty one where it breaks an invariant: then the world is kept as a test case."""
-        world = draft.world()
+        world = draft.world() if draft.touched else draft.base
+        if self._calm is not None and self._calm[0] is world and now < self._calm[1]:
+            return Plan(next_look_at=self._calm[1] if self._calm[1] < math.inf else None), ()
         decided = plan(world, now, self._settings.policy)
+        self._calm = None
+        if world is draft.base and not decided.actions and not decided.waiting:
+            until = math.inf if decided.next_look_at is None else decided.next_look_at
+            ages = self._settings.policy.aging_per_hour > 0  # then order changes with every moment
+            self._calm = None if ages else (world, until)
         violations = tuple(check_plan(world, decided, now, self._settings.policy))
         if not violations:
             return decided, ()
@@ -213,10 +229,12 @@ class Engine:
             self.world = None  # whether it was written may be unknown: load before deciding again
             raise
 
-    def _apply(self, world: World, observation: Observation, lease: Lease, now: float) -> tuple[ActionFailure, ...]:
+    def _apply(
+        self, world: World, unsettled: list[Job], observation: Observation, lease: Lease, now: float
+    ) -> tuple[ActionFailure, ...]:
         if self._clock.now() >= lease.expires_at:
             return ()  # too slow to be sure that nobody else leads; the next tick finds out
-        actions = due_actions(world, observation, self._told, self._launch, now)
+        actions = due_actions(world, unsettled, observation, self._told, self._launch, now)
         failures = tuple(self._cluster.apply(actions)) if actions else ()
         self._uncertain = frozenset(failure.action.worker_id for failure in failures)
         self._told.update(a.worker_id for a in actions if isinstance(a, StopWorker))
@@ -232,19 +250,15 @@ class Engine:
         retry_at = now + self._settings.engine.tick_interval_seconds
         self.report = TickReport(at=now, leading=self.lease is not None, error=str(error), next_tick_at=retry_at)
 
-    def _next_tick_at(self, world: World, decided: Plan, inbox: Inbox, now: float) -> float:
+    def _next_tick_at(self, world: World, unsettled: list[Job], decided: Plan, inbox: Inbox, now: float) -> float:
         latest = now + self._settings.engine.tick_interval_seconds
-        deadline = next_deadline(world, self._heard, now, self._settings.engine)
+        deadline = self._attention.next_deadline(world, now)
         candidates = [latest, deadline, decided.next_look_at, now if len(inbox.intents) >= INBOX_MAX else None]
-        if _has_unstarted_leaver(world):
+        if _has_unstarted_leaver(unsettled):
             candidates.append(now)
         return min(max(c, now) for c in candidates if c is not None)
 
 
-def _has_unstarted_leaver(world: World) -> bool:
+def _has_unstarted_leaver(jobs: Iterable[Job]) -> bool:
     """A worker that was never started and need not be: the next tick confirms it as gone."""
-    return any(
-        w.state is WorkerState.PENDING and w.desired is Desired.STOP
-        for job in world.active.values()
-        for w in job.workers
-    )
+    return any(w.state is WorkerState.PENDING and w.desired is Desired.STOP for job in jobs for w in job.workers)

@@ -118,6 +118,8 @@ class World:
 
     def evolve(self, changes: Changes) -> "World":
         """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""
+        if not changes.jobs and not changes.nodes:
+            return self
         queued, suspended, active, usage = self.queued, self.suspended, self.active, self.usage
         if changes.jobs:
             usage = _moved_usage(self, changes.jobs)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.simulated import Behaviour, Fault
+from scheduler.clusters.simulated import Fault
+from scheduler.clusters.simulated_process import Behaviour
 from scheduler.engine.tick import Step
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.clusters.simulated import Behaviour
+from scheduler.clusters.simulated_process import Behaviour
 from scheduler.model.event import EventKind
 from scheduler.model.job import JobState, Runtime
 from scheduler.model.node import NodeIntent

@@ -1,0 +1,85 @@
+"""How a simulated worker behaves: told by the test or the simulator, moved on by the simulated cluster."""
+
+from dataclasses import dataclass
+
+from scheduler.engine.ports import StartWorker
+from scheduler.model.ids import NodeName
+from scheduler.model.job import Runtime
+from scheduler.model.observation import Phase, WorkerObservation
+
+EXIT_KILLED = 137
+EXIT_DRAINED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How the workers of one job behave; all times in seconds."""
+
+    runtime: Runtime = Runtime.COMMAND
+    #: From the start call until the process runs.
+    launch_seconds: float = 0.01
+    #: From running until an elastic worker reports ready.
+    ready_seconds: float = 1.0
+    #: From being published until an elastic member reports the generation.
+    form_seconds: float = 0.2
+    #: Between two reports of an elastic worker that has nothing new to say; None: it does not repeat itself.
+    heartbeat_seconds: float | None = 1.0
+    #: From being asked until it is gone; None ignores the request until it is killed.
+    leave_seconds: float | None = 0.1
+    #: Work of the whole job in worker-seconds, done while workers are members; None runs for ever.
+    work_seconds: float | None = None
+    #: Exit code that every worker ends with, this long after it runs; None: ends by its work only.
+    crash_after_seconds: float | None = None
+    crash_code: int = 1
+
+
+@dataclass(slots=True)
+class Process:
+    """One worker's process."""
+
+    start: StartWorker
+    node: NodeName
+    phase: Phase
+    phase_since: float
+    elastic: bool = False
+    ready: bool = False
+    hung: bool = False
+    generation: int = 0
+    #: The published generation that it is forming, and when it will have formed.
+    forming: tuple[int, float] | None = None
+    heard_at: float = 0.0
+    asked_at: float | None = None
+    kill_at: float | None = None
+    exit_code: int | None = None
+    ended_at: float | None = None
+    #: What was observed last; the same object as long as nothing changed.
+    seen: WorkerObservation | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self.phase in (Phase.LAUNCHING, Phase.RUNNING)
+
+    @property
+    def working(self) -> bool:
+        """Whether it does its share of the job's work: an elastic one does once its group has formed."""
+        runs = self.phase is Phase.RUNNING and not self.hung and self.asked_at is None
+        return runs and (self.generation > 0 or not self.elastic)
+
+    def observe(self, now: float, lag_seconds: float) -> WorkerObservation:
+        """What a cluster sees of it, its end only `lag_seconds` late."""
+        unseen = self.ended_at is not None and now < self.ended_at + lag_seconds
+        phase = Phase.RUNNING if unseen else self.phase
+        if self.seen is None or self.seen.phase is not phase:
+            self.seen = WorkerObservation(
+                self.start.worker_id,
+                self.start.job_id,
+                self.node,
+                phase,
+                self.start.slot_ids,
+                self.start.cpus,
+                self.start.memory_mib,
+                None if unseen else self.exit_code,
+                started_at=self.phase_since,
+                ended_at=None if unseen else self.ended_at,
+            )
+        return self.seen

@@ -1,0 +1,118 @@
+"""Which jobs a tick has to look at, so that thousands of jobs in which nothing happened cost next to nothing.
+
+A job is settled when only an observation, a report or a deadline can change it: it runs, all its workers are ready
+members that have formed, and none is watched by heartbeats. What is known of a job is kept per `Job` value: values are
+immutable, so the same object means that nothing changed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from scheduler.config import EngineSettings
+from scheduler.engine.deadlines import Heard, job_deadline
+from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.job import Job, JobState
+from scheduler.model.observation import Observation, WorkerObservation
+from scheduler.model.worker import WorkerState
+from scheduler.model.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    job: Job
+    settled: bool
+    deadline: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """What one tick has to look at."""
+
+    #: Active jobs that may change.
+    jobs: list[Job]
+    #: Whether any worker was seen otherwise than before; only then can there be other strays.
+    workers_moved: bool
+
+
+class Attention:
+    """Remembers what was absorbed last. `reset` after a load: then everything is looked at."""
+
+    def __init__(self, settings: EngineSettings, heard: Heard) -> None:
+        self._settings = settings
+        self._heard = heard
+        self._known: dict[JobId, _Known] = {}
+        self._seen: Observation | None = None
+
+    def reset(self) -> None:
+        """Forget everything: nothing that was observed counts as absorbed."""
+        self._known.clear()
+        self._seen = None
+
+    def absorbed(self, observation: Observation) -> None:
+        """A commit holds what follows from this observation."""
+        self._seen = observation
+
+    def focus(self, world: World, observation: Observation, now: float) -> Focus:
+        """What observation, reports or time may change."""
+        before = self._seen
+        if before is None or before.nodes != observation.nodes:
+            return Focus(list(world.active.values()), workers_moved=True)
+        touched = _moved(before.workers, observation.workers)
+        workers_moved = bool(touched)
+        touched.update(report.job_id for report in observation.reports.values())
+        due = []
+        for job in world.active.values():
+            known = self._look(job)
+            late = known.deadline is not None and known.deadline <= now
+            if not known.settled or late or job.id in touched:
+                due.append(job)
+        return Focus(due, workers_moved)
+
+    def unsettled(self, world: World) -> list[Job]:
+        """The active jobs for which the cluster may have something to do."""
+        return [job for job in world.active.values() if not self._look(job).settled]
+
+    def next_deadline(self, world: World, now: float) -> float | None:
+        """The earliest moment at which time alone changes something; None if it never does."""
+        deadlines: list[float] = []
+        for job in world.active.values():
+            known = self._look(job)
+            deadline = known.deadline if known.settled else job_deadline(job, self._heard, now, self._settings)
+            if deadline is not None:
+                deadlines.append(deadline)
+        deadlines.extend(n.quarantined_until for n in world.nodes.values() if n.quarantined_until is not None)
+        if len(self._known) > 2 * len(world.active) + 100:
+            self._known = {job_id: known for job_id, known in self._known.items() if job_id in world.active}
+        return min((d for d in deadlines if d > now), default=None)
+
+    def _look(self, job: Job) -> _Known:
+        known = self._known.get(job.id)
+        if known is None or known.job is not job:
+            deadline = job_deadline(job, self._heard, 0.0, self._settings)
+            known = self._known[job.id] = _Known(job, is_settled(job), deadline)
+        return known
+
+
+def is_settled(job: Job) -> bool:
+    """Whether the job stays as it is unless something is observed, reported, asked or due."""
+    return (
+        job.state is JobState.RUNNING
+        and job.spec.heartbeat_seconds is None
+        and all(
+            w.wanted and w.member and w.state is WorkerState.READY and w.reported_generation >= job.generation
+            for w in job.workers
+        )
+    )
+
+
+def _moved(before: Mapping[WorkerId, WorkerObservation], after: Mapping[WorkerId, WorkerObservation]) -> set[JobId]:
+    """Jobs of workers that appeared, changed or are no longer listed."""
+    moved = {
+        seen.job_id for worker_id, seen in after.items() if (old := before.get(worker_id)) is not seen and old != seen
+    }
+    moved.update(_vanished(before.values(), after))
+    return moved
+
+
+def _vanished(before: Iterable[WorkerObservation], after: Mapping[WorkerId, WorkerObservation]) -> Iterable[JobId]:
+    return (old.job_id for old in before if old.id not in after)

@@ -1,0 +1,41 @@
+"""When time alone changes something for a job."""
+
+from collections.abc import Callable
+
+from scheduler.config import EngineSettings
+from scheduler.model.ids import WorkerId
+from scheduler.model.job import Job, JobState
+from scheduler.model.worker import Worker, WorkerState
+
+#: When a worker last reported; unix seconds.
+Heard = Callable[[WorkerId], float]
+
+
+def job_deadline(job: Job, heard: Heard, now: float, settings: EngineSettings) -> float | None:
+    """The earliest moment after `now` for this job; None if there is none."""
+    deadlines = [limit_deadline(job), join_deadline(job, settings)]
+    for worker in job.workers:
+        deadlines += (worker.stop_deadline, worker.not_before or None, hang_deadline(job, worker, heard))
+    return min((d for d in deadlines if d is not None and d > now), default=None)
+
+
+def limit_deadline(job: Job) -> float | None:
+    """When the attempt has used up its time; None without a limit or once it is being stopped."""
+    limit = job.spec.time_limit_seconds
+    if limit is None or job.started_at is None or job.state is JobState.STOPPING:
+        return None
+    return job.started_at + limit
+
+
+def join_deadline(job: Job, settings: EngineSettings) -> float | None:
+    """When ready newcomers are published without their slower siblings; None if nobody waits."""
+    waiting = [w.ready_at for w in job.workers if w.wanted and not w.member and w.ready_at is not None]
+    return min(waiting) + settings.join_wait_seconds if waiting else None
+
+
+def hang_deadline(job: Job, worker: Worker, heard: Heard) -> float | None:
+    """When a silent worker counts as hung; None if it is not watched."""
+    limit = job.spec.heartbeat_seconds
+    if limit is None or worker.state is not WorkerState.READY or not worker.wanted:
+        return None
+    return max(heard(worker.id), worker.ready_at or 0.0) + limit
