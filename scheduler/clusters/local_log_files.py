@@ -10,6 +10,7 @@ Standard library only.
 import ctypes
 import errno
 import os
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,6 +133,15 @@ class LogTrimmer:
         """A log has come; how fast it grows is unknown."""
         self.due_at = min(self.due_at, now + LOOK_SECONDS_MIN)
 
+    def trim(self, path: str, size: int | None = None) -> None:
+        """Trim one log now if it is too large. `size` of the file, where it is known."""
+        try:
+            if (os.stat(path).st_size if size is None else size) > self._keep_max:
+                trim_log(path, self._keep_max, self._keep_min)
+        except OSError as error:
+            if error.errno != errno.ENOENT:  # removed by hand
+                print(f"{path}: cannot be trimmed: {error.strerror}", file=sys.stderr)
+
     def look(self, paths: Iterable[str], now: float) -> None:
         """Trim what is too large and set `due_at` for the next look."""
         step = max(now - self._looked_at, LOOK_SECONDS_MIN)
@@ -144,8 +154,8 @@ class LogTrimmer:
                 continue
             former = self._sizes.get(path, 0)
             fastest = max(fastest, size - former)
-            if size > self._keep_max and size != former:
-                trim_log(path, self._keep_max, self._keep_min)
+            if size != former:
+                self.trim(path, size)
         self._sizes = sizes
         self._looked_at = now
         # Half of the time in which the fastest one could write one file's worth.

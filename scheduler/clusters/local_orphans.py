@@ -6,6 +6,7 @@ processes, nothing of an ended worker is left, and that costs one read of a smal
 
 import signal
 from collections.abc import Collection, Iterator, Mapping
+from enum import Enum, auto
 
 from scheduler.clusters.local_processes import (
     Process,
@@ -18,6 +19,14 @@ from scheduler.clusters.local_processes import (
     worker_of,
 )
 from scheduler.clusters.local_worker import LocalWorker
+
+
+class Left(Enum):
+    NOTHING = auto()
+    #: Only processes outside the group, which no SIGTERM has reached.
+    ESCAPED = auto()
+    #: Members of the group, and maybe others.
+    GROUP = auto()
 
 
 class Orphans:
@@ -34,11 +43,13 @@ class Orphans:
         owners: dict[int, str | None] = {}
         for pid in own_children():
             if pid not in first_processes:
-                owners[pid] = self._owners[pid] if pid in self._owners else self._owner_of(pid, first_processes)
+                # Asked again while it has none: one that was just replacing its program had no environment to read.
+                owners[pid] = self._owners.get(pid) or self._owner_of(pid, first_processes)
         self._owners = owners
 
-    def any_of(self, worker: str) -> bool:
-        return worker in self._owners.values()
+    @property
+    def any(self) -> bool:
+        return bool(self._owners)
 
     def kill_strays(self, live_workers: Collection[str]) -> None:
         """Kill those whose worker has ended; those of unknown origin as soon as no worker is left."""
@@ -55,11 +66,14 @@ class Orphans:
             owner = first.spec.id if first else None
         return owner
 
-    def is_left(self, worker: LocalWorker) -> bool:
-        """Whether any process is left of a worker whose first one has ended."""
+    def left_of(self, worker: LocalWorker) -> Left:
+        """What there is still of a worker whose first process has ended."""
         if worker.adopted:  # its orphans went to init, so all processes have to be looked at
-            return any(True for _ in self._processes_of(worker))
-        return signal_group(worker.pid, 0) or self.any_of(worker.spec.id)
+            groups = {process.group for process in self._processes_of(worker)}
+            in_group, elsewhere = bool(worker.pid) and worker.pid in groups, bool(groups)
+        else:
+            in_group, elsewhere = signal_group(worker.pid, 0), worker.spec.id in self._owners.values()
+        return Left.GROUP if in_group else Left.ESCAPED if elsewhere else Left.NOTHING
 
     def kill(self, worker: LocalWorker) -> None:
         """SIGKILL everything that belongs to it, whatever group it moved to."""

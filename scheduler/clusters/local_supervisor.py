@@ -12,7 +12,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from scheduler.clusters.local_log_files import LogTrimmer
@@ -51,10 +50,14 @@ class _Client:
         self.outbox = bytearray()
 
     def flush(self) -> None:
-        """Send what the socket takes. Raises `OSError` if the daemon is gone."""
-        with suppress(BlockingIOError):
+        """Send what the socket takes; nothing if the daemon is gone, whose last requests may still wait to be read."""
+        try:
             while self.outbox:
                 del self.outbox[: self.connection.send(self.outbox)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.outbox.clear()
 
 
 class Supervisor:
@@ -105,11 +108,17 @@ class Supervisor:
                 act()
             self._workers.launch_next(_LAUNCHES_PER_ROUND)
             self._workers.enforce()
-            now = self._clock.monotonic()
-            if self._workers.any_live and now >= self._trimmer.due_at:
-                self._workers.save_again()
-                self._trimmer.look(self._workers.live_logs(), now)
+            for path in self._workers.take_ended_logs():
+                self._trimmer.trim(path)
             self._report()
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """What needs no haste: logs within their limits, records that a full disk has refused."""
+        now = self._clock.monotonic()
+        if self._workers.any_live and now >= self._trimmer.due_at:
+            self._workers.save_again()
+            self._trimmer.look(self._workers.live_logs(), now)
 
     def _timeout(self) -> float | None:
         if self._workers.any_waiting:
@@ -153,8 +162,8 @@ class Supervisor:
         client = self._client
         if client is None:
             return
+        client.flush()
         try:
-            client.flush()
             data = client.connection.recv(1 << 20)
             if not data:
                 self._drop_client()
@@ -202,11 +211,7 @@ class Supervisor:
         if client is None:
             return
         client.outbox += encode(notice)
-        try:
-            client.flush()
-        except OSError:
-            self._drop_client()
-            return
+        client.flush()
         if len(client.outbox) > _OUTBOX_BYTES_MAX:
             self._drop_client()  # it has not read for very long; when it connects again it gets everything
         else:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from scheduler.clusters.local_launch import LaunchError, launch
 from scheduler.clusters.local_log_files import log_dir, log_path, open_log
-from scheduler.clusters.local_orphans import Orphans
+from scheduler.clusters.local_orphans import Left, Orphans
 from scheduler.clusters.local_processes import STATE_VARIABLE, WORKER_VARIABLE, boot_id, read_process, signal_group
 from scheduler.clusters.local_records import Part, ProcessRecord, Records, StopRecord, WorkerSpec
 from scheduler.clusters.local_wire import StartRequest, WorkerNotice
@@ -22,6 +22,7 @@ from scheduler.clusters.local_worker import LocalWorker
 from scheduler.model.observation import Phase
 
 _CHECK_SECONDS_MAX = 0.5
+_ORPHANS_SECONDS = 0.25
 _STOPPED_BEFORE_START = 128 + signal.SIGTERM
 
 
@@ -51,6 +52,8 @@ class LocalWorkers:
         #: First process ended, others left.
         self._closing: dict[str, LocalWorker] = {}
         self._changed: dict[str, LocalWorker] = {}
+        self._ended_logs: list[str] = []
+        self._orphans_at = 0.0
         self._unsaved: dict[tuple[str, type[Part]], Part] = {}
 
     @property
@@ -63,6 +66,11 @@ class LocalWorkers:
 
     def live_logs(self) -> list[str]:
         return [worker.log for worker in self._live.values()]
+
+    def take_ended_logs(self) -> list[str]:
+        """Logs that became complete since the last call."""
+        ended, self._ended_logs = self._ended_logs, []
+        return ended
 
     def notices(self) -> list[WorkerNotice]:
         return [worker.notice() for worker in self._all.values()]
@@ -189,7 +197,7 @@ class LocalWorkers:
         for worker in ended:
             self.first_ended(worker)
         for worker in list(self._closing.values()):
-            if not worker.adopted and not self._orphans.is_left(worker):
+            if not worker.adopted and self._orphans.left_of(worker) is Left.NOTHING:
                 self._finish(worker, Phase.EXITED, worker.detail)
         self._orphans.kill_strays(self._live)
 
@@ -202,14 +210,16 @@ class LocalWorkers:
     def _settle(self, worker: LocalWorker) -> None:
         """Finish a worker whose first process has ended if nothing else is left of it; else see that nothing stays."""
         end = Phase.EXITED if worker.exit_code is not None else Phase.LOST
-        if not self._orphans.is_left(worker):
+        left = self._orphans.left_of(worker)
+        if left is Left.NOTHING:
             self._finish(worker, end, worker.detail)
             return
         now = self._clock.monotonic()
         if worker.spec.id not in self._closing:
             self._closing[worker.spec.id] = worker
             self._save(worker, worker.exit_record(gone=False))
-        if worker.kill_at is None or worker.kill_at <= now:
+        # Members of the group were asked to leave too and may still be at it; those elsewhere have lost their reason.
+        if worker.kill_at is None or worker.kill_at <= now or left is Left.ESCAPED:
             self._orphans.kill(worker)
         worker.check_at = now + worker.check_seconds
         if worker.kill_at is not None and worker.kill_at > now:
@@ -223,6 +233,7 @@ class LocalWorkers:
         self._closing.pop(name, None)
         self._stopping.pop(name, None)
         self._changed[name] = worker
+        self._ended_logs.append(worker.log)
         self._save(worker, worker.exit_record(gone=True))
 
     def enforce(self) -> None:
@@ -236,11 +247,17 @@ class LocalWorkers:
         for worker in list(self._closing.values()):
             if worker.check_at <= now:
                 self._settle(worker)
+        if self._orphans.any and now >= self._orphans_at:
+            self._orphans_at = now + _ORPHANS_SECONDS
+            self._orphans.note(self._by_pid)
+            self._orphans.kill_strays(self._live)
 
     def next_deadline(self) -> float | None:
         """When `enforce` has something to do, on the monotonic clock."""
         deadlines = [worker.kill_at for worker in self._stopping.values() if worker.kill_at is not None]
         deadlines += [worker.check_at for worker in self._closing.values()]
+        if self._orphans.any:
+            deadlines.append(self._orphans_at)
         return min(deadlines, default=None)
 
     def save_again(self) -> None:

@@ -1,5 +1,6 @@
 """A local cluster for a test, real processes included: start, wait for what comes of it, leave nothing behind."""
 
+import json
 import os
 import select
 import signal
@@ -27,14 +28,18 @@ class LocalWorld:
         self.state_dir = state_dir
         self.settings = settings or LocalSettings(slots=4)
         self.changed = threading.Event()
-        self.cluster = self.open()
+        self.cluster = self._connect(5.0)
 
     def open(self, idle_seconds: float = 5.0) -> LocalCluster:
         """A new cluster takes the place of the one before, as a restarted daemon's does."""
-        self.cluster = LocalCluster(self.state_dir, self.settings, supervisor_idle_seconds=idle_seconds)
-        self.cluster.on_change(self.changed.set)
-        self.changed.set()
+        self.cluster.close()
+        self.cluster = self._connect(idle_seconds)
         return self.cluster
+
+    def _connect(self, idle_seconds: float) -> LocalCluster:
+        cluster = LocalCluster(self.state_dir, self.settings, supervisor_idle_seconds=idle_seconds)
+        cluster.on_change(self.changed.set)
+        return cluster
 
     def action(
         self,
@@ -93,8 +98,9 @@ class LocalWorld:
 
     def first_pid(self, worker: str) -> int:
         """Of a worker that runs: the process that leads its session."""
-        (pid,) = [p for p in self.pids(worker) if os.getsid(p) == p]
-        return pid
+        self.running(worker)
+        record = json.loads((self.state_dir / "workers" / worker / "process").read_text())
+        return int(record["pid"])
 
     def pids(self, worker: str | None = None) -> list[int]:
         """Live processes of this cluster's workers, or of one of them, by what their environment says."""
