@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from scheduler.model.job import Job
 from scheduler.model.node import workers_that_fit
 from scheduler.policy.draft import RESIZABLE_STATES, Draft
-from scheduler.policy.ledger import Amount, Spare, View, usable_slots
-from scheduler.policy.place import Spots, Suited
+from scheduler.policy.ledger import NOTHING, Amount, Spare, View, add, amount_of, needs
+from scheduler.policy.place import Suited
+from scheduler.policy.victims import may_take_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,38 +47,35 @@ def promise(draft: Draft, job: Job) -> Blocked:
     room = {i: draft.ledger.available(i, View.SOON) for i in suited.types}
     for i, amount in _reclaimable(draft, job):
         if i in room:
-            room[i] = _sum(room[i], amount)
+            room[i] = add(room[i], amount)
     fits: dict[str | None, int] = {}
     for i, amount in room.items():
         fits[suited.types[i]] = fits.get(suited.types[i], 0) + workers_that_fit(job.shape, *amount)
         if fits[suited.types[i]] >= job.min_workers:
             # It could take all it needs, only not in this plan: those who hold it are being resized.
-            return Blocked(job, draft.now, Spare(_left_over(job, suited, room, suited.types[i])))
+            return Blocked(job, draft.now, _left_over(job, suited, room, suited.types[i]))
     for when, i, amount in sorted(_endings(draft, job)):
         if i not in room:
             continue
         before = workers_that_fit(job.shape, *room[i])
-        room[i] = _sum(room[i], amount)
+        room[i] = add(room[i], amount)
         gpu_type = suited.types[i]
         fits[gpu_type] += workers_that_fit(job.shape, *room[i]) - before
         if fits[gpu_type] >= job.min_workers:
-            return Blocked(job, max(when, draft.now), Spare(_left_over(job, suited, room, gpu_type)))
-    return Blocked(job, math.inf, Spare(dict.fromkeys(suited.types, (0, 0.0, 0))))
+            return Blocked(job, max(when, draft.now), _left_over(job, suited, room, gpu_type))
+    return Blocked(job, math.inf, Spare(dict.fromkeys(suited.types, NOTHING)))
 
 
-def _left_over(job: Job, suited: Suited, room: dict[int, Amount], gpu_type: str | None) -> dict[int, Amount]:
+def _left_over(job: Job, suited: Suited, room: dict[int, Amount], gpu_type: str | None) -> Spare:
     """The room without what the blocked job takes of it: roomiest nodes first, so that it takes few."""
-    needed: Spots = {}
+    spare = Spare(dict(room))
     count = job.min_workers
     fit = {i: workers_that_fit(job.shape, *room[i]) for i in room if suited.types[i] == gpu_type}
     for i in sorted(fit, key=lambda i: (-fit[i], i)):
-        if count and fit[i]:
-            needed[i] = min(count, fit[i])
-            count -= needed[i]
-    spare = Spare(dict(room))
-    for i, workers in needed.items():
+        workers = min(count, fit[i])
         spare.take(i, job.shape, workers)
-    return {i: spare.bound(i) or (0, 0.0, 0) for i in room}
+        count -= workers
+    return spare
 
 
 def _reclaimable(draft: Draft, job: Job) -> Iterator[tuple[int, Amount]]:
@@ -88,20 +86,7 @@ def _reclaimable(draft: Draft, job: Job) -> Iterator[tuple[int, Amount]]:
     for holder, placement in draft.holding.items():
         other = draft.world.queued[holder]
         if draft.order.more_important(job, other):
-            shape = other.shape
-            for i, count in (draft.places.spots(placement) or {}).items():
-                yield i, (shape.slots * count, shape.cpus * count, shape.memory_mib * count)
-
-
-def may_take_from(draft: Draft, job: Job, victim: Job) -> bool:
-    """Whether the active job may lose workers to this one."""
-    return (
-        victim.priority < job.priority
-        and victim.spec.preemptible
-        and not victim.finishing
-        and victim.state in RESIZABLE_STATES
-        and draft.order.more_important(job, victim)
-    )
+            yield from draft.places.amounts(placement, other.shape)
 
 
 def _endings(draft: Draft, job: Job) -> Iterator[tuple[float, int, Amount]]:
@@ -115,9 +100,8 @@ def _endings(draft: Draft, job: Job) -> Iterator[tuple[float, int, Amount]]:
         other = draft.world.queued[job_id]
         end = end_of(other, draft.now)
         if end is not None:
-            shape = other.shape
             for i, count in spots.items():
-                yield end, i, (shape.slots * count, shape.cpus * count, shape.memory_mib * count)
+                yield end, i, needs(other.shape, count)
 
 
 def _held_by(draft: Draft, job: Job) -> Iterator[tuple[int, Amount]]:
@@ -127,8 +111,4 @@ def _held_by(draft: Draft, job: Job) -> Iterator[tuple[int, Amount]]:
     for worker in draft.staying(job):
         i = draft.ledger.position.get(worker.node)
         if i is not None:
-            yield i, (usable_slots(draft.ledger.nodes[i], worker.slot_ids), worker.cpus, worker.memory_mib)
-
-
-def _sum(a: Amount, b: Amount) -> Amount:
-    return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+            yield i, amount_of(worker, draft.ledger.nodes[i])

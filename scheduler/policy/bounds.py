@@ -37,7 +37,7 @@ def repair_below_minimum(draft: Draft) -> None:
 
 def more_spots(draft: Draft, job: Job, count: int) -> Spots | None:
     """Where so many further workers of an active job fit now, leaving all reservations alone."""
-    fits = draft.places.fits(job.shape, View.OPEN)
+    fits = draft.places.suited(job.shape).fits(View.OPEN)
     staying = draft.staying(job)
     if not staying:
         return fits.place(count)

@@ -97,7 +97,7 @@ class Draft:
 
     def open_spots(self, job: Job, count: int) -> Spots | None:
         """Where so many workers of a job without any fit now, leaving all reservations alone."""
-        return self.places.fits(job.shape, View.OPEN).place(count)
+        return self.places.suited(job.shape).fits(View.OPEN).place(count)
 
     def plan(self) -> Plan:
         """The plan: what frees comes first, then reservations, then what takes."""

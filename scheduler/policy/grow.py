@@ -112,7 +112,7 @@ def _candidate(draft: Draft, job: Job, blocked: Blocked | None) -> Candidate:
     spare = None
     if blocked is not None and not draft.order.more_important(job, blocked.job):
         spare = blocked.bounds(draft, job)
-    return Candidate(job, draft.places.fits(job.shape, View.OPEN, spare), spare, gpu_type, own, size)
+    return Candidate(job, draft.places.suited(job.shape).fits(View.OPEN, spare), spare, gpu_type, own, size)
 
 
 def _deal(draft: Draft, candidates: list[Candidate]) -> None:

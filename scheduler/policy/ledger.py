@@ -11,7 +11,6 @@ Only nodes that take new workers are in it. Nodes have positions, by name, so th
 tie-break.
 """
 
-from collections.abc import Iterable
 from enum import Enum
 
 from scheduler.model.ids import NodeName
@@ -23,6 +22,7 @@ from scheduler.model.world import NO_USAGE, NodeUsage, Stray, World, mask_of
 
 #: Slots, CPUs and MiB.
 Amount = tuple[int, float, int]
+NOTHING: Amount = (0, 0.0, 0)
 
 
 class View(Enum):
@@ -46,46 +46,46 @@ class Ledger:
         self._coming: dict[int, Amount] = {}
         self._held: dict[int, Amount] = {}
 
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is coming or held, so that all views are the same."""
+        return not self._coming and not self._held
+
     def available(self, i: int, view: View) -> Amount:
         """What node `i` offers in this view; negative where it is over-committed."""
         free = self._free[i]
         if view is View.FREE or (i not in self._coming and i not in self._held):
             return free
-        coming = self._coming.get(i, _NOTHING)
-        held = self._held.get(i, _NOTHING)
-        soon = (free[0] + coming[0] - held[0], free[1] + coming[1] - held[1], free[2] + coming[2] - held[2])
-        if view is View.SOON:
-            return soon
-        return (min(free[0], soon[0]), min(free[1], soon[1]), min(free[2], soon[2]))
+        soon = add(add(free, self._coming.get(i, NOTHING)), self._held.get(i, NOTHING), -1)
+        return soon if view is View.SOON else least(free, soon)
 
-    def occupied(self) -> Iterable[int]:
-        """Positions where more than nothing is free, coming or held: elsewhere every view is empty."""
-        return [i for i, free in enumerate(self._free) if free[0] > 0 or i in self._coming or i in self._held]
+    def occupied(self) -> list[int]:
+        """Positions where something is free, coming or held: elsewhere every view is empty."""
+        coming, held = self._coming, self._held
+        return [i for i, free in enumerate(self._free) if free[0] > 0 or i in coming or i in held]
 
     def take(self, i: int, shape: WorkerShape, count: int) -> None:
         """Use free capacity for `count` workers; a negative count gives it back."""
-        self._free[i] = _plus(self._free[i], shape, -count)
+        self._free[i] = add(self._free[i], needs(shape, count), -1)
         self.log.append(i)
 
     def leave(self, leaving: Worker | Stray) -> None:
         """What this worker or stray holds is being freed."""
         i = self.position.get(leaving.node)
-        if i is None:
-            return
-        slots, cpus, memory = self._coming.get(i, _NOTHING)
-        self._coming[i] = (
-            slots + usable_slots(self.nodes[i], leaving.slot_ids),
-            cpus + leaving.cpus,
-            memory + leaving.memory_mib,
-        )
-        self.log.append(i)
+        if i is not None:
+            self._coming[i] = add(self._coming.get(i, NOTHING), amount_of(leaving, self.nodes[i]))
+            self.log.append(i)
 
     def hold(self, placement: Placement, shape: WorkerShape, sign: int = 1) -> None:
         """Hold capacity for a waiting job; with sign -1, stop holding it."""
         for name, count in placement:
             i = self.position.get(name)
             if i is not None:
-                self._held[i] = _plus(self._held.get(i, _NOTHING), shape, sign * count)
+                held = add(self._held.get(i, NOTHING), needs(shape, count), sign)
+                if held[0]:
+                    self._held[i] = held
+                else:
+                    del self._held[i]
                 self.log.append(i)
 
 
@@ -101,19 +101,29 @@ class Spare:
     def take(self, i: int, shape: WorkerShape, count: int) -> None:
         """Use it for `count` workers; a negative count gives it back."""
         if i in self._amounts:
-            self._amounts[i] = _plus(self._amounts[i], shape, -count)
+            self._amounts[i] = add(self._amounts[i], needs(shape, count), -1)
 
 
-_NOTHING: Amount = (0, 0.0, 0)
+def needs(shape: WorkerShape, count: int) -> Amount:
+    """What so many workers of the shape hold."""
+    return (shape.slots * count, shape.cpus * count, shape.memory_mib * count)
 
 
-def _plus(amount: Amount, shape: WorkerShape, count: int) -> Amount:
-    return (amount[0] + shape.slots * count, amount[1] + shape.cpus * count, amount[2] + shape.memory_mib * count)
+def amount_of(worker: Worker | Stray, node: Node) -> Amount:
+    """What it holds of its node; a node that lost a GPU may be left with workers on slots that it has no more."""
+    slots = len(worker.slot_ids)
+    if slots and max(worker.slot_ids) >= node.slots:
+        slots = sum(1 for slot in worker.slot_ids if slot < node.slots)
+    return (slots, worker.cpus, worker.memory_mib)
 
 
-def usable_slots(node: Node, slot_ids: tuple[int, ...]) -> int:
-    """How many of these slots the node has: one that lost a GPU may be left with workers on slots beyond its count."""
-    return sum(1 for slot in slot_ids if slot < node.slots)
+def add(a: Amount, b: Amount, sign: int = 1) -> Amount:
+    return (a[0] + sign * b[0], a[1] + sign * b[1], a[2] + sign * b[2])
+
+
+def least(a: Amount, b: Amount) -> Amount:
+    """The smaller of each resource."""
+    return (min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2]))
 
 
 def _left(node: Node, used: NodeUsage) -> Amount:

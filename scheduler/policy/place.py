@@ -5,13 +5,13 @@ many workers each node would take, in buckets, so that a placement need not look
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from scheduler.model.job import Placement, WaitReason
 from scheduler.model.node import Node, workers_that_fit
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
-from scheduler.policy.ledger import Amount, Ledger, Spare, View
+from scheduler.policy.ledger import NOTHING, Amount, Ledger, Spare, View, add, least, needs
 
 GpuType = str | None
 #: Workers per node position.
@@ -21,24 +21,25 @@ Kind = tuple[Node, int, int]
 
 
 class Suited:
-    """The nodes that suit one shape, whatever is free on them."""
+    """The nodes that suit one shape."""
 
-    def __init__(self, shape: WorkerShape, world: World, ledger: Ledger, kinds: Sequence[Kind]) -> None:
+    def __init__(self, shape: WorkerShape, ledger: Ledger, kinds: Sequence[Kind]) -> None:
         self.shape = shape
         everywhere: dict[GpuType, int] = {}
         ready: dict[GpuType, int] = {}
-        self.matched = False
-        for kind, count, taking in kinds:
-            if kind.suits(shape):
-                self.matched = True
-                fit = kind.fits_empty(shape)
-                everywhere[kind.gpu_type] = everywhere.get(kind.gpu_type, 0) + fit * count
-                ready[kind.gpu_type] = ready.get(kind.gpu_type, 0) + fit * taking
+        for node, count, taking in kinds:
+            if node.suits(shape):
+                fit = node.fits_empty(shape)
+                everywhere[node.gpu_type] = everywhere.get(node.gpu_type, 0) + fit * count
+                ready[node.gpu_type] = ready.get(node.gpu_type, 0) + fit * taking
+        self.matched = bool(everywhere)
         #: The most workers of one GPU type that empty nodes would hold: of all nodes, and of those that take workers.
         self.most_everywhere = max(everywhere.values(), default=0)
         self.most_ready = max(ready.values(), default=0)
         #: Position to GPU type of nodes that take new workers.
         self.types: dict[int, GpuType] = {i: node.gpu_type for i, node in enumerate(ledger.nodes) if node.suits(shape)}
+        self._ledger = ledger
+        self._fits: dict[tuple[View, int], Fits] = {}
 
     def impossible(self, count: int) -> WaitReason | None:
         """Why no plan can start so many workers; None if one could."""
@@ -50,75 +51,44 @@ class Suited:
             return WaitReason.EXCEEDS_CLUSTER
         return WaitReason.NODES_UNAVAILABLE
 
-
-class _Group:
-    """Nodes of one GPU type by how many workers they take."""
-
-    def __init__(self) -> None:
-        self.total = 0
-        #: Workers that fit -> (slots left, position), ascending.
-        self.buckets: dict[int, list[tuple[int, int]]] = {}
-
-    def add(self, fit: int, slots: int, i: int) -> None:
-        self.total += fit
-        insort(self.buckets.setdefault(fit, []), (slots, i))
-
-    def remove(self, fit: int, slots: int, i: int) -> None:
-        self.total -= fit
-        bucket = self.buckets[fit]
-        del bucket[bisect_left(bucket, (slots, i))]
-        if not bucket:
-            del self.buckets[fit]
-
-    def place(self, count: int) -> tuple[Spots, int]:
-        """Fewest nodes for `count` workers (at most `total`): the roomiest ones, then the tightest for the rest.
-
-        Also gives the slots that would be left on the last node, which tells how well it fits.
-        """
-        spots: Spots = {}
-        for fit in sorted(self.buckets, reverse=True):
-            for _, i in self.buckets[fit]:
-                if count <= fit:
-                    return self._finish(spots, count)
-                spots[i] = fit
-                count -= fit
-        return spots, 0
-
-    def _finish(self, spots: Spots, count: int) -> tuple[Spots, int]:
-        for fit in sorted(f for f in self.buckets if f >= count):
-            for slots, i in self.buckets[fit]:
-                if i not in spots:
-                    spots[i] = count
-                    return spots, slots
-        raise AssertionError("the caller saw a node that takes the rest")
+    def fits(self, view: View, spare: Spare | None = None) -> "Fits":
+        """How many workers fit where in this view, at most what `spare` leaves."""
+        key = (view, id(spare))
+        fits = self._fits.get(key)
+        if fits is None:
+            fits = self._fits[key] = Fits(self.shape, self.types, self._ledger, view, spare)
+        return fits
 
 
 class Fits:
     """How many workers of one shape fit where, in one view; follows the ledger through its log."""
 
-    def __init__(self, suited: Suited, ledger: Ledger, view: View, spare: Spare | None = None) -> None:
-        self._suited = suited
+    def __init__(
+        self, shape: WorkerShape, types: dict[int, GpuType], ledger: Ledger, view: View, spare: Spare | None
+    ) -> None:
+        self._shape = shape
+        self._types = types
         self._ledger = ledger
         self._view = view
         self._spare = spare
+        #: Workers that fit and slots left, where at least one fits.
         self._at: dict[int, tuple[int, int]] = {}
         self._groups: dict[GpuType, _Group] = {}
         self._read = len(ledger.log)
         for i in ledger.occupied():
-            if i in suited.types:
+            if i in types:
                 self._update(i)
 
-    def amount(self, i: int, extra: Amount = (0, 0.0, 0)) -> Amount:
-        """What this view offers on the node if `extra` were free as well."""
-        slots, cpus, memory = self._ledger.available(i, self._view)
-        slots, cpus, memory = slots + extra[0], cpus + extra[1], memory + extra[2]
+    def fit(self, i: int, extra: Amount = NOTHING) -> int:
+        """How many workers node `i` takes if `extra` is free there besides."""
+        amount = add(self._ledger.available(i, self._view), extra)
         bound = self._spare.bound(i) if self._spare else None
-        if bound is not None:
-            return (min(slots, bound[0]), min(cpus, bound[1]), min(memory, bound[2]))
-        return (slots, cpus, memory)
+        return workers_that_fit(self._shape, *(amount if bound is None else least(amount, bound)))
 
-    def fit(self, i: int, extra: Amount = (0, 0.0, 0)) -> int:
-        return workers_that_fit(self._suited.shape, *self.amount(i, extra))
+    def known(self, i: int) -> int:
+        """How many workers node `i` takes."""
+        self._follow()
+        return self._at[i][0] if i in self._at else 0
 
     def totals(self) -> dict[GpuType, int]:
         """Workers that fit, by GPU type."""
@@ -166,33 +136,82 @@ class Fits:
     def _follow(self) -> None:
         log = self._ledger.log
         if self._read < len(log):
-            changed = {i for i in log[self._read :] if i in self._suited.types}
+            changed = {i for i in log[self._read :] if i in self._types}
             self._read = len(log)
             for i in changed:
                 self._update(i)
 
     def _update(self, i: int) -> None:
-        slots = self.amount(i)
-        fit = workers_that_fit(self._suited.shape, *slots)
-        group = self._groups.setdefault(self._suited.types[i], _Group())
-        before = self._at.pop(i, None)
-        if before is not None:
+        amount = self._ledger.available(i, self._view)
+        bound = self._spare.bound(i) if self._spare else None
+        if bound is not None:
+            amount = least(amount, bound)
+        now = (workers_that_fit(self._shape, *amount), amount[0])
+        before = self._at.get(i, (0, 0))
+        if now == before:
+            return
+        group = self._groups.setdefault(self._types[i], _Group())
+        if before[0]:
             group.remove(*before, i)
-        if fit:
-            self._at[i] = (fit, slots[0])
-            group.add(fit, slots[0], i)
+            del self._at[i]
+        if now[0]:
+            group.add(*now, i)
+            self._at[i] = now
+
+
+class _Group:
+    """Nodes of one GPU type by how many workers they take."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        #: Workers that fit -> (slots left, position), ascending.
+        self._buckets: dict[int, list[tuple[int, int]]] = {}
+
+    def add(self, fit: int, slots: int, i: int) -> None:
+        self.total += fit
+        insort(self._buckets.setdefault(fit, []), (slots, i))
+
+    def remove(self, fit: int, slots: int, i: int) -> None:
+        self.total -= fit
+        bucket = self._buckets[fit]
+        del bucket[bisect_left(bucket, (slots, i))]
+        if not bucket:
+            del self._buckets[fit]
+
+    def place(self, count: int) -> tuple[Spots, int]:
+        """Fewest nodes for `count` workers (at most `total`): the roomiest ones, then the tightest for the rest.
+
+        Also gives the slots that the last node has, which tells how tight it is.
+        """
+        spots: Spots = {}
+        rest = count
+        for fit, _, i in self._roomiest():
+            if rest <= fit:
+                break
+            spots[i] = fit
+            rest -= fit
+        for fit in sorted(self._buckets):
+            if fit >= rest:
+                for slots, i in self._buckets[fit]:
+                    if i not in spots:
+                        spots[i] = rest
+                        return spots, slots
+        raise AssertionError("the caller asked for more than fits")
+
+    def _roomiest(self) -> Iterator[tuple[int, int, int]]:
+        for fit in sorted(self._buckets, reverse=True):
+            for slots, i in self._buckets[fit]:
+                yield fit, slots, i
 
 
 class Places:
-    """Every shape's `Suited` and `Fits`, made when first asked for."""
+    """Every shape's `Suited`, made when first asked for, and the way between positions and names."""
 
     def __init__(self, world: World, ledger: Ledger) -> None:
-        self._world = world
         self._ledger = ledger
         self._kinds = _kinds(world)
         self._suited: dict[WorkerShape, Suited] = {}
         self._by_identity: dict[int, Suited] = {}
-        self._fits: dict[tuple[int, View, int], Fits] = {}
 
     def suited(self, shape: WorkerShape) -> Suited:
         # Hashing a shape costs more than all else a hopeless job needs; the world keeps its shapes alive meanwhile.
@@ -200,17 +219,9 @@ class Places:
         if suited is None:
             suited = self._suited.get(shape)
             if suited is None:
-                suited = self._suited[shape] = Suited(shape, self._world, self._ledger, self._kinds)
+                suited = self._suited[shape] = Suited(shape, self._ledger, self._kinds)
             self._by_identity[id(shape)] = suited
         return suited
-
-    def fits(self, shape: WorkerShape, view: View, spare: Spare | None = None) -> Fits:
-        suited = self.suited(shape)
-        key = (id(suited), view, id(spare))
-        fits = self._fits.get(key)
-        if fits is None:
-            fits = self._fits[key] = Fits(suited, self._ledger, view, spare)
-        return fits
 
     def named(self, spots: Spots) -> Placement:
         nodes = self._ledger.nodes
@@ -222,6 +233,11 @@ class Places:
         if any(name not in position for name, _ in placement):
             return None
         return {position[name]: count for name, count in placement}
+
+    def amounts(self, placement: Placement, shape: WorkerShape) -> list[tuple[int, Amount]]:
+        """What a placement holds, by position, where nodes take workers."""
+        position = self._ledger.position
+        return [(position[name], needs(shape, count)) for name, count in placement if name in position]
 
 
 def _kinds(world: World) -> list[Kind]:

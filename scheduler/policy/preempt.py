@@ -1,20 +1,21 @@
-"""Taking slots for a more important job: who has to give, and how little of it will do.
+"""Taking slots for a more important job: how little of what others hold will do.
 
 Takings are tried from the mildest to the harshest, until the job fits: reservations of less important jobs, workers of
 elastic jobs above their minimum, whole jobs; each least important first, then least lost work. Then every taking that
 turns out not to be needed is given back, harshest and latest first. Nothing is touched unless the job then fits.
 """
 
+import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, Placement, StopReason
+from scheduler.model.job import Job, StopReason
 from scheduler.model.worker import LeaveReason, Worker
-from scheduler.policy.backfill import may_take_from
 from scheduler.policy.draft import Draft
-from scheduler.policy.ledger import Amount, Spare, View, usable_slots
-from scheduler.policy.place import Fits, Spots
+from scheduler.policy.ledger import NOTHING, Amount, Spare, View, add
+from scheduler.policy.place import Fits, Suited
+from scheduler.policy.victims import Freed, Victim, Victims
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,87 +26,65 @@ class Taking:
     #: Workers asked to leave; none where it is a reservation that is taken over.
     workers: tuple[Worker, ...]
     whole: bool
-    frees: tuple[tuple[int, Amount], ...]
+    freed: Freed
 
 
-class Scale:
-    """Counts whether a job fits as takings are put on and off, without touching the ledger."""
+class Search:
+    """Takings so far, and how many workers of the job would fit after them; the ledger is left alone."""
 
-    def __init__(self, fits: Fits, types: dict[int, str | None], count: int) -> None:
-        self._fits = fits
-        self._types = types
-        self._count = count
+    def __init__(self, draft: Draft, job: Job, suited: Suited, spare: Spare | None) -> None:
+        self.draft = draft
+        self.types = suited.types
+        self.takings: list[Taking] = []
+        self.count = job.min_workers
+        self.shape = job.shape
+        self.fits: Fits = suited.fits(View.SOON, spare)
         self._extra: dict[int, Amount] = {}
         self._fit: dict[int, int] = {}
-        self._totals = fits.totals()
+        self._totals = self.fits.totals()
 
     @property
     def enough(self) -> bool:
-        return any(total >= self._count for total in self._totals.values())
-
-    def put(self, taking: Taking, sign: int = 1) -> None:
-        for i, amount in taking.frees:
-            if i in self._types:
-                self._shift(i, amount, sign)
-
-    def fit(self, i: int) -> int:
-        return self._fit[i] if i in self._fit else self._fits.fit(i)
-
-    def _shift(self, i: int, amount: Amount, sign: int) -> None:
-        before = self.fit(i)
-        slots, cpus, memory = self._extra.get(i, (0, 0.0, 0))
-        extra = (slots + sign * amount[0], cpus + sign * amount[1], memory + sign * amount[2])
-        self._extra[i] = extra
-        self._fit[i] = self._fits.fit(i, extra)
-        gpu_type = self._types[i]
-        self._totals[gpu_type] = self._totals.get(gpu_type, 0) + self._fit[i] - before
-
-
-@dataclass(slots=True)
-class Search:
-    """The search for one job's victims."""
-
-    draft: Draft
-    job: Job
-    spare: Spare | None
-    takings: list[Taking] = field(default_factory=list)
-    scale: Scale = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Start over with nothing taken."""
-        places = self.draft.places
-        fits = places.fits(self.job.shape, View.SOON, self.spare)
-        self.scale = Scale(fits, places.suited(self.job.shape).types, self.job.min_workers)
-        self.takings = []
+        return any(total >= self.count for total in self._totals.values())
 
     def take(self, taking: Taking) -> None:
         self.takings.append(taking)
-        self.scale.put(taking)
+        self.put(taking, 1)
 
-    def untake_last(self, length: int) -> None:
-        while len(self.takings) > length:
-            self.scale.put(self.takings.pop(), -1)
+    def put(self, taking: Taking, sign: int) -> None:
+        """Count what the taking frees as available, or with sign -1 as not available any more."""
+        for i, amount in taking.freed:
+            if i in self.types:
+                extra = self._extra[i] = add(self._extra.get(i, NOTHING), amount, sign)
+                fit = self.fits.fit(i, extra)
+                gpu_type = self.types[i]
+                self._totals[gpu_type] = self._totals.get(gpu_type, 0) + fit - self.fit(i)
+                self._fit[i] = fit
 
-    def useful(self, worker: Worker) -> bool:
-        """Whether its node could take a worker of the job."""
-        i = self.draft.ledger.position.get(worker.node)
-        return i is not None and i in self.draft.places.suited(self.job.shape).types
+    def fit(self, i: int) -> int:
+        """How many workers of the job the node would take."""
+        return self._fit[i] if i in self._fit else self.fits.known(i)
+
+    def fit_with(self, i: int, amount: Amount) -> int:
+        """The same if so much more were free."""
+        return self.fits.fit(i, add(self._extra.get(i, NOTHING), amount))
+
+    def useful(self, freed: Freed) -> bool:
+        """Whether it frees anything on a node that suits the job."""
+        return bool(freed) and freed[0][0] in self.types
 
 
-def find_takings(draft: Draft, job: Job, victims: list[Job], spare: Spare | None) -> list[Taking] | None:
+def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
     """The least that has to be taken for the job to fit, soon; None if everything would not be enough."""
-    search = Search(draft, job, spare)
     reservations = list(_reservations(draft, job))
+    candidates = list(victims.of(job))
     for step in (_take_in_turn, _take_by_node, _take_whole):
-        search.clear()
+        search = Search(draft, job, suited, spare)
         for taking in reservations:
-            if not search.scale.enough:
+            if not search.enough:
                 search.take(taking)
-        step(search, victims)
-        if search.scale.enough:
+        step(search, candidates)
+        if search.enough:
             return _give_back(search)
     return None
 
@@ -114,157 +93,107 @@ def dominated(draft: Draft, job: Job) -> list[Job]:
     """Waiting jobs whose reservation this one may take over, least important first."""
     queued = draft.world.queued
     holders = [queued[job_id] for job_id in draft.holding if draft.order.more_important(job, queued[job_id])]
-    return list(reversed(draft.order.queue(holders)))
+    return draft.order.queue(holders)[::-1]
 
 
-def victims_of(draft: Draft, job: Job, candidates: list[Job]) -> list[Job]:
-    """Those of the candidates (in victim order) that may lose workers to the job in this draft."""
-    return [
-        victim
-        for victim in candidates
-        if may_take_from(draft, job, victim) and victim.id not in draft.grows and victim.id not in draft.stops
-    ]
-
-
-def victim_order(draft: Draft) -> list[Job]:
-    """Active jobs that may be victims: least important first, then least lost work, then the newest."""
-    jobs = [job for job in draft.resizable() if job.spec.preemptible]
-    return sorted(jobs, key=lambda job: (job.priority, lost_work(job, draft.now), -job.id))
-
-
-def lost_work(job: Job, now: float) -> float:
-    """Slot-seconds that a stop would throw away: everything since the last commit."""
-    since = job.started_at if job.progress.last_commit_at is None else job.progress.last_commit_at
-    slots = sum(len(worker.slot_ids) for worker in job.workers)
-    return max(now - (now if since is None else since), 0.0) * slots
-
-
-def apply(draft: Draft, job: Job, takings: list[Taking]) -> JobId | None:
+def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> JobId | None:
     """Write the takings into the draft; gives the first job that loses workers."""
-    shrinking: dict[JobId, list[Worker]] = {}
-    by_id = {taking.victim.id: taking.victim for taking in takings}
+    losing: dict[JobId, list[Taking]] = {}
     for taking in takings:
-        if not taking.workers:
-            draft.unhold(taking.victim)
+        if taking.workers:
+            losing.setdefault(taking.victim.id, []).append(taking)
         else:
-            shrinking.setdefault(taking.victim.id, [])
-            if not taking.whole:
-                shrinking[taking.victim.id] += taking.workers
-    stopping = {taking.victim.id for taking in takings if taking.whole}
-    for victim_id, workers in shrinking.items():
-        victim = by_id[victim_id]
-        if victim_id in stopping:
+            draft.unhold(taking.victim)
+            draft.openings += 1
+    for mine in losing.values():
+        victim = mine[0].victim
+        if any(taking.whole for taking in mine):
             draft.stop(victim, StopReason.PREEMPTED, job.id)
         else:
-            draft.shrink(victim, tuple(workers), LeaveReason.PREEMPTED, job.id)
-    return next(iter(shrinking), None)
+            leaving = tuple(worker for taking in mine for worker in taking.workers)
+            draft.shrink(victim, leaving, LeaveReason.PREEMPTED, job.id)
+    victims.refresh(losing)
+    return next(iter(losing), None)
 
 
 def _reservations(draft: Draft, job: Job) -> Iterator[Taking]:
     for holder in dominated(draft, job):
-        yield Taking(holder, (), False, tuple(_amounts(draft, holder, draft.holding[holder.id])))
+        freed = tuple(draft.places.amounts(draft.holding[holder.id], holder.shape))
+        yield Taking(holder, (), False, freed)
 
 
-def _amounts(draft: Draft, holder: Job, placement: Placement) -> Iterator[tuple[int, Amount]]:
-    shape = holder.shape
-    for name, count in placement:
-        i = draft.ledger.position.get(name)
-        if i is not None:
-            yield i, (shape.slots * count, shape.cpus * count, shape.memory_mib * count)
-
-
-def _take_in_turn(search: Search, victims: list[Job]) -> None:
+def _take_in_turn(search: Search, victims: list[Victim]) -> None:
     """Job by job, the youngest useful workers first."""
     for victim in victims:
-        for worker in _shrinkable(search, victim):
-            if search.scale.enough:
+        for worker, freed in _shrinkable(search, victim):
+            if search.enough:
                 return
-            search.take(_taking(search.draft, victim, (worker,)))
+            search.take(Taking(victim.job, (worker,), False, freed))
 
 
-def _take_by_node(search: Search, victims: list[Job]) -> None:
-    """Node by node: where a worker of the job needs several slots, those of one node must come together."""
-    spare = {victim.id: len(search.draft.staying(victim)) - victim.min_workers for victim in victims}
-    on_node: dict[int, list[tuple[Job, Worker]]] = {}
-    position = search.draft.ledger.position
+def _take_by_node(search: Search, victims: list[Victim]) -> None:
+    """Node by node, where fewest must leave: a worker that needs several slots needs them together."""
+    surplus = {victim.job.id: victim.surplus for victim in victims}
+    on_node: dict[int, list[tuple[Job, Worker, Freed]]] = {}
     for victim in victims:
-        if spare[victim.id] > 0:
-            for worker in reversed(search.draft.staying(victim)):
-                if search.useful(worker):
-                    on_node.setdefault(position[worker.node], []).append((victim, worker))
-    progress = True
-    while progress and not search.scale.enough:
-        best: tuple[int, int] | None = None
-        for i, workers in on_node.items():
-            needed = _needed_on(search, i, workers, spare)
-            if needed and (best is None or (needed, i) < best):
-                best = (needed, i)
-        progress = best is not None
-        if best is not None:
-            _take_on(search, best[1], on_node[best[1]], spare)
+        if victim.surplus:
+            for worker, freed in victim.workers:
+                if search.useful(freed):
+                    on_node.setdefault(freed[0][0], []).append((victim.job, worker, freed))
+    heap = [(len(needed), i) for i in on_node if (needed := _needed_on(search, i, on_node[i], surplus))]
+    heapq.heapify(heap)
+    while heap and not search.enough:
+        expected, i = heapq.heappop(heap)
+        needed = _needed_on(search, i, on_node[i], surplus)
+        if needed and len(needed) <= expected:
+            for taking in needed:
+                surplus[taking.victim.id] -= 1
+                search.take(taking)
+            gone = {taking.workers[0].id for taking in needed}
+            on_node[i] = [entry for entry in on_node[i] if entry[1].id not in gone]
+            needed = _needed_on(search, i, on_node[i], surplus)
+        if needed:
+            heapq.heappush(heap, (len(needed), i))
 
 
-def _needed_on(search: Search, i: int, workers: list[tuple[Job, Worker]], spare: dict[JobId, int]) -> int:
-    """How many workers must leave node `i` until one more of the job fits there; 0 if that cannot be."""
-    length = len(search.takings)
-    before = search.scale.fit(i)
-    left = dict(spare)
-    needed = _take_until_more(search, i, workers, left, before)
-    search.untake_last(length)
-    return needed
+def _needed_on(
+    search: Search, i: int, workers: list[tuple[Job, Worker, Freed]], surplus: dict[JobId, int]
+) -> list[Taking]:
+    """Who must leave node `i` until one more of the job fits there; nobody if that cannot be."""
+    before = search.fit(i)
+    used: dict[JobId, int] = {}
+    together: Amount = NOTHING
+    takings: list[Taking] = []
+    for victim, worker, freed in workers:
+        if used.get(victim.id, 0) < surplus[victim.id]:
+            used[victim.id] = used.get(victim.id, 0) + 1
+            together = add(together, freed[0][1])
+            takings.append(Taking(victim, (worker,), False, freed))
+            if search.fit_with(i, together) > before:
+                return takings
+    return []
 
 
-def _take_on(search: Search, i: int, workers: list[tuple[Job, Worker]], spare: dict[JobId, int]) -> None:
-    length = len(search.takings)
-    _take_until_more(search, i, workers, spare, search.scale.fit(i))
-    gone = {taking.workers[0].id for taking in search.takings[length:]}
-    workers[:] = [(victim, worker) for victim, worker in workers if worker.id not in gone]
-
-
-def _take_until_more(
-    search: Search, i: int, workers: list[tuple[Job, Worker]], spare: dict[JobId, int], before: int
-) -> int:
-    taken = 0
-    for victim, worker in workers:
-        if spare[victim.id] > 0:
-            spare[victim.id] -= 1
-            search.take(_taking(search.draft, victim, (worker,)))
-            taken += 1
-            if search.scale.fit(i) > before:
-                return taken
-    return 0
-
-
-def _take_whole(search: Search, victims: list[Job]) -> None:
+def _take_whole(search: Search, victims: list[Victim]) -> None:
     """All that shrinking gives, and then whole jobs."""
     for victim in victims:
-        for worker in _shrinkable(search, victim):
-            search.take(_taking(search.draft, victim, (worker,)))
+        for worker, freed in _shrinkable(search, victim):
+            search.take(Taking(victim.job, (worker,), False, freed))
     shrunk = {taking.workers[0].id for taking in search.takings if taking.workers}
     for victim in victims:
-        if search.scale.enough:
+        if search.enough:
             return
-        rest = tuple(worker for worker in search.draft.staying(victim) if worker.id not in shrunk)
-        if any(search.useful(worker) for worker in rest):
-            search.take(_taking(search.draft, victim, rest, whole=True))
+        rest = [(worker, freed) for worker, freed in victim.workers if worker.id not in shrunk]
+        if any(search.useful(freed) for _, freed in rest):
+            workers = tuple(worker for worker, _ in rest)
+            search.take(Taking(victim.job, workers, True, tuple(piece for _, freed in rest for piece in freed)))
 
 
-def _shrinkable(search: Search, victim: Job) -> list[Worker]:
-    staying = search.draft.staying(victim)
-    budget = len(staying) - victim.min_workers
-    if budget <= 0:
+def _shrinkable(search: Search, victim: Victim) -> list[tuple[Worker, Freed]]:
+    surplus = victim.surplus
+    if not surplus:
         return []
-    return [worker for worker in reversed(staying) if search.useful(worker)][:budget]
-
-
-def _taking(draft: Draft, victim: Job, workers: tuple[Worker, ...], *, whole: bool = False) -> Taking:
-    frees = []
-    for worker in workers:
-        i = draft.ledger.position.get(worker.node)
-        if i is not None:
-            slots = usable_slots(draft.ledger.nodes[i], worker.slot_ids)
-            frees.append((i, (slots, worker.cpus, worker.memory_mib)))
-    return Taking(victim, workers, whole, tuple(frees))
+    return [(worker, freed) for worker, freed in victim.workers if search.useful(freed)][:surplus]
 
 
 def _give_back(search: Search) -> list[Taking]:
@@ -275,16 +204,11 @@ def _give_back(search: Search) -> list[Taking]:
         if taking.victim.id in stopped:
             kept.append(taking)
             continue
-        search.scale.put(taking, -1)
-        if not search.scale.enough:
-            search.scale.put(taking)
+        search.put(taking, -1)
+        if not search.enough:
+            search.put(taking, 1)
             kept.append(taking)
             if taking.whole:
                 stopped.add(taking.victim.id)
     kept.reverse()
     return kept
-
-
-def spots_after(draft: Draft, job: Job, spare: Spare | None) -> Spots | None:
-    """Where the job fits once those who are leaving have left."""
-    return draft.places.fits(job.shape, View.SOON, spare).place(job.min_workers)

@@ -6,38 +6,42 @@ from scheduler.model.plan import Waiting
 from scheduler.policy.backfill import Blocked
 from scheduler.policy.draft import Draft
 from scheduler.policy.ledger import View
+from scheduler.policy.place import Suited
 
-_INSUFFICIENT = Waiting(WaitReason.INSUFFICIENT_SLOTS)
+#: Most workers that fit into free slots, most that fit without touching a reservation, the first who holds some.
+Room = tuple[int, int, JobId | None]
 
 
-def explain(draft: Draft, left: list[Job], blocked: Blocked | None) -> None:
+def explain(draft: Draft, left: list[tuple[Job, Suited]], blocked: Blocked | None) -> None:
     """Give every job in `left` its reason; drop the reasons that the jobs carry already."""
-    free: dict[int, int] = {}
-    for job in left:
-        suited = draft.places.suited(job.shape)
-        most = free.get(id(suited))
-        if most is None:
-            most = free[id(suited)] = draft.places.fits(job.shape, View.FREE).most()
-        if most < job.min_workers:
-            draft.waiting[job.id] = _INSUFFICIENT
-        else:
-            draft.waiting[job.id] = Waiting(WaitReason.BEHIND_RESERVATION, _ahead(draft, job, blocked))
-    queued = draft.world.queued
-    draft.waiting = {
-        job_id: waiting
-        for job_id, waiting in draft.waiting.items()
-        if (waiting.reason, waiting.for_job) != (queued[job_id].wait_reason, queued[job_id].wait_for)
-    }
+    rooms: dict[int, Room] = {}
+    waiting = {job_id: said for job_id, said in draft.waiting.items() if _differs(draft.world.queued[job_id], said)}
+    for job, suited in left:
+        room = rooms.get(id(suited))
+        if room is None:
+            room = rooms[id(suited)] = _room(draft, suited)
+        reason, ahead = WaitReason.INSUFFICIENT_SLOTS, None
+        if job.min_workers <= room[0]:
+            reason, ahead = WaitReason.BEHIND_RESERVATION, room[2]
+            if job.min_workers <= room[1] and blocked is not None:
+                ahead = blocked.job.id
+        if job.wait_reason is not reason or job.wait_for != ahead:
+            waiting[job.id] = Waiting(reason, ahead)
+    draft.waiting = waiting
 
 
-def _ahead(draft: Draft, job: Job, blocked: Blocked | None) -> JobId | None:
-    """The job whose reservation keeps this one from free slots: the blocked one, or the first that holds some."""
-    open_to_all = draft.places.fits(job.shape, View.OPEN).most() >= job.min_workers
-    if blocked is not None and blocked.job.id != job.id and open_to_all:
-        return blocked.job.id
-    types = draft.places.suited(job.shape).types
+def _differs(job: Job, said: Waiting) -> bool:
+    return job.wait_reason is not said.reason or job.wait_for != said.for_job
+
+
+def _room(draft: Draft, suited: Suited) -> Room:
+    open_now = suited.fits(View.OPEN).most()
+    if draft.ledger.plain:
+        return (open_now, open_now, None)
+    holder = next((job_id for job_id in draft.holding if _holds_some(draft, job_id, suited)), None)
+    return (suited.fits(View.FREE).most(), open_now, holder)
+
+
+def _holds_some(draft: Draft, holder: JobId, suited: Suited) -> bool:
     position = draft.ledger.position
-    for holder, placement in draft.holding.items():
-        if any(position.get(name) in types for name, _ in placement):
-            return holder
-    return None
+    return any(position.get(name) in suited.types for name, _ in draft.holding[holder])

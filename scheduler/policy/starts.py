@@ -7,7 +7,11 @@ from scheduler.policy.backfill import Blocked, promise
 from scheduler.policy.draft import Draft
 from scheduler.policy.ledger import Spare, View
 from scheduler.policy.place import Fits, Spots, Suited
-from scheduler.policy.preempt import apply, dominated, find_takings, spots_after, victim_order, victims_of
+from scheduler.policy.preempt import apply, dominated, find_takings
+from scheduler.policy.victims import Victims
+
+#: Openings of the draft, priority and count of an attempt that failed.
+Failure = tuple[int, int, int]
 
 
 class Starts:
@@ -17,61 +21,75 @@ class Starts:
         self.draft = draft
         #: The first job that could not be placed; those behind it must not delay it.
         self.blocked: Blocked | None = None
-        self.left: list[Job] = []
-        self._victims: list[Job] | None = None
-        #: Shape and whether bounded -> openings, priority and count of the mildest attempt that failed.
-        self._failed: dict[tuple[int, bool], tuple[int, int, int]] = {}
+        self.left: list[tuple[Job, Suited]] = []
+        self._victims: Victims | None = None
+        #: By shape: the easiest attempt that failed with nothing in its way but capacity, and behind the blocked job.
+        self._failed: dict[int, Failure] = {}
+        self._failed_behind: dict[int, Failure] = {}
 
     def run(self) -> None:
         draft = self.draft
+        now = draft.now
         for job in draft.order.queue(draft.world.queued.values()):
-            suited = draft.places.suited(job.shape)
-            impossible = suited.impossible(job.min_workers)
-            if impossible is None and job.not_before <= draft.now:
-                self._place(job, suited)
-                continue
-            if job.id in draft.holding:
-                draft.unhold(job)
-                draft.openings += 1
-            if impossible is not None:
-                draft.waiting[job.id] = Waiting(impossible)
+            suited = draft.places.suited(job.spec.shape)
+            if job.min_workers <= suited.most_ready and job.not_before <= now:
+                if job.reservation or not self._hopeless(self._failed, job, suited):
+                    self._place(job, suited)
+                else:
+                    self.left.append((job, suited))
             else:
-                draft.waiting[job.id] = Waiting(WaitReason.BACKOFF)
-                draft.look_at(job.not_before)
+                self._pass_over(job, suited)
+
+    def _pass_over(self, job: Job, suited: Suited) -> None:
+        """A job that cannot start whatever is free holds nothing."""
+        draft = self.draft
+        if job.id in draft.holding:
+            draft.unhold(job)
+            draft.openings += 1
+        impossible = suited.impossible(job.min_workers)
+        draft.waiting[job.id] = Waiting(impossible or WaitReason.BACKOFF)
+        if impossible is None:
+            draft.look_at(job.not_before)
 
     def _place(self, job: Job, suited: Suited) -> None:
-        spare = self.blocked.bounds(self.draft, job) if self.blocked else None
-        own = self.draft.unhold(job) if job.id in self.draft.holding else ()
-        if not own and self._hopeless(job, suited, spare):
-            self.left.append(job)
-        elif not (self._start(job, spare) or self._keep(job, own, spare) or self._reserve(job, spare)):
-            if own:
-                self.draft.openings += 1
-            self._failed[id(suited), spare is not None] = (self.draft.openings, job.priority, job.min_workers)
-            self.left.append(job)
-            if self.blocked is None:
-                self.blocked = promise(self.draft, job)
-
-    def _hopeless(self, job: Job, suited: Suited, spare: Spare | None) -> bool:
-        """Whether an attempt at least as mild as this one's failed before in this pass, and nothing opened since."""
-        for bounded in (False, True) if spare else (False,):
-            openings, priority, count = self._failed.get((id(suited), bounded), (-1, 0, 0))
-            if openings == self.draft.openings and job.priority <= priority and job.min_workers >= count:
-                return True
-        return False
-
-    def _start(self, job: Job, spare: Spare | None) -> bool:
-        """Start it on what is open, or else on what less important jobs hold reservations for."""
         draft = self.draft
-        fits = draft.places.fits(job.shape, View.OPEN, spare)
+        spare = self.blocked.bounds(draft, job) if self.blocked else None
+        own = draft.unhold(job) if job.id in draft.holding else ()
+        failed = self._failed if spare is None else self._failed_behind
+        if not own and spare is not None and self._hopeless(failed, job, suited):
+            self.left.append((job, suited))
+            return
+        if self._start(job, suited, own, spare) or self._keep(job, suited, own) or self._reserve(job, suited, spare):
+            return
+        if own:
+            draft.openings += 1
+        self.left.append((job, suited))
+        if self.blocked is None:
+            self.blocked = promise(draft, job)
+
+    def _hopeless(self, failed: dict[int, Failure], job: Job, suited: Suited) -> bool:
+        """Whether an attempt at least as easy as this one's failed before in this pass, and nothing opened since."""
+        known = failed.get(id(suited))
+        if known is None:
+            return False
+        openings, priority, count = known
+        return job.min_workers >= count and job.priority <= priority and openings == self.draft.openings
+
+    def _start(self, job: Job, suited: Suited, own: Placement, spare: Spare | None) -> bool:
+        """Start it on what is open, on what was reserved for it, or on what less important jobs hold."""
+        draft = self.draft
+        fits = suited.fits(View.OPEN, spare)
         spots = fits.place(job.min_workers)
-        if spots is None and self._take_over(job, fits):
-            spots = fits.place(job.min_workers)
+        if spots is not None or (draft.holding and self._take_over(job, fits)):
+            spots = spots or fits.place(job.min_workers)
+            if spare is not None:
+                _use(spare, job, spots or {})
+        else:
+            # What was promised before does not delay a job that came to be ahead later.
+            spots = self._fitting(job, suited, own, View.OPEN)
         if spots is None:
             return False
         draft.start(job, spots)
-        if spare is not None:
-            _use(spare, job, spots)
         return True
 
     def _take_over(self, job: Job, fits: Fits) -> bool:
@@ -90,38 +108,50 @@ class Starts:
                 draft.openings += 1
         return fitted
 
-    def _keep(self, job: Job, own: Placement, spare: Spare | None) -> bool:
+    def _keep(self, job: Job, suited: Suited, own: Placement) -> bool:
         """Go on waiting for what is reserved, if that is still being freed."""
-        draft = self.draft
-        spots = draft.places.spots(own) if own else None
-        if spots is None or sum(spots.values()) != job.min_workers:
+        if self._fitting(job, suited, own, View.SOON) is None:
             return False
-        suited = draft.places.suited(job.shape)
-        fits = draft.places.fits(job.shape, View.SOON)
-        if any(i not in suited.types or fits.fit(i) < spots[i] for i in spots):
-            return False
-        self._hold(job, own, spare, self._waited_for(job, own))
+        self._hold(job, own, self._waited_for(job, own))
         return True
 
-    def _reserve(self, job: Job, spare: Spare | None) -> bool:
+    def _fitting(self, job: Job, suited: Suited, own: Placement, view: View) -> Spots | None:
+        """The reserved spots, if they are still what the job needs and available in this view."""
+        spots = self.draft.places.spots(own)
+        if not spots or sum(spots.values()) != job.min_workers or not suited.types.keys() >= spots.keys():
+            return None
+        fits = suited.fits(view)
+        if len({suited.types[i] for i in spots}) > 1 or any(fits.known(i) < count for i, count in spots.items()):
+            return None
+        return spots
+
+    def _reserve(self, job: Job, suited: Suited, spare: Spare | None) -> bool:
         """Wait for what is being freed already, or else take from less important jobs."""
         draft = self.draft
-        spots = spots_after(draft, job, spare)
+        soon = suited.fits(View.SOON, spare)
+        spots = soon.place(job.min_workers)
         victim: JobId | None = None
         if spots is None:
-            takings = find_takings(draft, job, victims_of(draft, job, self._candidates()), spare)
+            victims = self._victims = self._victims or Victims(draft)
+            reach = victims.reach(job, suited, spare)
+            takings = None
+            if reach >= job.min_workers:
+                takings = find_takings(draft, job, suited, victims, spare)
             if takings is None:
+                failed = self._failed if spare is None else self._failed_behind
+                failed[id(suited)] = (draft.openings, job.priority, min(reach + 1, job.min_workers))
                 return False
-            victim = apply(draft, job, takings)
-            spots = spots_after(draft, job, spare)
-        placement = draft.places.named(spots or {})
-        self._hold(job, placement, spare, victim if victim is not None else self._waited_for(job, placement))
+            victim = apply(draft, job, takings, victims)
+            spots = soon.place(job.min_workers)
+        assert spots is not None, "takings are enough for the job"
+        if spare is not None:
+            _use(spare, job, spots)
+        placement = draft.places.named(spots)
+        self._hold(job, placement, victim if victim is not None else self._waited_for(job, placement))
         return True
 
-    def _hold(self, job: Job, placement: Placement, spare: Spare | None, waits_for: JobId | None) -> None:
+    def _hold(self, job: Job, placement: Placement, waits_for: JobId | None) -> None:
         self.draft.hold(job, placement)
-        if spare is not None:
-            _use(spare, job, self.draft.places.spots(placement) or {})
         self.draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS, waits_for)
 
     def _waited_for(self, job: Job, placement: Placement) -> JobId | None:
@@ -135,11 +165,6 @@ class Starts:
             if any(w.node in names for w in (other.workers if other.state is JobState.STOPPING else other.leaving))
         )
         return min(leaving, default=None)
-
-    def _candidates(self) -> list[Job]:
-        if self._victims is None:
-            self._victims = victim_order(self.draft)
-        return self._victims
 
 
 def _use(spare: Spare, job: Job, spots: Spots) -> None:

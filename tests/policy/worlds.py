@@ -20,7 +20,7 @@ from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Desired, LeaveReason, Worker, WorkerState
-from scheduler.model.world import Changes, Stray, World, mask_of
+from scheduler.model.world import Stray, World, mask_of
 from scheduler.policy.invariants import check_plan, check_world
 from scheduler.policy.planner import plan
 
@@ -56,7 +56,7 @@ class Cluster:
         fields = {"state": JobState.RUNNING, "started_at": LONG_AGO, "wait_reason": None, **fields}
         job = self._job(number, fields)
         names = [name for name, count in on.items() for _ in range(count)]
-        workers = self.workers_on(job, names, at=LONG_AGO)
+        workers = self.workers_on(job, names, LONG_AGO, self.slots_used())
         for k in range(len(workers)):
             if k >= len(workers) - leaving:
                 workers[k] = replace(
@@ -77,9 +77,14 @@ class Cluster:
         self.strays[key] = Stray(key, JobId(number), NodeName(node), tuple(slots))
         return self
 
-    def workers_on(self, job: Job, names: Sequence[str], at: float, first: int = 1) -> list[Worker]:
-        """Ready members on these nodes, on their lowest free slots."""
-        used = {name: self.world().used(name).slot_mask for name in self.nodes}
+    def slots_used(self) -> dict[str, int]:
+        world = self.world()
+        return {name: world.used(name).slot_mask for name in self.nodes}
+
+    def workers_on(
+        self, job: Job, names: Sequence[str], at: float, used: dict[str, int], first: int = 1
+    ) -> list[Worker]:
+        """Ready members on these nodes, on their lowest free slots, which are then used."""
         workers = []
         for k, name in enumerate(names):
             node = self.nodes[NodeName(name)]
@@ -167,6 +172,7 @@ class Cluster:
 
 def enact(cluster: Cluster, made: Plan) -> None:
     """Do what the plan says, and let everything that was being freed be gone."""
+    used = cluster.slots_used()
     for action in made.actions:
         match action:
             case StopJob(job_id, reason, _):
@@ -181,7 +187,7 @@ def enact(cluster: Cluster, made: Plan) -> None:
             case Release(job_id):
                 cluster.jobs[job_id] = replace(cluster.jobs[job_id], reservation=())
             case Start(job_id, placement) | Grow(job_id, placement):
-                _add(cluster, job_id, placement, starting=isinstance(action, Start))
+                _add(cluster, job_id, placement, used, starting=isinstance(action, Start))
     for job_id, waiting in made.waiting.items():
         job = cluster.jobs[job_id]
         assert job.state is JobState.QUEUED
@@ -203,10 +209,10 @@ def _stop(cluster: Cluster, job_id: JobId, reason: StopReason) -> None:
     )
 
 
-def _add(cluster: Cluster, job_id: JobId, placement: Placement, *, starting: bool) -> None:
+def _add(cluster: Cluster, job_id: JobId, placement: Placement, used: dict[str, int], *, starting: bool) -> None:
     job = cluster.jobs[job_id]
     names = [name for name, count in placement for _ in range(count)]
-    added = cluster.workers_on(job, names, cluster.now, job.next_ordinal)
+    added = cluster.workers_on(job, names, cluster.now, used, job.next_ordinal)
     job = replace(job, workers=job.workers + tuple(added), next_ordinal=job.next_ordinal + len(added))
     if starting:
         waited = cluster.now - job.queued_at
