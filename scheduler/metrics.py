@@ -7,7 +7,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -151,6 +151,7 @@ class Metrics:
 
     def __init__(self, board: Board, priority_classes: Iterable[int], now: Callable[[], float]) -> None:
         """`priority_classes` are ascending lower bounds; empty: `DEFAULT_CLASSES`."""
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # when a counter began tells nobody anything
         self._registry = CollectorRegistry()
         self._classes = tuple(sorted(priority_classes)) or DEFAULT_CLASSES
         self._counters: dict[str, Counter] = {}

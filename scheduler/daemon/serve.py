@@ -147,7 +147,8 @@ class Daemon:
 
     def _new_engine(self) -> Engine:
         launch = LaunchContext(self._url, self._access.worker_token, self._state / JOBS_DIR)
-        holder = f"{socket.gethostname()}:{os.getpid()}"
+        # The claim on the directory makes this name ours alone, so that a restarted daemon leads at once.
+        holder = f"{socket.gethostname()}:{self._state}"
         return Engine(
             self._store, self._cluster, self._clock, self._settings, launch, self._board, self._reports, holder
         )

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from scheduler.errors import Conflict, InvalidInput, NotFound, StoreUnavailable, UserError
+from scheduler.errors import Conflict, InvalidInput, NotFound, StoreError, UserError
 from scheduler.http.json import JsonResponse
 
 log = structlog.get_logger(__name__)
@@ -28,6 +28,7 @@ class ErrorCode(StrEnum):
     UNAUTHORIZED = "unauthorized"
     TOO_LARGE = "too_large"
     UNAVAILABLE = "unavailable"
+    INTERNAL = "internal"
 
 
 class ErrorDetail(TypedDict):
@@ -92,7 +93,7 @@ def error_response(
 def invalid_input(error: ValidationError, prefix: Sequence[str | int] = ()) -> InvalidInput:
     """The first broken rule, named as the sender wrote the field."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return InvalidInput(_field_name((*prefix, *first["loc"])), _rule(first["msg"]))
+    return InvalidInput(_field_name((*prefix, *first["loc"])), _rule(first))
 
 
 def _field_name(location: Sequence[str | int]) -> str:
@@ -100,8 +101,10 @@ def _field_name(location: Sequence[str | int]) -> str:
     return ".".join(str(part)[:100] for part in location if part != "[key]") or "body"
 
 
-def _rule(message: str) -> str:
-    return message.removeprefix("Value error, ")
+def _rule(error: Mapping[str, Any]) -> str:
+    if error["type"] == "extra_forbidden":
+        return "no such field"
+    return str(error["msg"]).removeprefix("Value error, ")
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -123,17 +126,23 @@ def install_error_handlers(app: FastAPI) -> None:
     async def conflict(_: Request, error: Conflict) -> Response:
         return error_response(409, ErrorCode.CONFLICT, str(error))
 
-    @app.exception_handler(StoreUnavailable)
-    async def unavailable(_: Request, error: StoreUnavailable) -> Response:
+    @app.exception_handler(StoreError)
+    async def unavailable(_: Request, error: StoreError) -> Response:
         log.warning("store unavailable", error=str(error))
         headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
         return error_response(503, ErrorCode.UNAVAILABLE, str(error), headers=headers)
+
+    @app.exception_handler(Exception)
+    async def defect(_: Request, error: Exception) -> Response:
+        # The server logs its trace; it is of no use to the client.
+        message = f"a defect of the scheduler: {type(error).__name__}; its log says more"
+        return error_response(500, ErrorCode.INTERNAL, message)
 
     @app.exception_handler(RequestValidationError)
     async def bad_parameter(_: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         field = _field_name(first["loc"][1:] or first["loc"])
-        return error_response(422, ErrorCode.INVALID, f"{field}: {_rule(first['msg'])}", field)
+        return error_response(422, ErrorCode.INVALID, f"{field}: {_rule(first)}", field)
 
     @app.exception_handler(HTTPException)
     async def http_error(_: Request, error: HTTPException) -> Response:

@@ -1,7 +1,7 @@
 """What clients may send: every field with its limits, unknown ones refused."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -12,7 +12,6 @@ from pydantic import (
     StringConstraints,
     ValidationError,
     WithJsonSchema,
-    model_validator,
 )
 
 from scheduler.errors import InvalidInput
@@ -69,9 +68,17 @@ Command = Annotated[
 ]
 
 
+#: A field, and what it breaks.
+BrokenRule = tuple[str, str]
+
+
 class _Request(BaseModel):
     # Strict: `true` is no number and "2" is none either, since a silent guess is a surprise later.
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    def broken_rule(self) -> BrokenRule | None:
+        """A rule between fields that the request breaks."""
+        return None
 
 
 class JobRequest(_Request):
@@ -105,14 +112,13 @@ class JobRequest(_Request):
     preemptible: bool = True
     client_key: ClientKey | None = None
 
-    @model_validator(mode="after")
-    def _bounds_agree(self) -> Self:
+    def broken_rule(self) -> BrokenRule | None:
         if self.workers is not None and (self.min_workers is not None or self.max_workers is not None):
-            raise ValueError("workers sets both bounds: give either workers, or min_workers and max_workers")
+            return "workers", "sets both bounds: give either workers, or min_workers and max_workers"
         low, high = self.bounds
         if low > high:
-            raise ValueError(f"min_workers {low} is more than max_workers {high}")
-        return self
+            return "min_workers", f"{low} is more than max_workers {high}"
+        return None
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -164,11 +170,10 @@ class ChangeRequest(_Request):
     min_workers: Workers | None = None
     max_workers: Workers | None = None
 
-    @model_validator(mode="after")
-    def _something_changes(self) -> Self:
+    def broken_rule(self) -> BrokenRule | None:
         if self.priority is None and self.min_workers is None and self.max_workers is None:
-            raise ValueError("name at least one of priority, min_workers, max_workers")
-        return self
+            return "body", "name at least one of priority, min_workers, max_workers"
+        return None
 
 
 class RecurringRequest(_Request):
@@ -177,6 +182,10 @@ class RecurringRequest(_Request):
     cron: Annotated[str, StringConstraints(min_length=9, max_length=200, pattern=_PLAIN)]
     timezone: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$")] = "UTC"
     job: JobRequest
+
+    def broken_rule(self) -> BrokenRule | None:
+        broken = self.job.broken_rule()
+        return None if broken is None else (f"job.{broken[0]}", broken[1])
 
 
 class ReportRequest(_Request):
@@ -204,10 +213,15 @@ def parse_request(model: type[Model], body: bytes) -> Model:
 
 
 def check_request(model: type[Model], value: Any, prefix: Sequence[str | int] = ()) -> Model:
+    """The request that a parsed value is. `prefix` says where it stands in the body. Raises `InvalidInput`."""
     try:
-        return model.model_validate(value)
+        request = model.model_validate(value)
     except ValidationError as error:
         raise invalid_input(error, prefix) from None
+    broken = request.broken_rule()
+    if broken is not None:
+        raise InvalidInput(".".join([*map(str, prefix), broken[0]]), broken[1])
+    return request
 
 
 def parse_batch(body: bytes, jobs_max: int) -> list[JobSpec]:

@@ -1,0 +1,143 @@
+"""A real daemon in a process of its own, for tests: `with running_daemon(tmp_path, slots=4) as daemon: ...`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from scheduler.clusters.local import LocalCluster
+from scheduler.config import LocalSettings
+from scheduler.errors import ClusterError
+
+ROOT = Path(__file__).parent.parent
+READY_SECONDS_MAX = 60.0
+END_SECONDS_MAX = 30.0
+
+
+class Daemon:
+    """One state directory and the daemon that serves it. `settings` are nested: `http={"token": ...}`."""
+
+    def __init__(self, state_dir: Path, settings: Mapping[str, Any]) -> None:
+        self.state_dir = state_dir
+        self.log_path = state_dir.parent / f"{state_dir.name}.log"
+        self._settings = settings
+        self._port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self.client = httpx.Client()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it, on the port that it had before if there was one, and wait until it is ready."""
+        self.start_unready()
+        assert self._process is not None
+        until = time.monotonic() + READY_SECONDS_MAX
+        while not self._ready():
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise AssertionError(f"the daemon did not get ready:\n{self.log()}")
+            time.sleep(0.02)
+
+    def start_unready(self) -> None:
+        """Start it and do not wait."""
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "scheduler.daemon"], env=self._environment(), stdout=log, stderr=log, cwd=ROOT
+            )
+
+    def stop(self) -> int:
+        """Ask it to stop as an operator would; its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL: what a crash would do."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Kill it, if it runs, and start it again on the same port."""
+        self.kill()
+        self.start()
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def close(self) -> None:
+        """End everything that it started: the daemon, its workers and their supervisor."""
+        self.client.close()
+        self.kill()
+        if self.state_dir.is_dir():
+            try:
+                LocalCluster(self.state_dir, LocalSettings(slots=1)).shutdown()
+            except ClusterError as error:
+                raise AssertionError(f"workers may be left behind: {error}") from error
+
+    def _end(self, number: signal.Signals) -> int:
+        process = self._process
+        if process is None:
+            return 0
+        if process.poll() is None:
+            process.send_signal(number)
+        try:
+            return process.wait(END_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"the daemon did not end after {number.name}:\n{self.log()}") from None
+
+    def _ready(self) -> bool:
+        if self._port == 0:
+            port = self._announced_port()
+            if port is None:
+                return False
+            self._port = port
+            self.client.close()
+            token = self._settings.get("http", {}).get("token")
+            headers = {"authorization": f"Bearer {token}"} if token else {}
+            self.client = httpx.Client(base_url=self.url, headers=headers, timeout=30.0)
+        try:
+            return self.client.get("/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def _announced_port(self) -> int | None:
+        """As written by the process that runs now."""
+        try:
+            announced = json.loads((self.state_dir / "daemon.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return int(announced["url"].rpartition(":")[2]) if announced["pid"] == self.pid else None
+
+    def _environment(self) -> dict[str, str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SCHED_")}
+        environment["SCHED_STATE_DIR"] = str(self.state_dir)
+        for group, values in self._settings.items():
+            for name, value in values.items():
+                environment[f"SCHED_{group}__{name}".upper()] = str(value)
+        environment["SCHED_HTTP__PORT"] = str(self._port)
+        return environment
+
+
+@contextmanager
+def running_daemon(tmp_path: Path, *, slots: int = 4, **settings: Mapping[str, Any]) -> Iterator[Daemon]:
+    """A daemon on a free port with its state below `tmp_path`; nothing of it is left at the end."""
+    local = {"slots": slots, **settings.pop("local", {})}
+    daemon = Daemon(tmp_path / "state", {**settings, "local": local})
+    try:
+        daemon.start()
+        yield daemon
+    finally:
+        daemon.close()

@@ -1,0 +1,37 @@
+"""Served sites: one per test, and one for tests that change nothing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.http.site import Site
+
+
+@contextmanager
+def _loaded_site(directory: Path) -> Iterator[Site]:
+    site = Site(directory)
+    site.node("a", slots=4)
+    site.tick()
+    # Captured, so that a test may fill the disk without breaking what pytest writes.
+    with capture_logs(), site.served():
+        yield site
+    site.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """Without a token, with one node of four slots, its world loaded."""
+    with _loaded_site(tmp_path) as loaded:
+        yield loaded
+
+
+@pytest.fixture(scope="module")
+def still_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The same, for requests that leave no trace: job 1 runs there with worker 1-1."""
+    with _loaded_site(tmp_path_factory.mktemp("site")) as loaded:
+        loaded.submit()
+        loaded.advance(1)
+        yield loaded

@@ -1,0 +1,100 @@
+"""The API served on a real socket, over the test world's engine and store."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from scheduler.clusters.local_logs import LocalLogs
+from scheduler.config import HttpSettings, Settings
+from scheduler.daemon.recurring import RecurringJobs, new_timers
+from scheduler.daemon.server import Server, bind, url_of
+from scheduler.engine.tick import TickReport
+from scheduler.http.access import Access
+from scheduler.http.app import create_app
+from scheduler.http.entry import Entry
+from scheduler.http.hosts import HostAnswers
+from scheduler.http.services import Services
+from scheduler.metrics import Metrics
+from scheduler.model.ids import JobId
+from tests.world import World
+
+SECRET = b"s" * 32
+
+
+class Site(World):
+    """A world whose users and workers come over HTTP. Ticks are the test's."""
+
+    def __init__(self, directory: Path, **http: Any) -> None:
+        super().__init__(directory, settings=Settings(state_dir=directory, http=HttpSettings(port=0, **http)))
+        self.woken = threading.Event()
+        self.access = Access(self.settings.http.token, SECRET)
+        self.metrics = Metrics(self.board, (), self.clock.now)
+        self.recurring = RecurringJobs(self.store, self.clock, new_timers())
+        self.services = Services(
+            settings=self.settings,
+            store=self.store,
+            board=self.board,
+            reports=self.reports,
+            clock=self.clock,
+            access=self.access,
+            logs=LocalLogs(directory),
+            recurrence=self.recurring,
+            wake=self.woken.set,
+            metrics=self.metrics.render,
+            not_ready=lambda: None if self.board.world is not None else "the jobs are not loaded yet",
+            term=lambda: self.engine.lease.term if self.engine.lease is not None else None,
+            answers=HostAnswers(self.board),
+        )
+        self.app: Entry = create_app(self.services)
+        self.url = ""
+        self.server: Server | None = None
+        self.client = httpx.Client()
+
+    def tick(self) -> TickReport:
+        report = super().tick()
+        self.metrics.observe(report)
+        self.services.events_bell.ring({None, *(event.job_id for event in report.events)})
+        return report
+
+    def submit(self, **fields: Any) -> JobId:
+        """A job by HTTP."""
+        answer = self.client.post("/v1/jobs", json={"command": ["true"], **fields})
+        assert answer.status_code == 201, answer.text
+        job_id = JobId(answer.json()["id"])
+        self.submitted.append(job_id)
+        return job_id
+
+    def worker_header(self, job_id: JobId) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.access.worker_token(job_id)}"}
+
+    @contextmanager
+    def served(self) -> Iterator["Site"]:
+        """Answer on a socket meanwhile."""
+        bound = bind(self.settings.http)
+        self.server = server = Server(self.app, on_stop=self.services.wake_all)
+        started = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+        started.start()
+        self.url = url_of(bound)
+        try:
+            with httpx.Client(base_url=self.url, timeout=30.0) as self.client:
+                yield self
+        finally:
+            server.should_exit = True
+            started.join()
+            bound.close()
+
+
+def raw_exchange(url: str, request: bytes) -> bytes:
+    """What the server sends back to these bytes until it closes the connection or falls silent."""
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(request)
+        answer = b""
+        while chunk := connection.recv(65536):
+            answer += chunk
+    return answer

@@ -1,0 +1,99 @@
+"""Who gets in: the address decides whether a token is needed, and a page of another site never gets in."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from scheduler.config import HttpSettings
+from scheduler.errors import ConfigError
+from scheduler.http.access import Access, check_exposure
+from scheduler.model.ids import JobId
+from tests.http.site import Site
+
+TOKEN = "0123456789abcdef"
+PUBLIC = frozenset({"/healthz", "/readyz"})
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Site]:
+    """A site with a token; its client sends none."""
+    site = Site(tmp_path, token=TOKEN)
+    site.node("a", slots=4)
+    with capture_logs(), site.served():
+        yield site
+    site.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1"])
+def test_loopback_needs_no_token(host: str) -> None:
+    check_exposure(HttpSettings(host=host))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", ""])
+def test_any_other_address_needs_one(host: str) -> None:
+    with pytest.raises(ConfigError, match=r"http\.token"):
+        check_exposure(HttpSettings(host=host))
+    check_exposure(HttpSettings(host=host, token=TOKEN))
+
+
+def test_with_a_token_every_route_of_users_needs_it(guarded: Site) -> None:
+    document = guarded.client.get("/openapi.json").json()
+    for path, calls in document["paths"].items():
+        filled = path.format(job_id=1, worker_id="1-1", name="a", recurring_id="r1")
+        for method in calls:
+            answer = guarded.client.request(method, filled, json={} if method in ("post", "patch") else None)
+            if path in PUBLIC:
+                assert answer.status_code in (200, 503), path
+            else:
+                assert answer.status_code == 401, f"{method} {path}: {answer.status_code}"
+                assert answer.json()["error"]["code"] == "unauthorized"
+            wrong = guarded.client.request(method, filled, headers={"authorization": f"Bearer {TOKEN}x"})
+            assert wrong.status_code == (answer.status_code if path in PUBLIC else 401), path
+
+
+def test_users_and_the_jobs_own_workers_read_its_hosts(guarded: Site) -> None:
+    user = {"authorization": f"bearer {TOKEN}"}
+    job_id = JobId(guarded.client.post("/v1/jobs", json={"command": ["true"]}, headers=user).json()["id"])
+    guarded.submitted.append(job_id)
+    guarded.advance(1)
+    for query in ("", "?wait=0"):
+        path = f"/v1/jobs/{job_id}/discover_hosts{query}"
+        assert guarded.client.get(path).status_code == 401
+        assert guarded.client.get(path, headers=guarded.worker_header(JobId(job_id + 1))).status_code == 401
+        assert guarded.client.get(path, headers=guarded.worker_header(job_id)).text == "host-a:1\n"
+        assert guarded.client.get(path, headers=user).text == "host-a:1\n"
+
+
+def test_a_worker_token_opens_nothing_of_users(guarded: Site) -> None:
+    headers = guarded.worker_header(JobId(1))
+    assert guarded.client.get("/v1/jobs", headers=headers).status_code == 401
+    assert guarded.client.post("/v1/jobs", json={"command": ["true"]}, headers=headers).status_code == 401
+
+
+def test_tokens_of_workers_come_from_the_secret() -> None:
+    assert Access(None, b"a").worker_token(JobId(1)) != Access(None, b"b").worker_token(JobId(1))
+    assert Access(None, b"a").worker_token(JobId(1)) != Access(None, b"a").worker_token(JobId(11))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example"},
+        {"host": "evil.example:8470"},
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"},
+    ],
+)
+def test_pages_of_other_sites_get_nothing(still_site: Site, headers: dict[str, str]) -> None:
+    for method, path in (("GET", "/v1/jobs"), ("POST", "/v1/jobs/1/cancel"), ("GET", "/v1/events")):
+        answer = still_site.client.request(method, path, headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "unauthorized")
+
+
+def test_a_page_of_the_daemon_itself_is_answered(still_site: Site) -> None:
+    assert still_site.client.get("/v1/jobs", headers={"origin": still_site.url}).status_code == 200
+    assert still_site.client.get("/v1/jobs", headers={"host": "localhost"}).status_code == 200
+    assert still_site.client.get("/v1/jobs", headers={"host": "[::1]:8470"}).status_code == 200

@@ -1,0 +1,81 @@
+"""explain: one or two lines that say why, composed from the reason that the engine gives."""
+
+from typing import Any
+
+from tests.http.site import Site
+
+
+def explain(site: Site, job_id: int) -> dict[str, Any]:
+    answer = site.client.get(f"/v1/jobs/{job_id}/explain")
+    assert answer.status_code == 200
+    view: dict[str, Any] = answer.json()
+    assert len(view["summary"].splitlines()) <= 2
+    return view
+
+
+def test_a_job_that_waits_for_slots_says_what_it_needs_and_what_is_free(site: Site) -> None:
+    site.submit(priority=5, workers=3)
+    site.advance(1)
+    waiting = site.submit(workers=2)
+    site.advance(1)
+    view = explain(site, waiting)
+    assert (view["state"], view["reason"]) == ("QUEUED", "INSUFFICIENT_SLOTS")
+    assert "2 workers of 1 slot each" in view["summary"]
+    assert "1 of 4 slots" in view["summary"]
+    assert (view["details"]["slots_free"], view["details"]["slots_suitable"]) == (1, 4)
+
+
+def test_impossible_jobs_say_so(site: Site) -> None:
+    large, odd = site.submit(workers=9), site.submit(node_selector={"zone": "b"})
+    site.advance(1)
+    assert explain(site, large)["reason"] == "EXCEEDS_CLUSTER"
+    assert "Lower its minimum" in explain(site, large)["summary"]
+    assert explain(site, odd)["reason"] == "NO_MATCHING_NODE"
+    assert "label zone=b" in explain(site, odd)["summary"]
+    site.client.post("/v1/nodes/a/cordon")
+    kept = site.submit()
+    site.advance(1)
+    view = explain(site, kept)
+    assert view["reason"] == "NODES_UNAVAILABLE"
+    assert "a (CORDONED)" in view["summary"]
+
+
+def test_a_running_job_says_why_it_is_not_larger(site: Site) -> None:
+    full = site.submit(workers=1)
+    hungry = site.submit(min_workers=1, max_workers=8)
+    site.advance(10)
+    assert "all that it may have" in explain(site, full)["summary"]
+    view = explain(site, hungry)
+    assert (view["state"], view["reason"]) == ("RUNNING", "INSUFFICIENT_SLOTS")
+    assert "3 of at most 8" in view["summary"]
+
+
+def test_a_victim_names_whom_it_gives_way_to(site: Site) -> None:
+    low = site.submit(name="low", priority=1, min_workers=1, max_workers=4, grace_seconds=20)
+    site.advance(5)
+    high = site.submit(name="high", priority=9, workers=2)
+    site.tick()
+    view = explain(site, low)
+    assert (view["reason"], view["for_job"]) == ("PREEMPTED", high)
+    assert f"job {high} (high, priority 9)" in view["summary"]
+    view = explain(site, high)
+    assert view["reason"] == "WAITING_FOR_VICTIMS"
+    assert "room for 2 workers on a" in view["summary"]
+
+
+def test_stopping_and_ended_jobs_say_why(site: Site) -> None:
+    job_id = site.submit(grace_seconds=5)
+    site.advance(1)
+    site.client.post(f"/v1/jobs/{job_id}/cancel")
+    site.tick()
+    assert explain(site, job_id)["reason"] == "CANCELLED"
+    assert "a user cancelled it" in explain(site, job_id)["summary"]
+    site.settle()
+    assert explain(site, job_id)["summary"].startswith("Has been cancelled")
+
+
+def test_a_suspended_job_says_how_to_go_on(site: Site) -> None:
+    job_id = site.submit()
+    site.client.post(f"/v1/jobs/{job_id}/suspend")
+    site.tick()
+    assert "until it is resumed" in explain(site, job_id)["summary"]

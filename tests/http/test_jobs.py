@@ -1,0 +1,134 @@
+"""Reading jobs page by page, and asking for changes: stored as intents, done by the next tick."""
+
+from scheduler.model.job import JobState
+from tests.http.site import Site
+
+
+def test_pages_cover_every_job_once_in_either_direction(site: Site) -> None:
+    ids = [site.submit() for _ in range(7)]
+
+    def walk(order: str) -> list[int]:
+        found: list[int] = []
+        after = ""
+        for _ in range(10):
+            page = site.client.get(f"/v1/jobs?limit=3&order={order}{after}").json()
+            found += [job["id"] for job in page["jobs"]]
+            if page["next"] is None:
+                break
+            after = f"&after={page['next']}"
+        return found
+
+    assert walk("asc") == ids
+    assert walk("desc") == ids[::-1]
+
+
+def test_filters_narrow_and_combine(site: Site) -> None:
+    site.submit(name="a", labels={"team": "x"}, user="ann")
+    site.submit(name="b", labels={"team": "y"})
+    site.submit(name="b", labels={"team": "x"}, min_workers=99)
+
+    def ids(query: str) -> list[int]:
+        return [job["id"] for job in site.client.get(f"/v1/jobs?{query}").json()["jobs"]]
+
+    site.tick()
+    assert ids("name=b") == [2, 3]
+    assert ids("label=team%3Dx") == [1, 3]
+    assert ids("label=team%3Dx&name=b") == [3]
+    assert ids("user=ann") == [1]
+    assert ids("state=QUEUED&active=true") == [3]
+    assert ids("state=SUCCEEDED&active=true") == []
+    assert site.client.get("/v1/jobs?label=nonsense").json()["error"]["field"] == "label"
+    assert site.client.get("/v1/jobs?state=ASLEEP").json()["error"]["field"] == "state.0"
+
+
+def test_a_job_shows_its_live_workers_and_history_keeps_the_ended_ones(site: Site) -> None:
+    job_id = site.submit(workers=2)
+    site.advance(1)
+    shown = site.client.get(f"/v1/jobs/{job_id}").json()
+    assert (shown["state"], shown["workers"], len(shown["live_workers"])) == ("RUNNING", 2, 2)
+    assert [worker["rank"] for worker in shown["live_workers"]] == [0, 1]
+    site.client.post(f"/v1/jobs/{job_id}/cancel")
+    site.settle()
+    assert site.client.get(f"/v1/jobs/{job_id}").json()["live_workers"] == []
+    page = site.client.get(f"/v1/jobs/{job_id}/workers?limit=1").json()
+    assert (page["workers"][0]["id"], page["next"]) == (f"{job_id}-1", 1)
+    page = site.client.get(f"/v1/jobs/{job_id}/workers?after=1").json()
+    assert ([worker["id"] for worker in page["workers"]], page["next"]) == ([f"{job_id}-2"], None)
+
+
+def test_priority_and_bounds_are_changed_by_the_next_tick(site: Site) -> None:
+    job_id = site.submit(min_workers=1, max_workers=2)
+    site.tick()
+    answer = site.client.patch(f"/v1/jobs/{job_id}", json={"priority": 9, "max_workers": 3})
+    assert (answer.status_code, answer.json()) == (202, {"id": job_id})
+    site.tick()
+    shown = site.client.get(f"/v1/jobs/{job_id}").json()
+    assert (shown["priority"], shown["min_workers"], shown["max_workers"]) == (9, 1, 3)
+    refused = site.client.patch(f"/v1/jobs/{job_id}", json={"min_workers": 4})
+    assert (refused.status_code, refused.json()["error"]["field"]) == (422, "min_workers")
+    assert site.client.patch(f"/v1/jobs/{job_id}", json={}).status_code == 422
+
+
+def test_suspend_and_resume_go_through_the_queue(site: Site) -> None:
+    job_id = site.submit(grace_seconds=1)
+    site.advance(1)
+    assert site.client.post(f"/v1/jobs/{job_id}/suspend").status_code == 202
+    site.advance(5)
+    site.expect(job_id, JobState.SUSPENDED)
+    assert site.client.post(f"/v1/jobs/{job_id}/resume").status_code == 202
+    site.advance(2)
+    site.expect(job_id, JobState.RUNNING)
+
+
+def test_a_job_that_has_ended_takes_no_requests(site: Site) -> None:
+    job_id = site.submit()
+    site.client.post(f"/v1/jobs/{job_id}/cancel")
+    site.tick()
+    for call in ("cancel", "suspend", "resume"):
+        answer = site.client.post(f"/v1/jobs/{job_id}/{call}")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "conflict")
+    assert site.client.patch(f"/v1/jobs/{job_id}", json={"priority": 1}).status_code == 409
+
+
+def test_an_unknown_job_is_not_found_anywhere(site: Site) -> None:
+    for path in ("", "/workers", "/explain", "/logs", "/discover_hosts"):
+        answer = site.client.get(f"/v1/jobs/999{path}")
+        assert (answer.status_code, answer.json()["error"]["message"]) == (404, "no job 999"), path
+    for path in ("/cancel", "/suspend", "/resume"):
+        assert site.client.post(f"/v1/jobs/999{path}").status_code == 404
+    assert site.client.get("/v1/jobs/0").status_code == 422
+    assert site.client.get(f"/v1/jobs/{2**63}").json()["error"]["field"] == "job_id"
+    assert site.client.get("/v1/nothing").json()["error"]["code"] == "not_found"
+
+
+def test_nodes_are_shown_cordoned_and_used_again(site: Site) -> None:
+    site.submit(workers=3)
+    site.advance(1)
+    [node] = site.client.get("/v1/nodes").json()["nodes"]
+    assert (node["name"], node["slots"], node["slots_used"], node["intent"]) == ("a", 4, 3, "ACTIVE")
+    assert node["workers"] == ["1-1", "1-2", "1-3"]
+    assert site.client.post("/v1/nodes/a/cordon").status_code == 202
+    site.tick()
+    assert site.client.get("/v1/nodes").json()["nodes"][0]["intent"] == "CORDONED"
+    site.client.post("/v1/nodes/a/uncordon")
+    site.tick()
+    assert site.client.get("/v1/nodes").json()["nodes"][0]["intent"] == "ACTIVE"
+    assert site.client.post("/v1/nodes/b/drain").json()["error"]["message"] == "no node b"
+
+
+def test_the_cluster_at_a_glance(site: Site) -> None:
+    running = site.submit(workers=2, priority=5)
+    waiting = site.submit(workers=4)
+    site.advance(1)
+    view = site.client.get("/v1/cluster").json()
+    assert (view["slots_total"], view["slots_used"], view["term"], view["not_ready"]) == (4, 2, 1, None)
+    assert [job["id"] for job in view["jobs"]] == [running, waiting]
+    assert (view["jobs_by_state"]["RUNNING"], view["jobs_by_state"]["QUEUED"]) == (1, 1)
+
+
+def test_a_locked_database_is_told_and_nothing_is_stored(site: Site) -> None:
+    with site.disk_refuses():
+        answer = site.client.post("/v1/jobs", json={"command": ["true"], "env": {"A": "x" * 60_000}})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+    assert answer.headers["retry-after"] == "1"
+    assert site.client.get("/v1/jobs").json()["jobs"] == []

@@ -1,0 +1,45 @@
+"""Logs by offset, of the worker that was asked for or of the one that speaks for the job."""
+
+from pathlib import Path
+
+from tests.http.site import Site
+
+
+def write(site: Site, job_id: int, worker: str, text: bytes) -> None:
+    """What the local cluster would have written."""
+    path = Path(site.directory) / "logs" / str(job_id) / f"{worker}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+
+
+def test_a_log_is_read_on_from_the_offset_of_the_last_answer(site: Site) -> None:
+    job_id = site.submit(workers=2)
+    site.advance(1)
+    write(site, job_id, f"{job_id}-1", b"hello world")
+    write(site, job_id, f"{job_id}-2", b"other")
+    first = site.client.get(f"/v1/jobs/{job_id}/logs?limit=5")
+    assert (first.text, first.headers["x-sched-offset"]) == ("hello", "5")
+    assert first.headers["x-sched-worker"] == f"{job_id}-1", "rank 0 speaks for the job"
+    rest = site.client.get(f"/v1/jobs/{job_id}/logs?offset=5")
+    assert (rest.text, rest.headers["x-sched-offset"]) == (" world", "11")
+    assert site.client.get(f"/v1/jobs/{job_id}/logs?offset=-3").text == "rld"
+    assert site.client.get(f"/v1/jobs/{job_id}/logs?worker={job_id}-2").text == "other"
+
+
+def test_an_ended_job_still_has_its_log(site: Site) -> None:
+    job_id = site.submit(grace_seconds=0)
+    site.advance(1)
+    write(site, job_id, f"{job_id}-1", b"last words")
+    site.client.post(f"/v1/jobs/{job_id}/cancel")
+    site.settle()
+    assert site.client.get(f"/v1/jobs/{job_id}/logs").text == "last words"
+
+
+def test_a_job_without_workers_has_an_empty_log_and_foreign_workers_none(site: Site) -> None:
+    job_id = site.submit(workers=99)
+    answer = site.client.get(f"/v1/jobs/{job_id}/logs")
+    assert (answer.status_code, answer.text, answer.headers["x-sched-offset"]) == (200, "", "0")
+    for worker in (f"{job_id + 1}-1", f"{job_id}-1", "1-0"):
+        assert site.client.get(f"/v1/jobs/{job_id}/logs?worker={worker}").status_code == 404
+    for worker in ("../x", "1", ""):
+        assert site.client.get(f"/v1/jobs/{job_id}/logs?worker={worker}").status_code == 422

@@ -1,0 +1,122 @@
+"""Recurring jobs: cron's own reading of expressions, and one run for all that were missed."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from scheduler.daemon.cron import Cron
+from scheduler.daemon.recurring import due_time, submit_due
+from scheduler.errors import InvalidInput
+from tests.http.site import Site
+from tests.world import START
+
+MINUTE = 60.0
+DAY = 86400.0
+
+
+def at(*moment: int) -> float:
+    return datetime(*moment, tzinfo=UTC).timestamp()  # type: ignore[arg-type, misc]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("* * * * *", (2026, 1, 1, 0, 1)),  # 1 January 2026 is a Thursday
+        ("30 3 * * *", (2026, 1, 1, 3, 30)),
+        ("0 0 * * 0", (2026, 1, 4)),
+        ("0 0 * * 7", (2026, 1, 4)),
+        ("0 0 * * 1", (2026, 1, 5)),
+        ("0 0 * * sun", (2026, 1, 4)),
+        ("0 0 * * 6-7", (2026, 1, 3)),
+        ("0 0 * * 0-2", (2026, 1, 4)),
+        ("0 0 * * 1-5/2", (2026, 1, 2)),
+        ("0 0 * * sat-mon", (2026, 1, 3)),
+        ("0 0 13 * *", (2026, 1, 13)),
+        ("0 0 13 * 1", (2026, 1, 5)),  # either day fits
+        ("0 0 2 * 1", (2026, 1, 2)),
+        ("0 0 29 2 *", (2028, 2, 29)),
+    ],
+)
+def test_expressions_mean_what_they_mean_to_cron(expression: str, expected: tuple[int, ...]) -> None:
+    assert Cron(expression, "UTC").next_after(at(2026, 1, 1)) == at(*expected)
+
+
+def test_times_are_those_of_the_timezone() -> None:
+    assert Cron("0 3 * * *", "Europe/Berlin").next_after(at(2026, 7, 1)) == at(2026, 7, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "expression", ["", "* * * *", "* * * * * *", "61 * * * *", "a b c d e", "* * * * 8", "*/0 * * * *", "* * * * */0"]
+)
+def test_what_is_no_expression_is_refused(expression: str) -> None:
+    with pytest.raises(InvalidInput):
+        Cron(expression, "UTC")
+
+
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "America", "../etc/passwd", "/etc/localtime", "x" * 300])
+def test_what_is_no_timezone_is_refused(zone: str) -> None:
+    with pytest.raises(InvalidInput, match="timezone"):
+        Cron("* * * * *", zone)
+
+
+def test_each_time_is_submitted_once(site: Site) -> None:
+    answer = site.client.post("/v1/recurring", json={"cron": "*/5 * * * *", "job": {"command": "true", "name": "r"}})
+    assert answer.status_code == 201
+    due = answer.json()["next_run_at"]
+    [entry] = site.store.list_recurring()
+    assert submit_due(site.store, entry, due - 1) is None
+    assert submit_due(site.store, entry, due) == 1
+    assert submit_due(site.store, entry, due) == 1, "lost before it was marked: the key is known"
+    [entry] = site.store.list_recurring()
+    assert due_time(entry, due + 299) is None
+    assert submit_due(site.store, entry, due + 300) == 2
+
+
+def test_missed_runs_are_made_up_for_by_one(site: Site) -> None:
+    site.client.post("/v1/recurring", json={"cron": "* * * * *", "job": {"command": "true"}})
+    site.clock.set(START + 3 * DAY)
+    site.recurring.sweep()
+    site.recurring.sweep()
+    assert len(site.client.get("/v1/jobs").json()["jobs"]) == 1
+    site.clock.advance(MINUTE)
+    site.recurring.sweep()
+    assert len(site.client.get("/v1/jobs").json()["jobs"]) == 2
+
+
+def test_recurring_jobs_are_listed_shown_and_deleted(site: Site) -> None:
+    body = {"cron": "0 3 * * *", "timezone": "Europe/Berlin", "job": {"command": "true", "name": "nightly"}}
+    name = site.client.post("/v1/recurring", json=body).json()["id"]
+    assert name == "r1"
+    [listed] = site.client.get("/v1/recurring").json()["recurring"]
+    assert (listed["id"], listed["cron"], listed["timezone"], listed["name"]) == (
+        "r1",
+        "0 3 * * *",
+        "Europe/Berlin",
+        "nightly",
+    )
+    assert site.client.get("/v1/recurring/r1").json() == listed
+    assert site.client.delete("/v1/recurring/r1").json() == {"id": "r1"}
+    for answer in (site.client.get("/v1/recurring/r1"), site.client.delete("/v1/recurring/r1")):
+        assert (answer.status_code, answer.json()["error"]["message"]) == (404, "no recurring job r1")
+    site.clock.set(START + DAY * 2)
+    site.recurring.sweep()
+    assert site.client.get("/v1/jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"cron": "every day"}, "cron"),
+        ({"cron": "0 0 31 2 *"}, "cron"),
+        ({"timezone": "Nowhere"}, "timezone"),
+        ({"job": {"command": "x", "workers": 0}}, "job.workers"),
+        ({"job": {"command": "x", "min_workers": 2, "max_workers": 1}}, "job.min_workers"),
+        ({"job": {"command": "x", "client_key": "k"}}, "job.client_key"),
+    ],
+)
+def test_a_broken_rule_of_a_recurring_job_names_its_field(
+    still_site: Site, change: dict[str, object], field: str
+) -> None:
+    body = {"cron": "0 0 * * *", "job": {"command": "true"}, **change}
+    answer = still_site.client.post("/v1/recurring", json=body)
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
