@@ -135,6 +135,7 @@ def upgrade() -> None:
         sa.CheckConstraint(
             "attempt >= 0 AND retries_used >= 0 AND generation >= 0 AND next_ordinal >= 1", name=op.f("ck_jobs_counts")
         ),
+        sa.CheckConstraint("published_size >= 0 AND (active OR published_size = 0)", name=op.f("ck_jobs_published")),
         sa.CheckConstraint("min_workers >= 1 AND min_workers <= max_workers", name=op.f("ck_jobs_bounds")),
         sa.CheckConstraint("slots_per_worker >= 1", name=op.f("ck_jobs_slots_per_worker")),
         sa.CheckConstraint(

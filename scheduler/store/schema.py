@@ -137,6 +137,7 @@ jobs = Table(
     CheckConstraint(f"(finished_at IS NOT NULL) = (state IN ({_listed(TERMINAL_STATES)}))", name="finished"),
     CheckConstraint("state <> 'STOPPING' OR stop_reason IS NOT NULL", name="stop_reason"),
     CheckConstraint("attempt >= 0 AND retries_used >= 0 AND generation >= 0 AND next_ordinal >= 1", name="counts"),
+    CheckConstraint("published_size >= 0 AND (active OR published_size = 0)", name="published"),
     UniqueConstraint("client_key"),
     # What a live worker refers to.
     UniqueConstraint("id", "active"),

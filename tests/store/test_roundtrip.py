@@ -1,8 +1,9 @@
 """Whatever value the model can hold comes back from the database field by field."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,8 @@ from scheduler.store import SqlStore
 from tests import postgres
 from tests.store.conftest import BOTH
 
+T = TypeVar("T")
+
 # Surrogates are not text, and PostgreSQL's text has no NUL.
 texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
 integers = st.integers(-(2**63), 2**63 - 1)
@@ -31,11 +34,17 @@ job_ids = st.integers(1, 2**62).map(JobId)
 node_names = texts.map(NodeName)
 
 
-def maybe(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+def maybe(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[T | None]:
     return st.none() | strategy
 
 
-shapes = st.builds(
+def whole(kind: type[T], /, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
+    """Values of a dataclass of which no field is forgotten."""
+    assert set(parts) == {part.name for part in fields(kind)}  # type: ignore[arg-type]
+    return st.builds(kind, **parts)
+
+
+shapes = whole(
     WorkerShape,
     slots=st.integers(1, 64),
     cpus=st.floats(0, 1e6),
@@ -43,7 +52,7 @@ shapes = st.builds(
     node_selector=pairs,
     gpu_type=maybe(texts),
 )
-specs = st.builds(
+specs = whole(
     JobSpec,
     name=texts,
     command=st.lists(texts, max_size=3).map(tuple),
@@ -61,8 +70,9 @@ specs = st.builds(
     grace_seconds=times,
     heartbeat_seconds=maybe(times),
     preemptible=st.booleans(),
+    client_key=st.none(),
 )
-progresses = st.just(Progress()) | st.builds(
+progresses = st.just(Progress()) | whole(
     Progress,
     step=maybe(integers),
     epoch=maybe(integers),
@@ -73,7 +83,7 @@ progresses = st.just(Progress()) | st.builds(
     metrics=st.lists(st.tuples(texts, floats), max_size=3).map(tuple),
     reported_at=maybe(times),
 )
-nodes = st.builds(
+nodes = whole(
     Node,
     name=node_names,
     host=texts,
@@ -88,8 +98,9 @@ nodes = st.builds(
     failures=st.lists(st.builds(NodeFailure, job_ids, times), max_size=3).map(tuple),
     quarantines=counts,
     quarantined_until=times,
+    version=st.just(0),
 )
-events = st.builds(
+events = whole(
     Event,
     at=floats,
     kind=st.sampled_from(EventKind),
@@ -99,37 +110,40 @@ events = st.builds(
     cause=texts,
     for_job=maybe(job_ids),
     detail=texts,
+    amount=maybe(floats),
 )
 
 
 @st.composite
 def workers(draw: st.DrawFn, job_id: JobId, ordinal: int, states: frozenset[WorkerState]) -> Worker:
     state = draw(st.sampled_from(sorted(states)))
-    return Worker(
-        id=worker_id(job_id, ordinal),
-        job_id=job_id,
-        ordinal=ordinal,
-        node=draw(node_names),
-        host=draw(texts),
-        slot_ids=tuple(draw(st.lists(st.integers(0, 4096), max_size=4))),
-        created_at=draw(times),
-        cpus=draw(times),
-        memory_mib=draw(counts),
-        not_before=draw(times),
-        desired=draw(st.sampled_from(Desired)),
-        state=state,
-        rank=draw(maybe(counts)),
-        reported_generation=draw(counts),
-        endpoint=draw(maybe(texts)),
-        started_at=draw(maybe(times)),
-        ready_at=draw(maybe(times)),
-        leave_reason=draw(st.sampled_from(LeaveReason)),
-        leave_for=draw(maybe(job_ids)),
-        stop_deadline=draw(maybe(times)),
-        ended_at=None if state.live else draw(times),
-        exit_code=draw(maybe(integers)),
-        exit_reason=draw(maybe(st.sampled_from(ExitReason))),
-    )
+    parts = {
+        "id": worker_id(job_id, ordinal),
+        "job_id": job_id,
+        "ordinal": ordinal,
+        "node": draw(node_names),
+        "host": draw(texts),
+        "slot_ids": tuple(draw(st.lists(st.integers(0, 4096), max_size=4))),
+        "created_at": draw(times),
+        "cpus": draw(times),
+        "memory_mib": draw(counts),
+        "not_before": draw(times),
+        "desired": draw(st.sampled_from(Desired)),
+        "state": state,
+        "rank": draw(maybe(counts)),
+        "reported_generation": draw(counts),
+        "endpoint": draw(maybe(texts)),
+        "started_at": draw(maybe(times)),
+        "ready_at": draw(maybe(times)),
+        "leave_reason": draw(st.sampled_from(LeaveReason)),
+        "leave_for": draw(maybe(job_ids)),
+        "stop_deadline": draw(maybe(times)),
+        "ended_at": None if state.live else draw(times),
+        "exit_code": draw(maybe(integers)),
+        "exit_reason": draw(maybe(st.sampled_from(ExitReason))),
+    }
+    assert set(parts) == {part.name for part in fields(Worker)}
+    return Worker(**parts)
 
 
 LIVE = frozenset(state for state in WorkerState if state.live)
@@ -143,36 +157,39 @@ def developments(draw: st.DrawFn, job: Job) -> tuple[Job, tuple[Worker, ...]]:
     ordinals = sorted(draw(st.sets(st.integers(1, 10**6), max_size=4)))
     live = tuple(draw(workers(job.id, n, LIVE)) for n in ordinals) if state.active else ()
     low, high = sorted(draw(st.tuples(st.integers(1, 2**40), st.integers(1, 2**40))))
-    return replace(
-        job,
-        priority=draw(integers),
-        min_workers=low,
-        max_workers=high,
-        queued_at=draw(times),
-        state=state,
-        waited_seconds=draw(times),
-        attempt=draw(counts),
-        retries_used=draw(counts),
-        last_failure_at=draw(maybe(times)),
-        not_before=draw(times),
-        next_ordinal=draw(st.integers(1, 2**62)),
-        generation=draw(counts),
-        started_at=draw(maybe(times)),
-        running_at=draw(maybe(times)),
-        finished_at=draw(times) if state.terminal else None,
-        last_resize_at=draw(maybe(times)),
-        finishing=draw(st.booleans()),
-        master_port=draw(st.integers(0, 65535)),
-        wait_reason=draw(maybe(st.sampled_from(WaitReason))),
-        wait_for=draw(maybe(job_ids)),
-        stop_reason=draw(st.sampled_from(StopReason)),
-        stop_for=draw(maybe(job_ids)),
-        detail=draw(texts),
-        exit_code=draw(maybe(integers)),
-        reservation=tuple(draw(st.lists(st.tuples(node_names, counts), max_size=3))),
-        progress=draw(progresses),
-        workers=live,
-    ), (draw(workers(job.id, 10**6 + 1, GONE)),)
+    changed = {
+        "priority": draw(integers),
+        "min_workers": low,
+        "max_workers": high,
+        "queued_at": draw(times),
+        "state": state,
+        "waited_seconds": draw(times),
+        "attempt": draw(counts),
+        "retries_used": draw(counts),
+        "last_failure_at": draw(maybe(times)),
+        "not_before": draw(times),
+        "next_ordinal": draw(st.integers(1, 2**62)),
+        "generation": draw(counts),
+        "published_size": draw(st.integers(0, 9)) if state.active else 0,
+        "started_at": draw(maybe(times)),
+        "running_at": draw(maybe(times)),
+        "finished_at": draw(times) if state.terminal else None,
+        "last_resize_at": draw(maybe(times)),
+        "finishing": draw(st.booleans()),
+        "master_port": draw(st.integers(0, 65535)),
+        "wait_reason": draw(maybe(st.sampled_from(WaitReason))),
+        "wait_for": draw(maybe(job_ids)),
+        "stop_reason": draw(st.sampled_from(StopReason)),
+        "stop_for": draw(maybe(job_ids)),
+        "detail": draw(texts),
+        "exit_code": draw(maybe(integers)),
+        "reservation": tuple(draw(st.lists(st.tuples(node_names, counts), max_size=3))),
+        "progress": draw(progresses),
+        "workers": live,
+    }
+    fixed = {"id", "spec", "submitted_at", "version"}
+    assert set(changed) == {part.name for part in fields(Job)} - fixed
+    return replace(job, **changed), (draw(workers(job.id, 10**6 + 1, GONE)),)
 
 
 @pytest.fixture(scope="module", params=BOTH)
