@@ -375,3 +375,14 @@ def test_a_number_that_no_database_holds_is_the_callers_mistake(store: SqlStore)
     with pytest.raises(InvalidInput, match="cannot hold"):
         store.submit([replace(SPEC, name="\ud800")], NOW)
     assert store.list_jobs() == []
+
+
+def test_an_id_beyond_all_ids_is_the_callers_mistake(store: SqlStore) -> None:
+    for read in (
+        lambda: store.get_job(JobId(2**63)),
+        lambda: store.list_jobs(after=2**70),
+        lambda: store.list_events(job_id=JobId(2**63)),
+        lambda: store.add_intent(IntentKind.CANCEL, NOW, job_id=JobId(2**63)),
+    ):
+        with pytest.raises(InvalidInput, match="cannot hold"):
+            read()
