@@ -39,6 +39,9 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._http.close()
 
     def get(self, path: str, params: Params | None = None, *, wait_seconds: float = 0.0) -> Json:

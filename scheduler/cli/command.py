@@ -1,7 +1,7 @@
 """How a command is declared: each gets the same options for connection and output, and a `Session` made of them."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, wraps
 from pathlib import Path
@@ -11,6 +11,7 @@ import typer
 
 from scheduler.cli.client import Client
 from scheduler.cli.connection import Connection, find_daemon
+from scheduler.cli.exits import Exit
 from scheduler.cli.output import Format
 from scheduler.clock import SystemClock
 
@@ -57,15 +58,15 @@ FormatOption = Annotated[
 class Session:
     """One run of a command: where the daemon is, how to print, what time it is."""
 
-    url: str | None
-    token: str | None
     state_dir: Path | None
-    format: Format
+    output: Format = Format.TABLE
+    url: str | None = None
+    token: str | None = None
     clock: SystemClock = SystemClock()
 
     @property
     def json(self) -> bool:
-        return self.format is Format.JSON
+        return self.output is Format.JSON
 
     @cached_property
     def connection(self) -> Connection:
@@ -75,18 +76,26 @@ class Session:
     def client(self) -> Client:
         return Client(self.connection)
 
+    def close(self) -> None:
+        """Close the connection if one was made."""
+        if "client" in self.__dict__:
+            self.client.close()
+
 
 def _option(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-#: In the order of the help page.
-_COMMON_OPTIONS = (
+#: What a command that asks the daemon can be told, in the order of the help page.
+CLIENT = (
     _option("output", FormatOption, Format.TABLE),
     _option("url", UrlOption),
     _option("token", TokenOption),
     _option("state_dir", StateDirOption),
 )
+#: What a command can be told that does its work here.
+LOCAL = tuple(each for each in CLIENT if each.name in ("output", "state_dir"))
+SILENT = tuple(each for each in CLIENT if each.name == "state_dir")
 
 
 def command(
@@ -94,6 +103,7 @@ def command(
     name: str,
     panel: str | None = None,
     *,
+    common: Sequence[inspect.Parameter] = CLIENT,
     negative_numbers: bool = False,
     words_end_options: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -107,14 +117,19 @@ def command(
         signature = inspect.signature(function)
         own = list(signature.parameters.values())[1:]
         groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
-        parameters = [*(part for each in own for part in _parts(each)), *_COMMON_OPTIONS]
+        parameters = [*(part for each in own for part in _parts(each)), *common]
 
         @wraps(function)
         def run(**given: Any) -> None:
-            session = Session(given.pop("url"), given.pop("token"), given.pop("state_dir"), given.pop("output"))
+            session = Session(**{each.name: given.pop(each.name) for each in common})
             for key, group in groups.items():
                 given[key] = group(**{each.name: given.pop(each.name) for each in fields(group)})
-            function(session, **given)
+            try:
+                function(session, **given)
+            except BrokenPipeError:
+                raise typer.Exit(Exit.BROKEN_PIPE) from None
+            finally:
+                session.close()
 
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -2,29 +2,17 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from scheduler.cli.command import Session, command
+from scheduler.cli.command import LOCAL, Session, command
 from scheduler.cli.output import emit_json, say
+from scheduler.cli.settings import ConfigOption, DatabaseOption, settings_from
 from scheduler.errors import SchemaMismatch
 
 if TYPE_CHECKING:
     from scheduler.store.sqlstore import SqlStore
-
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Settings of the daemon, a TOML file.")
-]
-DatabaseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--database-url",
-        envvar="SCHED_DATABASE_URL",
-        metavar="URL",
-        help="sqlite:///… or postgresql://… (default: SQLite in the state directory).",
-    ),
-]
 
 
 def upgrade(session: Session, config: ConfigOption = None, database_url: DatabaseOption = None) -> None:
@@ -74,11 +62,9 @@ def _tell(session: Session, store: "SqlStore", schema: str, line: str) -> None:
 def _with_store(
     session: Session, config: Path | None, database_url: str | None, act: "Callable[[SqlStore], None]"
 ) -> None:
-    from scheduler.config import load_settings
     from scheduler.store.sqlstore import SqlStore
 
-    overrides = {"state_dir": session.state_dir, "database_url": database_url}
-    settings = load_settings(config, {key: value for key, value in overrides.items() if value is not None})
+    settings = settings_from(session, config, {"database_url": database_url})
     if settings.database_url is None:
         settings.state_path.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = SqlStore(settings.store_url)
@@ -89,6 +75,6 @@ def _with_store(
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "upgrade")(upgrade)
-    command(app, "check")(check)
-    command(app, "version")(version)
+    command(app, "upgrade", common=LOCAL)(upgrade)
+    command(app, "check", common=LOCAL)(check)
+    command(app, "version", common=LOCAL)(version)

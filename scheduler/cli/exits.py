@@ -2,7 +2,15 @@
 
 from enum import IntEnum
 
-from scheduler.errors import Conflict, NotFound, SchedulerError, StoreError, UserError
+from scheduler.errors import (
+    ClusterError,
+    Conflict,
+    NotFound,
+    SchedulerError,
+    SchemaMismatch,
+    StoreError,
+    UserError,
+)
 
 
 class Unreachable(SchedulerError):
@@ -57,10 +65,12 @@ _MEANINGS: dict[Exit, str] = {
 _STATUS_OF: tuple[tuple[type[SchedulerError], Exit], ...] = (
     (NotFound, Exit.NOT_FOUND),
     (Conflict, Exit.CONFLICT),
+    (SchemaMismatch, Exit.CONFLICT),
     (Unreachable, Exit.UNREACHABLE),
     (Refused, Exit.REFUSED),
     (Unavailable, Exit.UNAVAILABLE),
     (StoreError, Exit.UNAVAILABLE),
+    (ClusterError, Exit.UNAVAILABLE),
     (UserError, Exit.USAGE),
 )
 

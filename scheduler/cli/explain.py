@@ -7,7 +7,7 @@ import typer
 from scheduler.cli.command import JOBS, Session, command
 from scheduler.cli.output import emit_json, fields, say, show
 from scheduler.cli.resolve import JobArgument, job_id
-from scheduler.cli.tables import bounds
+from scheduler.cli.tables import size
 from scheduler.cli.times import stamp
 
 
@@ -29,7 +29,8 @@ def _facts(view: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("reason", view["reason"]),
         ("for job", view["for_job"]),
-        ("workers", f"{details['workers']} of {bounds(details)}, {details['slots_per_worker']} slots each"),
+        ("workers", size(details)),
+        ("slots of each", details["slots_per_worker"]),
         ("slots that suit it", details["slots_suitable"]),
         ("of these free", details["slots_free"]),
         ("reserved for it", ", ".join(f"{node} ×{count}" for node, count in details["reservation"]) or None),

@@ -120,30 +120,63 @@ def first_member(view: View) -> str | None:
     return chosen["id"] if chosen else None
 
 
+class _Reader:
+    """Where we are in the output of a job: which worker's, and how far."""
+
+    def __init__(self, client: Client, number: int, worker: str | None, write: Callable[[Piece], None]) -> None:
+        self._client, self._number, self._write = client, number, write
+        self.worker = worker
+        self._offset = 0
+
+    def turn_to(self, worker: str) -> None:
+        if self.worker is not None:
+            note(f"-- worker {worker} goes on --")
+        self.worker, self._offset = worker, 0
+
+    def read_on(self, patience: Patience) -> None:
+        """Write what is there."""
+        while self.worker is not None:
+            piece = patience.ask(read_piece, self._client, self._number, self.worker, self._offset)
+            if not piece.data:
+                return
+            self._write(piece)
+            self._offset = piece.offset
+
+
 def follow_log(client: Client, number: int, worker: str | None, write: Callable[[Piece], None]) -> View:
     """Write a worker's output as it comes until the job ends; the job's view then.
 
-    No worker: the one of rank 0, and its successor when it is replaced or the job starts again.
+    No worker: the one of rank 0, and its successors when it is replaced or the job starts again.
     """
     patience = Patience()
-    reading, offset = worker, 0
+    reader = _Reader(client, number, worker, write)
     while True:
         view: View = patience.ask(client.get, f"/v1/jobs/{number}")
-        leader = worker or first_member(view) or reading
-        while reading is not None or ended(view):
-            piece = patience.ask(read_piece, client, number, reading, offset)
-            if not piece.data:
-                break
-            write(piece)
-            reading, offset = piece.worker or reading, piece.offset
-        if leader != reading:
-            if reading is not None:
-                note(f"-- worker {leader} goes on --")
-            reading, offset = leader, 0
-        elif ended(view):
+        reader.read_on(patience)
+        if worker is None and (ended(view) or first_member(view) != reader.worker):
+            for successor in patience.ask(_successors, client, view, reader.worker):
+                reader.turn_to(successor)
+                reader.read_on(patience)
+        if ended(view):
             return view
-        else:
-            time.sleep(_LOG_POLL_SECONDS)
+        time.sleep(_LOG_POLL_SECONDS)
+
+
+def _successors(client: Client, view: View, worker: str | None) -> list[str]:
+    """The workers of rank 0 that came after this one, even those that have gone again; any worker of a job of one."""
+    after = int(worker.partition("-")[2]) if worker is not None else 0
+    found: list[str] = []
+    while True:
+        page = client.get(f"/v1/jobs/{view['id']}/workers", {"after": after, "limit": 1000})
+        found += [each["id"] for each in page["workers"] if each["rank"] == 0 or view["max_workers"] == 1]
+        if page["next"] is None:
+            break
+        after = page["next"]
+    if not found and worker is None and ended(view):
+        # It ended before anybody had a rank.
+        newest = read_piece(client, view["id"], None, 0, 1).worker
+        return [newest] if newest else []
+    return found
 
 
 def write_plain(piece: Piece) -> None:

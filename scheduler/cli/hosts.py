@@ -5,6 +5,7 @@ import sys
 import typer
 
 from scheduler.cli.command import JOBS, Session, command
+from scheduler.cli.exits import Unreachable
 from scheduler.cli.resolve import JobArgument, job_id
 
 
@@ -16,6 +17,8 @@ def hosts(session: Session, job: JobArgument) -> None:
     """
     accept = "application/json" if session.json else "text/plain"
     response = session.client.exchange("GET", f"/v1/jobs/{job_id(session.client, job)}/discover_hosts", accept=accept)
+    if accept not in response.headers.get("content-type", ""):
+        raise Unreachable(f"what answers at {session.connection.url} is no scheduler: set SCHED_URL to its address")
     sys.stdout.write(response.text + ("\n" if session.json else ""))
 
 

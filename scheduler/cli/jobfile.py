@@ -70,8 +70,8 @@ def _toml(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]:
 def _yaml(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]:
     import yaml
 
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
         if root is None:
             raise UserError(f"{name}: is empty")
@@ -87,8 +87,6 @@ def _yaml(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]:
         raise UserError(f"{name}: not valid YAML: {' '.join(str(error).split())}") from None
     except (RecursionError, ValueError) as error:
         raise UserError(f"{name}: not valid YAML: {error}") from None
-    finally:
-        loader.dispose()
 
 
 def _lines(node: "yaml.MappingNode", place: tuple[str, ...], name: str) -> Iterator[tuple[str, int]]:

@@ -1,15 +1,16 @@
-"""The entry point: all commands together, and the one place where an error becomes a line and an exit status."""
+"""The entry point, and the one place where an error becomes a line and an exit status."""
 
 import os
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-import typer
-
+from scheduler.cli.discovery import print_hosts_at_once
 from scheduler.cli.exits import Exit, status_of
 from scheduler.cli.output import note
-from scheduler.cli.root import root
 from scheduler.errors import SchedulerError
+
+if TYPE_CHECKING:
+    import typer
 
 
 def app() -> NoReturn:
@@ -19,8 +20,9 @@ def app() -> NoReturn:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run one command line (default: this process's) and return its exit status; no error goes further up."""
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        status = _run(arguments)
+        status = Exit.OK if print_hosts_at_once(words) else _run_command(words)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
@@ -31,9 +33,13 @@ def run(arguments: list[str] | None = None) -> int:
         return Exit.INTERRUPTED
 
 
-def _run(arguments: list[str] | None) -> int:
+def _run_command(words: list[str]) -> int:
+    import typer
+
+    from scheduler.cli.root import root
+
     try:
-        status = typer.main.get_command(root).main(arguments, prog_name="sched", standalone_mode=False)
+        status = typer.main.get_command(root).main(words, prog_name="sched", standalone_mode=False)
         return status if isinstance(status, int) else Exit.OK
     except SchedulerError as error:
         note(f"sched: {error}")
@@ -53,7 +59,7 @@ def _run(arguments: list[str] | None) -> int:
         return Exit.DEFECT
 
 
-def _usage_message(error: typer.TyperException) -> str:
+def _usage_message(error: "typer.TyperException") -> str:
     """What was wrong with the command line, and where to read how it goes."""
     message = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)

@@ -68,9 +68,15 @@ def console() -> "Console":
 
 
 def show(*renderables: "RenderableType") -> None:
+    """Print them; a pipe gets lines without the blanks that fill up a table."""
     target = console()
-    for renderable in renderables:
-        target.print(renderable)
+    with target.capture() as captured:
+        for renderable in renderables:
+            target.print(renderable)
+    text = captured.get()
+    if not sys.stdout.isatty():
+        text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+    sys.stdout.write(text)
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> "RenderableType":

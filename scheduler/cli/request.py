@@ -11,6 +11,8 @@ from scheduler.cli.source import Source
 from scheduler.errors import InvalidInput, UserError
 
 _INTERPRETERS = ("python", "bash", "sh", "torchrun", "horovodrun", "uv", "poetry", "env", "nice")
+#: First words of shell lines that name no program.
+_SHELL_WORDS = frozenset({"for", "while", "until", "if", "case", "{", "(", "!", "cd", "set", "export", "exec", "time"})
 _SCRIPTS = (".py", ".sh")
 
 
@@ -124,6 +126,8 @@ def name_of(command: Any) -> str:
     words = command.split() if isinstance(command, str) else command
     words = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
     program = PurePosixPath(words[0]).name if words else ""
+    if isinstance(command, str) and program in _SHELL_WORDS:
+        return "shell"
     if program.rstrip("0123456789.") in _INTERPRETERS:
         script = next((word for word in words[1:] if word.endswith(_SCRIPTS)), None)
         module = words[words.index("-m") + 1] if "-m" in words[:-1] else None

@@ -1,13 +1,61 @@
 """`sched serve`: the daemon in the foreground."""
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
-from scheduler.cli.command import DAEMON, Session, command
+from scheduler.cli.command import DAEMON, SILENT, Session, command
+from scheduler.cli.settings import ConfigOption, DatabaseOption, settings_from
+from scheduler.errors import ConfigError
 
 
-def serve(session: Session) -> None:
-    """Run the daemon until SIGTERM or Ctrl-C; workers go on without it."""
+def serve(
+    session: Session,
+    slots: Annotated[
+        int | None, typer.Option("--slots", help="Slots to declare where there is no GPU (default: one per core).")
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Address to listen on (default: 127.0.0.1).")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", help="Port to listen on; 0 takes a free one (default: 8470).")
+    ] = None,
+    database_url: DatabaseOption = None,
+    config: ConfigOption = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file", metavar="FILE", help="File with the users' token; needed on any address but loopback."
+        ),
+    ] = None,
+) -> None:
+    """Run the daemon until SIGTERM or Ctrl-C. Running jobs go on without it, and it finds them again.
+
+    Settings come from these options, else from SCHED_GROUP__NAME variables, else from the --config file.
+    """
+    given = {
+        "database_url": database_url,
+        "local": {"slots": slots},
+        "http": {"host": host, "port": port, "token": _token(token_file)},
+    }
+    settings = settings_from(session, config, given)
+    from scheduler.daemon import run
+
+    run(settings)
+
+
+def _token(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        token = path.read_text().strip()
+    except OSError as error:
+        raise ConfigError(f"--token-file: {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"--token-file: {path}: not text") from None
+    if not token:
+        raise ConfigError(f"--token-file: {path}: is empty")
+    return token
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "serve", DAEMON)(serve)
+    command(app, "serve", DAEMON, common=SILENT)(serve)

@@ -1,0 +1,35 @@
+"""How tests call `sched`: in this process, with an environment of their own."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calls import Call
+from tests.daemon import Daemon, running_daemon
+
+Sched = Callable[..., Call]
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Sched:
+    """`alone("list", "-o", "json")` runs a command line where no daemon is known."""
+    for name in ("SCHED_URL", "SCHED_TOKEN", "SCHED_DATABASE_URL", "SCHED_DEBUG", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SCHED_STATE_DIR", str(tmp_path / "no-daemon-here"))
+    monkeypatch.setenv("COLUMNS", "80")
+    return lambda *words: Call.run(words, capsys)
+
+
+@pytest.fixture(scope="session")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One daemon for all tests that can share it: each looks only at what it made itself."""
+    with running_daemon(tmp_path_factory.mktemp("cli")) as running:
+        yield running
+
+
+@pytest.fixture
+def sched(alone: Sched, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> Sched:
+    """Runs a command line that finds the daemon by its state directory."""
+    monkeypatch.setenv("SCHED_STATE_DIR", str(daemon.state_dir))
+    return alone

@@ -1,0 +1,45 @@
+"""Shell completion asks the daemon, and is silent without one."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+from tests.cli.calls import Call
+from tests.cli.test_jobs import submitted, until
+from tests.daemon import ROOT, Daemon
+
+Sched = Callable[..., Call]
+
+
+def completed(words: str, state_dir: str) -> list[str]:
+    """What bash would offer after these words."""
+    environment = {
+        **os.environ,
+        "SCHED_STATE_DIR": state_dir,
+        "_SCHED_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "scheduler.cli"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=30
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_jobs_nodes_and_commands_are_offered(sched: Sched, daemon: Daemon) -> None:
+    job = submitted(sched, "offered", "--node-selector", "zone=nowhere")
+    [node] = sched("nodes", "-o", "json").ok().document["nodes"]
+    state = str(daemon.state_dir)
+    assert completed("sched show off", state) == ["offered"]
+    assert str(job) in completed("sched cancel ", state)
+    assert completed(f"sched drain {node['name'][:2]}", state) == [node["name"]]
+    assert completed("sched unc", state) == ["uncordon"]
+    sched("cancel", "offered").ok()
+    until(daemon, job, "CANCELLED")
+    assert completed("sched show off", state) == []
+
+
+def test_nothing_is_offered_or_said_without_a_daemon() -> None:
+    assert completed("sched show ", "/nonexistent") == []

@@ -1,0 +1,45 @@
+"""How the daemon is found."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli.connection import DEFAULT_STATE_DIR, DEFAULT_URL, find_daemon
+from scheduler.config import Settings
+from scheduler.errors import InvalidInput
+
+
+def test_defaults_are_those_of_the_daemon() -> None:
+    settings = Settings()
+    assert settings.state_dir == DEFAULT_STATE_DIR
+    assert f"http://{settings.http.host}:{settings.http.port}" == DEFAULT_URL
+
+
+def test_the_address_is_the_given_one_else_the_written_one_else_the_default(tmp_path: Path) -> None:
+    assert find_daemon(None, None, tmp_path).url == DEFAULT_URL
+    (tmp_path / "daemon.json").write_text(json.dumps({"url": "http://127.0.0.1:1234/", "pid": 1}))
+    found = find_daemon(None, None, tmp_path)
+    assert (found.url, found.origin) == ("http://127.0.0.1:1234", f"from {tmp_path / 'daemon.json'}")
+    assert find_daemon("http://10.0.0.1:80", None, tmp_path).url == "http://10.0.0.1:80"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 3}', "\x00\xff"])
+def test_a_broken_daemon_file_counts_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "daemon.json").write_bytes(text.encode("latin-1"))
+    assert find_daemon(None, None, tmp_path).url == DEFAULT_URL
+
+
+def test_the_token_file_is_for_this_machine_only(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("sesame\n")
+    assert find_daemon("http://localhost:1", None, tmp_path).token == "sesame"
+    assert find_daemon("http://localhost:1", "given", tmp_path).token == "given"
+    assert find_daemon("http://10.0.0.1:1", None, tmp_path).token is None
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost", "127.0.0.1:8470", "ftp://a", "http://", "http://a:x", "http://a:99999", "http://a?x"]
+)
+def test_what_is_no_address_is_refused(url: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"--url: .* is no address: write it like http"):
+        find_daemon(url, None, tmp_path)

@@ -1,0 +1,182 @@
+"""Every way to fail ends in one line and the status that `sched --help` names."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli.exits import Exit, status_of
+from scheduler.errors import ClusterError, Conflict, InvalidInput, NotFound, StoreUnavailable
+from tests.cli.calls import Call
+from tests.daemon import ROOT, Daemon, running_daemon
+
+Sched = Callable[..., Call]
+TOKEN = "a-token-of-the-users"
+
+
+@contextmanager
+def answering(status: int, body: bytes, content_type: str = "text/html") -> Iterator[str]:
+    """The address of a server on this machine that is no scheduler and always gives this answer."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("content-type", content_type)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing on stderr."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list"],
+        ["show", "1"],
+        ["show", "name"],
+        ["priority", "1", "2"],
+        ["scale", "1", "--min", "2"],
+        ["cancel", "1", "2"],
+        ["suspend", "1"],
+        ["resume", "1"],
+        ["explain", "1"],
+        ["hosts", "1"],
+        ["logs", "1"],
+        ["events"],
+        ["events", "-f"],
+        ["top", "--once"],
+        ["nodes"],
+        ["cordon", "a"],
+        ["uncordon", "a"],
+        ["drain", "a"],
+        ["submit", "--", "true"],
+        ["submit", "--cron", "0 3 * * *", "--", "true"],
+    ],
+    ids=" ".join,
+)
+def test_without_a_daemon_every_command_says_what_to_do(alone: Sched, words: list[str]) -> None:
+    call = alone(words[0], "--url", "http://127.0.0.1:9", *words[1:])
+    call.failed(5, 'no daemon at http://127.0.0.1:9: start one with "sched serve", or set SCHED_URL')
+
+
+def test_a_daemon_that_is_gone_is_named_with_the_file_that_says_where_it_was(
+    alone: Sched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "daemon.json").write_text('{"url": "http://127.0.0.1:9", "pid": 1}')
+    monkeypatch.setenv("SCHED_STATE_DIR", str(tmp_path))
+    alone("list").failed(5, f"no daemon at http://127.0.0.1:9 (from {tmp_path / 'daemon.json'})")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (200, b"<html>", "is no scheduler"),
+        (404, b"<html>", "is no scheduler (404 for /v1/nodes)"),
+        (502, b"Bad Gateway", "failed (502)"),
+        (200, b"", "is no scheduler"),
+    ],
+)
+def test_what_is_no_scheduler_is_said_to_be_none(alone: Sched, status: int, body: bytes, said: str) -> None:
+    with answering(status, body) as url:
+        call = alone("nodes", "--url", url)
+        assert call.status in (5, 7)
+        call.failed(call.status, said, url)
+
+
+def test_hosts_never_prints_what_is_no_list_of_hosts(alone: Sched, monkeypatch: pytest.MonkeyPatch) -> None:
+    with answering(200, b"a:1\n") as url:
+        monkeypatch.setenv("SCHED_URL", url)
+        alone("hosts", "12").failed(5, "is no scheduler")
+
+
+def test_a_token_is_needed_and_found(alone: Sched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_daemon(tmp_path, http={"token": TOKEN}) as daemon:
+        alone("list", "--url", daemon.url).failed(6, "set SCHED_TOKEN to the daemon's token")
+        alone("list", "--url", daemon.url, "--token", "wrong").failed(6, "check SCHED_TOKEN")
+        alone("list", "--url", daemon.url, "--token", TOKEN).ok()
+        monkeypatch.setenv("SCHED_STATE_DIR", str(daemon.state_dir))
+        alone("list").ok()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["lst"], "Did you mean 'list'?"),
+        (["list", "--bad"], "--bad"),
+        (["list", "-o", "xml"], "'table', 'json'"),
+        (["list", "--state", "SLEEPING"], "'queued'"),
+        (["list", "--label", "x"], "--label: 'x' must look like KEY=VALUE"),
+        (["list", "--limit", "0"], "--limit"),
+        (["list", "--url", "nowhere"], "--url: 'nowhere' is no address"),
+        (["priority", "1"], "Missing argument 'N'"),
+        (["priority", "1", "--url"], "--url"),
+        (["scale", "1", "--min", "0"], "--min"),
+        (["show"], "Missing argument 'JOB'"),
+        (["show", ""], "JOB is empty"),
+        (["db", "sideways"], "sideways"),
+        (["serve", "--slots", "0", "--port", "0"], "local.slots"),
+        (["serve", "--port", "70000"], "http.port"),
+        (["serve", "--config", "no-such-file.toml"], "no-such-file.toml"),
+        (["serve", "--token-file", "no-such-file"], "--token-file: no-such-file: No such file"),
+        (["serve", "--host", "0.0.0.0", "--port", "0"], "token"),
+        (["db", "check", "--database-url", "mysql://x"], "mysql"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_wrong_usage_is_told_in_one_line(alone: Sched, words: list[str], said: str) -> None:
+    alone(*words).failed(2, said)
+
+
+def test_no_command_shows_the_help_and_counts_as_wrong_usage(alone: Sched) -> None:
+    call = alone()
+    assert call.status == 2
+    assert "Usage: sched" in call.out + call.err
+
+
+def test_help_explains_every_exit_status(alone: Sched) -> None:
+    text = alone("--help").ok().out
+    for status in Exit:
+        assert f"{status.value}  {status.meaning}" in text
+
+
+def test_every_error_of_the_tree_has_its_status() -> None:
+    assert status_of(NotFound("x")) is Exit.NOT_FOUND
+    assert status_of(Conflict("x")) is Exit.CONFLICT
+    assert status_of(InvalidInput("x", "y")) is Exit.USAGE
+    assert status_of(StoreUnavailable("x")) is Exit.UNAVAILABLE
+    assert status_of(ClusterError("x")) is Exit.UNAVAILABLE
+
+
+def test_a_reader_that_goes_away_ends_the_output_quietly(daemon: Daemon) -> None:
+    top = f"{sys.executable} -m scheduler.cli top -o json --state-dir {daemon.state_dir}"
+    command = f"{top} | true; echo ${{PIPESTATUS[0]}}"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("SCHED_")}
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=30
+    )
+    assert (done.stdout.strip(), done.stderr) == ("141", "")
+
+
+def test_a_defect_is_one_line_unless_asked_for(alone: Sched, monkeypatch: pytest.MonkeyPatch) -> None:
+    with answering(200, b'{"nodes": [{}]}', "application/json") as url:
+        alone("nodes", "--url", url).failed(70, "this is a defect; SCHED_DEBUG=1 shows where")
+        monkeypatch.setenv("SCHED_DEBUG", "1")
+        with pytest.raises(KeyError):
+            alone("nodes", "--url", url)

@@ -1,0 +1,171 @@
+"""Jobs on the command line: list, show, priority, scale, cancel, suspend, resume, explain, names, recurring jobs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cli.calls import Call
+from tests.daemon import Daemon
+
+Sched = Callable[..., Call]
+
+
+def submitted(sched: Sched, name: str, *options: str, command: str = "exec sleep 60") -> int:
+    words = ("submit", "-o", "json", "--name", name, "--grace", "1", *options, "-c", command)
+    number: int = sched(*words).ok().document["id"]
+    return number
+
+
+def view(sched: Sched, job: int | str) -> dict[str, Any]:
+    document: dict[str, Any] = sched("show", str(job), "-o", "json").ok().document
+    return document
+
+
+def until(daemon: Daemon, job: int, *states: str) -> None:
+    """Wait, by the daemon's events, until the job is in one of the states."""
+    after = 0
+    while daemon.client.get(f"/v1/jobs/{job}").json()["state"] not in states:
+        page = daemon.client.get("/v1/events", params={"job": job, "after": after, "wait": 10}).json()
+        assert page["next"] > after, f"job {job} does not come to {states}"
+        after = page["next"]
+
+
+def test_a_listed_job_has_one_line_that_fits_and_shows_its_id(sched: Sched, daemon: Daemon) -> None:
+    job = submitted(sched, "a-name-so-long-that-it-hardly-fits-into-eighty-columns-beside-all-the-others")
+    until(daemon, job, "RUNNING")
+    table = sched("list").ok().out
+    assert f"{job}  a-name-so-long" in table
+    assert "RUNNING" in table
+    assert "1 of 1" in table
+    assert "\x1b[" not in table
+    sched("cancel", str(job)).ok()
+    until(daemon, job, "CANCELLED")
+    assert not [each for each in sched("list", "-o", "json").ok().document["jobs"] if each["id"] == job]
+    assert [each for each in sched("list", "-o", "json", "--all").ok().document["jobs"] if each["id"] == job]
+
+
+def test_filters_narrow_the_list(sched: Sched, daemon: Daemon) -> None:
+    one = submitted(sched, "filtered", "--label", "team=a", "--label", "x=1", "--user", "ann", command="true")
+    two = submitted(sched, "filtered", "--label", "team=b", command="true")
+    until(daemon, one, "SUCCEEDED")
+    until(daemon, two, "SUCCEEDED")
+
+    def ids(*options: str) -> list[int]:
+        document = sched("list", "--all", "--name", "filtered", "-o", "json", *options).ok().document
+        return [each["id"] for each in document["jobs"]]
+
+    assert ids() == [one, two]
+    assert ids("--label", "team=a", "--label", "x=1") == [one]
+    assert ids("--user", "ann") == [one]
+    assert ids("--state", "succeeded", "--limit", "1") == [two]
+    assert ids("--state", "queued") == []
+    assert "the newest 1 are shown" in sched("list", "--all", "--limit", "1").ok().err
+
+
+def test_nothing_to_list_is_said_on_stderr(sched: Sched) -> None:
+    call = sched("list", "--name", "nobody-has-this-name").ok()
+    assert call.out == ""
+    assert "sched list --all" in call.err
+
+
+def test_show_tells_workers_and_what_was_asked_for(sched: Sched, daemon: Daemon) -> None:
+    job = submitted(sched, "shown", "-w", "2", "--memory", "1GiB", "--label", "a=b", "--time-limit", "1h", "-e", "A=1")
+    until(daemon, job, "RUNNING")
+    document = view(sched, job)
+    assert document["env"] == {"A": "1"}
+    assert document["memory_mib_per_worker"] == 1024
+    assert [worker["rank"] for worker in document["live_workers"]] == [0, 1]
+    text = sched("show", "shown").ok().out
+    for said in (f"{job} shown", "RUNNING", "2 of 2", "1024 MiB", "a=b", "1h", f"{job}-1", f"{job}-2"):
+        assert said in text
+    sched("cancel", "shown").ok()
+    until(daemon, job, "CANCELLED")
+
+
+def test_priority_may_be_negative_and_scale_changes_either_bound(sched: Sched, daemon: Daemon) -> None:
+    job = submitted(sched, "changed", "--node-selector", "zone=nowhere")
+    assert sched("priority", str(job), "-5").ok().out == f"job {job} has priority -5\n"
+    assert sched("scale", str(job), "--max", "3", "-o", "json").ok().document == {"id": job, "max_workers": 3}
+    both = sched("scale", "changed", "--min", "2", "--max", "2").ok().out
+    assert both == f"job {job} may have min 2 and max 2 workers\n"
+    assert sched("priority", str(job), "7", "-o", "json").ok().document == {"id": job, "priority": 7}
+    sched("scale", str(job)).failed(2, "nothing to change")
+    sched("scale", str(job), "--min", "3", "--max", "2").failed(2, "--min: must be at most --max (2)")
+    sched("scale", str(job), "--min", "9").failed(2, "min_workers 9 would be more than max_workers")
+    sched("priority", str(job), "high").failed(2, "'N'", "sched priority --help")
+    sched("cancel", str(job)).ok()
+    until(daemon, job, "CANCELLED")
+    sched("priority", str(job), "1").failed(4, f"job {job} has ended")
+
+
+def test_suspend_and_resume(sched: Sched, daemon: Daemon) -> None:
+    job = submitted(sched, "paused")
+    until(daemon, job, "RUNNING")
+    assert sched("suspend", "paused").ok().out == f"job {job} is being suspended\n"
+    until(daemon, job, "SUSPENDED")
+    assert sched("resume", "paused", "-o", "json").ok().document == {"accepted": [job], "refused": []}
+    until(daemon, job, "RUNNING")
+    sched("cancel", "paused").ok()
+    until(daemon, job, "CANCELLED")
+
+
+def test_one_refusal_keeps_no_other_job_from_being_cancelled(sched: Sched, daemon: Daemon) -> None:
+    one, two = submitted(sched, "first"), submitted(sched, "second")
+    call = sched("cancel", str(one), "999999", str(two), "-o", "json")
+    assert call.status == 3
+    assert call.document["accepted"] == [one, two]
+    assert [each["name"] for each in call.document["refused"]] == ["999999"]
+    for job in (one, two):
+        until(daemon, job, "CANCELLED")
+    sched("cancel", str(one)).failed(4, "has ended")
+    sched("resume", str(one)).failed(4, "has ended")
+
+
+def test_a_name_means_the_job_that_lives_else_the_newest(sched: Sched, daemon: Daemon) -> None:
+    old = submitted(sched, "same", command="true")
+    until(daemon, old, "SUCCEEDED")
+    assert view(sched, "same")["id"] == old
+    one = submitted(sched, "same")
+    assert view(sched, "same")["id"] == one
+    two = submitted(sched, "same")
+    sched("show", "same").failed(2, f"'same' is the name of several jobs: {one}, {two}; use an id")
+    sched("cancel", str(one), str(two)).ok()
+    until(daemon, one, "CANCELLED")
+    until(daemon, two, "CANCELLED")
+    assert view(sched, "same")["id"] == two
+
+
+@pytest.mark.parametrize("command", ["show", "explain", "hosts", "logs", "cancel", "suspend", "resume"])
+def test_an_unknown_job_is_not_found(sched: Sched, command: str) -> None:
+    sched(command, "987654").failed(3, "no job 987654")
+    sched(command, "no-such-name").failed(3, "no job is called 'no-such-name'", "sched list --all")
+
+
+def test_explain_says_why_a_job_waits(sched: Sched, daemon: Daemon) -> None:
+    job = submitted(sched, "picky", "--gpu-type", "none-has-it")
+    after = 0
+    while view(sched, job)["reason"] == "SUBMITTED":
+        page = daemon.client.get("/v1/events", params={"after": after, "wait": 5}).json()
+        after = page["next"]
+    document = sched("explain", "picky", "-o", "json").ok().document
+    assert document["reason"] == "NO_MATCHING_NODE"
+    text = sched("explain", "picky").ok().out
+    assert "No node has" in text
+    assert "NO_MATCHING_NODE" in text
+    sched("cancel", "picky").ok()
+    until(daemon, job, "CANCELLED")
+
+
+def test_recurring_jobs_are_listed_shown_and_cancelled_like_others(sched: Sched) -> None:
+    call = sched("submit", "--cron", "0 3 * * *", "--timezone", "Europe/Berlin", "--name", "nightly", "--", "true").ok()
+    assert call.out.startswith("recurring job r1 stored, next run 2")
+    assert [each["id"] for each in sched("list", "-o", "json").ok().document["recurring"]] == ["r1"]
+    line = next(line for line in sched("list").ok().out.splitlines() if "nightly" in line)
+    for said in ("r1", "RECURRING", "in ", "0 3 * * * Europe/Berlin"):
+        assert said in line
+    assert sched("show", "r1", "-o", "json").ok().document["timezone"] == "Europe/Berlin"
+    assert "0 3 * * * (Europe/Berlin)" in sched("show", "r1").ok().out
+    assert sched("cancel", "r1").ok().out == "recurring job r1 is removed\n"
+    sched("cancel", "r1").failed(3, "no recurring job r1")
+    sched("show", "r1").failed(3, "no recurring job r1")

@@ -1,0 +1,41 @@
+"""Nodes on the command line. A daemon of their own: a cordoned node stops everybody."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calls import Call
+from tests.daemon import running_daemon
+
+Sched = Callable[..., Call]
+
+
+def test_nodes_are_listed_cordoned_drained_and_used_again(
+    alone: Sched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_daemon(tmp_path, slots=3) as daemon:
+        monkeypatch.setenv("SCHED_STATE_DIR", str(daemon.state_dir))
+
+        def intent_after(kind: str) -> str:
+            after = 0
+            while True:
+                page = daemon.client.get("/v1/events", params={"after": after, "wait": 10}).json()
+                if any(event["kind"] == kind for event in page["events"]):
+                    return str(alone("nodes", "-o", "json").ok().document["nodes"][0]["intent"])
+                assert page["next"] > after, f"no {kind}"
+                after = page["next"]
+
+        [node] = alone("nodes", "-o", "json").ok().document["nodes"]
+        name = node["name"]
+        assert "0/3" in alone("nodes").ok().out
+        assert alone("cordon", name).ok().out == f"node {name} takes no new workers\n"
+        assert intent_after("NODE_CORDONED") == "CORDONED"
+        assert alone("uncordon", name, "-o", "json").ok().document == {"accepted": [name], "refused": []}
+        assert intent_after("NODE_UNCORDONED") == "ACTIVE"
+        alone("drain", name).ok()
+        assert intent_after("NODE_DRAINING") == "DRAINING"
+        assert "DRAINING" in alone("top", "--once").ok().out
+        call = alone("cordon", "no such node", name)
+        assert (call.status, call.err) == (3, "sched: no node no such node\n")
+        assert name in call.out

@@ -1,0 +1,62 @@
+"""Durations, sizes, pairs and ranges as people write them."""
+
+import pytest
+
+from scheduler.cli.quantities import duration_seconds, memory_mib, pairs, workers_range
+from scheduler.errors import InvalidInput
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("1.5", 1.5),
+        ("90s", 90),
+        ("45m", 2700),
+        ("1h30m", 5400),
+        ("2d", 172800),
+        ("1d2h3m4s", 93784),
+        ("1:30", 5400),
+        ("0:00:30", 30),
+        (" 10S ", 10),
+    ],
+)
+def test_durations_are_read_in_all_their_forms(text: str, seconds: float) -> None:
+    assert duration_seconds(text, "--grace") == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "-5", "nan", "inf", "1e400", "1:99", "5x", "1m1h", "ten"])
+def test_what_is_no_duration_names_the_option_and_the_form(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"--grace: .* is no duration: write seconds"):
+        duration_seconds(text, "--grace")
+
+
+@pytest.mark.parametrize(
+    ("text", "mib"), [("512", 512), ("512MiB", 512), ("4g", 4096), ("1.5GiB", 1536), ("1 TiB", 1048576), ("0.1M", 1)]
+)
+def test_sizes_are_read_in_all_their_forms(text: str, mib: int) -> None:
+    assert memory_mib(text, "--memory") == mib
+
+
+@pytest.mark.parametrize("text", ["", "-1", "4 bytes", "4KiB", "GiB", "nan"])
+def test_what_is_no_size_names_the_option_and_the_form(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"--memory: .* is no size: write MiB"):
+        memory_mib(text, "--memory")
+
+
+def test_pairs_keep_further_equal_signs_and_the_last_of_a_key() -> None:
+    assert pairs(["a=1", "b=x=y", "a=2", "c="], "--label") == {"a": "2", "b": "x=y", "c": ""}
+
+
+@pytest.mark.parametrize("item", ["a", "=1", ""])
+def test_a_pair_without_key_or_value_is_refused(item: str) -> None:
+    with pytest.raises(InvalidInput, match=r"--label: .* must look like KEY=VALUE"):
+        pairs([item], "--label")
+
+
+def test_workers_are_a_number_or_a_range() -> None:
+    assert workers_range("4", "--workers") == (4, 4)
+    assert workers_range("1-4", "--workers") == (1, 4)
+    assert workers_range("1..4", "--workers") == (1, 4)
+    with pytest.raises(InvalidInput, match="write 4, or 1-4 for an elastic job"):
+        workers_range("-4", "--workers")

@@ -1,0 +1,118 @@
+"""A request put together from options and a file."""
+
+import getpass
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.cli.flags import OPTION_OF, Flags
+from scheduler.cli.request import build_request, name_of
+from scheduler.cli.source import Source
+from scheduler.errors import UserError
+from scheduler.http.requests import JobRequest, RecurringRequest
+
+
+def built(flags: Flags, written: dict[str, Any] | None = None, path: str = "") -> dict[str, Any]:
+    return build_request(flags, written or {}, Source(path, fields=frozenset(written or {})))[0]
+
+
+def test_every_field_of_the_api_has_an_option() -> None:
+    fields = set(JobRequest.model_fields) | set(RecurringRequest.model_fields) - {"job"}
+    assert set(OPTION_OF) == fields
+
+
+def test_defaults_are_directory_user_and_name_and_nothing_of_the_environment() -> None:
+    request = built(Flags(command=["python", "-u", "jobs/train.py", "--lr", "1"]))
+    assert request == {
+        "command": ["python", "-u", "jobs/train.py", "--lr", "1"],
+        "name": "train",
+        "user": getpass.getuser(),
+        "workdir": os.getcwd(),
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["/usr/bin/true"], "true"),
+        (["python3.11", "-m", "pkg.train", "-x"], "pkg.train"),
+        (["torchrun", "--nproc", "2", "a/b.py"], "b"),
+        (["bash", "run.sh"], "run"),
+        (["python"], "python"),
+        ("python train.py && echo done", "train"),
+        ("for i in 1 2; do echo $i; done", "shell"),
+        ("", "job"),
+        (7, "job"),
+    ],
+)
+def test_a_name_comes_from_the_script_or_program(command: Any, name: str) -> None:
+    assert name_of(command) == name
+
+
+def test_options_win_over_the_file_and_mappings_are_merged() -> None:
+    written = {"command": ["a"], "name": "file", "env": {"A": "1", "B": "1"}, "labels": {"x": "1"}, "priority": 3}
+    request = built(Flags(name="flag", env=["B=2", "C=3"], priority=7), written, "job.yaml")
+    assert request["name"] == "flag"
+    assert request["env"] == {"A": "1", "B": "2", "C": "3"}
+    assert request["labels"] == {"x": "1"}
+    assert request["priority"] == 7
+
+
+def test_one_bound_as_an_option_keeps_the_other_of_the_file() -> None:
+    assert {"min_workers": 2, "max_workers": 8}.items() <= built(
+        Flags(max_workers=8), {"command": "x", "workers": 2}, "job.yaml"
+    ).items()
+    request = built(Flags(workers="1-4"), {"command": "x", "min_workers": 7}, "job.yaml")
+    assert (request["min_workers"], request["max_workers"]) == (1, 4)
+
+
+def test_env_without_value_is_copied_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FROM_HERE", "x=y")
+    monkeypatch.delenv("NOT_HERE", raising=False)
+    assert built(Flags(command=["a"], env=["FROM_HERE", "B="]))["env"] == {"FROM_HERE": "x=y", "B": ""}
+    with pytest.raises(UserError, match="--env: NOT_HERE is not set here: write NOT_HERE=VALUE"):
+        built(Flags(command=["a"], env=["NOT_HERE"]))
+
+
+def test_a_workdir_of_a_file_is_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert built(Flags(), {"command": "x", "workdir": "../data"}, "jobs/job.yaml")["workdir"] == str(tmp_path / "data")
+    assert built(Flags(), {"command": "x"}, "jobs/job.yaml")["workdir"] == str(tmp_path)
+    assert built(Flags(workdir=Path("here")), {"command": "x"}, "jobs/job.yaml")["workdir"] == str(tmp_path / "here")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (Flags(), "nothing to run: give a command after --"),
+        (Flags(command=["a"], shell="b"), "--shell: give either"),
+        (Flags(command=["a"], workers="1", min_workers=1), "--workers sets both bounds"),
+        (Flags(command=["a"], workers="x"), "--workers: 'x' is no number"),
+        (Flags(command=["a"], grace="x"), "--grace: 'x' is no duration"),
+        (Flags(command=["a"], memory="x"), "--memory: 'x' is no size"),
+        (Flags(command=["a"], labels=["x"]), "--label: 'x' must look like"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(flags: Flags, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        built(flags)
+    assert str(caught.value).startswith(said)
+
+
+def test_a_file_without_a_command_is_named() -> None:
+    with pytest.raises(UserError, match=r"^job\.yaml: command: missing"):
+        built(Flags(), {"name": "a"}, "job.yaml")
+
+
+def test_a_complaint_names_the_option_that_set_the_field() -> None:
+    flags = Flags(command=["a"], max_workers=1, grace="1h", env=["A=1"])
+    _, source = build_request(
+        flags, {"min_workers": 4}, Source("job.yaml", {}, {"min_workers": 3}, frozenset({"min_workers"}))
+    )
+    assert source.complaint("max_workers", "must be more") == "--max: must be more"
+    assert source.complaint("job.grace_seconds", "too long") == "--grace: too long"
+    assert source.complaint("env.A", "too long") == "--env: too long"
+    assert source.complaint("min_workers", "too many") == "job.yaml:3: min_workers: too many"
+    assert source.complaint("body", "min_workers 4 is more than max_workers 1").startswith("job.yaml:3: min_workers 4")

@@ -1,0 +1,21 @@
+"""Times and durations as tables show them."""
+
+import pytest
+
+from scheduler.cli.times import ago, span
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0.0s"), (4.24, "4.2s"), (9.97, "10s"), (59.6, "1m"), (65, "1m 5s"), (11520, "3h 12m"), (187200, "2d 4h")],
+)
+def test_a_span_has_at_most_two_units(seconds: float, text: str) -> None:
+    assert span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [(None, "-"), (1000, "0s ago"), (820, "3m ago"), (-85400, "1d ago"), (8200, "in 2h"), (1000.5, "0s ago")],
+)
+def test_a_time_is_told_from_now(at: float | None, text: str) -> None:
+    assert ago(at, 1000.0) == text

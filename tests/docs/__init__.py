@@ -1,0 +1,1 @@
+"""Tests that the documents are true."""
