@@ -8,6 +8,7 @@ due; otherwise only what the blocked job will not need then. After D. Lifka, "Th
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from scheduler.model.job import Job
 from scheduler.model.node import workers_that_fit
@@ -54,15 +55,15 @@ def promise(draft: Draft, job: Job) -> Blocked:
         if fits[suited.types[i]] >= job.min_workers:
             # It could take all it needs, only not in this plan: those who hold it are being resized.
             return Blocked(job, draft.now, _left_over(job, suited, room, suited.types[i]))
-    for when, i, amount in sorted(_endings(draft, job)):
-        if i not in room:
-            continue
-        before = workers_that_fit(job.shape, *room[i])
-        room[i] = add(room[i], amount)
-        gpu_type = suited.types[i]
-        fits[gpu_type] += workers_that_fit(job.shape, *room[i]) - before
-        if fits[gpu_type] >= job.min_workers:
-            return Blocked(job, max(when, draft.now), _left_over(job, suited, room, gpu_type))
+    endings = sorted(ending for ending in _endings(draft, job) if ending[1] in room)
+    for when, together in groupby(endings, key=lambda ending: ending[0]):
+        for _, i, amount in together:
+            before = workers_that_fit(job.shape, *room[i])
+            room[i] = add(room[i], amount)
+            fits[suited.types[i]] += workers_that_fit(job.shape, *room[i]) - before
+        for gpu_type, fit in fits.items():
+            if fit >= job.min_workers:
+                return Blocked(job, max(when, draft.now), _left_over(job, suited, room, gpu_type))
     return Blocked(job, math.inf, Spare(dict.fromkeys(suited.types, NOTHING)))
 
 

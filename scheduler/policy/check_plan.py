@@ -111,7 +111,9 @@ def _shrinking(world: World, job: Job, plan_shrinks: Shrink) -> Iterator[Violati
 def _victims(world: World, plan: Plan, order: Order) -> Iterator[Violation]:
     """Shrinks keep the minimum; who loses for another is preemptible and strictly less important than one who waits."""
     leaving: Counter[JobId] = Counter()
-    served = {action.job_id for action in plan.actions if isinstance(action, Start | Reserve)}
+    served = {job.id for job in world.queued.values() if job.reservation}
+    served -= {action.job_id for action in plan.actions if isinstance(action, Release)}
+    served |= {action.job_id for action in plan.actions if isinstance(action, Start | Reserve)}
     for action in plan.actions:
         if not isinstance(action, Shrink | StopJob):
             continue

@@ -1,0 +1,380 @@
+"""What every plan guarantees, on worlds that nobody thought of.
+
+The oracles here count capacity from the world's workers directly and share no code with the planner.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import combinations
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from scheduler.config import PolicySettings
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.plan import Grow, Release, Reserve, Shrink, Start, StopJob
+from scheduler.policy.invariants import check_world
+from scheduler.policy.order import Order
+from tests.policy.worlds import CORDONED, DRAINING, NOW, Cluster, enact
+
+IMPOSSIBLE = {WaitReason.NO_MATCHING_NODE, WaitReason.EXCEEDS_CLUSTER, WaitReason.NODES_UNAVAILABLE}
+
+
+@st.composite
+def clusters(
+    draw: st.DrawFn,
+    *,
+    queue_max: int = 5,
+    shapes: tuple[int, ...] = (1, 1, 2, 3),
+    limits: tuple[float | None, ...] = (None, None, 1500.0, 5000.0),
+    types: tuple[str | None, ...] = ("x", "x", "y"),
+    drains: bool = False,
+    aging: tuple[float, ...] = (0.0,),
+    leaving: bool = True,
+) -> Cluster:
+    """Up to four nodes, filled with running jobs, and a queue."""
+    c = Cluster(PolicySettings(aging_per_hour=draw(st.sampled_from(aging))))
+    for name in "abcd"[: draw(st.integers(1, 4))]:
+        intent = draw(st.sampled_from((DRAINING, CORDONED, None, None, None))) if drains else None
+        fields: dict[str, Any] = {"intent": intent} if intent else {}
+        c.node(name, draw(st.integers(1, 6)), gpu_type=draw(st.sampled_from(types)), **fields)
+    number = 0
+    for _ in range(draw(st.integers(0, 6))):
+        number += 1
+        _fill(draw, c, number, shapes, limits, leaving=leaving)
+    for _ in range(draw(st.integers(0, queue_max))):
+        number += 1
+        c.waiting(number, **_fields(draw, shapes, limits), submitted_at=NOW - draw(st.integers(0, 9)))
+    return c
+
+
+def _fields(draw: st.DrawFn, shapes: tuple[int, ...], limits: tuple[float | None, ...]) -> dict[str, Any]:
+    low = draw(st.integers(1, 4))
+    return {
+        "workers": (low, low + draw(st.sampled_from((0, 0, 1, 3)))),
+        "slots": draw(st.sampled_from(shapes)),
+        "priority": draw(st.integers(0, 3)),
+        "preemptible": draw(st.sampled_from((True, True, True, False))),
+        "time_limit_seconds": draw(st.sampled_from(limits)),
+        "queued_at": NOW - draw(st.integers(0, 7200)),
+    }
+
+
+def _fill(
+    draw: st.DrawFn,
+    c: Cluster,
+    number: int,
+    shapes: tuple[int, ...],
+    limits: tuple[float | None, ...],
+    *,
+    leaving: bool,
+) -> None:
+    """A running job of any size within its bounds, where there is room for it on nodes of one GPU type."""
+    fields = _fields(draw, shapes, limits)
+    used = c.slots_used()
+    low, high = fields["workers"]
+    spots: dict[str, int] = {}
+    kind = draw(st.sampled_from([node.gpu_type for node in c.nodes.values()]))
+    size = draw(st.integers(low, high))
+    for node in c.nodes.values():
+        fit = (node.slots - used[node.name].bit_count()) // fields["slots"]
+        if node.gpu_type == kind and fit and sum(spots.values()) < size:
+            spots[node.name] = min(fit, size - sum(spots.values()))
+    placed = sum(spots.values())
+    if not placed:
+        return
+    fields["workers"] = (min(low, placed), max(high, placed))
+    surplus = placed - fields["workers"][0]
+    fields["leaving"] = draw(st.integers(0, surplus)) if leaving else 0
+    fields["state"] = draw(st.sampled_from((JobState.RUNNING,) * 4 + (JobState.STOPPING,) * leaving))
+    c.running(number, spots, **fields)
+
+
+# Oracles
+
+
+def room(c: Cluster, *, gone: Iterable[str] = (), with_leaving: bool = True) -> Counter[str]:
+    """Slots per schedulable node that nobody holds, once these workers (and those leaving) are gone."""
+    left: Counter[str] = Counter({node.name: node.slots for node in c.nodes.values() if node.schedulable})
+    away = set(gone)
+    for job in c.jobs.values():
+        for worker in job.workers:
+            leaves = with_leaving and (job.state is JobState.STOPPING or not worker.wanted)
+            if worker.node in left and worker.id not in away and not leaves:
+                left[worker.node] -= len(worker.slot_ids)
+    return left
+
+
+def workers_in(c: Cluster, job: Job, left: Counter[str]) -> int:
+    """The most workers of the job that this room holds on one GPU type."""
+    totals: Counter[str | None] = Counter()
+    for name, slots in left.items():
+        totals[c.nodes[name].gpu_type] += max(slots, 0) // job.shape.slots  # type: ignore[index]
+    return max(totals.values(), default=0)
+
+
+def without_reservations(c: Cluster, left: Counter[str], *, but: Iterable[int] = ()) -> Counter[str]:
+    left = Counter(left)
+    for job in c.jobs.values():
+        for name, count in job.reservation:
+            if job.id not in but:
+                left[name] -= count * job.shape.slots
+    return left
+
+
+def takeable(c: Cluster, job: Job) -> list[Job]:
+    order = Order(c.now, c.settings)
+    return [
+        victim
+        for victim in c.jobs.values()
+        if victim.state is JobState.RUNNING and victim.spec.preemptible and order.more_important(job, victim)
+    ]
+
+
+def queue(c: Cluster) -> list[Job]:
+    waiting = [job for job in c.jobs.values() if job.state is JobState.QUEUED]
+    return Order(c.now, c.settings).queue(waiting)
+
+
+# Single plans
+
+
+@given(clusters(drains=True, aging=(0.0, 1.0, 5.0)))
+def test_capacity_bounds_and_gangs_hold_at_every_round(c: Cluster) -> None:
+    for _ in range(6):
+        enact(c, c.plan())
+        assert check_world(c.world(), c.now) == []
+        c.now += 60
+
+
+@given(clusters(drains=True, aging=(0.0, 1.0)))
+def test_every_waiting_job_has_a_reason_and_every_preemption_a_beneficiary(c: Cluster) -> None:
+    waiting = [job.id for job in queue(c)]
+    made = c.step()
+    for job in queue(c):
+        if job.id in waiting:
+            assert job.wait_reason not in (None, WaitReason.SUBMITTED)
+    for action in made.actions:
+        if isinstance(action, Shrink | StopJob) and action.reason == "PREEMPTED":
+            assert action.for_job is not None
+
+
+@given(clusters(aging=(0.0, 0.0, 1.0)))
+def test_priority_no_first_waiting_job_could_start_on_what_less_important_ones_hold(c: Cluster) -> None:
+    before = queue(c)
+    made = c.plan()
+    started = {action.job_id for action in made.actions if isinstance(action, Start)}
+    reserved = {action.job_id for action in made.actions if isinstance(action, Reserve)}
+    blocked = next((job for job in before if job.id not in started | reserved and possible(c, job)), None)
+    assume(blocked is not None)
+    assert blocked is not None
+    ahead = before[: before.index(blocked)]
+    enact_only(c, made, {job.id for job in ahead})
+    gone = [worker.id for victim in takeable(c, blocked) for worker in victim.workers]
+    left = without_reservations(c, room(c, gone=gone))
+    assert workers_in(c, blocked, left) < blocked.min_workers
+
+
+def possible(c: Cluster, job: Job) -> bool:
+    return workers_in(c, job, Counter({n.name: n.slots for n in c.nodes.values() if n.schedulable})) >= job.min_workers
+
+
+def enact_only(c: Cluster, made: Any, jobs: set[JobId]) -> None:
+    """Do what the plan does for these jobs, without growth."""
+    for action in made.actions:
+        by = action.for_job if isinstance(action, Shrink | StopJob) else action.job_id
+        if by in jobs and not isinstance(action, Grow | Release):
+            if isinstance(action, Start):
+                least = c.jobs[action.job_id].min_workers
+                action = Start(action.job_id, cut(action.placement, least))
+            enact(c, type(made)((action,)))
+
+
+def cut(placement: Any, count: int) -> Any:
+    kept = []
+    for name, n in placement:
+        if count:
+            kept.append((name, min(n, count)))
+            count -= kept[-1][1]
+    return tuple(kept)
+
+
+@given(clusters(queue_max=0), st.data())
+def test_victims_are_minimal_and_shrink_before_anyone_stops(c: Cluster, data: st.DataObject) -> None:
+    fields = _fields(data.draw, (1, 1, 2, 3), (None,))
+    c.waiting(99, **{**fields, "priority": data.draw(st.integers(1, 5))})
+    job = c.jobs[JobId(99)]
+    made = c.plan()
+    stopped = {a.job_id for a in made.actions if isinstance(a, StopJob)}
+    shrunk = [w for a in made.actions if isinstance(a, Shrink) for w in a.workers]
+    whole = {k: [w.id for w in c.jobs[k].workers] for k in stopped}
+    taken = shrunk + [w for ids in whole.values() for w in ids]
+    if not taken:
+        return
+    assert workers_in(c, job, room(c)) < job.min_workers, "nobody is taken from where what is free would do"
+    assert workers_in(c, job, room(c, gone=taken)) >= job.min_workers
+    for worker in shrunk:
+        assert workers_in(c, job, room(c, gone=set(taken) - {worker})) < job.min_workers
+    for job_id in stopped:
+        assert workers_in(c, job, room(c, gone=set(taken) - set(whole[job_id]))) < job.min_workers
+    if stopped and job.shape.slots == 1:
+        for choice in shrinkings(takeable(c, job)):
+            assert workers_in(c, job, room(c, gone=choice)) < job.min_workers, "shrinking would have done"
+
+
+def shrinkings(victims: list[Job]) -> list[list[str]]:
+    """Every way to shrink all victims to their minimum."""
+    ways: list[list[str]] = [[]]
+    for victim in victims:
+        wanted = [worker.id for worker in victim.wanted_workers]
+        surplus = max(len(wanted) - victim.min_workers, 0)
+        ways = [way + list(more) for way in ways for more in combinations(wanted, surplus)]
+    return ways[:5000]
+
+
+@given(clusters(queue_max=0, leaving=False), st.data())
+def test_the_least_important_give_first(c: Cluster, data: st.DataObject) -> None:
+    c.waiting(99, priority=5, workers=(data.draw(st.integers(1, 4)),) * 2)
+    job = c.jobs[JobId(99)]
+    losers = {a.job_id: a for a in c.plan().actions if isinstance(a, Shrink)}
+    if not losers:
+        return
+    highest = max(c.jobs[k].priority for k in losers)
+    lower = [v for v in takeable(c, job) if v.priority < highest]
+    kept = [
+        w
+        for v in lower
+        for w in v.wanted_workers
+        if v.id not in losers or w.id not in losers[v.id].workers
+        if c.nodes[w.node].schedulable
+    ]
+    spare = Counter(w.job_id for w in kept)
+    here = {c.nodes[w.node].gpu_type for k in losers for w in c.jobs[k].workers if w.id in losers[k].workers}
+    for victim in lower:
+        useful = [w for w in victim.workers if c.nodes[w.node].gpu_type in here]
+        if len(here) == 1 and len(useful) == len(victim.workers):
+            stopped = any(isinstance(a, StopJob) for a in c.plan().actions)
+            assert stopped or spare[victim.id] <= victim.min_workers
+
+
+@given(clusters(limits=(None,)))
+def test_no_futile_harm_who_was_taken_for_starts_as_soon_as_the_slots_are_free(c: Cluster) -> None:
+    made = c.step()
+    takers = {a.for_job for a in made.actions if isinstance(a, Shrink | StopJob) and a.reason == "PREEMPTED"}
+    second = c.plan()
+    started = {a.job_id for a in second.actions if isinstance(a, Start)}
+    assert takers <= started
+
+
+@given(clusters(), st.data())
+def test_a_reservation_is_not_stolen_by_equal_or_less_important_jobs(c: Cluster, data: st.DataObject) -> None:
+    made = c.plan()
+    holders = [a.job_id for a in made.actions if isinstance(a, Reserve)]
+    assume(holders)
+    enact(c, made, slowly=True)
+    keep = min(c.jobs[k].priority for k in holders)
+    strongest = max(job.priority for job in c.jobs.values() if job.state in (JobState.QUEUED, JobState.STOPPING))
+    for number in range(50, 54):
+        c.waiting(number, **{**_fields(data.draw, (1, 2), (None, 10.0)), "priority": keep, "submitted_at": 0.0})
+    again = c.plan()
+    lost = {a.job_id for a in again.actions if isinstance(a, Release)}
+    assert not lost & set(holders)
+    assert not any(isinstance(a, Shrink | StopJob) and a.for_job in holders for a in again.actions)
+    for _ in range(2):
+        enact(c, again)
+        again = c.plan()
+    assert all(c.jobs[k].state is JobState.RUNNING for k in holders if c.jobs[k].priority >= strongest)
+
+
+# Many rounds
+
+
+@given(clusters(drains=True))
+def test_stability_a_world_settles_and_five_more_rounds_change_nothing(c: Cluster) -> None:
+    c.settle(rounds=30)
+    for _ in range(5):
+        made = c.step(60.0)
+        assert (made.actions, dict(made.waiting), made.next_look_at) == ((), {}, None)
+
+
+@given(clusters(limits=(None,)))
+def test_work_conservation_no_slot_idles_that_somebody_may_use(c: Cluster) -> None:
+    c.settle(rounds=30)
+    waiting = [job for job in queue(c) if possible(c, job)]
+    left = room(c)
+    first = waiting[0] if waiting else None
+    if first is not None:
+        assert workers_in(c, first, left) < first.min_workers
+    order = Order(c.now, c.settings)
+    for job in waiting[1:]:
+        if first is not None and job.spec.preemptible and order.more_important(first, job):
+            assert workers_in(c, job, left) < job.min_workers
+    for job in c.jobs.values():
+        if job.state is not JobState.RUNNING or len(job.workers) >= job.max_workers:
+            continue
+        free_to_grow = first is None or order.more_important(job, first)
+        if free_to_grow or (first and job.spec.preemptible and order.more_important(first, job)):
+            kind = c.nodes[job.workers[0].node].gpu_type
+            here = Counter({n: s for n, s in left.items() if c.nodes[n].gpu_type == kind})  # type: ignore[index]
+            assert workers_in(c, job, here) == 0
+
+
+@given(st.integers(1, 30), st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), min_size=1, max_size=6))
+def test_growth_is_by_priority_and_even_among_equals(slots: int, jobs: list[tuple[int, int]]) -> None:
+    c = Cluster().node("a", max(slots, len(jobs)))
+    for number, (priority, most) in enumerate(jobs, 1):
+        c.waiting(number, priority=priority, workers=(1, most))
+    c.settle()
+    sizes = {job.id: len(job.workers) for job in c.jobs.values()}
+    for a in c.jobs.values():
+        for b in c.jobs.values():
+            if a.priority > b.priority and sizes[b.id] > 1:
+                assert sizes[a.id] == a.max_workers
+            if a.priority == b.priority and sizes[a.id] < a.max_workers:
+                assert sizes[b.id] <= sizes[a.id] + 1
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(1, 12), st.integers(1, 3))
+def test_placement_uses_as_few_nodes_as_possible(nodes: list[int], workers: int, slots: int) -> None:
+    c = Cluster()
+    for name, count in zip("abcde", nodes, strict=False):
+        c.node(name, count)
+    c.waiting(1, workers=(workers, workers), slots=slots)
+    starts = [a for a in c.actions() if isinstance(a, Start)]
+    fits = sorted((count // slots for count in nodes), reverse=True)
+    if sum(fits) < workers:
+        assert not starts
+        return
+    fewest = next(k for k in range(1, len(fits) + 1) if sum(fits[:k]) >= workers)
+    assert len(starts[0].placement) == fewest
+
+
+@given(st.integers(2, 4), st.floats(1.0, 20.0), st.sampled_from([(), (5,)]))
+def test_no_starvation_with_aging_a_large_old_job_starts_under_a_stream_of_small_ones(
+    size: int, per_hour: float, ceilings: tuple[int, ...]
+) -> None:
+    c = Cluster(PolicySettings(aging_per_hour=per_hour, aging_ceilings=ceilings)).node("a", 4)
+    c.waiting(1, workers=(size, size), priority=0, preemptible=False, submitted_at=NOW, queued_at=NOW)
+    number, ends = 1, {}
+    for tick in range(400):
+        number += 1
+        c.waiting(number, priority=1, preemptible=False, submitted_at=c.now, queued_at=c.now)
+        enact(c, c.plan())
+        if c.jobs[JobId(1)].state is JobState.RUNNING:
+            return
+        for job in list(c.jobs.values()):
+            if job.state is JobState.RUNNING and ends.setdefault(job.id, tick + 5) <= tick:
+                c.finish(job.id)
+        c.now += 300
+    raise AssertionError("starved")
+
+
+@given(st.integers(1, 6))
+def test_without_aging_the_stream_of_more_important_jobs_does_starve_it(hours: int) -> None:
+    """The counterpart that shows that the test above can fail."""
+    c = Cluster().node("a", 1).running(2, {"a": 1}, priority=1).waiting(1, queued_at=NOW - hours * 3600)
+    c.waiting(3, priority=1)
+    c.finish(2)
+    assert [a.job_id for a in c.actions()] == [3]
