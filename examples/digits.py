@@ -10,6 +10,7 @@ must have been seen exactly once, however often the workers changed.
 import argparse
 import importlib.util
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy
@@ -36,7 +37,8 @@ def load_digits() -> tuple[torch.Tensor, torch.Tensor]:
     return (shuffled[:, :-1] / 16.0).float(), shuffled[:, -1].long()
 
 
-def main() -> None:
+def main(pause: Callable[[float], None] = time.sleep) -> None:
+    """Trains; `pause` is called with what is left of each step's least duration."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=64, help="samples of a step on all workers together")
@@ -66,7 +68,7 @@ def main() -> None:
                 loss = cross_entropy(model(inputs[indices]), targets[indices], reduction="sum")
                 loss.backward()
                 # Stands for the time that a larger model would compute.
-                time.sleep(max(0.0, options.step_seconds - (time.monotonic() - began)))
+                pause(max(0.0, options.step_seconds - (time.monotonic() - began)))
                 state.average_gradients(samples=len(indices), loss="sum")
                 optimizer.step()
                 count(state.seen, indices)

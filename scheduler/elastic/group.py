@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import timedelta
 from urllib.parse import urlsplit
 
@@ -11,9 +11,9 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed import distributed_c10d
 
-from scheduler.elastic import sockets
 from scheduler.elastic.errors import GroupBroken, Superseded
 from scheduler.elastic.membership import Membership
+from scheduler.elastic.sockets import Connections
 
 #: Once all members have met, connecting them takes milliseconds; longer means that one died in between.
 _CONNECT_SECONDS = 5.0
@@ -23,35 +23,29 @@ _MEET_SECONDS = (0.001, 0.02)
 class Meeting:
     """This worker's own store, through which a group meets where this worker is its rank 0."""
 
-    def __init__(self, address: str, other_ports: Iterable[int] = ()) -> None:
+    def __init__(self, address: str, remote_ports: frozenset[int] = frozenset()) -> None:
         # The socket is made here because the store by itself would listen on every interface.
         listener = socket.create_server((address, 0))
-        port: int = listener.getsockname()[1]
-        self.endpoint = f"{address}:{port}"
-        #: ports whose connections are none of a group's own
-        self.ports = frozenset({port, *other_ports})
-        self.store = TCPStore(address, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
-        self._clients: dict[str, Store] = {}
+        self._port: int = listener.getsockname()[1]
+        self._remote_ports = remote_ports
+        self.endpoint = f"{address}:{self._port}"
+        # It serves as long as it lives.
+        self._store = TCPStore(
+            address, self._port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
+        )
 
-    def store_of(self, endpoint: str) -> Store:
-        """The store that another worker serves. OSError where nobody listens."""
-        if endpoint == self.endpoint:
-            return self.store
-        parts = urlsplit(f"//{endpoint}")
-        host, port = parts.hostname or "", parts.port or 0
-        # torch retries a refused connection until its timeout, and prints a stack trace where a kept one is closed; the
-        # caller wants to look for a newer list meanwhile.
-        socket.create_connection((host, port), timeout=2.0).close()
-        if endpoint not in self._clients:
-            self._clients[endpoint] = TCPStore(
-                host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=_CONNECT_SECONDS)
-            )
-        return self._clients[endpoint]
+    def connections(self) -> Connections:
+        """To keep account of what a group opens from now on."""
+        return Connections(frozenset({self._port}), self._remote_ports)
 
-    def forget(self, endpoint: str | None) -> None:
-        """Drops the connection to a store that did not answer."""
-        if endpoint is not None:
-            self._clients.pop(endpoint, None)
+
+def connect(endpoint: str) -> Store:
+    """A connection of its own, which can be shut, to the store that a worker serves. OSError where none listens."""
+    parts = urlsplit(f"//{endpoint}")
+    host, port = parts.hostname or "", parts.port or 0
+    # torch retries a refused connection until its timeout; the caller wants to look for a newer list meanwhile.
+    socket.create_connection((host, port), timeout=2.0).close()
+    return TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=_CONNECT_SECONDS))
 
 
 class Group:
@@ -66,14 +60,13 @@ class Group:
         rank: int,
         store: Store,
         timeout_seconds: float,
-        spared_ports: frozenset[int] = frozenset(),
+        connections: Connections,
     ) -> None:
         self.membership = membership
         self.rank = rank
         self.size = membership.size
-        self._spared_ports = spared_ports
+        self._connections = connections
         self._broken = False
-        before = sockets.open_sockets()
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "cpu:gloo",
             store=store,
@@ -81,7 +74,7 @@ class Group:
             world_size=self.size,
             timeout=timedelta(seconds=_CONNECT_SECONDS),
         )
-        self._sockets = sockets.open_sockets() - before
+        connections.seal()
         distributed_c10d._set_pg_timeout(timedelta(seconds=timeout_seconds))
 
     @property
@@ -127,7 +120,7 @@ class Group:
     def shut(self) -> None:
         """Breaks the group, from any thread: whoever waits in one of its collectives, on any rank, gets an error."""
         self._broken = True
-        sockets.shut(self._sockets, self._spared_ports)
+        self._connections.shut()
         world = dist.group.WORLD
         if world is not None and torch.cuda.is_available():
             world._get_backend(torch.device("cuda")).abort()
@@ -139,7 +132,8 @@ class Group:
 
 
 def form(
-    meeting: Meeting,
+    endpoint: str | None,
+    connections: Connections,
     membership: Membership,
     rank: int,
     attempt: int,
@@ -149,22 +143,26 @@ def form(
     """Meets the other members at rank 0's store and connects with them.
 
     Until all have come, `still_wanted` is asked again and again, so that a member who died does not hold up the
-    others. Superseded when it is False; GroupBroken when connecting fails after all have met.
+    others. A member who dies after that holds them up until the group's connections are shut, or for some seconds.
+
+    Args:
+        endpoint: of the store that rank 0 serves; None while it is not known.
+        connections: made just before; `shut` on them ends this call as well.
+        attempt: how often this generation's group broke before; the same on all ranks.
+    Raises:
+        Superseded: `still_wanted` said no.
+        GroupBroken: connecting failed after all had met.
     """
-    endpoint = meeting.endpoint if rank == 0 else membership.rendezvous
     try:
-        store = _meet(meeting, endpoint, membership, rank, attempt, still_wanted)
-        port = urlsplit(f"//{endpoint}").port or 0
-        return Group(membership, rank, store, timeout_seconds, meeting.ports | {port})
+        store = _meet(endpoint, membership, rank, attempt, still_wanted)
+        return Group(membership, rank, store, timeout_seconds, connections)
     except (OSError, RuntimeError) as error:
-        meeting.forget(endpoint)
         if dist.is_initialized():
             distributed_c10d._abort_process_group()
         raise GroupBroken(f"generation {membership.generation} could not be formed: {error}") from None
 
 
 def _meet(
-    meeting: Meeting,
     endpoint: str | None,
     membership: Membership,
     rank: int,
@@ -178,17 +176,19 @@ def _meet(
         try:
             if store is None and endpoint is not None:
                 prefix = f"generation-{membership.generation}/attempt-{attempt}"
-                store = PrefixStore(prefix, meeting.store_of(endpoint))
+                store = PrefixStore(prefix, connect(endpoint))
                 store.set(f"came/{rank}", "1")
             if store is not None and rank == 0 and (not others or store.check(others)):
                 store.set("all", "1")
-                return store
+                break
             if store is not None and rank != 0 and store.check(["all"]):
-                return store
+                break
         except (OSError, RuntimeError):
             # Rank 0 is not listening, or no more: it comes back or a newer list replaces it.
-            meeting.forget(endpoint)
             store = None
         time.sleep(pause)
         pause = min(pause * 1.5, longest)
-    raise Superseded
+    # Asked once more: whoever shut the connections before there were any did so after the list had changed.
+    if store is None or not still_wanted():
+        raise Superseded
+    return store

@@ -83,7 +83,7 @@ def _connect(state: State, options: Options) -> Session:
         alone = Alone(os.environ)
         alone.start()
         return Session(alone, None, checkpoints, state, options)
-    meeting = Meeting(environment.own_address(), (environment.port,))
+    meeting = Meeting(environment.own_address(), frozenset({environment.port}))
     agent = Agent(environment, meeting.endpoint)
     agent.start()
     return Session(agent, meeting, checkpoints, state, options)

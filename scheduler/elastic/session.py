@@ -18,6 +18,7 @@ from scheduler.elastic.checkpoint import CheckpointDirectory
 from scheduler.elastic.errors import GroupBroken, Resized, Stopped, Superseded
 from scheduler.elastic.group import Group, Meeting, form
 from scheduler.elastic.membership import Membership
+from scheduler.elastic.sockets import Connections
 from scheduler.elastic.state import State
 
 _LOG = logging.getLogger("scheduler.elastic")
@@ -53,7 +54,7 @@ class Session:
         self._state = state
         self._options = options
         self._group: Group | None = None
-        #: newest generation of which this worker was a member, and how often its group was begun
+        #: newest generation of which this worker was a member, and how often its group broke
         self._generation = 0
         self._attempt = 0
         self._checkpoint_at = time.monotonic()
@@ -69,9 +70,9 @@ class Session:
                 membership = self._next_list()
             try:
                 self._group = self._form(membership)
-                self._agent.watch(membership, self._group.shut)
                 self._state._join(self._group, self, self._load_checkpoint)
             except Superseded:
+                self._agent.unwatch()
                 membership = None
             except Exception as error:
                 if not is_broken_group(error):
@@ -80,12 +81,13 @@ class Session:
                 self.abandon()
                 membership = None
             else:
-                self._agent.update({"generation": membership.generation, "ready": True}, at_once=True)
+                self._agent.update({"generation": membership.generation}, at_once=True)
                 return
 
     def abandon(self) -> None:
         """Leaves a broken group, so that no peer waits for this rank, and goes back to the last commit."""
         self.leave_group(broken=True)
+        self._attempt += 1
         self._state.restore()
 
     def leave_group(self, broken: bool = False) -> None:
@@ -205,22 +207,31 @@ class Session:
         rank = membership.rank_of(self._agent.worker)
         if rank is None:
             leave()
-        self._attempt = self._attempt + 1 if membership.generation == self._generation else 0
-        self._generation = membership.generation
+        if membership.generation != self._generation:
+            self._generation, self._attempt = membership.generation, 0
+        timeout_seconds = self._options.group_timeout_seconds
         if self._meeting is None:
-            return _fixed_group(membership, rank, self._options.group_timeout_seconds)
+            return _fixed_group(membership, rank, timeout_seconds)
+        endpoint = self._meeting.endpoint if rank == 0 else membership.rendezvous
         refreshed_at = 0.0
 
         def still_wanted() -> bool:
             nonlocal refreshed_at
             self._leave_if_asked()
-            if membership.rendezvous is None and time.monotonic() - refreshed_at > _REFRESH_SECONDS:
+            if endpoint is None and time.monotonic() - refreshed_at > _REFRESH_SECONDS:
                 self._agent.refresh()
                 refreshed_at = time.monotonic()
             newest = self._agent.membership()
-            return newest is None or newest.generation <= membership.generation
+            if newest is None or newest.generation < membership.generation:
+                return True
+            # A list handed on by a peer may be newer than the own one; the same one may have learnt its rendezvous.
+            return newest.generation == membership.generation and (rank == 0 or newest.rendezvous == endpoint)
 
-        return form(self._meeting, membership, rank, self._attempt, self._options.group_timeout_seconds, still_wanted)
+        connections = self._meeting.connections()
+        self._agent.watch(membership, connections.shut)
+        group = form(endpoint, connections, membership, rank, self._attempt, timeout_seconds, still_wanted)
+        self._agent.watch(membership, group.shut)
+        return group
 
     def _load_checkpoint(self) -> Any:
         found = self._checkpoints.read() if self._checkpoints is not None else None
@@ -265,6 +276,6 @@ def leave() -> NoReturn:
 
 def _fixed_group(membership: Membership, rank: int, timeout_seconds: float) -> Group:
     if membership.size == 1:
-        return Group(membership, rank, HashStore(), timeout_seconds)
+        return Group(membership, rank, HashStore(), timeout_seconds, Connections(frozenset(), frozenset()))
     store, _, _ = next(rendezvous("env://"))
-    return Group(membership, rank, store, timeout_seconds)
+    return Group(membership, rank, store, timeout_seconds, Connections(frozenset(), frozenset()))

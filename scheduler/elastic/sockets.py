@@ -30,16 +30,35 @@ def open_sockets() -> frozenset[OpenSocket]:
     return frozenset(found)
 
 
-def shut(sockets: frozenset[OpenSocket], spared_ports: frozenset[int]) -> None:
-    """Shuts those that are still open and connected, except connections with one of the ports at either end."""
-    for entry in sockets & open_sockets():
-        with suppress(OSError):
-            # A duplicate: closing it leaves the owner's descriptor alone, shutting it down reaches the connection.
-            connection = socket.socket(fileno=os.dup(entry.descriptor))
-            with connection:
-                ends = (connection.getsockname(), connection.getpeername())
-                if not any(_port(end) in spared_ports for end in ends):
-                    connection.shutdown(socket.SHUT_RDWR)
+class Connections:
+    """The connections that a group opens: all sockets that appear between its making and `seal`.
+
+    Args:
+        local_ports: listening ports of this process; what is accepted there belongs to others.
+        remote_ports: servers that other threads of this process talk to meanwhile.
+    """
+
+    def __init__(self, local_ports: frozenset[int], remote_ports: frozenset[int]) -> None:
+        self._local_ports = local_ports
+        self._remote_ports = remote_ports
+        self._before = open_sockets()
+        self._sealed: frozenset[OpenSocket] | None = None
+
+    def seal(self) -> None:
+        """The group is connected: sockets that appear from now on are not its own."""
+        self._sealed = open_sockets() - self._before
+
+    def shut(self) -> None:
+        """Shuts them, from any thread; also those that a group being formed has opened so far."""
+        now = open_sockets()
+        for entry in now - self._before if self._sealed is None else now & self._sealed:
+            with suppress(OSError):
+                # A duplicate: closing it leaves the owner's descriptor alone, shutting it down reaches the connection.
+                connection = socket.socket(fileno=os.dup(entry.descriptor))
+                with connection:
+                    mine, theirs = _port(connection.getsockname()), _port(connection.getpeername())
+                    if mine not in self._local_ports and theirs not in self._remote_ports:
+                        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _port(address: object) -> int | None:

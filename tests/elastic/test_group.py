@@ -2,6 +2,7 @@
 
 import re
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -9,10 +10,10 @@ import pytest
 import torch
 
 from scheduler.elastic.errors import GroupBroken, Superseded
-from scheduler.elastic.group import Meeting, form
+from scheduler.elastic.group import Meeting, connect, form
 from scheduler.elastic.membership import Membership
 from scheduler.elastic.session import is_broken_group
-from tests.elastic.processes import ROOT, environment, fixed_group, python
+from tests.elastic.processes import ROOT, environment, fixed_group, free_port, python
 
 DIGITS = str(ROOT / "examples" / "digits.py")
 
@@ -41,7 +42,7 @@ elastic.run(train, elastic.State(model=model, optimizer=optimizer, sampler=sampl
 # Forms generation 1, dies or fails in a collective, forms generation 2 with who is left, and equalises the snapshots.
 SURVIVE = """
 import os, signal, sys, time, torch, torch.distributed as dist
-from scheduler.elastic.group import Meeting, form
+from scheduler.elastic.group import Meeting, connect, form
 from scheduler.elastic.membership import Membership
 from scheduler.elastic.snapshot import Snapshot
 torch.set_num_threads(1)
@@ -49,7 +50,8 @@ rank, size, victim = map(int, sys.argv[1:])
 meeting = Meeting("127.0.0.1")
 print(meeting.endpoint, flush=True)
 first, second = input().split()
-group = form(meeting, Membership(1, tuple("abcd"[:size]), first), rank, 0, 60.0, lambda: True)
+everyone = Membership(1, tuple("abcd"[:size]), None)
+group = form(first, meeting.connections(), everyone, rank, 0, 60.0, lambda: True)
 pending = dist.all_reduce(torch.ones(1), async_op=True)
 pending.wait()
 if rank == victim:
@@ -64,7 +66,8 @@ except RuntimeError:
     group.dissolve()
 print("freed after", time.monotonic() - began, flush=True)
 rank -= rank > victim
-group = form(meeting, Membership(2, tuple("abc"[: size - 1]), second), rank, 0, 60.0, lambda: True)
+remaining = Membership(2, tuple("abc"[: size - 1]), None)
+group = form(second, meeting.connections(), remaining, rank, 0, 60.0, lambda: True)
 snapshot = Snapshot()
 snapshot.take({"from": rank, "tensors": [torch.full((3,), float(rank)), torch.tensor(rank == 1), torch.zeros(0)]})
 snapshot.send(group, 1)
@@ -144,15 +147,28 @@ def test_the_number_of_ranks_does_not_change_what_is_learnt() -> None:
     assert abs(accuracies[0] - accuracies[1]) <= 0.01
 
 
-def test_waiting_for_a_member_that_never_comes_ends_when_the_list_is_superseded() -> None:
+@pytest.mark.parametrize(("rank", "listening"), [(0, True), (1, True), (1, False)])
+def test_waiting_for_a_member_that_never_comes_ends_when_the_list_is_superseded(rank: int, listening: bool) -> None:
     meeting = Meeting("127.0.0.1")
+    endpoint = meeting.endpoint if listening else f"127.0.0.1:{free_port()}"
+    both = Membership(1, ("a", "b"), None)
     ends = time.monotonic() + 0.2
     with pytest.raises(Superseded):
-        form(meeting, Membership(1, ("a", "b"), None), 0, 0, 60.0, lambda: time.monotonic() < ends)
-    nobody = Membership(2, ("a", "b"), "127.0.0.1:1")
-    ends = time.monotonic() + 0.2
-    with pytest.raises(Superseded):
-        form(meeting, nobody, 1, 0, 60.0, lambda: time.monotonic() < ends)
+        form(endpoint, meeting.connections(), both, rank, 0, 60.0, lambda: time.monotonic() < ends)
+
+
+def test_a_death_while_connecting_is_ended_by_shutting_the_connections() -> None:
+    meeting = Meeting("127.0.0.1")
+    connections = meeting.connections()
+    # The peer came to the meeting, as the store tells, but is not there to connect with.
+    connect(meeting.endpoint).set("generation-1/attempt-0/came/1", "1")
+    timer = threading.Timer(0.3, connections.shut)
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(GroupBroken):
+        form(meeting.endpoint, connections, Membership(1, ("a", "b"), None), 0, 0, 60.0, lambda: True)
+    assert time.monotonic() - began < 3.0
+    timer.join()
 
 
 def test_only_failed_collectives_count_as_a_broken_group() -> None:
