@@ -7,6 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import pytest
+
+from scheduler.cli.client import Client
+from scheduler.cli.connection import find_daemon
+from scheduler.cli.top import watch
 from tests.cli.calls import Call
 from tests.cli.test_jobs import submitted, until
 from tests.daemon import ROOT, Daemon
@@ -84,6 +89,15 @@ def test_top_draws_a_mark_for_every_slot(sched: Sched, daemon: Daemon) -> None:
     until(daemon, job, "CANCELLED")
 
 
+def test_the_live_view_can_be_shown_from_a_program(
+    alone: Sched, daemon: Daemon, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = iter([True, True, False])
+    with Client(find_daemon(daemon.url, None, None)) as client:
+        watch(client, interval_seconds=0.0, go_on=lambda: next(looks))
+    assert "of 4 slots used" in capsys.readouterr().out
+
+
 def test_hosts_are_exactly_what_discover_hosts_answers(sched: Sched, daemon: Daemon) -> None:
     job = submitted(sched, "hosted", "-w", "3")
     until(daemon, job, "RUNNING")
@@ -109,13 +123,13 @@ def test_hosts_loads_no_library_that_it_does_not_need(daemon: Daemon, sched: Sch
     until(daemon, job, "RUNNING")
     script = (
         "import sys; from scheduler.cli.main import run; "
-        f"assert run(['hosts', '{job}']) == 0; "
+        f"assert run(['hosts', '{job}']) == run(['hosts', 'quick']) == 0; "
         "assert not {'typer', 'httpx', 'rich', 'pydantic', 'yaml'} & set(sys.modules), 'slow start'"
     )
     environment = {**os.environ, "SCHED_STATE_DIR": str(daemon.state_dir)}
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=30
     )
-    assert (done.returncode, done.stdout) == (0, "127.0.0.1:1\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "127.0.0.1:1\n" * 2), done.stderr
     sched("cancel", "quick").ok()
     until(daemon, job, "CANCELLED")
