@@ -72,8 +72,11 @@ class SimulatedCluster:
     # what tests and the simulator set up
 
     def add_node(self, facts: NodeObservation) -> None:
-        """A node joins the cluster."""
-        self._nodes[facts.name] = _Node(facts)
+        """A node joins the cluster, or has other facts than before."""
+        if facts.name in self._nodes:
+            self._nodes[facts.name].facts = facts
+        else:
+            self._nodes[facts.name] = _Node(facts)
 
     def behave(self, job_id: JobId, behaviour: Behaviour) -> None:
         """Set how workers of the job that start from now on behave."""

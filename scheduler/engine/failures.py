@@ -13,7 +13,7 @@ from scheduler.model.ids import JobId, worker_id
 from scheduler.model.job import Job, JobState, Runtime, StopReason
 from scheduler.model.worker import ExitReason, LeaveReason, Worker
 
-#: Failures of one job so close together are one: peers of a failed worker often fail with it.
+#: Workers that fail so soon after a peer, and ran beside it, often fail because of it: that is one failure.
 GROUP_SECONDS = 1.0
 
 
@@ -53,7 +53,8 @@ def _count_failure(draft: Draft, job: Job, worker: Worker, settings: EngineSetti
     """Consume a retry; failures of one moment count once, and old ones are forgotten."""
     since = draft.now - job.last_failure_at if job.last_failure_at is not None else None
     used = 0 if since is not None and since > settings.failure_reset_seconds else job.retries_used
-    if since is None or since > GROUP_SECONDS:
+    peer = job.last_failure_at is not None and worker.created_at < job.last_failure_at
+    if since is None or since > GROUP_SECONDS or not peer:
         used += 1
     code = f"exit code {worker.exit_code}" if worker.exit_code is not None else "no exit code"
     return draft.put(

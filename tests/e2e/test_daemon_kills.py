@@ -86,6 +86,6 @@ def _wait_until_all_ended(daemon: Daemon) -> list[dict[str, Any]]:
 
 
 def _history(daemon: Daemon, job: dict[str, Any]) -> str:
-    events = daemon.client.get("/v1/events", params={"job": job["id"], "limit": 100}).json()["events"]
+    events = daemon.client.get("/v1/events", params={"job": job["id"], "limit": 20}).json()["events"]
     lines = [f"{e['at']:.2f} {e['kind']} {e['worker_id'] or ''} {e['cause']} {e['detail']}" for e in events]
     return "\n".join([f"{job['name']} is {job['state']} ({job['reason']})", *lines])

@@ -1,8 +1,11 @@
 """Workers that fail, hang or vanish, and nodes that do."""
 
+from pathlib import Path
+
 import pytest
 
 from scheduler.clusters.simulated_process import Behaviour
+from scheduler.config import EngineSettings, Settings
 from scheduler.model.event import EventKind
 from scheduler.model.job import JobState, Runtime
 from scheduler.model.node import NodeIntent
@@ -149,3 +152,13 @@ def test_a_worker_that_cannot_be_launched_says_so(w: World) -> None:
     w.cluster.behave(job_id, Behaviour(crash_after_seconds=0.0, crash_code=127))
     w.settle()
     assert w.expect(job_id, JobState.FAILED).exit_code == 127
+
+
+def test_quick_restarts_that_fail_at_once_use_up_the_retries(tmp_path: Path) -> None:
+    hasty = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(backoff_seconds=0.05)))
+    hasty.node("a", slots=2)
+    crashing = Behaviour(crash_after_seconds=0.02, crash_code=3)
+    job_id = hasty.job("j", workers=2, max_retries=2, runtime=Runtime.COMMAND, behaviour=crashing)
+    hasty.settle()
+    assert hasty.expect(job_id, JobState.FAILED).attempt == 3
+    hasty.close()

@@ -2,6 +2,7 @@
 
 from scheduler.clusters.simulated_process import Behaviour
 from scheduler.model.event import EventKind
+from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobState, Runtime, WaitReason
 from scheduler.model.node import NodeIntent
@@ -119,3 +120,77 @@ def test_a_request_that_cannot_be_done_leaves_an_event(w: World) -> None:
     refused = w.events(EventKind.REQUEST_REFUSED)
     assert [e.cause for e in refused] == ["RESUME", "SCALE"]
     assert all(e.detail for e in refused)
+
+
+def test_requests_while_a_job_is_being_stopped(w: World) -> None:
+    w.node("a", slots=3)
+    slow = Behaviour(runtime=Runtime.ELASTIC, leave_seconds=5.0)
+    cancelled, suspended, twice = (w.job(name, behaviour=slow) for name in ("cancelled", "suspended", "twice"))
+    w.settle()
+    for job_id in (cancelled, twice):
+        w.ask(IntentKind.SUSPEND, job_id)
+    w.ask_cancel(suspended)
+    w.advance(1)
+    w.ask_cancel(cancelled)
+    w.ask(IntentKind.SUSPEND, suspended)
+    w.ask(IntentKind.SUSPEND, twice)
+    w.settle()
+    w.expect(cancelled, JobState.CANCELLED)
+    w.expect(suspended, JobState.CANCELLED)
+    w.expect(twice, JobState.SUSPENDED)
+    w.ask(IntentKind.SUSPEND, twice)
+    w.ask_cancel(cancelled)
+    w.tick()
+    assert [e.detail for e in w.events(EventKind.REQUEST_REFUSED)][-2:] == [
+        "it is suspended already",
+        "the job has ended",
+    ]
+
+
+def test_suspending_a_waiting_job_gives_up_its_reservation(w: World) -> None:
+    w.node("a", slots=2)
+    stubborn = Behaviour(runtime=Runtime.ELASTIC, leave_seconds=None)
+    low = w.job("low", workers=(1, 2), behaviour=stubborn)
+    w.settle()
+    high = w.job("high", priority=5)
+    w.tick()
+    assert w.get(high).reservation
+    w.ask(IntentKind.SUSPEND, high)
+    w.settle()
+    assert not w.expect(high, JobState.SUSPENDED).reservation
+    w.expect(low, JobState.RUNNING, workers=2)
+
+
+def test_a_preempted_job_that_is_suspended_on_its_way_out_stays_out(w: World) -> None:
+    w.node("a", slots=2)
+    low = w.job("low", workers=2, behaviour=Behaviour(runtime=Runtime.ELASTIC, leave_seconds=5.0))
+    w.settle()
+    w.job("high", priority=5)
+    w.advance(1)
+    w.expect(low, JobState.STOPPING)
+    w.ask(IntentKind.SUSPEND, low)
+    w.settle()
+    w.expect(low, JobState.SUSPENDED)
+
+
+def test_requests_for_nodes_that_do_not_exist_or_are_so_already(w: World) -> None:
+    a = w.node("a", slots=1)
+    w.tick()
+    w.ask(IntentKind.CORDON, node=NodeName("nowhere"))
+    w.ask(IntentKind.UNCORDON, node=a)
+    w.tick()
+    (refused,) = w.events(EventKind.REQUEST_REFUSED)
+    assert (refused.node, refused.detail) == ("nowhere", "no such node")
+
+
+def test_a_node_may_shrink_only_as_its_slots_come_free(w: World) -> None:
+    a = w.node("a", slots=4)
+    job_id = w.job("j", workers=4)
+    w.settle()
+    w.node("a", slots=2)  # the same name: its facts change
+    w.tick()
+    assert w.engine.world is not None
+    assert w.engine.world.nodes[a].slots == 4
+    w.ask_cancel(job_id)
+    w.settle()
+    assert w.engine.world.nodes[a].slots == 2

@@ -1,0 +1,38 @@
+"""A world that broke the planner is kept as a test case."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scheduler.engine import casefile
+from scheduler.engine.casefile import Case, load_case, save_case
+from tests.world import World
+
+
+def _case(w: World) -> Case:
+    w.node("a", slots=2, labels=(("zone", "x"),))
+    w.job("j", workers=(1, 2), selector={"zone": "x"})
+    w.settle()
+    w.job("waiting", priority=3, workers=2)
+    w.tick()
+    assert w.engine.world is not None
+    return Case(w.engine.world, w.clock.now(), w.settings.policy, ("I1: too much",))
+
+
+def test_a_case_reads_back_as_it_was_saved(w: World, tmp_path: Path) -> None:
+    case = _case(w)
+    path = save_case(tmp_path / "cases", case)
+    assert path is not None
+    assert load_case(path) == case
+
+
+def test_the_same_case_is_saved_once_and_their_number_is_bounded(
+    w: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = _case(w)
+    assert save_case(tmp_path, case) is not None
+    assert save_case(tmp_path, case) is None
+    monkeypatch.setattr(casefile, "CASES_MAX", 2)
+    assert save_case(tmp_path, replace(case, now=1.0)) is not None
+    assert save_case(tmp_path, replace(case, now=2.0)) is None

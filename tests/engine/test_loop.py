@@ -1,0 +1,83 @@
+"""The loop on a real thread and the machine's clock."""
+
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from scheduler.clock import SystemClock
+from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.config import EngineSettings, Settings
+from scheduler.engine.board import Board
+from scheduler.engine.launch import LaunchContext
+from scheduler.engine.loop import EngineLoop
+from scheduler.engine.reports import ReportBox
+from scheduler.engine.tick import Engine, TickReport
+from scheduler.model.ids import NodeName
+from scheduler.model.job import JobSpec
+from scheduler.model.observation import NodeObservation
+from scheduler.store.sqlstore import SqlStore
+
+WAIT_SECONDS = 20.0
+
+
+@contextmanager
+def _running(tmp_path: Path, interval_seconds: float) -> Iterator[tuple[EngineLoop, SqlStore, queue.Queue[TickReport]]]:
+    settings = Settings(state_dir=tmp_path, engine=EngineSettings(tick_interval_seconds=interval_seconds))
+    store, clock, board, box = SqlStore(f"sqlite:///{tmp_path / 'loop.db'}"), SystemClock(), Board(), ReportBox()
+    store.upgrade()
+    cluster = SimulatedCluster(clock, board, box)
+    cluster.add_node(NodeObservation(NodeName("a"), "host-a", 2))
+    launch = LaunchContext("http://127.0.0.1:1", str, tmp_path)
+    reports: queue.Queue[TickReport] = queue.Queue()
+    loop = EngineLoop(
+        Engine(store, cluster, clock, settings, launch, board, box, "loop"), settings.engine, clock, reports.put
+    )
+    cluster.on_change(loop.wake)
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    try:
+        yield loop, store, reports
+    finally:
+        loop.stop()
+        thread.join(WAIT_SECONDS)
+        assert not thread.is_alive()
+        store.close()
+
+
+def _wait_for(reports: queue.Queue[TickReport], kind: str) -> None:
+    while True:
+        report = reports.get(timeout=WAIT_SECONDS)
+        if any(event.kind == kind for event in report.events):
+            return
+
+
+def test_a_wake_up_starts_a_tick_long_before_it_is_due(tmp_path: Path) -> None:
+    with _running(tmp_path, interval_seconds=600.0) as (loop, store, reports):
+        _wait_for(reports, "NODE_UP")
+        store.submit([JobSpec("j", ("true",))], 1.0)
+        loop.wake()
+        _wait_for(reports, "JOB_STARTED")
+
+
+def test_a_stopped_loop_gives_its_lease_back(tmp_path: Path) -> None:
+    with _running(tmp_path, interval_seconds=600.0) as (_, store, reports):
+        _wait_for(reports, "NODE_UP")
+        assert store.acquire_lease("other", SystemClock().now(), 10.0) is None
+    lease = store.acquire_lease("other", SystemClock().now(), 10.0)
+    assert lease is not None
+    store.close()
+
+
+def test_an_engine_beside_the_leader_reports_so_and_goes_on_asking(tmp_path: Path) -> None:
+    other = SqlStore(f"sqlite:///{tmp_path / 'loop.db'}")
+    other.upgrade()
+    lease = other.acquire_lease("other", SystemClock().now(), 600.0)
+    assert lease is not None
+    with _running(tmp_path, interval_seconds=600.0) as (loop, _, reports):
+        assert "leads" in (reports.get(timeout=WAIT_SECONDS).error or "")
+        other.release_lease(lease)
+        loop.wake()
+        _wait_for(reports, "NODE_UP")
+    other.close()
