@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 
 from scheduler.errors import NotFound
 from scheduler.http.errors import documented
@@ -21,7 +21,7 @@ OFFSET_MAX = 2**62
 
 @router.get(
     "/v1/jobs/{job_id}/logs",
-    response_class=PlainTextResponse,
+    response_class=Response,  # says nothing of the media type, so that errors stay JSON
     responses={
         200: {
             "content": {"text/plain": {"schema": {"type": "string"}}},
