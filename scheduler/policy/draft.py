@@ -6,7 +6,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, Placement, StopReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
-from scheduler.model.worker import LeaveReason, Worker
+from scheduler.model.worker import Desired, LeaveReason, Worker
 from scheduler.model.world import World
 from scheduler.policy.ledger import Ledger, View
 from scheduler.policy.order import Order
@@ -36,16 +36,15 @@ class Draft:
         self.holding: dict[JobId, Placement] = {}
         self.waiting: dict[JobId, Waiting] = {}
         self.next_look_at: float | None = None
-        self._sizes: dict[JobId, tuple[Worker, ...]] = {}
-        self._count_leaving()
+        self._staying: dict[JobId, tuple[Worker, ...]] = {}
+        self._count_who_leaves()
         for job in world.queued.values():
             if job.reservation:
                 self.hold(job, job.reservation)
 
     def staying(self, job: Job) -> tuple[Worker, ...]:
-        """The job's workers that nobody asked to leave, in the world or in this draft; oldest first."""
-        known = self._sizes.get(job.id)
-        return job.wanted_workers if known is None else known
+        """The active job's workers that nobody asked to leave, in the world or in this draft; oldest first."""
+        return self._staying[job.id]
 
     def touched(self, job: Job) -> bool:
         """Whether the draft changes the size of this active job."""
@@ -69,7 +68,7 @@ class Draft:
 
     def shrink(self, job: Job, workers: tuple[Worker, ...], reason: LeaveReason, for_job: JobId | None = None) -> None:
         ids = {worker.id for worker in workers}
-        self._sizes[job.id] = tuple(w for w in self.staying(job) if w.id not in ids)
+        self._staying[job.id] = tuple(w for w in self.staying(job) if w.id not in ids)
         leaving = tuple(w.id for w in workers)
         self.shrinks.setdefault(job.id, []).append(Shrink(job.id, leaving, reason, for_job))
         self._leave(workers)
@@ -77,7 +76,7 @@ class Draft:
     def stop(self, job: Job, reason: StopReason, for_job: JobId | None = None) -> None:
         """Stop the job; what the draft shrank of it before is part of that."""
         self._leave(self.staying(job))
-        self._sizes[job.id] = ()
+        self._staying[job.id] = ()
         self.shrinks.pop(job.id, None)
         self.stops[job.id] = StopJob(job.id, reason, for_job)
 
@@ -129,11 +128,16 @@ class Draft:
             self.ledger.leave(worker)
         self.openings += 1
 
-    def _count_leaving(self) -> None:
+    def _count_who_leaves(self) -> None:
         for job in self.world.active.values():
-            stopping = job.state is JobState.STOPPING
-            for worker in job.workers:
-                if stopping or not worker.wanted:
-                    self.ledger.leave(worker)
+            staying = () if job.state is JobState.STOPPING else job.workers
+            if not all([worker.desired is Desired.RUN for worker in staying]):
+                staying = job.wanted_workers
+            self._staying[job.id] = staying
+            if len(staying) < len(job.workers):
+                ids = {worker.id for worker in staying}
+                for worker in job.workers:
+                    if worker.id not in ids:
+                        self.ledger.leave(worker)
         for stray in self.world.strays.values():
             self.ledger.leave(stray)

@@ -11,13 +11,13 @@ from scheduler.model.job import Placement, WaitReason
 from scheduler.model.node import Node, workers_that_fit
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
-from scheduler.policy.ledger import NOTHING, Amount, Ledger, Spare, View, add, least, needs
+from scheduler.policy.ledger import NOTHING, Amount, Ledger, Spare, View, least, needs
 
 GpuType = str | None
 #: Workers per node position.
 Spots = dict[int, int]
-#: A node, how many are like it, and how many of those take new workers.
-Kind = tuple[Node, int, int]
+#: A node, how many are like it, and the positions of those that take new workers.
+Kind = tuple[Node, int, list[int]]
 
 
 class Suited:
@@ -25,19 +25,20 @@ class Suited:
 
     def __init__(self, shape: WorkerShape, ledger: Ledger, kinds: Sequence[Kind]) -> None:
         self.shape = shape
+        #: Position to GPU type of nodes that take new workers.
+        self.types: dict[int, GpuType] = {}
         everywhere: dict[GpuType, int] = {}
         ready: dict[GpuType, int] = {}
-        for node, count, taking in kinds:
+        for node, count, positions in kinds:
             if node.suits(shape):
                 fit = node.fits_empty(shape)
                 everywhere[node.gpu_type] = everywhere.get(node.gpu_type, 0) + fit * count
-                ready[node.gpu_type] = ready.get(node.gpu_type, 0) + fit * taking
+                ready[node.gpu_type] = ready.get(node.gpu_type, 0) + fit * len(positions)
+                self.types |= dict.fromkeys(positions, node.gpu_type)
         self.matched = bool(everywhere)
         #: The most workers of one GPU type that empty nodes would hold: of all nodes, and of those that take workers.
         self.most_everywhere = max(everywhere.values(), default=0)
         self.most_ready = max(ready.values(), default=0)
-        #: Position to GPU type of nodes that take new workers.
-        self.types: dict[int, GpuType] = {i: node.gpu_type for i, node in enumerate(ledger.nodes) if node.suits(shape)}
         self._ledger = ledger
         self._fits: dict[tuple[View, int], Fits] = {}
 
@@ -81,9 +82,12 @@ class Fits:
 
     def fit(self, i: int, extra: Amount = NOTHING) -> int:
         """How many workers node `i` takes if `extra` is free there besides."""
-        amount = add(self._ledger.available(i, self._view), extra)
+        slots, cpus, memory = self._ledger.available(i, self._view)
+        slots, cpus, memory = slots + extra[0], cpus + extra[1], memory + extra[2]
         bound = self._spare.bound(i) if self._spare else None
-        return workers_that_fit(self._shape, *(amount if bound is None else least(amount, bound)))
+        if bound is not None:
+            slots, cpus, memory = least((slots, cpus, memory), bound)
+        return workers_that_fit(self._shape, slots, cpus, memory)
 
     def known(self, i: int) -> int:
         """How many workers node `i` takes."""
@@ -209,7 +213,7 @@ class Places:
 
     def __init__(self, world: World, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._kinds = _kinds(world)
+        self._kinds = _kinds(world, ledger)
         self._suited: dict[WorkerShape, Suited] = {}
         self._by_identity: dict[int, Suited] = {}
 
@@ -240,14 +244,14 @@ class Places:
         return [(position[name], needs(shape, count)) for name, count in placement if name in position]
 
 
-def _kinds(world: World) -> list[Kind]:
-    """Nodes that are alike are counted once, each kind stood for by one of them."""
-    first: dict[object, Node] = {}
-    alike: dict[object, int] = {}
-    taking: dict[object, int] = {}
+def _kinds(world: World, ledger: Ledger) -> list[Kind]:
+    """Nodes that are alike stand together, for one of them tells what all of them are good for."""
+    kinds: dict[object, Kind] = {}
     for node in world.nodes.values():
         key = (node.gpu_type, node.labels, node.slots, node.cpus, node.memory_mib)
-        first.setdefault(key, node)
-        alike[key] = alike.get(key, 0) + 1
-        taking[key] = taking.get(key, 0) + node.schedulable
-    return [(node, alike[key], taking[key]) for key, node in first.items()]
+        first, count, positions = kinds.get(key, (node, 0, []))
+        position = ledger.position.get(node.name)
+        if position is not None:
+            positions.append(position)
+        kinds[key] = (first, count + 1, positions)
+    return list(kinds.values())

@@ -12,6 +12,7 @@ from scheduler.policy.victims import Victims
 
 #: Openings of the draft, priority and count of an attempt that failed.
 Failure = tuple[int, int, int]
+_NONE: Failure = (-1, 0, 0)
 
 
 class Starts:
@@ -24,21 +25,20 @@ class Starts:
         self.left: list[tuple[Job, Suited]] = []
         self._victims: Victims | None = None
         #: By shape: the easiest attempt that failed with nothing in its way but capacity, and behind the blocked job.
-        self._failed: dict[int, Failure] = {}
-        self._failed_behind: dict[int, Failure] = {}
+        self._failed: dict[Suited, Failure] = {}
+        self._failed_behind: dict[Suited, Failure] = {}
 
     def run(self) -> None:
         draft = self.draft
-        now = draft.now
+        now, suited_for, failed, left = draft.now, draft.places.suited, self._failed, self.left
         for job in draft.order.queue(draft.world.queued.values()):
-            suited = draft.places.suited(job.spec.shape)
-            if job.min_workers <= suited.most_ready and job.not_before <= now:
-                if job.reservation or not self._hopeless(self._failed, job, suited):
-                    self._place(job, suited)
-                else:
-                    self.left.append((job, suited))
-            else:
+            suited = suited_for(job.spec.shape)
+            if job.min_workers > suited.most_ready or job.not_before > now:
                 self._pass_over(job, suited)
+            elif not job.reservation and self._hopeless(failed, job, suited):
+                left.append((job, suited))
+            else:
+                self._place(job, suited)
 
     def _pass_over(self, job: Job, suited: Suited) -> None:
         """A job that cannot start whatever is free holds nothing."""
@@ -67,12 +67,9 @@ class Starts:
         if self.blocked is None:
             self.blocked = promise(draft, job)
 
-    def _hopeless(self, failed: dict[int, Failure], job: Job, suited: Suited) -> bool:
+    def _hopeless(self, failed: dict[Suited, Failure], job: Job, suited: Suited) -> bool:
         """Whether an attempt at least as easy as this one's failed before in this pass, and nothing opened since."""
-        known = failed.get(id(suited))
-        if known is None:
-            return False
-        openings, priority, count = known
+        openings, priority, count = failed.get(suited, _NONE)
         return job.min_workers >= count and job.priority <= priority and openings == self.draft.openings
 
     def _start(self, job: Job, suited: Suited, own: Placement, spare: Spare | None) -> bool:
@@ -139,7 +136,7 @@ class Starts:
                 takings = find_takings(draft, job, suited, victims, spare)
             if takings is None:
                 failed = self._failed if spare is None else self._failed_behind
-                failed[id(suited)] = (draft.openings, job.priority, min(reach + 1, job.min_workers))
+                failed[suited] = (draft.openings, job.priority, min(reach + 1, job.min_workers))
                 return False
             victim = apply(draft, job, takings, victims)
             spots = soon.place(job.min_workers)

@@ -70,14 +70,13 @@ class Victims:
             holder = draft.world.queued[holder_id]
             if holder.priority < job.priority:
                 _add(held, draft.places.amounts(placement, holder.shape), 1)
-        totals: dict[str | None, int] = {}
         soon = suited.fits(View.SOON, spare)
-        for i, gpu_type in suited.types.items():
-            extra = below.get(i)
-            if i in held:
-                extra = add(held[i], extra) if extra else held[i]
-            fit = soon.fit(i, extra) if extra else soon.known(i)
-            totals[gpu_type] = totals.get(gpu_type, 0) + fit
+        totals = soon.totals()
+        types = suited.types
+        for i in below.keys() | held.keys() if held else below.keys():
+            if i in types:
+                extra = add(held[i], below.get(i, NOTHING)) if i in held else below[i]
+                totals[types[i]] = totals.get(types[i], 0) + soon.fit(i, extra) - soon.known(i)
         return max(totals.values(), default=0)
 
     def _all_below(self, priority: int) -> dict[int, Amount]:
