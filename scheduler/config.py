@@ -46,6 +46,8 @@ class EngineSettings(_Frozen):
     failure_reset_seconds: Seconds = 3600.0
     #: A ready newcomer waits at most so long for its slower siblings before it is published.
     join_wait_seconds: Seconds = 2.0
+    #: A worker of an elastic job that runs so long without reporting ready is hung.
+    ready_seconds: Seconds = 600.0
     #: Progress of a job is stored at most this often.
     progress_interval_seconds: Seconds = 5.0
     #: A node is quarantined after this many failures within the window, of at least two jobs.

@@ -28,7 +28,7 @@ def due_actions(
     starts: list[ClusterAction] = []
     for job in unsettled:
         for worker in job.workers:
-            if worker.desired is Desired.STOP:
+            if worker.desired is Desired.STOP or worker.condemned:
                 grace_seconds = max(0.0, (worker.stop_deadline or now) - now)
                 if worker.id not in told or grace_seconds == 0.0:
                     stops.append(StopWorker(worker.id, worker.node, grace_seconds))

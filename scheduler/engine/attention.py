@@ -12,7 +12,7 @@ from scheduler.config import EngineSettings
 from scheduler.engine.deadlines import Heard, job_deadline
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, JobState
-from scheduler.model.observation import Observation, WorkerObservation
+from scheduler.model.observation import Observation, WorkerObservation, WorkerReport
 from scheduler.model.worker import WorkerState
 from scheduler.model.world import World
 
@@ -59,7 +59,11 @@ class Attention:
             return Focus(list(world.active.values()), workers_moved=True)
         touched = _moved(before.workers, observation.workers)
         workers_moved = bool(touched)
-        touched.update(report.job_id for report in observation.reports.values())
+        touched.update(
+            report.job_id
+            for report in observation.reports.values()
+            if (job := world.active.get(report.job_id)) is not None and self._is_news(job, report, now)
+        )
         due = []
         for job in world.active.values():
             known = self._look(job)
@@ -84,6 +88,13 @@ class Attention:
         if len(self._known) > 2 * len(world.active) + 100:
             self._known = {job_id: known for job_id, known in self._known.items() if job_id in world.active}
         return min((d for d in deadlines if d > now), default=None)
+
+    def _is_news(self, job: Job, report: WorkerReport, now: float) -> bool:
+        """Whether a settled job changes by this report: only its progress can, and that is kept at intervals."""
+        kept_at = job.progress.reported_at
+        due = kept_at is None or now - kept_at >= self._settings.progress_interval_seconds
+        resized = report.resize_seconds is not None and report.resize_seconds != job.progress.resize_seconds
+        return (due or resized) and any(w.rank == 0 and w.id == report.worker_id for w in job.workers)
 
     def _look(self, job: Job) -> _Known:
         known = self._known.get(job.id)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from scheduler.config import EngineSettings
 from scheduler.model.ids import WorkerId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job, JobState, Runtime
 from scheduler.model.worker import Worker, WorkerState
 
 #: When a worker last reported; unix seconds.
@@ -15,7 +15,7 @@ def job_deadline(job: Job, heard: Heard, now: float, settings: EngineSettings) -
     """The earliest moment after `now` for this job; None if there is none."""
     deadlines = [limit_deadline(job), join_deadline(job, settings)]
     for worker in job.workers:
-        deadlines += (worker.stop_deadline, worker.not_before or None, hang_deadline(job, worker, heard))
+        deadlines += (worker.stop_deadline, worker.not_before or None, hang_deadline(job, worker, heard, settings))
     return min((d for d in deadlines if d is not None and d > now), default=None)
 
 
@@ -33,9 +33,13 @@ def join_deadline(job: Job, settings: EngineSettings) -> float | None:
     return min(waiting) + settings.join_wait_seconds if waiting else None
 
 
-def hang_deadline(job: Job, worker: Worker, heard: Heard) -> float | None:
-    """When a silent worker counts as hung; None if it is not watched."""
+def hang_deadline(job: Job, worker: Worker, heard: Heard, settings: EngineSettings) -> float | None:
+    """When a worker counts as hung: it never got ready, or has been silent for too long; None if it is not watched."""
+    if not worker.wanted:
+        return None
+    if worker.state is WorkerState.STARTING and job.spec.runtime is Runtime.ELASTIC:
+        return (worker.started_at or 0.0) + settings.ready_seconds
     limit = job.spec.heartbeat_seconds
-    if limit is None or worker.state is not WorkerState.READY or not worker.wanted:
+    if limit is None or worker.state is not WorkerState.READY:
         return None
     return max(heard(worker.id), worker.ready_at or 0.0) + limit

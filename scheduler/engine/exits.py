@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from scheduler.model.observation import Phase
-from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker
+from scheduler.model.worker import Desired, ExitReason, Worker
 
 EXIT_DONE = 0
 EXIT_DRAINED = 64
@@ -12,7 +12,7 @@ EXIT_REPLACE = 65
 _Test = Callable[[Worker, Phase, int | None], bool]
 
 _RULES: tuple[tuple[_Test, ExitReason], ...] = (
-    (lambda worker, phase, code: worker.leave_reason is LeaveReason.HUNG, ExitReason.HUNG),
+    (lambda worker, phase, code: worker.condemned, ExitReason.HUNG),
     (lambda worker, phase, code: worker.desired is Desired.STOP, ExitReason.ASKED),
     (lambda worker, phase, code: phase is Phase.LAUNCH_FAILED, ExitReason.LAUNCH_FAILED),
     (lambda worker, phase, code: phase is Phase.LOST or code is None, ExitReason.LOST),

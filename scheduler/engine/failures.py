@@ -16,6 +16,9 @@ from scheduler.model.worker import ExitReason, LeaveReason, Worker
 #: Workers that fail so soon after a peer, and ran beside it, often fail because of it: that is one failure.
 GROUP_SECONDS = 1.0
 
+#: Ends that are no failure, after which an ordinary gang has a gap.
+_UNREPLACED = frozenset({ExitReason.LOST, ExitReason.DRAINED, ExitReason.REPLACE})
+
 
 def react(draft: Draft, job_id: JobId, ended: Sequence[Worker], settings: EngineSettings) -> None:
     """Decide about a job whose workers ended just now."""
@@ -43,6 +46,14 @@ def _react_to_ends(draft: Draft, job: Job, ended: Sequence[Worker], settings: En
             draft.put(replace(job, not_before=draft.now + pause))
             begin_stop(draft, job.id, StopReason.GANG_RESTART, detail=job.detail)
             return
+    gone = [w for w in ended if w.exit_reason in _UNREPLACED]
+    if gone and not job.elastic and job.spec.runtime is Runtime.COMMAND:
+        # nothing re-forms the group of an ordinary script: it starts again as a whole
+        pause = backoff_seconds(1, settings) if gone[0].exit_reason is ExitReason.REPLACE else 0.0
+        draft.put(replace(job, not_before=draft.now + pause))
+        detail = f"worker {gone[0].id} on {gone[0].node}: {gone[0].exit_reason}"
+        begin_stop(draft, job.id, StopReason.BELOW_MINIMUM, detail=detail)
+        return
     if any(w.exit_reason is ExitReason.DONE for w in ended):
         _finish(draft, draft.put(replace(draft.the_job(job.id), finishing=True)))
     for worker in ended:
@@ -89,8 +100,6 @@ def _replace_worker(draft: Draft, worker: Worker, settings: EngineSettings) -> N
         return
     node = draft.node(worker.node)
     if node is None or not node.schedulable or len(job.wanted_workers) >= job.max_workers:
-        return
-    if worker.leave_reason not in (None, LeaveReason.HUNG):
         return
     pause = backoff_seconds(max(job.retries_used, 1), settings)
     replacement = Worker(

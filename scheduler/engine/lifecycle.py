@@ -31,7 +31,6 @@ def ask_to_leave(
     worker = next(w for w in job.workers if w.id == worker_id)
     if worker.desired is Desired.STOP:
         return
-    grace_seconds = 0.0 if reason is LeaveReason.HUNG else job.spec.grace_seconds
     draft.put_worker(
         replace(
             worker,
@@ -39,7 +38,7 @@ def ask_to_leave(
             rank=None,
             leave_reason=reason,
             leave_for=for_job,
-            stop_deadline=draft.now + grace_seconds,
+            stop_deadline=draft.now + job.spec.grace_seconds,
         )
     )
 

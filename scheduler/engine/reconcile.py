@@ -1,13 +1,13 @@
 """Absorb: what was observed and asked since the last tick, turned into changes. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from scheduler.config import EngineSettings
 from scheduler.engine.attention import Focus
 from scheduler.engine.deadlines import Heard, hang_deadline
 from scheduler.engine.draft import Draft
 from scheduler.engine.failures import expire, react
-from scheduler.engine.lifecycle import ask_to_leave
 from scheduler.engine.membership import settle
 from scheduler.engine.observe_nodes import absorb_nodes, count_failures
 from scheduler.engine.observe_workers import (
@@ -67,7 +67,7 @@ def _absorb_job(
     current = draft.the_job(job.id)
     if current.state.active:
         expire(draft, current)
-        _ask_hung_to_leave(draft, draft.the_job(job.id), heard)
+        _condemn_hung(draft, draft.the_job(job.id), heard, settings)
         settle(draft, job.id, settings)
 
 
@@ -88,10 +88,9 @@ def _current(draft: Draft, worker: Worker) -> Worker | None:
     return next((w for w in draft.the_job(worker.job_id).workers if w.id == worker.id), None)
 
 
-def _ask_hung_to_leave(draft: Draft, job: Job, heard: Heard) -> None:
-    if job.spec.heartbeat_seconds is None:
-        return
+def _condemn_hung(draft: Draft, job: Job, heard: Heard, settings: EngineSettings) -> None:
+    """Mark hung workers to be killed. They keep their place until they are gone: what follows is a failure's way."""
     for worker in job.wanted_workers:
-        deadline = hang_deadline(job, worker, heard)
-        if deadline is not None and draft.now >= deadline:
-            ask_to_leave(draft, job.id, worker.id, LeaveReason.HUNG)
+        deadline = hang_deadline(job, worker, heard, settings)
+        if deadline is not None and draft.now >= deadline and not worker.condemned:
+            draft.put_worker(replace(worker, leave_reason=LeaveReason.HUNG, stop_deadline=draft.now))

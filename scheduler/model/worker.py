@@ -52,7 +52,7 @@ class LeaveReason(StrEnum):
     JOB_STOPPING = "JOB_STOPPING"
     #: The job's members are done; a standby worker has nothing to join.
     JOB_FINISHING = "JOB_FINISHING"
-    #: Missed its heartbeat limit.
+    #: It never got ready, or missed its heartbeat limit; it is killed without being asked, and replaced.
     HUNG = "HUNG"
 
 
@@ -114,6 +114,11 @@ class Worker:
     def wanted(self) -> bool:
         """Whether it counts towards the job's size: live and not asked to leave."""
         return self.desired is Desired.RUN and self.state.live
+
+    @property
+    def condemned(self) -> bool:
+        """Whether it is being killed for hanging; until it is gone it keeps its place in the job."""
+        return self.leave_reason is LeaveReason.HUNG
 
     @property
     def member(self) -> bool:

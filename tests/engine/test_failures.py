@@ -162,3 +162,30 @@ def test_quick_restarts_that_fail_at_once_use_up_the_retries(tmp_path: Path) -> 
     hasty.settle()
     assert hasty.expect(job_id, JobState.FAILED).attempt == 3
     hasty.close()
+
+
+def test_a_plain_gang_that_loses_a_worker_starts_again_as_a_whole(w: World) -> None:
+    a, b = w.node("a", slots=1), w.node("b", slots=1)
+    job_id = w.job("j", workers=2, max_retries=0, runtime=Runtime.COMMAND)
+    w.settle()
+    before = {worker.id for worker in w.get(job_id).workers}
+    w.cluster.lose_node(b)
+    w.advance(5)
+    w.expect(job_id, JobState.QUEUED, workers=0)
+    w.cluster.return_node(b, rebooted=True)
+    w.settle()
+    job = w.expect(job_id, JobState.RUNNING, workers=2)
+    assert not before & {worker.id for worker in job.workers}
+    assert {worker.node for worker in job.workers} == {a, b}
+    w.cluster.crash(job.workers[0].id, exit_code=65)
+    w.settle()
+    assert w.expect(job_id, JobState.RUNNING, workers=2).retries_used == 0
+
+
+def test_an_elastic_worker_that_never_gets_ready_is_killed_and_the_job_fails_in_the_end(w: World) -> None:
+    w.node("a", slots=1)
+    mute = Behaviour(runtime=ELASTIC, ready_seconds=1e9)
+    job_id = w.job("j", max_retries=0, behaviour=mute)
+    w.advance(w.settings.engine.ready_seconds + 10)
+    job = w.expect(job_id, JobState.FAILED)
+    assert "HUNG" in job.detail
