@@ -1,9 +1,11 @@
 """A real PostgreSQL server for tests, from the installed binaries: one per session, one database per test."""
 
+import ctypes
 import itertools
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +16,8 @@ from pathlib import Path
 import psycopg
 
 START_SECONDS = 60
+#: Linux: the signal that a child gets when its parent ends.
+PR_SET_PDEATHSIG = 1
 _TEMPLATE = "sched_template"
 
 
@@ -86,15 +90,28 @@ def running_server() -> Iterator[PostgresServer]:
         settings += ["max_connections=60", "shared_buffers=32MB", "log_min_messages=fatal"]
         command = [binaries / "postgres", "-D", data, *(part for setting in settings for part in ("-c", setting))]
         with (root / "log").open("wb") as log:
-            process = subprocess.Popen(command, user=user, stdout=log, stderr=log, cwd=root, start_new_session=True)
+            process = subprocess.Popen(
+                command,
+                user=user,
+                stdout=log,
+                stderr=log,
+                cwd=root,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
         try:
             _wait_until_ready(binaries, root, process)
             yield PostgresServer(root, process)
         finally:
-            process.send_signal(2)  # SIGINT: end now, with clean data, whoever is connected
+            process.send_signal(signal.SIGINT)  # end now, with clean data, whoever is connected
             process.wait(START_SECONDS)
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _end_with_parent() -> None:
+    """In the child before it becomes the server: it is told to end if the tests are killed."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
 
 
 def _wait_until_ready(binaries: Path, root: Path, process: "subprocess.Popen[bytes]") -> None:
