@@ -105,9 +105,11 @@ class _Nginx:
 daemon off; master_process off; worker_processes 1; pid {directory}/pid; error_log {directory}/error.log;
 events {{ worker_connections 1024; }}
 http {{
-  access_log off; keepalive_requests 100000000; client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy;
+  access_log off; keepalive_requests 100000000; client_body_temp_path {directory}/body;
+  proxy_temp_path {directory}/proxy;
   fastcgi_temp_path {directory}/fastcgi; uwsgi_temp_path {directory}/uwsgi; scgi_temp_path {directory}/scgi;
-  server {{ listen 127.0.0.1:{port}; location /v1/jobs/ {{ default_type text/plain; return 200 "{self._body}"; }} }}
+  server {{ listen 127.0.0.1:{port};
+    location /v1/jobs/ {{ default_type text/plain; return 200 "{self._body}"; }} }}
 }}
 """)
         self._process = subprocess.Popen(
