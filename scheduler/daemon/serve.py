@@ -1,11 +1,12 @@
 """Put one daemon together and run it until it is told to stop."""
 
 import os
+import resource
 import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import structlog
@@ -52,6 +53,7 @@ def run(settings: Settings) -> None:
     configure_logging()
     check_exposure(settings.http)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    allow_many_connections()
     with stopped_by_signals(), ExitStack() as stack:
         state = stack.enter_context(claimed(settings.state_path))
         bound = stack.enter_context(bind(settings.http))
@@ -86,6 +88,13 @@ def stopped_by_signals() -> Iterator[None]:
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
+
+
+def allow_many_connections() -> None:
+    """Let thousands of workers wait at once, as far as the system's hard limit on open files goes."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # the limit of before will do for fewer
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def open_store(settings: Settings) -> SqlStore:

@@ -1,7 +1,9 @@
 """discover_hosts: what Horovod and elastic workers may rely on."""
 
+import socket
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -150,6 +152,22 @@ def test_a_server_that_stops_answers_those_that_wait(site: Site) -> None:
     assert site.server is not None
     site.server.should_exit = True
     assert [answer().status_code for answer in answers] == [200, 200, 200]
+
+
+def test_hundreds_of_workers_that_wait_are_all_told_of_one_resize(site: Site) -> None:
+    job_id = published(site, min_workers=1, max_workers=4)
+    count = 300
+    address = ("127.0.0.1", int(site.url.rpartition(":")[2]))
+    request = f"GET /v1/jobs/{job_id}/discover_hosts?wait=60&generation=1 HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+    with ExitStack() as stack:
+        waiting = [stack.enter_context(socket.create_connection(address, timeout=20)) for _ in range(count)]
+        for connection in waiting:
+            connection.sendall(request.encode())
+        until_listening(site, count)
+        site.client.patch(f"/v1/jobs/{job_id}", json={"max_workers": 3})
+        site.tick()
+        answers = [connection.recv(4096) for connection in waiting]
+    assert all(answer.startswith(b"HTTP/1.1 200") and b"x-sched-generation: 2" in answer for answer in answers)
 
 
 @pytest.mark.parametrize("query", ["?wait=61", "?wait=-1", "?wait=nan", "?generation=-1", "?generation=x"])
