@@ -1,0 +1,64 @@
+"""`python -m benchmarks.readme` writes README.md's generated parts: measured figures, metrics, commands.
+
+Figures come from benchmarks/results; where a benchmark has no result, the rows that stand there stay.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.__main__ import NAMES
+from benchmarks.figure import RESULTS, load
+from scheduler.cli.reference import BEGIN, END, reference
+from scheduler.metrics import METRICS
+
+README = Path(__file__).parent.parent / "README.md"
+_MARK = "<!-- {0}: made by python -m benchmarks.readme -->", "<!-- {0}: end -->"
+
+
+def main() -> int:
+    text = README.read_text()
+    figures = _part(text, *(mark.format("figures") for mark in _MARK))
+    text = _replace(text, *(mark.format("figures") for mark in _MARK), "\n".join(_figure_rows(figures)))
+    text = _replace(text, *(mark.format("metrics") for mark in _MARK), "\n".join(_metric_rows()))
+    text = _replace(text, BEGIN, END, reference().strip())
+    machines = {json.loads(path.read_text())["machine"] for path in RESULTS.glob("*.json")}
+    if len(machines) == 1:
+        text = _replace(text, *(mark.format("machine") for mark in _MARK), f"On {machines.pop()}.")
+    README.write_text(text)
+    return 0
+
+
+def _figure_rows(old: str) -> Iterator[str]:
+    yield "| command | figure | measured | target | |"
+    yield "|---|---|---|---|---|"
+    for name in NAMES:
+        command = f"`python -m benchmarks {name}`"
+        figures = load(name)
+        if not figures:
+            yield from (line for line in old.splitlines() if line.startswith(f"| {command} "))
+        for figure in figures:
+            verdict = "**missed**" if figure.verdict == "MISSED" else ""
+            yield f"| {command} | {figure.what} | {figure.measured} | {figure.target} | {verdict} |"
+
+
+def _metric_rows() -> Iterator[str]:
+    yield "| metric | kind | labels | meaning |"
+    yield "|---|---|---|---|"
+    for metric in METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        yield f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |"
+
+
+def _part(text: str, begin: str, end: str) -> str:
+    return text[text.index(begin) + len(begin) : text.index(end)]
+
+
+def _replace(text: str, begin: str, end: str, body: str) -> str:
+    before, after = text[: text.index(begin) + len(begin)], text[text.index(end) :]
+    return f"{before}\n{body}\n{after}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
