@@ -76,7 +76,9 @@ class InvariantChecker:
             (snapshot.nodes, fresh.nodes, "nodes"),
             (snapshot.usage, fresh.usage, "usage"),
         ):
-            differing = {key: (mine.get(key), loaded.get(key)) for key in {*mine, *loaded} if mine.get(key) != loaded.get(key)}  # type: ignore[call-overload]
+            differing = {
+                key: (mine.get(key), loaded.get(key)) for key in {*mine, *loaded} if mine.get(key) != loaded.get(key)
+            }  # type: ignore[call-overload]
             assert not differing, f"I7: {what} in memory differs from the store: {differing}"
 
     def _published_is_allocation(self, snapshot: Snapshot) -> None:
