@@ -114,7 +114,7 @@ class Daemon:
         with open(self.state_dir / "daemon.log", "ab") as log:
             self._process = subprocess.Popen(
                 [*command, "--state-dir", str(self.state_dir)],
-                env={**os.environ, **self._settings},
+                env=_without_settings(os.environ) | self._settings,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -151,6 +151,11 @@ class Daemon:
             self._temporary.cleanup()
         finally:
             signal.signal(signal.SIGINT, before)
+
+
+def _without_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """The caller's own settings are not what is measured."""
+    return {name: value for name, value in environ.items() if not name.startswith("SCHED_")}
 
 
 def kill_all_that_mention(text: str) -> None:

@@ -42,9 +42,7 @@ class Story:
         self._submit("low", priority=0, bounds=(1, SLOTS), epochs=low)
         self._wait("low trains on all four slots", 45, lambda: self._trains("low", SLOTS) and self._steps("low") >= 10)
         self._submit("high", priority=10, bounds=(2, 2), epochs=high)
-        self._wait(
-            "low shrinks to two workers, high runs", 45, lambda: self._trains("low", 2) and self._trains("high", 2)
-        )
+        self._wait("low has shrunk to two workers, high runs", 45, self._both_run)
         seen = self._steps("low")
         self._wait("low keeps training", 15, lambda: self._steps("low") >= seen + 5)
         self._kill_a_worker()

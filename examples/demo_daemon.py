@@ -84,6 +84,7 @@ class Daemon:
         with open(self.state_dir / "daemon.log", "ab") as log:
             self._process = subprocess.Popen(
                 [*command, "--state-dir", str(self.state_dir)],
+                env={name: value for name, value in os.environ.items() if not name.startswith("SCHED_")},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
