@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.policy.invariants import check_world
-
 from scheduler.engine.tick import TickReport
 from scheduler.model.event import EventKind
 from scheduler.model.hosts import host_list
@@ -13,6 +11,7 @@ from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, StopReason
 from scheduler.model.node import Node
 from scheduler.model.world import World as Snapshot
+from scheduler.policy.invariants import check_world
 from scheduler.policy.order import Order
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ members that have formed, and none is watched by heartbeats. What is known of a 
 immutable, so the same object means that nothing changed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduler.config import EngineSettings
@@ -30,8 +30,8 @@ class Focus:
 
     #: Active jobs that may change.
     jobs: list[Job]
-    #: Whether any worker was seen otherwise than before; only then can there be other strays.
-    workers_moved: bool
+    #: Workers that were seen otherwise than before; only they can be new strays.
+    moved: list[WorkerObservation]
 
 
 class Attention:
@@ -56,9 +56,10 @@ class Attention:
         """What observation, reports or time may change."""
         before = self._seen
         if before is None or before.nodes != observation.nodes:
-            return Focus(list(world.active.values()), workers_moved=True)
-        touched = _moved(before.workers, observation.workers)
-        workers_moved = bool(touched)
+            return Focus(list(world.active.values()), list(observation.workers.values()))
+        moved = _moved(before.workers, observation.workers)
+        touched = {seen.job_id for seen in moved}
+        touched.update(seen.job_id for seen in before.workers.values() if seen.id not in observation.workers)
         touched.update(
             report.job_id
             for report in observation.reports.values()
@@ -70,7 +71,7 @@ class Attention:
             late = known.deadline is not None and known.deadline <= now
             if not known.settled or late or job.id in touched:
                 due.append(job)
-        return Focus(due, workers_moved)
+        return Focus(due, moved)
 
     def unsettled(self, world: World) -> list[Job]:
         """The active jobs for which the cluster may have something to do."""
@@ -116,14 +117,8 @@ def is_settled(job: Job) -> bool:
     )
 
 
-def _moved(before: Mapping[WorkerId, WorkerObservation], after: Mapping[WorkerId, WorkerObservation]) -> set[JobId]:
-    """Jobs of workers that appeared, changed or are no longer listed."""
-    moved = {
-        seen.job_id for worker_id, seen in after.items() if (old := before.get(worker_id)) is not seen and old != seen
-    }
-    moved.update(_vanished(before.values(), after))
-    return moved
-
-
-def _vanished(before: Iterable[WorkerObservation], after: Mapping[WorkerId, WorkerObservation]) -> Iterable[JobId]:
-    return (old.job_id for old in before if old.id not in after)
+def _moved(
+    before: Mapping[WorkerId, WorkerObservation], after: Mapping[WorkerId, WorkerObservation]
+) -> list[WorkerObservation]:
+    """Workers that appeared or changed."""
+    return [seen for worker_id, seen in after.items() if (old := before.get(worker_id)) is not seen and old != seen]

@@ -1,6 +1,6 @@
 """Absorb what was seen of workers: processes as the cluster reports them, and what they say of themselves."""
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from scheduler.config import EngineSettings
@@ -99,13 +99,12 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
     settled = report.generation == job.generation and size > 0
     if report.samples_per_second is not None and settled:
         throughput[size] = report.samples_per_second
-    keep: Callable[[float | None, float | None], float | None] = lambda new, old: old if new is None else new  # noqa: E731
     progress = Progress(
         step=before.step if report.step is None else report.step,
         epoch=before.epoch if report.epoch is None else report.epoch,
-        samples_per_second=keep(report.samples_per_second, before.samples_per_second),
-        last_commit_at=keep(report.last_commit_at, before.last_commit_at),
-        resize_seconds=keep(report.resize_seconds, before.resize_seconds),
+        samples_per_second=_newest(report.samples_per_second, before.samples_per_second),
+        last_commit_at=_newest(report.last_commit_at, before.last_commit_at),
+        resize_seconds=_newest(report.resize_seconds, before.resize_seconds),
         throughput=tuple(sorted(throughput.items())),
         metrics=report.metrics or before.metrics,
         reported_at=draft.now,
@@ -113,13 +112,24 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
     draft.put(replace(job, progress=progress))
 
 
-def find_strays(draft: Draft, observation: Observation) -> dict[WorkerId, Stray]:
-    """Workers seen alive that no job has: fenced, and holding their slots until they are gone."""
-    return {
-        seen.id: Stray(seen.id, seen.job_id, seen.node, seen.slot_ids, seen.cpus, seen.memory_mib)
-        for seen in observation.workers.values()
-        if seen.alive and not _has_worker(draft.job(seen.job_id), seen.id)
+def _newest(new: float | None, old: float | None) -> float | None:
+    return old if new is None else new
+
+
+def find_strays(draft: Draft, observation: Observation, moved: Iterable[WorkerObservation]) -> dict[WorkerId, Stray]:
+    """Workers seen alive that no job has: fenced, and holding their slots until they are gone.
+
+    Only workers that were seen otherwise than before (`moved`) can have become strays.
+    """
+    strays = {
+        stray.id: stray
+        for stray in draft.base.strays.values()
+        if (seen := observation.workers.get(stray.id)) is not None and seen.alive
     }
+    for seen in moved:
+        if seen.alive and not _has_worker(draft.job(seen.job_id), seen.id):
+            strays[seen.id] = Stray(seen.id, seen.job_id, seen.node, seen.slot_ids, seen.cpus, seen.memory_mib)
+    return strays
 
 
 def _has_worker(job: Job | None, worker_id: WorkerId) -> bool:
