@@ -61,7 +61,12 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """A read-only transaction: one snapshot."""
         with translated(self.where), self.reader.begin() as connection:
-            yield connection
+            try:
+                yield connection
+            except BaseException:
+                # A half-read cursor would hold SQLite's snapshot for whoever gets this connection next.
+                connection.invalidate()
+                raise
 
     @contextmanager
     def _turn(self, *, urgent: bool) -> Iterator[None]:

@@ -25,8 +25,8 @@ _LIVE_WORKERS = select(workers).where(workers.c.live.is_not(None)).order_by(work
 def load_world(connection: Connection) -> StoredWorld:
     """Jobs whose SUBMIT intent is pending are left out: they come through the inbox, once."""
     live = workers_by_job(connection.execute(_LIVE_WORKERS))
-    rows = connection.execute(_ADMITTED_OPEN_JOBS, execution_options={"yield_per": ROWS_AT_ONCE})
-    open_jobs = tuple(jobs_from_rows(chain.from_iterable(rows.partitions()), live))
+    with connection.execute(_ADMITTED_OPEN_JOBS, execution_options={"yield_per": ROWS_AT_ONCE}) as rows:
+        open_jobs = tuple(jobs_from_rows(chain.from_iterable(rows.partitions()), live))
     return StoredWorld(
         jobs=open_jobs,
         nodes=sorted((node_from_row(row) for row in connection.execute(select(nodes))), key=lambda node: node.name),

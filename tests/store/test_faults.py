@@ -17,6 +17,7 @@ from scheduler.errors import ConfigError, SchemaMismatch, StoreError, StoreUnava
 from scheduler.model.job import Job, JobSpec
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
+from scheduler.store.load import ROWS_AT_ONCE
 from tests.postgres import PostgresServer
 from tests.store.conftest import OpenStore
 from tests.store.desk import NOW, SPEC, admitted, lead, started
@@ -145,6 +146,7 @@ SUBMIT_FOR_EVER = """
 import sys
 from scheduler.model.job import JobSpec
 from scheduler.store import SqlStore
+from scheduler.store.load import ROWS_AT_ONCE
 store = SqlStore(sys.argv[1])
 while True:
     ids = [answer.id for answer in store.submit([JobSpec("j", ("true",))] * 20, 0.0)]
@@ -195,6 +197,34 @@ def test_a_server_that_is_not_there_is_told_without_the_password(tmp_path: Path)
     with pytest.raises(StoreUnavailable, match="database cannot be reached") as refusal:
         store.load_world()
     assert "hunter2" not in str(refusal.value) + store.where
+
+
+def test_a_read_that_broke_off_holds_no_old_view(database_url: str, backend: str, store: SqlStore) -> None:
+    """Rows that a newer version wrote may not be understood; what is read afterwards is the present nevertheless."""
+    lease = lead(store)
+    jobs = admitted(store, lease, *[SPEC] * (2 * ROWS_AT_ONCE))
+    set_wait_reason(database_url, backend, "UNHEARD_OF")
+    errors = []
+    for _ in range(2):
+        with pytest.raises(KeyError) as error:
+            store.load_world()
+        errors.append(error)  # its traceback keeps the cursor
+    set_wait_reason(database_url, backend, "SUBMITTED")
+    changed = replace(jobs[0], priority=5)
+    store.commit(Changes(jobs=(changed,)), lease, NOW)
+    for _ in range(3):
+        assert store.load_world().jobs[0] == replace(changed, version=1)
+
+
+def set_wait_reason(url: str, backend: str, reason: str) -> None:
+    statement = f"UPDATE jobs SET wait_reason = '{reason}'"
+    if backend == "postgres":
+        with psycopg.connect(url) as session:
+            session.execute(statement.encode())
+        return
+    with sqlite3.connect(path_of(url)) as connection:
+        connection.execute(statement)
+    connection.close()
 
 
 def test_a_missing_directory_is_told(tmp_path: Path) -> None:

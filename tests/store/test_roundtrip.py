@@ -233,7 +233,7 @@ def test_jobs_with_their_workers_come_back_equal(shared: tuple[SqlStore, Lease],
     assert of_fresh_load(store, job_id) == ([] if job.state.terminal else [expected])
     assert store.list_workers(job_id) == [*job.workers, *gone]
     # Out of the way of the next example's load.
-    over = replace(expected, state=JobState.CANCELLED, finished_at=0.0, workers=())
+    over = replace(expected, state=JobState.CANCELLED, finished_at=0.0, published_size=0, workers=())
     left = tuple(replace(w, state=WorkerState.LOST, ended_at=0.0) for w in job.workers)
     store.commit(Changes(jobs=(over,), workers=left), lease, 0.0)
 
