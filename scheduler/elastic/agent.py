@@ -64,7 +64,7 @@ class Agent:
         self._job_state = ""
         self._terminated_at: float | None = None
         self._listed_at: float | None = None
-        self._on_lost: tuple[Membership, Callable[[], None]] | None = None
+        self._watch: tuple[Membership, Callable[[], None], bool] | None = None
         self._confirm_client = Client(environment)
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
@@ -132,16 +132,20 @@ class Agent:
             leave_fenced()
         return answer.standing is Standing.OK and answer.generation in (0, generation)
 
-    def watch(self, membership: Membership, on_lost: Callable[[], None]) -> None:
-        """Calls `on_lost`, from another thread, when a member of this list turns out to be gone unasked."""
+    def watch(self, membership: Membership, on_void: Callable[[], None], any_change: bool) -> None:
+        """Calls `on_void` once, from another thread or at once, when a group of this list cannot work any more.
+
+        That is when a member turns out to be gone unasked; with `any_change`, for a group that is still being formed,
+        also when a newer list is there: some members will follow that one without looking back.
+        """
         with self._changed:
-            self._on_lost = (membership, on_lost)
-        self._notify_lost()
+            self._watch = (membership, on_void, any_change)
+        self._notify_watcher()
 
     def unwatch(self) -> None:
         """Ends `watch`."""
         with self._changed:
-            self._on_lost = None
+            self._watch = None
 
     def refresh(self) -> None:
         """Asks for the list now, for what can change within a generation (the rendezvous endpoint)."""
@@ -220,23 +224,23 @@ class Agent:
             if self._membership is None or membership.generation >= self._membership.generation:
                 self._membership = membership
                 self._changed.notify_all()
-        self._notify_lost()
+        self._notify_watcher()
 
     def _absorb_state(self, job_state: str) -> None:
         with self._changed:
             self._job_state = job_state
             self._changed.notify_all()
 
-    def _notify_lost(self) -> None:
+    def _notify_watcher(self) -> None:
         with self._changed:
-            if self._on_lost is None or self._membership is None:
+            if self._watch is None or self._membership is None:
                 return
-            watched, on_lost = self._on_lost
-            lost = self._membership.generation > watched.generation and self._membership.lost_since(watched)
-            if lost:
+            watched, on_void, any_change = self._watch
+            newer = self._membership.generation > watched.generation
+            if newer and (any_change or self._membership.lost_since(watched)):
                 # Under the lock, so that no group formed later can be meant.
-                on_lost()
-                self._on_lost = None
+                on_void()
+                self._watch = None
 
 
 def leave_fenced() -> None:

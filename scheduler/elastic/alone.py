@@ -50,7 +50,7 @@ class Alone:
         """Nobody else can be running this job."""
         return True
 
-    def watch(self, membership: Membership, on_lost: Callable[[], None]) -> None:
+    def watch(self, membership: Membership, on_void: Callable[[], None], any_change: bool) -> None:
         """No member is ever replaced."""
 
     def unwatch(self) -> None:

@@ -67,6 +67,8 @@ class Group:
         self.size = membership.size
         self._connections = connections
         self._broken = False
+        # The count is part of the keys under which members look for each other; a start that failed leaves it raised.
+        distributed_c10d._world.group_count = 0
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "cpu:gloo",
             store=store,
@@ -155,6 +157,8 @@ def form(
     """
     try:
         store = _meet(endpoint, membership, rank, attempt, still_wanted)
+        if connections.is_shut:
+            raise Superseded
         return Group(membership, rank, store, timeout_seconds, connections)
     except (OSError, RuntimeError) as error:
         if dist.is_initialized():
@@ -180,15 +184,12 @@ def _meet(
                 store.set(f"came/{rank}", "1")
             if store is not None and rank == 0 and (not others or store.check(others)):
                 store.set("all", "1")
-                break
+                return store
             if store is not None and rank != 0 and store.check(["all"]):
-                break
+                return store
         except (OSError, RuntimeError):
             # Rank 0 is not listening, or no more: it comes back or a newer list replaces it.
             store = None
         time.sleep(pause)
         pause = min(pause * 1.5, longest)
-    # Asked once more: whoever shut the connections before there were any did so after the list had changed.
-    if store is None or not still_wanted():
-        raise Superseded
-    return store
+    raise Superseded

@@ -228,9 +228,9 @@ class Session:
             return newest.generation == membership.generation and (rank == 0 or newest.rendezvous == endpoint)
 
         connections = self._meeting.connections()
-        self._agent.watch(membership, connections.shut)
+        self._agent.watch(membership, connections.shut, any_change=True)
         group = form(endpoint, connections, membership, rank, self._attempt, timeout_seconds, still_wanted)
-        self._agent.watch(membership, group.shut)
+        self._agent.watch(membership, group.shut, any_change=False)
         return group
 
     def _load_checkpoint(self) -> Any:

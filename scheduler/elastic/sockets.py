@@ -43,6 +43,8 @@ class Connections:
         self._remote_ports = remote_ports
         self._before = open_sockets()
         self._sealed: frozenset[OpenSocket] | None = None
+        #: whether `shut` was called, perhaps before there was anything to shut
+        self.is_shut = False
 
     def seal(self) -> None:
         """The group is connected: sockets that appear from now on are not its own."""
@@ -50,6 +52,7 @@ class Connections:
 
     def shut(self) -> None:
         """Shuts them, from any thread; also those that a group being formed has opened so far."""
+        self.is_shut = True
         now = open_sockets()
         for entry in now - self._before if self._sealed is None else now & self._sealed:
             with suppress(OSError):
