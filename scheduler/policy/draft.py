@@ -131,7 +131,7 @@ class Draft:
     def _count_who_leaves(self) -> None:
         for job in self.world.active.values():
             staying = () if job.state is JobState.STOPPING else job.workers
-            if not all([worker.desired is Desired.RUN for worker in staying]):
+            if not all(worker.desired is Desired.RUN for worker in staying):
                 staying = job.wanted_workers
             self._staying[job.id] = staying
             if len(staying) < len(job.workers):
