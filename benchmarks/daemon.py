@@ -106,6 +106,11 @@ class Daemon:
     def resident_mib(self) -> float:
         return float(psutil.Process(self.pid).memory_info().rss) / 2**20
 
+    def cpu_seconds(self) -> float:
+        """CPU time that the daemon has used so far, all its threads together."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
     def _start(self) -> None:
         command = [sys.executable, "-m", "scheduler.cli", "serve", "--slots", str(self._slots), "--port", "0"]
         began = time.monotonic()

@@ -34,7 +34,9 @@ def run() -> list[Figure]:
         _until_all_run(daemon)
         path = f"/v1/jobs/{ids[0]}/discover_hosts"
         body = daemon.http.get(path, headers={"accept": "text/plain"}).text
+        began = daemon.cpu_seconds()
         rate, p99 = _load(wrk, cores[:-1], daemon.url, ids[0], ids[-1])
+        per_second = rate * SECONDS / (daemon.cpu_seconds() - began)
     figures = [
         Figure(
             "discover_hosts, daemon on one core", rate, "requests/s", at_least=20_000, note=f"{JOBS:,} running jobs"
