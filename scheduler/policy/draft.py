@@ -8,7 +8,7 @@ from scheduler.model.job import Job, JobState, Placement, StopReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import Desired, LeaveReason, Worker
 from scheduler.model.world import World
-from scheduler.policy.ledger import Ledger, View
+from scheduler.policy.ledger import Ledger
 from scheduler.policy.order import Order
 from scheduler.policy.place import Places, Spots
 
@@ -93,10 +93,6 @@ class Draft:
         """A plan made then may differ although nothing else happened."""
         if when > self.now and (self.next_look_at is None or when < self.next_look_at):
             self.next_look_at = when
-
-    def open_spots(self, job: Job, count: int) -> Spots | None:
-        """Where so many workers of a job without any fit now, leaving all reservations alone."""
-        return self.places.suited(job.shape).fits(View.OPEN).place(count)
 
     def plan(self) -> Plan:
         """The plan: what frees comes first, then reservations, then what takes."""
