@@ -37,6 +37,7 @@ def run() -> list[Figure]:
         began = daemon.cpu_seconds()
         rate, p99 = _load(wrk, cores[:-1], daemon.url, ids[0], ids[-1])
         per_second = rate * SECONDS / (daemon.cpu_seconds() - began)
+    load = f"{JOBS:,} running jobs; {per_second:,.0f} requests per second of the daemon's CPU time"
     figures = [
         Figure(
             "discover_hosts, daemon on one core", rate, "requests/s", at_least=20_000, note=f"{JOBS:,} running jobs"

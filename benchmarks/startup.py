@@ -24,6 +24,8 @@ def run() -> list[Figure]:
     for waiting in WAITING:
         with tempfile.TemporaryDirectory(prefix="sched-bench-") as directory:
             _fill(Path(directory), waiting)
+            with Daemon(1, state_dir=Path(directory)):
+                time.sleep(5)  # the first daemon of all gives every job its reason to wait
             seconds, memory = [], []
             for _ in range(STARTS):
                 with Daemon(1, state_dir=Path(directory)) as daemon:
