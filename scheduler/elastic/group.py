@@ -18,6 +18,8 @@ from scheduler.elastic.sockets import Connections
 #: Once all members have met, connecting them takes milliseconds; longer means that one died in between.
 _CONNECT_SECONDS = 5.0
 _MEET_SECONDS = (0.001, 0.02)
+#: For a first connection to rank 0's store; doubles with each that fails.
+_PATIENCE_SECONDS = 0.25
 
 
 class Meeting:
@@ -39,13 +41,19 @@ class Meeting:
         return Connections(frozenset({self._port}), self._remote_ports)
 
 
-def connect(endpoint: str) -> Store:
-    """A connection of its own, which can be shut, to the store that a worker serves. OSError where none listens."""
+def connect(endpoint: str, patience_seconds: float = _CONNECT_SECONDS) -> Store:
+    """A connection of its own, which can be shut, to the store that a worker serves.
+
+    OSError or RuntimeError where none answers. torch retries a refused connection until its patience ends, and the
+    server may die right after the look whether somebody listens: the caller, who has a newer list to look for
+    meanwhile, should begin with little patience.
+    """
     parts = urlsplit(f"//{endpoint}")
     host, port = parts.hostname or "", parts.port or 0
-    # torch retries a refused connection until its timeout; the caller wants to look for a newer list meanwhile.
-    socket.create_connection((host, port), timeout=2.0).close()
-    return TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=_CONNECT_SECONDS))
+    socket.create_connection((host, port), timeout=patience_seconds).close()
+    store = TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=patience_seconds))
+    store.set_timeout(timedelta(seconds=_CONNECT_SECONDS))
+    return store
 
 
 class Group:
@@ -175,12 +183,13 @@ def _meet(
 ) -> Store:
     store: Store | None = None
     pause, longest = _MEET_SECONDS
+    patience = _PATIENCE_SECONDS
     others = [f"came/{other}" for other in range(1, membership.size)]
     while still_wanted():
         try:
             if store is None and endpoint is not None:
                 prefix = f"generation-{membership.generation}/attempt-{attempt}"
-                store = PrefixStore(prefix, connect(endpoint))
+                store = PrefixStore(prefix, connect(endpoint, patience))
                 store.set(f"came/{rank}", "1")
             if store is not None and rank == 0 and (not others or store.check(others)):
                 store.set("all", "1")
@@ -190,6 +199,7 @@ def _meet(
         except (OSError, RuntimeError):
             # Rank 0 is not listening, or no more: it comes back or a newer list replaces it.
             store = None
+            patience = min(2 * patience, _CONNECT_SECONDS)
         time.sleep(pause)
         pause = min(pause * 1.5, longest)
     raise Superseded
