@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy
 import torch
-import torch.distributed as dist
 from torch.nn.functional import cross_entropy
 
 from scheduler import elastic
@@ -71,7 +70,7 @@ def main(pause: Callable[[float], None] = time.sleep) -> None:
                 pause(max(0.0, options.step_seconds - (time.monotonic() - began)))
                 state.average_gradients(samples=len(indices), loss="sum")
                 optimizer.step()
-                count(state.seen, indices)
+                count(state, indices)
                 state.commit()
             times = state.seen - epoch
             if not bool((times == 1).all()):
@@ -90,12 +89,11 @@ def main(pause: Callable[[float], None] = time.sleep) -> None:
     elastic.run(train, state)
 
 
-def count(seen: torch.Tensor, indices: list[int]) -> None:
+def count(state: elastic.State, indices: list[int]) -> None:
     """Adds this step's samples, of all workers, to the counter."""
-    step = torch.zeros_like(seen)
+    step = torch.zeros_like(state.seen)
     step[indices] += 1
-    dist.all_reduce(step)
-    seen += step
+    state.seen += state.all_reduce(step)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 import torch
-import torch.distributed as dist
+
+from scheduler.elastic.group import Group
 
 
 class GradientAverager:
@@ -21,7 +22,7 @@ class GradientAverager:
                 self._tail = bucket.tail
                 break
 
-    def average(self, samples: int, loss_is_sum: bool, vote: bool) -> tuple[int, bool]:
+    def average(self, group: Group, samples: int, loss_is_sum: bool, vote: bool) -> tuple[int, bool]:
         """Replaces each gradient by that of the mean loss over all ranks' samples; a collective.
 
         A parameter without a gradient counts as one of zeros. Gradients of a rank with no samples are not looked at.
@@ -37,13 +38,12 @@ class GradientAverager:
         tail = self._tail if separate is None else separate
         assert tail is not None
         tail[0], tail[1] = samples, vote
-        pending = dist.all_reduce(separate, async_op=True) if separate is not None else None
         for bucket in self._buckets:
             bucket.fill(samples, loss_is_sum)
             # A bucket's tail is part of its buffer: only the one above carries anything in it.
-            dist.all_reduce(bucket.buffer)
-        if pending is not None:
-            pending.wait()
+            group.all_reduce(bucket.buffer)
+        if separate is not None:
+            group.all_reduce(separate)
         total, votes = tail.tolist()
         for bucket in self._buckets:
             bucket.hand_out(total)

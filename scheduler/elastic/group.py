@@ -20,6 +20,11 @@ _CONNECT_SECONDS = 5.0
 _MEET_SECONDS = (0.001, 0.02)
 #: For a first connection to rank 0's store; doubles with each that fails.
 _PATIENCE_SECONDS = 0.25
+#: How often a rank that waits in a collective looks whether its group still stands.
+_LOOK = timedelta(seconds=0.2)
+
+#: Broken groups. Their destructors would wait for collectives that are stuck; a few idle threads each cost less.
+_KEPT: list[dist.ProcessGroup | None] = []
 
 
 class Meeting:
@@ -92,6 +97,35 @@ class Group:
         """The generation that this group is of."""
         return self.membership.generation
 
+    def all_reduce(self, tensor: torch.Tensor) -> None:
+        """Sums the tensor over all ranks, in place; a collective."""
+        self.wait(dist.all_reduce(tensor, async_op=True), tensor)
+
+    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
+        """Gives the source's content to all, in place; a collective."""
+        self.wait(dist.broadcast(tensor, source, async_op=True), tensor)
+
+    def wait(self, work: dist.Work | None, tensor: torch.Tensor) -> None:
+        """Waits for a collective on this tensor.
+
+        gloo forgets a send that fails while it is written: whoever waits for it learns nothing before the group's
+        timeout. So this looks now and then whether the group still stands.
+        """
+        if work is None:
+            return
+        if tensor.device.type != "cpu":
+            work.wait()
+            return
+        while True:
+            try:
+                work.wait(_LOOK)
+                return
+            except RuntimeError:
+                if work.is_completed():
+                    raise
+                if self._broken or self._connections.any_closed():
+                    raise GroupBroken("a member of the group is gone") from None
+
     def largest(self, value: int) -> int:
         """The largest of all ranks' values; a collective on the CPU."""
         return max(self.gather(value)) if self.size > 1 else value
@@ -102,7 +136,7 @@ class Group:
             return [value]
         values = torch.zeros(self.size, dtype=torch.int64)
         values[self.rank] = value
-        dist.all_reduce(values)
+        self.all_reduce(values)
         return [int(each) for each in values]
 
     def send_bytes(self, payload: bytes | None, source: int) -> bytes:
@@ -110,11 +144,11 @@ class Group:
         if self.size == 1:
             return payload or b""
         length = torch.tensor([len(payload or b"")])
-        dist.broadcast(length, source)
+        self.broadcast(length, source)
         buffer = torch.zeros(int(length), dtype=torch.uint8)
         if self.rank == source:
             buffer.copy_(torch.frombuffer(bytearray(payload or b""), dtype=torch.uint8))
-        dist.broadcast(buffer, source)
+        self.broadcast(buffer, source)
         return buffer.numpy().tobytes() if buffer.numel() else b""
 
     def settle_device(self) -> None:
@@ -137,6 +171,8 @@ class Group:
 
     def dissolve(self) -> None:
         """Takes the group down, whole or broken; torch has no default group afterwards."""
+        if self._broken:
+            _KEPT.append(dist.group.WORLD)
         if dist.is_initialized():
             distributed_c10d._abort_process_group()
 

@@ -22,7 +22,7 @@ def run(
     train: Callable[[State], Result],
     state: State,
     *,
-    group_timeout_seconds: float = 120.0,
+    group_timeout_seconds: float = 60.0,
     checkpoint_every_seconds: float | None = None,
     on_reset: Callable[[State], None] | None = None,
 ) -> Result:
@@ -39,8 +39,8 @@ def run(
     Args:
         train: the training function; it must do the same collectives on all ranks.
         state: what survives.
-        group_timeout_seconds: bound on any one collective, and so on how far apart ranks may be. It matters only where
-            a peer hangs without the scheduler noticing.
+        group_timeout_seconds: bound on any one collective, and so on how far apart ranks may be (while one evaluates
+            alone, say). A death is noticed at once, save where gloo loses it in a collective of the script's own.
         checkpoint_every_seconds: rank 0 also writes a checkpoint this often, at a commit; None for only when the job is
             stopped. Goes to SCHED_CHECKPOINT_DIR.
         on_reset: called after each change of the group, before `train`.

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from scheduler.elastic.group import Group
 
@@ -59,7 +58,7 @@ class Snapshot:
         for kind in ("cpu", "cuda"):
             chosen = [tensor for tensor in tensors if tensor.device.type == kind and tensor.numel()]
             for piece in _pieces(chosen):
-                _broadcast(piece, source, mine)
+                _broadcast(group, piece, source, mine)
         self._structure, self._tensors = structure, tensors
 
 
@@ -114,7 +113,7 @@ def _pieces(tensors: list[torch.Tensor]) -> list[list[torch.Tensor]]:
     return pieces
 
 
-def _broadcast(tensors: list[torch.Tensor], source: int, mine: bool) -> None:
+def _broadcast(group: Group, tensors: list[torch.Tensor], source: int, mine: bool) -> None:
     """As raw bytes, since gloo does not know every type that a state may hold."""
     sizes = [-(-tensor.nbytes // _ALIGN_BYTES) * _ALIGN_BYTES for tensor in tensors]
     stream = torch.zeros(sum(sizes), dtype=torch.uint8, device=tensors[0].device)
@@ -122,7 +121,7 @@ def _broadcast(tensors: list[torch.Tensor], source: int, mine: bool) -> None:
     if mine:
         for tensor, place in zip(tensors, places, strict=True):
             place[: tensor.nbytes].copy_(tensor.contiguous().view(-1).view(torch.uint8))
-    dist.broadcast(stream, source)
+    group.broadcast(stream, source)
     if not mine:
         for tensor, place in zip(tensors, places, strict=True):
             tensor.copy_(place[: tensor.nbytes].view(tensor.dtype).view(tensor.shape))

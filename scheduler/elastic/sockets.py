@@ -18,6 +18,10 @@ class OpenSocket:
     descriptor: int
     inode: str
 
+    def duplicate(self) -> socket.socket:
+        """Another handle: closing it leaves the owner's alone, shutting it down reaches the connection."""
+        return socket.socket(fileno=os.dup(self.descriptor))
+
 
 def open_sockets() -> frozenset[OpenSocket]:
     """All sockets that this process has open."""
@@ -48,20 +52,27 @@ class Connections:
 
     def seal(self) -> None:
         """The group is connected: sockets that appear from now on are not its own."""
-        self._sealed = open_sockets() - self._before
+        self._sealed = self._opened()
 
     def shut(self) -> None:
         """Shuts them, from any thread; also those that a group being formed has opened so far."""
         self.is_shut = True
-        now = open_sockets()
-        for entry in now - self._before if self._sealed is None else now & self._sealed:
-            with suppress(OSError):
-                # A duplicate: closing it leaves the owner's descriptor alone, shutting it down reaches the connection.
-                connection = socket.socket(fileno=os.dup(entry.descriptor))
-                with connection:
-                    mine, theirs = _port(connection.getsockname()), _port(connection.getpeername())
-                    if mine not in self._local_ports and theirs not in self._remote_ports:
-                        connection.shutdown(socket.SHUT_RDWR)
+        for entry in self._opened() if self._sealed is None else self._sealed & open_sockets():
+            with suppress(OSError), entry.duplicate() as connection:
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def any_closed(self) -> bool:
+        """Whether one that was open at `seal` is closed: gloo does that after an error on it, and only then."""
+        return self._sealed is not None and not self._sealed <= open_sockets()
+
+    def _opened(self) -> frozenset[OpenSocket]:
+        return frozenset(entry for entry in open_sockets() - self._before if self._is_own(entry))
+
+    def _is_own(self, entry: OpenSocket) -> bool:
+        with suppress(OSError), entry.duplicate() as connection:
+            mine, theirs = _port(connection.getsockname()), _port(connection.getpeername())
+            return mine not in self._local_ports and theirs not in self._remote_ports
+        return False
 
 
 def _port(address: object) -> int | None:

@@ -160,11 +160,21 @@ class State:
         if self._averager is None:
             groups = self._optimizer.param_groups
             self._averager = GradientAverager(parameter for group in groups for parameter in group["params"])
-        if self._boundary is None:
+        if self._boundary is None or self._group is None:
             raise UsageError("average_gradients() works inside of the function given to run()")
-        total, self._voted = self._averager.average(samples, loss == "sum", self._boundary.wants_change())
+        total, self._voted = self._averager.average(self._group, samples, loss == "sum", self._boundary.wants_change())
         self._in_hand = total
         return total
+
+    def all_reduce(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Sums a tensor over all ranks, in place, and returns it; a collective.
+
+        As `torch.distributed.all_reduce`, but a rank that waits in it always learns at once that a peer is gone.
+        """
+        if self._group is None:
+            raise UsageError("all_reduce() works inside of the function given to run()")
+        self._group.all_reduce(tensor)
+        return tensor
 
     def commit(self) -> None:
         """Marks a step boundary: keeps a copy of the state in memory, and lets all ranks agree on what comes next.
@@ -228,6 +238,8 @@ class State:
     def _leave_group(self) -> None:
         self._group = None
         self._boundary = None
+        # A collective of the lost group may still hold the buffers.
+        self._averager = None
 
     def _committed(self) -> tuple[int, Any] | None:
         """The last commit's step and a copy of it."""
