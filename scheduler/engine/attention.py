@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from scheduler.config import EngineSettings
 from scheduler.engine.deadlines import Heard, job_deadline
+from scheduler.engine.observe_workers import progress_is_due
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, JobState
 from scheduler.model.observation import Observation, WorkerObservation, WorkerReport
@@ -92,10 +93,9 @@ class Attention:
 
     def _is_news(self, job: Job, report: WorkerReport, now: float) -> bool:
         """Whether a settled job changes by this report: only its progress can, and that is kept at intervals."""
-        kept_at = job.progress.reported_at
-        due = kept_at is None or now - kept_at >= self._settings.progress_interval_seconds
-        resized = report.resize_seconds is not None and report.resize_seconds != job.progress.resize_seconds
-        return (due or resized) and any(w.rank == 0 and w.id == report.worker_id for w in job.workers)
+        if not any(w.rank == 0 and w.id == report.worker_id for w in job.workers):
+            return False
+        return progress_is_due(job, report, now, self._settings.progress_interval_seconds)
 
     def _look(self, job: Job) -> _Known:
         known = self._known.get(job.id)

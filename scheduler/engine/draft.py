@@ -4,16 +4,16 @@ Functions of the engine take a draft and put new values into it. Nothing outside
 `changes` were committed; a tick that fails throws its draft away.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.job import Job, JobState, check_job_transition
+from scheduler.model.job import Job, JobState, Progress, check_job_transition
 from scheduler.model.node import Node
 from scheduler.model.worker import ExitReason, Worker, WorkerState, check_worker_transition
-from scheduler.model.world import Changes, World
+from scheduler.model.world import Changes, Stray, World
 
 
 class Draft:
@@ -26,6 +26,8 @@ class Draft:
         self._workers: dict[WorkerId, Worker] = {}
         self._nodes: dict[NodeName, Node] = {}
         self._published: dict[JobId, HostList] = {}
+        #: Whether anything changed that a plan depends on.
+        self.matters = False
         self.events: list[Event] = []
         self.intents_done: list[int] = []
 
@@ -53,14 +55,24 @@ class Draft:
             if job_id not in self.base.active and job.state.active:
                 yield job
 
-    @property
-    def touched(self) -> bool:
-        """Whether any job or node has a new value."""
-        return bool(self._jobs or self._nodes)
-
     def put(self, job: Job) -> Job:
+        """A new value of a job, or a new job."""
+        self.matters = True
         self._jobs[job.id] = job
         return job
+
+    def put_progress(self, job: Job, progress: Progress) -> None:
+        """What its workers reported; it matters for planning only where its speed is known better now."""
+        before = job.progress
+        speeds = (before.throughput, before.resize_seconds)
+        self.matters = self.matters or speeds != (progress.throughput, progress.resize_seconds)
+        self._jobs[job.id] = replace(job, progress=progress)
+
+    def see_strays(self, strays: Mapping[WorkerId, Stray]) -> None:
+        """The strays of this tick's observation."""
+        if strays != self.base.strays:
+            self.matters = True
+            self.base = self.base.with_strays(strays)
 
     def move(self, job: Job, state: JobState) -> Job:
         """Put the job into another state; raises `IllegalTransition` where its table has no such edge."""
@@ -68,6 +80,8 @@ class Draft:
         return self.put(replace(job, state=state))
 
     def put_node(self, node: Node) -> Node:
+        """A new value of a node, or a new node."""
+        self.matters = True
         self._nodes[node.name] = node
         return node
 

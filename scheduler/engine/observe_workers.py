@@ -13,6 +13,9 @@ from scheduler.model.observation import Observation, Phase, WorkerObservation, W
 from scheduler.model.worker import Desired, ExitReason, Worker, WorkerState
 from scheduler.model.world import Stray
 
+#: Multiples of it spread evenly over the unit interval, however many there are.
+GOLDEN_RATIO = 0.6180339887498949
+
 
 def absorb_job_workers(
     draft: Draft, job: Job, observation: Observation, uncertain: frozenset[WorkerId]
@@ -90,9 +93,8 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
     """Keep what rank 0 reports of the job, at most once per interval."""
     job = draft.the_job(job_id)
     before = job.progress
-    resized = report.resize_seconds is not None and report.resize_seconds != before.resize_seconds
-    due = before.reported_at is None or draft.now - before.reported_at >= settings.progress_interval_seconds
-    if not (due or resized) or not job.state.active:
+    interval_seconds = settings.progress_interval_seconds
+    if not job.state.active or not progress_is_due(job, report, draft.now, interval_seconds):
         return
     size = job.published_size
     throughput = dict(before.throughput)
@@ -109,7 +111,21 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
         metrics=report.metrics or before.metrics,
         reported_at=draft.now,
     )
-    draft.put(replace(job, progress=progress))
+    draft.put_progress(job, progress)
+
+
+def progress_is_due(job: Job, report: WorkerReport, now: float, interval_seconds: float) -> bool:
+    """Whether a report of rank 0 is kept: once per interval, at a moment of the job's own, and after each resize.
+
+    Jobs that started together would otherwise be written together for ever.
+    """
+    before = job.progress
+    if before.reported_at is None or interval_seconds <= 0:
+        return True
+    if report.resize_seconds is not None and report.resize_seconds != before.resize_seconds:
+        return True
+    phase_seconds = job.id * GOLDEN_RATIO % 1.0 * interval_seconds
+    return (now + phase_seconds) // interval_seconds > (before.reported_at + phase_seconds) // interval_seconds
 
 
 def _newest(new: float | None, old: float | None) -> float | None:

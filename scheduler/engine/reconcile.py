@@ -45,9 +45,7 @@ def absorb(
     for job in focus.jobs:
         _absorb_job(draft, job, observation, heard, uncertain, settings)
     absorb_inbox(draft, inbox)
-    strays = find_strays(draft, observation, focus.moved)
-    if strays != draft.base.strays:
-        draft.base = draft.base.with_strays(strays)
+    draft.see_strays(find_strays(draft, observation, focus.moved))
     return draft
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from scheduler.config import Settings
+from scheduler.engine import collector
 from scheduler.engine.actions import due_actions
 from scheduler.engine.attention import Attention
 from scheduler.engine.board import Board
@@ -108,14 +109,15 @@ class Engine:
         #: Workers whose last start or stop failed on the way.
         self._uncertain: frozenset[WorkerId] = frozenset()
         self._attention = Attention(settings.engine, self._heard)
-        #: The last world for which the plan was empty, and until when it is.
-        self._calm: tuple[World, float] | None = None
+        #: The plan stays empty until then unless something that matters changes; None: it may not be empty.
+        self._calm_until: float | None = None
         self.report = TickReport(at=0.0)
 
     def tick(self) -> TickReport:
         """Run every step; failures of the store or the cluster end the tick and are reported, not raised."""
-        for _ in self.steps():
-            pass
+        with collector.paused():
+            for _ in self.steps():
+                pass
         return self.report
 
     def steps(self) -> Iterator[Step]:
@@ -164,6 +166,7 @@ class Engine:
         yield Step.COMMITTED
         self._board.update(self.world, stored.jobs)
         self._forget_ended(changes)
+        collector.keep(len(inbox.jobs))
         yield Step.POSTED
         unsettled = self._attention.unsettled(self.world)
         failures = self._apply(self.world, unsettled, observation, lease, now)
@@ -191,6 +194,8 @@ class Engine:
         stored = self._store.load_world()
         world = World.of(stored.jobs, stored.nodes)
         self._attention.reset()
+        self._calm_until = None
+        collector.keep(len(stored.jobs))
         self._board.load(world, stored.highest_job_id)
         self._loaded_at = now
         return world
@@ -206,15 +211,15 @@ class Engine:
 
     def _plan(self, draft: Draft, now: float) -> tuple[Plan, tuple[Violation, ...]]:
         """The plan, or an empty one where it breaks an invariant: then the world is kept as a test case."""
-        world = draft.world() if draft.touched else draft.base
-        if self._calm is not None and self._calm[0] is world and now < self._calm[1]:
-            return Plan(next_look_at=self._calm[1] if self._calm[1] < math.inf else None), ()
+        calm_until, self._calm_until = self._calm_until, None
+        if calm_until is not None and not draft.matters and now < calm_until:
+            self._calm_until = calm_until
+            return Plan(next_look_at=calm_until if calm_until < math.inf else None), ()
+        world = draft.world()
         decided = plan(world, now, self._settings.policy)
-        self._calm = None
-        if world is draft.base and not decided.actions and not decided.waiting:
-            until = math.inf if decided.next_look_at is None else decided.next_look_at
-            ages = self._settings.policy.aging_per_hour > 0  # then order changes with every moment
-            self._calm = None if ages else (world, until)
+        ages = self._settings.policy.aging_per_hour > 0  # then the order changes with every moment
+        if not ages and not decided.actions and not decided.waiting:
+            self._calm_until = math.inf if decided.next_look_at is None else decided.next_look_at
         violations = tuple(check_plan(world, decided, now, self._settings.policy))
         if not violations:
             return decided, ()

@@ -156,6 +156,7 @@ def test_one_that_ends_while_no_supervisor_runs_is_lost_and_leaves_nothing(world
     ready = signpost("ready")
     world.shell("1-1", f"trap '' TERM; setsid sleep 60 & sleep 60 & echo $$ > {ready.path}; wait")
     first = int(ready.read())
+    world.until(lambda workers: workers[WorkerId("1-1")].started_at is not None)  # its process is on record
     world.cluster.close()
     world.kill_supervisor()
     kill_and_wait(first)
