@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 
 from scheduler.config import PolicySettings
 from scheduler.model.job import Job, JobState
+from scheduler.model.worker import Worker, WorkerState
 from scheduler.policy.backfill import Blocked, end_of
 from scheduler.policy.draft import Draft
 from scheduler.policy.ledger import Spare, View
 from scheduler.policy.place import Fits, GpuType, Spots
+
+_GROWING_STATES = frozenset({JobState.RUNNING, JobState.RESIZING})
 
 
 @dataclass(slots=True)
@@ -77,18 +80,27 @@ def gain(throughput: tuple[tuple[int, float], ...], size: int) -> float:
 
 def _elastic(draft: Draft) -> list[Job]:
     started = [draft.world.queued[job_id] for job_id in draft.starts]
-    running = [job for job in draft.world.active.values() if job.state is JobState.RUNNING and _settled(draft, job)]
+    running = [job for job in draft.world.active.values() if job.state in _GROWING_STATES and _can_grow(draft, job)]
     return [job for job in started + running if job.elastic and not _near_end(draft, job)]
 
 
-def _settled(draft: Draft, job: Job) -> bool:
-    """Whether all its workers are members, none is leaving, and it has room below its maximum."""
+def _can_grow(draft: Draft, job: Job) -> bool:
+    """Whether it has room below its maximum, no worker is leaving, and its group stands.
+
+    Newcomers that still start do not matter: slots that come free one after the other make one resize together.
+    """
     return (
         not job.finishing
         and len(job.workers) < job.max_workers
         and not draft.touched(job)
-        and all(worker.wanted and worker.member for worker in job.workers)
+        and all(worker.wanted and _in_place(job, worker) for worker in job.workers)
     )
+
+
+def _in_place(job: Job, worker: Worker) -> bool:
+    if worker.member:
+        return job.state is JobState.RUNNING or worker.reported_generation >= job.generation
+    return worker.state is not WorkerState.READY and worker.not_before == 0.0
 
 
 def _near_end(draft: Draft, job: Job) -> bool:

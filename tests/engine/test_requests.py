@@ -194,3 +194,17 @@ def test_a_node_may_shrink_only_as_its_slots_come_free(w: World) -> None:
     w.ask_cancel(job_id)
     w.settle()
     assert w.engine.world.nodes[a].slots == 2
+
+
+def test_slots_that_come_free_one_after_the_other_make_one_resize(w: World) -> None:
+    w.node("a", slots=4)
+    low = w.job("low", workers=(1, 4))
+    pair = [w.job(f"short-{i}", priority=1, runtime=Runtime.COMMAND) for i in range(2)]
+    w.settle()
+    before = w.expect(low, JobState.RUNNING, workers=2)
+    for job_id in pair:
+        w.cluster.crash(w.get(job_id).workers[0].id, exit_code=0)
+        w.advance(0.3)
+    assert len(w.get(low).wanted_workers) == 4
+    w.settle()
+    assert w.expect(low, JobState.RUNNING, workers=4).generation == before.generation + 1

@@ -397,7 +397,7 @@ def test_gain_is_what_the_next_worker_adds(throughput: Any, size: int, expected:
         ({"state": JobState.RESIZING}, False, None),
         ({"state": JobState.STARTING}, False, None),
         ({"finishing": True}, False, None),
-        ({"standby": 1}, False, None),
+        ({"standby": 1}, True, None),  # a newcomer still starts: the next one joins with it
         ({"leaving": 1}, False, None),
     ],
 )
@@ -491,7 +491,7 @@ def drained(*ordinals: int) -> Shrink:
         ({"a": 2}, {"workers": (2, 4), "state": JobState.STARTING}, (StopJob(1, StopReason.DRAINED),)),
         ({"a": 1, "b": 1}, {"workers": (1, 2), "state": JobState.STARTING}, (drained(1),)),
         ({"a": 2, "b": 2}, {"workers": (2, 4), "standby": 2}, ()),
-        ({"a": 2, "b": 1}, {"workers": (2, 4), "standby": 1}, ()),
+        ({"a": 2, "b": 1}, {"workers": (2, 4), "standby": 1}, (Grow(1, (("b", 1),)),)),
         ({"a": 3}, {"workers": (2, 4), "leaving": 1}, ()),
         ({"a": 2, "b": 2}, {"workers": (1, 4), "finishing": True}, ()),
     ],
