@@ -11,7 +11,8 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState
 from scheduler.model.node import Node
 from scheduler.model.worker import Worker
-from scheduler.store.job_rows import jobs_from_rows, worker_from_row, workers_by_job
+from scheduler.store.job_reader import jobs_from_rows
+from scheduler.store.job_rows import worker_from_row, workers_by_job
 from scheduler.store.rows import event_from_row, node_from_row
 from scheduler.store.schema import events, generations, jobs, nodes, workers
 from scheduler.store.text import label_needle, members_from_text

@@ -2,12 +2,13 @@
 
 from itertools import chain
 
-from sqlalchemy import ColumnElement, Connection, exists, literal_column, select
+from sqlalchemy import Boolean, ColumnElement, Connection, Integer, exists, literal_column, select, type_coerce
 
 from scheduler.engine.ports import Inbox, StoredWorld
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import TERMINAL_STATES, Job, JobState
-from scheduler.store.job_rows import JobReader, jobs_from_rows, workers_by_job
+from scheduler.store.job_reader import jobs_from_rows
+from scheduler.store.job_rows import workers_by_job
 from scheduler.store.rows import intent_from_row, node_from_row
 from scheduler.store.schema import counters, intents, jobs, nodes, workers
 
@@ -18,15 +19,19 @@ _OPEN_STATES = sorted(state.value for state in JobState if state not in TERMINAL
 #: Written out, since SQLite matches it with the condition of the index.
 _SUBMITTED: ColumnElement[bool] = literal_column("intents.kind = 'SUBMIT'")
 _IN_INBOX = exists().where(intents.c.job_id == jobs.c.id, _SUBMITTED)
-_ADMITTED_OPEN_JOBS = select(jobs).where(jobs.c.state.in_(_OPEN_STATES), ~_IN_INBOX).order_by(jobs.c.id)
+#: Booleans as they come: a row of which SQLAlchemy converts one value takes it as long as reading the row.
+_RAW_COLUMNS = [type_coerce(c, Integer).label(c.name) if isinstance(c.type, Boolean) else c for c in jobs.columns]
+_ADMITTED_OPEN_JOBS = select(*_RAW_COLUMNS).where(jobs.c.state.in_(_OPEN_STATES), ~_IN_INBOX)
 _LIVE_WORKERS = select(workers).where(workers.c.live.is_not(None)).order_by(workers.c.job_id, workers.c.ordinal)
 
 
 def load_world(connection: Connection) -> StoredWorld:
     """Jobs whose SUBMIT intent is pending are left out: they come through the inbox, once."""
     live = workers_by_job(connection.execute(_LIVE_WORKERS))
-    with connection.execute(_ADMITTED_OPEN_JOBS, execution_options={"yield_per": ROWS_AT_ONCE}) as rows:
-        open_jobs = tuple(jobs_from_rows(chain.from_iterable(rows.partitions()), live))
+    with connection.execute(_ADMITTED_OPEN_JOBS, execution_options={"yield_per": ROWS_AT_ONCE}) as result:
+        # Sorted here: the database would copy the whole rows to do it.
+        found = jobs_from_rows(chain.from_iterable(result.partitions()), live)
+        open_jobs = tuple(sorted(found, key=lambda job: job.id))
     return StoredWorld(
         jobs=open_jobs,
         nodes=sorted((node_from_row(row) for row in connection.execute(select(nodes))), key=lambda node: node.name),
@@ -47,5 +52,4 @@ def take_inbox(connection: Connection, limit: int) -> Inbox:
 def _submitted(connection: Connection, first: int, last: int) -> tuple[Job, ...]:
     """Jobs of this range whose SUBMIT intent is pending: ids of jobs and of their intents ascend together."""
     query = select(jobs).where(jobs.c.id.between(first, last), _IN_INBOX).order_by(jobs.c.id)
-    reader = JobReader()
-    return tuple(reader.job(row) for row in connection.execute(query).all())
+    return tuple(jobs_from_rows(connection.execute(query).all(), {}))

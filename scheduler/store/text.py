@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterable
 
+import orjson
+
 from scheduler.model.hosts import Member
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import JobSpec, Placement, Progress, Runtime
@@ -38,8 +40,11 @@ def launch_to_text(spec: JobSpec) -> str:
 
 
 def launch_from_text(text: str) -> Launch:
-    data = _decode(text)
-    return tuple(data["command"]), tuple((name, value) for name, value in data["env"]), data["workdir"]
+    try:
+        data = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        data = _decode(text)  # arguments that are not UTF-8 are lone surrogates, which orjson refuses
+    return tuple(data["command"]), tuple(map(tuple, data["env"])), data["workdir"]
 
 
 def placement_from_text(text: str) -> Placement:

@@ -1,0 +1,211 @@
+"""Jobs out of rows of the jobs table: a hundred thousand of them are read when the engine starts."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, JobSpec, JobState, Runtime, StopReason, WaitReason
+from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import Worker
+from scheduler.store.text import (
+    Launch,
+    labels_from_text,
+    launch_from_text,
+    placement_from_text,
+    progress_from_text,
+)
+
+#: Distinct parts that a reader remembers, so that jobs that share nothing do not fill the memory.
+PARTS_KEPT = 10_000
+
+_STATES = {state.value: state for state in JobState}
+_WAIT_REASONS: dict[str | None, WaitReason | None] = {None: None, **{reason.value: reason for reason in WaitReason}}
+_STOP_REASONS: dict[str | None, StopReason | None] = {None: None, **{reason.value: reason for reason in StopReason}}
+
+
+def jobs_from_rows(rows: Iterable[Sequence[Any]], workers: Mapping[JobId, tuple[Worker, ...]]) -> Iterator[Job]:
+    """The jobs of these rows, each with its workers."""
+    reader = JobReader()
+    for row in rows:
+        yield reader.job(row, workers.get(row[0], ()))
+
+
+class JobReader:
+    """Jobs from rows of the whole jobs table. Equal parts of the jobs that one reader makes are one object.
+
+    Rows are taken apart by position; booleans may be numbers, as SQLite has them.
+    """
+
+    def __init__(self) -> None:
+        self._launches: dict[str, Launch] = {}
+        #: By all columns of a spec but name, client key and launch: the last launch with the last spec.
+        self._specs: dict[tuple[Any, ...], tuple[str, JobSpec]] = {}
+        self._shapes: dict[tuple[Any, ...], WorkerShape] = {}
+
+    def job(self, row: Sequence[Any], workers: tuple[Worker, ...] = ()) -> Job:
+        (
+            job_id,
+            name,
+            client_key,
+            user,
+            runtime,
+            launch,
+            labels,
+            spec_priority,
+            spec_min_workers,
+            spec_max_workers,
+            slots,
+            cpus,
+            memory_mib,
+            node_selector,
+            gpu_type,
+            time_limit_seconds,
+            max_retries,
+            grace_seconds,
+            heartbeat_seconds,
+            preemptible,
+            submitted_at,
+            priority,
+            min_workers,
+            max_workers,
+            queued_at,
+            state,
+            _active,
+            waited_seconds,
+            attempt,
+            retries_used,
+            last_failure_at,
+            not_before,
+            next_ordinal,
+            generation,
+            published_size,
+            started_at,
+            running_at,
+            finished_at,
+            last_resize_at,
+            finishing,
+            master_port,
+            wait_reason,
+            wait_for,
+            stop_reason,
+            stop_for,
+            detail,
+            exit_code,
+            reservation,
+            progress,
+            version,
+        ) = row
+        shape = (slots, cpus, memory_mib, node_selector, gpu_type)
+        bounds = (spec_priority, spec_min_workers, spec_max_workers)
+        limits = (time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible)
+        return Job(
+            id=job_id,
+            spec=self._spec(name, client_key, launch, (user, runtime, labels, bounds, shape, limits)),
+            priority=priority,
+            min_workers=min_workers,
+            max_workers=max_workers,
+            submitted_at=submitted_at,
+            queued_at=submitted_at if queued_at == submitted_at else queued_at,
+            state=_STATES[state],
+            waited_seconds=waited_seconds or 0.0,
+            attempt=attempt,
+            retries_used=retries_used,
+            last_failure_at=last_failure_at,
+            not_before=not_before or 0.0,
+            next_ordinal=next_ordinal,
+            generation=generation,
+            published_size=published_size,
+            started_at=started_at,
+            running_at=running_at,
+            finished_at=finished_at,
+            last_resize_at=last_resize_at,
+            finishing=bool(finishing),
+            master_port=master_port,
+            wait_reason=_WAIT_REASONS[wait_reason],
+            wait_for=wait_for,
+            stop_reason=_STOP_REASONS[stop_reason],
+            stop_for=stop_for,
+            detail=detail,
+            exit_code=exit_code,
+            reservation=placement_from_text(reservation),
+            progress=progress_from_text(progress),
+            workers=workers,
+            version=version,
+        )
+
+    def _spec(self, name: str, client_key: str | None, launch: str, rest: tuple[Any, ...]) -> JobSpec:
+        """Jobs that differ in name, client key and launch only, as those of a sweep do, share all the rest."""
+        known_launch, like = self._specs.get(rest) or (launch, self._first_spec(name, client_key, launch, rest))
+        if known_launch == launch:
+            if like.name == name and like.client_key == client_key:
+                return like
+            command, env, workdir = like.command, like.env, like.workdir
+        else:
+            command, env, workdir = self._launch(launch)
+        spec = JobSpec(
+            name,
+            command,
+            like.user,
+            env,
+            workdir,
+            like.labels,
+            like.runtime,
+            like.priority,
+            like.min_workers,
+            like.max_workers,
+            like.shape,
+            like.time_limit_seconds,
+            like.max_retries,
+            like.grace_seconds,
+            like.heartbeat_seconds,
+            like.preemptible,
+            client_key,
+        )
+        self._specs[rest] = (launch, spec)
+        return spec
+
+    def _first_spec(self, name: str, client_key: str | None, launch: str, rest: tuple[Any, ...]) -> JobSpec:
+        user, runtime, labels, (priority, min_workers, max_workers), shape, limits = rest
+        time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible = limits
+        command, env, workdir = self._launch(launch)
+        spec = JobSpec(
+            name=name,
+            command=command,
+            user=user,
+            env=env,
+            workdir=workdir,
+            labels=labels_from_text(labels),
+            runtime=Runtime(runtime),
+            priority=priority,
+            min_workers=min_workers,
+            max_workers=max_workers,
+            shape=self._shape(shape),
+            time_limit_seconds=time_limit_seconds,
+            max_retries=max_retries,
+            grace_seconds=grace_seconds,
+            heartbeat_seconds=heartbeat_seconds,
+            preemptible=bool(preemptible),
+            client_key=client_key,
+        )
+        if len(self._specs) >= PARTS_KEPT:
+            self._specs.clear()
+        self._specs[rest] = (launch, spec)
+        return spec
+
+    def _launch(self, text: str) -> Launch:
+        launch = self._launches.get(text)
+        if launch is None:
+            if len(self._launches) >= PARTS_KEPT:
+                self._launches.clear()
+            launch = self._launches[text] = launch_from_text(text)
+        return launch
+
+    def _shape(self, key: tuple[Any, ...]) -> WorkerShape:
+        shape = self._shapes.get(key)
+        if shape is None:
+            if len(self._shapes) >= PARTS_KEPT:
+                self._shapes.clear()
+            slots, cpus, memory_mib, node_selector, gpu_type = key
+            shape = WorkerShape(slots, cpus, memory_mib, labels_from_text(node_selector), gpu_type)
+            self._shapes[key] = shape
+        return shape
