@@ -34,6 +34,8 @@ def main() -> None:
         optimizer.step()
         if rank == 0 and step % 10 == 9:
             print(f"step {step + 1} of {options.steps} on {size} workers: loss {loss.item():.4f}", flush=True)
+    # A rank that ends while another is still connected may take that one down with it.
+    dist.barrier()
     dist.destroy_process_group()
 
 

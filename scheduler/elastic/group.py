@@ -1,5 +1,6 @@
 """A torch process group that can be formed, broken and formed again within one process. Imports torch."""
 
+import ctypes
 import socket
 import time
 from collections.abc import Callable
@@ -22,9 +23,6 @@ _MEET_SECONDS = (0.001, 0.02)
 _PATIENCE_SECONDS = 0.25
 #: How often a rank that waits in a collective looks whether its group still stands.
 _LOOK = timedelta(seconds=0.2)
-
-#: Broken groups. Their destructors would wait for collectives that are stuck; a few idle threads each cost less.
-_KEPT: list[dist.ProcessGroup | None] = []
 
 
 class Meeting:
@@ -172,7 +170,9 @@ class Group:
     def dissolve(self) -> None:
         """Takes the group down, whole or broken; torch has no default group afterwards."""
         if self._broken:
-            _KEPT.append(dist.group.WORLD)
+            # Its destructor would wait for collectives that are stuck, even at the interpreter's end: it never runs.
+            # What stays are a few idle threads.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(dist.group.WORLD))
         if dist.is_initialized():
             distributed_c10d._abort_process_group()
 

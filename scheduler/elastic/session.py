@@ -105,9 +105,11 @@ class Session:
         if self._group is not None:
             try:
                 self._group.largest(0)
-            except RuntimeError as error:
+            except (RuntimeError, GroupBroken) as error:
                 # Training is complete here, and so it is wherever this last exchange was reached.
                 _LOG.info("a peer went before the end: %s", error)
+            else:
+                self.leave_group()
         self._agent.flush()
 
     def stop(self) -> NoReturn:
