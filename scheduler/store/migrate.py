@@ -1,22 +1,24 @@
-"""Bringing a database to this version's schema, and telling whether it is there."""
+"""Bringing a database to this version's schema, and telling whether it is there.
+
+Alembic is imported where it is needed: a database that is up to date, as at nearly every start, is seen without it.
+"""
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, select, text
 from sqlalchemy.pool import NullPool
 
 import scheduler
 from scheduler.errors import SchemaMismatch, StoreError
 from scheduler.store.database import Database, create_private
 from scheduler.store.failures import translated
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 #: Names the lock of migrations among a PostgreSQL database's advisory locks.
 ADVISORY_LOCK = 7_163_842_005
@@ -36,8 +38,15 @@ def migrations_path() -> Path:
     raise StoreError(f"no migrations found beside {package}: the installation is not complete")
 
 
-def alembic_config(connection: Connection | None = None) -> Config:
+def newest_revision() -> str:
+    """The revision that this version of the program works on: files of migrations begin with theirs, and ascend."""
+    return max(path.name.partition("_")[0] for path in (migrations_path() / "versions").glob("[0-9]*.py"))
+
+
+def alembic_config(connection: Connection | None = None) -> "Config":
     """Alembic's settings; with a connection, its commands run inside that connection's transaction."""
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(migrations_path()).replace("%", "%%"))
     config.attributes["connection"] = connection
@@ -46,39 +55,61 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 def upgrade(database: Database) -> None:
     """Migrate to the newest revision. Concurrent upgrades wait for each other."""
+    if _is_up_to_date(database):
+        return
+    from alembic import command
+
     with locked(database) as connection:
-        _refuse_newer(connection, database.where)
+        _refuse_newer(_revision(connection), database.where)
         command.upgrade(alembic_config(connection), "head")
 
 
 def downgrade(database: Database, revision: str) -> None:
     """Migrate back to a revision; `base` removes every table and all that is stored."""
+    from alembic import command
+
     with locked(database) as connection:
-        _refuse_newer(connection, database.where)
+        _refuse_newer(_revision(connection), database.where)
         command.downgrade(alembic_config(connection), revision)
 
 
 def check(database: Database) -> None:
     """Raise `SchemaMismatch` unless the database is at the newest revision."""
     with database.read() as connection:
-        current = _refuse_newer(connection, database.where)
+        current = _revision(connection)
     if current is None:
         raise SchemaMismatch(f"the database has no tables yet: {database.where}: run `sched db upgrade`")
-    if current != _scripts().get_current_head():
+    _refuse_newer(current, database.where)
+    if current != newest_revision():
         raise SchemaMismatch(f"the database is of an older version: {database.where}: run `sched db upgrade`")
 
 
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(alembic_config())
+def _is_up_to_date(database: Database) -> bool:
+    """False also where that cannot be told now: the upgrade itself says what is wrong, or makes the file."""
+    if database.sqlite and not Path(database.url.database or "").is_file():
+        return False
+    try:
+        with database.read() as connection:
+            return _revision(connection) == newest_revision()
+    except StoreError:
+        return False
 
 
-def _refuse_newer(connection: Connection, where: str) -> str | None:
+def _revision(connection: Connection) -> str | None:
     """The database's revision, None if it has no schema."""
-    current = MigrationContext.configure(connection).get_current_revision()
-    known = {script.revision for script in _scripts().walk_revisions()}
-    if current is not None and current not in known:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+
+
+def _refuse_newer(current: str | None, where: str) -> None:
+    """Raise `SchemaMismatch` for a revision that this version has no file for."""
+    if current is None or current == newest_revision():
+        return
+    from alembic.script import ScriptDirectory
+
+    if current not in {script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()}:
         raise SchemaMismatch(f"this version is older than the database: {where}: install a newer version")
-    return current
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from alembic import command
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 from scheduler.errors import SchemaMismatch, StoreError
@@ -68,6 +69,10 @@ def test_migrations_build_exactly_the_described_tables(empty_url: str, database_
     metadata.create_all(engine)
     engine.dispose()
     assert without_version(described(database_url)) == described(empty_url)
+
+
+def test_the_newest_file_is_the_head_of_the_revisions() -> None:
+    assert migrate.newest_revision() == ScriptDirectory.from_config(migrate.alembic_config()).get_current_head()
 
 
 def test_alembic_finds_no_difference(database_url: str) -> None:
