@@ -8,6 +8,7 @@ import uvicorn
 from scheduler.config import HttpSettings
 from scheduler.errors import ConfigError
 from scheduler.http.entry import Entry
+from scheduler.http.fastpath import protocol_for
 
 #: Connections that wait to be accepted, when all workers of a large job come at once.
 BACKLOG = 2048
@@ -54,7 +55,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="uvloop",
-                http="httptools",
+                http=protocol_for(app),
                 ws="none",
                 lifespan="on",
                 log_config=None,

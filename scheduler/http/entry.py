@@ -1,7 +1,8 @@
 """What every request meets first: the short way for discover_hosts, and the guard against other sites' pages.
 
 Thousands of workers ask for hosts all the time. The plain question (no waiting) is answered here in a few
-microseconds; everything else goes on to FastAPI, whose route for the same path gives the same answers.
+microseconds; everything else goes on to FastAPI, whose route for the same path gives the same answers. The very
+plainest do not come so far: see `fastpath`.
 """
 
 from starlette.datastructures import Headers
@@ -22,9 +23,9 @@ class Entry:
 
     def __init__(self, app: ASGIApp, answers: HostAnswers, access: Access) -> None:
         self._app = app
-        self._answers = answers
-        self._access = access
-        #: Questions answered on the short way.
+        self.answers = answers
+        self.access = access
+        #: Questions answered on the short ways.
         self.answered = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -40,7 +41,7 @@ class Entry:
                 await send({"type": "http.response.start", "status": status, "headers": headers})
                 await send({"type": "http.response.body", "body": answer.body if status == 200 else b""})
                 return
-        complaint = foreign(Headers(scope=scope)) if self._access.open_to_users else None
+        complaint = foreign(Headers(scope=scope)) if self.access.open_to_users else None
         if complaint is not None:
             await error_response(403, ErrorCode.UNAUTHORIZED, complaint)(scope, receive, send)
             return
@@ -48,7 +49,7 @@ class Entry:
 
     def _short_way(self, path: str, headers: list[tuple[bytes, bytes]]) -> tuple[HostAnswer | None, int]:
         number = path[len(_PREFIX) : -len(_SUFFIX)]
-        if not (number.isascii() and number.isdecimal() and len(number) <= _ID_LENGTH_MAX):
+        if not (path.startswith(_PREFIX) and number.isascii() and number.isdecimal() and len(number) <= _ID_LENGTH_MAX):
             return None, 0
         accept = if_none_match = b""
         authorization: bytes | None = None
@@ -62,9 +63,9 @@ class Entry:
             elif name == b"origin":
                 return None, 0
         job_id = JobId(int(number))
-        if not self._access.hosts_may(authorization, job_id):
+        if not self.access.hosts_may(authorization, job_id):
             return None, 0
-        answer = self._answers.published(job_id, as_json=wants_json(accept))
+        answer = self.answers.published(job_id, as_json=wants_json(accept))
         if answer is not None and if_none_match and unchanged(answer, if_none_match):
             return answer, 304
         return answer, 200

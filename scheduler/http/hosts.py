@@ -29,6 +29,8 @@ class HostAnswer:
     headers: tuple[Header, ...]
     #: Of a 304, which has no body.
     headers_unchanged: tuple[Header, ...]
+    #: Headers and body as they are sent.
+    wire: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,9 @@ def _answer(etag: bytes, body: bytes, media_type: bytes, generation: bytes) -> H
         (b"cache-control", b"no-cache"),
     )
     own = ((b"content-type", media_type), (b"content-length", str(len(body)).encode()))
-    return HostAnswer(etag, body, (*own, *shared), shared)
+    headers = (*own, *shared)
+    wire = b"".join(b"%b: %b\r\n" % header for header in headers) + b"\r\n" + body
+    return HostAnswer(etag, body, headers, shared, wire)
 
 
 def _not_now(message: str) -> Refusal:
