@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -155,6 +156,50 @@ class _Faulty(SimulatedCluster):
             self.defects -= 1
             raise RuntimeError("a defect\nwith a second line")
         return super().observe()
+
+
+class _Held(SimulatedCluster):
+    """A cluster whose observation takes until it is let go."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.asked, self.let_go = threading.Event(), threading.Event()
+
+    def observe(self) -> Observation:
+        self.asked.set()
+        assert self.let_go.wait(20)
+        return super().observe()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_ready_with_the_loaded_jobs_and_nodes_before_the_first_tick_ends(tmp_path: Path, known: bool) -> None:
+    world = World(tmp_path)
+    if known:
+        world.node("a", slots=1)
+        world.tick()
+        world.engine.release()
+    held = world.cluster = _Held(world.clock, world.board, world.reports)
+    world.board.clear()
+    world.engine = world._new_engine("e")
+    ticked = threading.Event()
+    thread = EngineThread(
+        world.engine,
+        world.board,
+        world.clock,
+        lambda observe: EngineLoop(world.engine, world.settings.engine, world.clock, observe),
+        lambda _: ticked.set(),
+        lambda: None,
+    )
+    assert thread.not_ready() == "the daemon is starting"
+    thread.start()
+    assert held.asked.wait(20)
+    before_its_end = thread.not_ready()
+    held.let_go.set()
+    assert ticked.wait(20)
+    assert thread.not_ready() is None
+    thread.stop()
+    assert before_its_end == (None if known else "the daemon is starting")
+    world.close()
 
 
 def test_a_defect_in_a_tick_is_counted_and_the_engine_goes_on(tmp_path: Path) -> None:

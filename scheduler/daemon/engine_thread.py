@@ -38,6 +38,7 @@ class EngineThread:
         self._on_crash = on_crash
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="engine")
+        self._started_at = clock.now()
         self._report: TickReport | None = None
         self._crash: str | None = None
         self._backoff_seconds = BACKOFF_SECONDS_MIN
@@ -56,17 +57,21 @@ class EngineThread:
         self._loop.wake()
 
     def not_ready(self) -> str | None:
-        """Why jobs are not being decided on now; None if they are."""
-        report = self._report
+        """Why jobs are not being decided on now; None if they are.
+
+        The world is loaded under the lease, so once it is there the first tick is being decided.
+        """
+        report, world = self._report, self._board.world
         if self._crash is not None:
             return f"the engine met a defect and starts again: {self._crash}"
-        if report is None:
+        # without nodes nothing can be told of what a job would find, and the first tick is about to observe them
+        if report is None and (world is None or not world.nodes):
             return "the daemon is starting"
-        if report.error is not None:
+        if report is not None and report.error is not None:
             return report.error
-        if self._board.world is None:
+        if world is None:
             return "the jobs are not loaded yet"
-        silence_seconds = self._clock.now() - report.at
+        silence_seconds = self._clock.now() - (self._started_at if report is None else report.at)
         if silence_seconds > SILENCE_SECONDS_MAX:
             return f"no tick for {silence_seconds:.0f} s: the engine hangs"
         return None
