@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from scheduler.http.entry import Entry, foreign
-from scheduler.http.hosts import wants_json
+from scheduler.http.hosts import Header, wants_json
 from scheduler.model.ids import JobId
 
 _END = b"\r\n\r\n"
@@ -32,8 +32,6 @@ QUESTIONS_MAX = 32
 #: Header blocks are remembered with what they ask for. Clients repeat theirs; each job's workers have their own token.
 BLOCKS_MAX = 4096
 BLOCK_BYTES_MAX = 1024
-
-Header = tuple[bytes, bytes]
 
 
 class PlainQuestions:
