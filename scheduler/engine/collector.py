@@ -27,5 +27,4 @@ def paused() -> Iterator[None]:
 def keep(new_jobs: int) -> None:
     """Where many jobs have come, take all that lives now out of what the collector walks."""
     if new_jobs >= MANY_JOBS:
-        gc.collect(1)  # young garbage must not be kept for ever
         gc.freeze()

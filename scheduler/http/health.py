@@ -28,7 +28,7 @@ async def healthz() -> Response:
 
 @router.get("/readyz", response_model=HealthView, responses=documented())
 async def readyz(services: Use) -> Response:
-    """Jobs are being decided on: this daemon leads, knows the world, and reaches store and cluster."""
+    """This daemon leads, its jobs are loaded, and nothing keeps it from deciding on them."""
     reason = services.not_ready()
     if reason is not None:
         raise Refusal(503, ErrorCode.UNAVAILABLE, reason, headers={"retry-after": "1"})
