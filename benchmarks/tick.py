@@ -12,8 +12,10 @@ from pathlib import Path
 
 from benchmarks.figure import Figure, median
 from scheduler.clock import VirtualClock
-from scheduler.clusters.simulated import Behaviour, SimulatedCluster
+from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.clusters.simulated_process import Behaviour
 from scheduler.config import Settings
+from scheduler.engine import collector
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.reports import ReportBox
@@ -54,13 +56,15 @@ class Site:
     def tick(self) -> dict[str, float]:
         """Durations of the steps and of all together, in milliseconds."""
         self.clock.advance(1.0)
+        self.cluster.advance()  # what workers do and report between two ticks is no part of one
         durations = {}
         began = last = time.perf_counter()
         cpu = time.thread_time()
-        for step in self.engine.steps():
-            now = time.perf_counter()
-            durations[step.name] = (now - last) * 1000
-            last = now
+        with collector.paused():  # as `Engine.tick` does
+            for step in self.engine.steps():
+                now = time.perf_counter()
+                durations[step.name] = (now - last) * 1000
+                last = now
         durations["ALL"] = (time.perf_counter() - began) * 1000
         durations["CPU"] = (time.thread_time() - cpu) * 1000
         if self.engine.report.error is not None:

@@ -37,7 +37,7 @@ class EngineSettings(_Frozen):
     #: Longest time between two ticks.
     tick_interval_seconds: Seconds = 1.0
     #: Shortest time between two ticks, so that bursts are taken together.
-    tick_gap_seconds: Seconds = 0.005
+    tick_gap_seconds: Seconds = 0.01
     lease_seconds: Seconds = 10.0
     #: Pause before the first replacement of a failed worker; doubles with each failure.
     backoff_seconds: Seconds = 1.0

@@ -88,7 +88,12 @@ def test_tokens_of_workers_come_from_the_secret() -> None:
     ],
 )
 def test_pages_of_other_sites_get_nothing(still_site: Site, headers: dict[str, str]) -> None:
-    for method, path in (("GET", "/v1/jobs"), ("POST", "/v1/jobs/1/cancel"), ("GET", "/v1/events")):
+    for method, path in (
+        ("GET", "/v1/jobs"),
+        ("POST", "/v1/jobs/1/cancel"),
+        ("GET", "/v1/events"),
+        ("GET", "/v1/jobs/1/discover_hosts"),
+    ):
         answer = still_site.client.request(method, path, headers=headers)
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "unauthorized")
 
