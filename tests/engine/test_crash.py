@@ -1,6 +1,6 @@
 """The engine dies between any two steps of its tick; the next one converges and harms no running worker.
 
-A failing case names its seed; `pytest tests/engine/test_crash.py -k "<id>"` with that id replays it.
+A failing case prints the command that replays it; its seed is part of the name.
 """
 
 import random
@@ -49,6 +49,7 @@ def _run_to_the_end(w: World, jobs: list[JobId]) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("step", list(Step), ids=lambda step: step.name)
 def test_dying_after_a_step_converges(tmp_path: Path, step: Step, seed: int) -> None:
+    print(f"replay: pytest tests/engine/test_crash.py -k 'dying and {step.name}-{seed}'")
     randomness = random.Random(seed * 100 + step.value)
     w = World(tmp_path)
     jobs = _submit_mixed(w)
@@ -75,6 +76,7 @@ def _ended_by_itself(w: World) -> set[str]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_faults_of_every_kind_leave_a_world_that_settles(tmp_path: Path, seed: int) -> None:
+    print(f"replay: pytest tests/engine/test_crash.py -k 'faults and [{seed}]'")
     randomness = random.Random(seed)
     w = World(tmp_path)
     jobs = _submit_mixed(w)
