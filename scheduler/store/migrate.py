@@ -3,6 +3,7 @@
 Alembic is imported where it is needed: a database that is up to date, as at nearly every start, is seen without it.
 """
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,7 +48,8 @@ def alembic_config(connection: Connection | None = None) -> "Config":
     """Alembic's settings; with a connection, its commands run inside that connection's transaction."""
     from alembic.config import Config
 
-    config = Config()
+    # Alembic's own default is what stdout was when its module was imported.
+    config = Config(stdout=sys.stdout)
     config.set_main_option("script_location", str(migrations_path()).replace("%", "%%"))
     config.attributes["connection"] = connection
     return config
