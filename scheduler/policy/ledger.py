@@ -11,6 +11,7 @@ Only nodes that take new workers are in it. Nodes have positions, by name, so th
 tie-break.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 
 from scheduler.model.ids import NodeName
@@ -97,6 +98,16 @@ class Spare:
 
     def bound(self, i: int) -> Amount | None:
         return self._amounts.get(i)
+
+    def widened(self, by: Mapping[int, Amount]) -> "Spare":
+        """The same bounds with so much more room on these nodes."""
+        return Spare({i: add(amount, by[i]) if i in by else amount for i, amount in self._amounts.items()})
+
+    def use_beyond(self, lent: Amount, i: int, shape: WorkerShape, count: int) -> None:
+        """Use it for what `count` workers need beyond an amount that they had from elsewhere."""
+        if i in self._amounts:
+            slots, cpus, memory = add(needs(shape, count), lent, -1)
+            self._amounts[i] = add(self._amounts[i], (max(slots, 0), max(cpus, 0.0), max(memory, 0)), -1)
 
     def take(self, i: int, shape: WorkerShape, count: int) -> None:
         """Use it for `count` workers; a negative count gives it back."""

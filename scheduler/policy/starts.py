@@ -1,11 +1,14 @@
 """The waiting queue, in order: each job starts, gets a reservation, or stays where it is."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, Placement, WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.policy.backfill import Blocked, promise
 from scheduler.policy.draft import Draft
-from scheduler.policy.ledger import Spare, View
+from scheduler.policy.ledger import NOTHING, Amount, Spare, View
 from scheduler.policy.place import Fits, Spots, Suited
 from scheduler.policy.preempt import apply, dominated, find_takings
 from scheduler.policy.victims import Victims
@@ -59,7 +62,8 @@ class Starts:
         if not own and spare is not None and self._hopeless(failed, job, suited):
             self.left.append((job, suited))
             return
-        if self._start(job, suited, own, spare) or self._keep(job, suited, own) or self._reserve(job, suited, spare):
+        limit = self._limit(job, spare) if spare is not None else None
+        if self._start(job, suited, own, limit) or self._keep(job, suited, own) or self._reserve(job, suited, limit):
             return
         if own:
             draft.openings += 1
@@ -67,20 +71,26 @@ class Starts:
         if self.blocked is None:
             self.blocked = promise(draft, job)
 
+    def _limit(self, job: Job, spare: Spare) -> "Limit":
+        """The blocked job's claim does not protect who is less important than this one, too."""
+        victims = self._victims = self._victims or Victims(self.draft)
+        lent = victims.held_below(job.priority)
+        return Limit(spare, lent, spare.widened(lent) if lent else spare)
+
     def _hopeless(self, failed: dict[Suited, Failure], job: Job, suited: Suited) -> bool:
         """Whether an attempt at least as easy as this one's failed before in this pass, and nothing opened since."""
         openings, priority, count = failed.get(suited, _NONE)
         return job.min_workers >= count and job.priority <= priority and openings == self.draft.openings
 
-    def _start(self, job: Job, suited: Suited, own: Placement, spare: Spare | None) -> bool:
+    def _start(self, job: Job, suited: Suited, own: Placement, limit: "Limit | None") -> bool:
         """Start it on what is open, on what was reserved for it, or on what less important jobs hold."""
         draft = self.draft
-        fits = suited.fits(View.OPEN, spare)
+        fits = suited.fits(View.OPEN, limit.bounds if limit else None)
         spots = fits.place(job.min_workers)
         if spots is not None or (draft.holding and self._take_over(job, fits)):
             spots = spots or fits.place(job.min_workers)
-            if spare is not None:
-                _use(spare, job, spots or {})
+            if limit is not None:
+                limit.use(job, spots or {})
         else:
             # What was promised before does not delay a job that came to be ahead later.
             spots = self._fitting(job, suited, own, View.OPEN)
@@ -122,9 +132,10 @@ class Starts:
             return None
         return spots
 
-    def _reserve(self, job: Job, suited: Suited, spare: Spare | None) -> bool:
+    def _reserve(self, job: Job, suited: Suited, limit: "Limit | None") -> bool:
         """Wait for what is being freed already, or else take from less important jobs."""
         draft = self.draft
+        spare = limit.bounds if limit else None
         soon = suited.fits(View.SOON, spare)
         spots = soon.place(job.min_workers)
         victim: JobId | None = None
@@ -141,8 +152,8 @@ class Starts:
             victim = apply(draft, job, takings, victims)
             spots = soon.place(job.min_workers)
         assert spots is not None, "takings are enough for the job"
-        if spare is not None:
-            _use(spare, job, spots)
+        if limit is not None:
+            limit.use(job, spots)
         placement = draft.places.named(spots)
         self._hold(job, placement, victim if victim is not None else self._waited_for(job, placement))
         return True
@@ -164,6 +175,16 @@ class Starts:
         return min(leaving, default=None)
 
 
-def _use(spare: Spare, job: Job, spots: Spots) -> None:
-    for i, count in spots.items():
-        spare.take(i, job.shape, count)
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a job behind the blocked one may use: what that one leaves, and what less important jobs hold anyway."""
+
+    spare: Spare
+    #: Held by jobs that are less important than this one, by position.
+    lent: Mapping[int, Amount]
+    bounds: Spare
+
+    def use(self, job: Job, spots: Spots) -> None:
+        """The job has these spots now."""
+        for i, count in spots.items():
+            self.spare.use_beyond(self.lent.get(i, NOTHING), i, job.shape, count)

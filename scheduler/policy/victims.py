@@ -63,7 +63,7 @@ class Victims:
 
     def reach(self, job: Job, suited: Suited, spare: Spare | None) -> int:
         """An upper bound on the workers that would fit if everything less important were taken."""
-        below = self._all_below(job.priority)
+        below = self.held_below(job.priority)
         draft = self._draft
         held: dict[int, Amount] = {}
         for holder_id, placement in draft.holding.items():
@@ -79,7 +79,8 @@ class Victims:
                 totals[types[i]] = totals.get(types[i], 0) + soon.fit(i, extra) - soon.known(i)
         return max(totals.values(), default=0)
 
-    def _all_below(self, priority: int) -> dict[int, Amount]:
+    def held_below(self, priority: int) -> dict[int, Amount]:
+        """What all of them with a lower priority hold, by position."""
         held = self._below.get(priority)
         if held is None:
             held = self._below[priority] = {}

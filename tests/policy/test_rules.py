@@ -288,13 +288,13 @@ def test_capacity_that_the_blocked_job_will_not_need_is_used() -> None:
     assert c.actions() == [Start(3, (("b", 2),)), Start(4, (("a", 1),))]
 
 
-def test_slots_of_less_important_jobs_count_for_the_promise_and_may_not_be_taken_past_it() -> None:
+def test_slots_of_less_important_jobs_count_for_the_promise_and_are_taken_by_those_behind_it_all_the_same() -> None:
     c = Cluster().node("a", 8).running(1, {"a": 4}, workers=(4, 4), time_limit_seconds=2000.0)
     c.running(2, {"a": 4}, workers=(1, 4), priority=-5)
     c.waiting(3, workers=(8, 8), submitted_at=NOW - 5000).waiting(4, workers=(1, 1))
-    assert c.actions() == []
-    c.waiting(4, workers=(1, 1), time_limit_seconds=900.0)
     assert c.actions() == [shrink(2, 4, by=4), Reserve(4, (("a", 1),))]
+    c.waiting(4, workers=(1, 1), priority=-6)
+    assert c.plan().waiting[4].reason is WaitReason.INSUFFICIENT_SLOTS  # type: ignore[index]
 
 
 def test_what_starts_in_the_same_plan_counts_for_the_promise() -> None:
@@ -516,3 +516,11 @@ def test_a_drained_node_ends_up_empty(workers: tuple[int, int]) -> None:
 def test_a_running_job_with_a_left_over_reservation_releases_it() -> None:
     c = Cluster().node("a", 4).running(1, {"a": 1}, reservation=(("a", 1),))
     assert c.actions() == [Release(1)]
+
+
+def test_a_blocked_job_does_not_protect_who_is_less_important_than_those_behind_it() -> None:
+    c = Cluster().node("a", 8).running(1, {"a": 6}, workers=(6, 6), priority=5)
+    c.running(2, {"a": 2}, workers=(2, 2), priority=1)
+    c.waiting(3, workers=(8, 8), priority=5).waiting(4, workers=(1, 1), priority=5)
+    made = c.plan()
+    assert made.actions == (StopJob(2, StopReason.PREEMPTED, 4), Reserve(4, (("a", 1),)))
