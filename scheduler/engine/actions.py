@@ -49,4 +49,4 @@ def _to_start(worker: Worker, observation: Observation, now: float) -> bool:
 def _is_live(world: World, seen: WorkerObservation) -> bool:
     """Whether its job still counts it: then its end is not stored yet."""
     job = world.active.get(seen.job_id)
-    return job is not None and any(w.id == seen.id for w in job.workers)
+    return job is not None and job.worker(seen.id) is not None

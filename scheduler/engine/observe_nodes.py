@@ -107,8 +107,7 @@ def _others_take_work(draft: Draft, name: NodeName) -> bool:
 
 
 def _quarantine(draft: Draft, node: Node, settings: EngineSettings) -> None:
-    calm = node.quarantined_until is None and not node.quarantines
-    times = 1 if calm else min(node.quarantines + 1, 30)
+    times = min(node.quarantines + 1, 30)
     seconds = min(settings.quarantine_seconds * 2.0 ** (times - 1), settings.quarantine_max_seconds)
     draft.put_node(
         replace(node, intent=NodeIntent.QUARANTINED, quarantines=times, quarantined_until=draft.now + seconds)

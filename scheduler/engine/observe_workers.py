@@ -143,10 +143,7 @@ def find_strays(draft: Draft, observation: Observation, moved: Iterable[WorkerOb
         if (seen := observation.workers.get(stray.id)) is not None and seen.alive
     }
     for seen in moved:
-        if seen.alive and not _has_worker(draft.job(seen.job_id), seen.id):
+        job = draft.job(seen.job_id)
+        if seen.alive and (job is None or job.worker(seen.id) is None):
             strays[seen.id] = Stray(seen.id, seen.job_id, seen.node, seen.slot_ids, seen.cpus, seen.memory_mib)
     return strays
-
-
-def _has_worker(job: Job | None, worker_id: WorkerId) -> bool:
-    return job is not None and any(w.id == worker_id for w in job.workers)

@@ -21,7 +21,7 @@ from scheduler.engine.requests import absorb_inbox
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
 from scheduler.model.observation import Observation, WorkerReport
-from scheduler.model.worker import LeaveReason, Worker
+from scheduler.model.worker import LeaveReason
 from scheduler.model.world import World
 
 
@@ -74,16 +74,12 @@ def _absorb_reports(draft: Draft, job: Job, reports: Mapping[WorkerId, WorkerRep
         return
     for worker in job.workers:
         report = reports.get(worker.id)
-        current = _current(draft, worker) if report is not None else None
+        current = draft.the_job(job.id).worker(worker.id) if report is not None else None
         if report is None or current is None:
             continue
         absorb_report(draft, draft.the_job(job.id), current, report)
         if current.rank == 0:
             absorb_progress(draft, job.id, report, settings)
-
-
-def _current(draft: Draft, worker: Worker) -> Worker | None:
-    return next((w for w in draft.the_job(worker.job_id).workers if w.id == worker.id), None)
 
 
 def _condemn_hung(draft: Draft, job: Job, heard: Heard, settings: EngineSettings) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from scheduler.errors import IllegalTransition
-from scheduler.model.ids import JobId, NodeName
+from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
 
@@ -215,6 +215,10 @@ class Job:
     def wanted_workers(self) -> tuple[Worker, ...]:
         """Live workers that were not asked to leave: the job's size."""
         return tuple(w for w in self.workers if w.wanted)
+
+    def worker(self, worker_id: WorkerId) -> Worker | None:
+        """The live worker with this id."""
+        return next((w for w in self.workers if w.id == worker_id), None)
 
     @property
     def members(self) -> tuple[Worker, ...]:
