@@ -3,7 +3,7 @@
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,9 +16,15 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+#: Ours first, then those of published schedulers; see `scheduler.policy`.
+PolicyName = Literal["elastic", "fifo", "easy", "conservative", "elastic-fifo", "edl", "afs", "tiresias", "shortest"]
+
+
 class PolicySettings(_Frozen):
     """What the planner may be told."""
 
+    #: How slots are shared out.
+    name: PolicyName = "elastic"
     #: Priority points that a waiting job gains per hour; 0 turns aging off.
     aging_per_hour: float = Field(default=0.0, ge=0)
     #: Priorities that aging alone never reaches from below, ascending.

@@ -80,6 +80,18 @@ class Flags:
     gpu_type: Annotated[
         str | None, typer.Option("--gpu-type", help="Only on this type of GPU.", rich_help_panel=_SIZE)
     ] = None
+    preferred_workers: Annotated[
+        int | None,
+        typer.Option("--preferred", help="Workers where sizes are fixed (default: the most).", rich_help_panel=_SIZE),
+    ] = None
+    oversell: Annotated[
+        bool | None,
+        typer.Option(
+            "--oversell/--no-oversell",
+            help="Whether it may share slots beyond the physical count (default: no).",
+            rich_help_panel=_SIZE,
+        ),
+    ] = None
     priority: Annotated[
         int | None, typer.Option("--priority", "-p", help="Higher goes first (default: 0).", rich_help_panel=_RULES)
     ] = None
@@ -95,6 +107,12 @@ class Flags:
         str | None,
         typer.Option(
             "--time-limit", metavar="DURATION", help="Wall time: 90s, 45m, 1h30m, 2d.", rich_help_panel=_RULES
+        ),
+    ] = None
+    expected: Annotated[
+        str | None,
+        typer.Option(
+            "--expected", metavar="DURATION", help="How long it runs, as far as you know.", rich_help_panel=_RULES
         ),
     ] = None
     max_retries: Annotated[
@@ -160,6 +178,9 @@ OPTION_OF = {
     "grace_seconds": "--grace",
     "heartbeat_seconds": "--heartbeat",
     "preemptible": "--preemptible",
+    "preferred_workers": "--preferred",
+    "expected_seconds": "--expected",
+    "oversell": "--oversell",
     "client_key": "--client-key",
     "cron": "--cron",
     "timezone": "--timezone",

@@ -113,7 +113,9 @@ class Draft:
         ended = replace(worker, state=state, exit_reason=reason, exit_code=exit_code, ended_at=self.now, rank=None)
         self._workers[worker.id] = ended
         job = self.the_job(worker.job_id)
-        self.put(replace(job, workers=tuple(w for w in job.workers if w.id != worker.id)))
+        served = 0.0 if worker.started_at is None else max(self.now - worker.started_at, 0.0) * len(worker.slot_ids)
+        left = tuple(w for w in job.workers if w.id != worker.id)
+        self.put(replace(job, workers=left, served_slot_seconds=job.served_slot_seconds + served))
         self.event(
             EventKind.WORKER_ENDED,
             job_id=job.id,

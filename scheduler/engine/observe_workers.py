@@ -99,8 +99,9 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
     size = job.published_size
     throughput = dict(before.throughput)
     settled = report.generation == job.generation and size > 0
+    efficiency = _newest(report.efficiency, before.efficiency)
     if report.samples_per_second is not None and settled:
-        throughput[size] = report.samples_per_second
+        throughput[size] = report.samples_per_second * (1.0 if efficiency is None else efficiency)
     progress = Progress(
         step=before.step if report.step is None else report.step,
         epoch=before.epoch if report.epoch is None else report.epoch,
@@ -108,6 +109,8 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
         last_commit_at=_newest(report.last_commit_at, before.last_commit_at),
         resize_seconds=_newest(report.resize_seconds, before.resize_seconds),
         throughput=tuple(sorted(throughput.items())),
+        fraction=_newest(report.fraction, before.fraction),
+        efficiency=efficiency,
         metrics=report.metrics or before.metrics,
         reported_at=draft.now,
     )

@@ -33,6 +33,7 @@ LabelValue = Annotated[str, StringConstraints(max_length=256, pattern=_PLAIN)]
 Labels = Annotated[dict[Label, LabelValue], Field(max_length=64)]
 VariableName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Workers = Annotated[int, Field(ge=1, le=100_000)]
+SpeedAt = Annotated[list[Annotated[float, Field(gt=0, le=1e15)]], Field(min_length=2, max_length=2)]
 Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
 
 
@@ -110,6 +111,15 @@ class JobRequest(_Request):
     #: A worker that reports nothing for so long is hung.
     heartbeat_seconds: float | None = Field(default=None, gt=0, le=86400)
     preemptible: bool = True
+    #: The size at which policies that never resize run it.
+    preferred_workers: Workers | None = None
+    #: How long it runs at its preferred size.
+    expected_seconds: float | None = Field(default=None, gt=0, le=10**9)
+    #: Pairs of workers and speed, in any one unit, ascending.
+    speedup: Annotated[list[SpeedAt], Field(max_length=64)] = Field(default_factory=list)
+    #: Whether its workers may share slots beyond the physical count.
+    oversell: bool = False
+    booking: Label | None = None
     client_key: ClientKey | None = None
 
     def broken_rule(self) -> BrokenRule | None:
@@ -118,6 +128,11 @@ class JobRequest(_Request):
         low, high = self.bounds
         if low > high:
             return "min_workers", f"{low} is more than max_workers {high}"
+        if self.preferred_workers is not None and not low <= self.preferred_workers <= high:
+            return "preferred_workers", f"{self.preferred_workers} is not between {low} and {high}"
+        sizes = [workers for workers, _ in self.speedup]
+        if any(size % 1 for size in sizes) or sizes != sorted(set(sizes)):
+            return "speedup", "must hold pairs [workers, speed] with whole, ascending numbers of workers"
         return None
 
     @property
@@ -153,6 +168,11 @@ class JobRequest(_Request):
             grace_seconds=self.grace_seconds,
             heartbeat_seconds=self.heartbeat_seconds,
             preemptible=self.preemptible,
+            preferred_workers=self.preferred_workers,
+            expected_seconds=self.expected_seconds,
+            speedup=tuple((int(workers), speed) for workers, speed in self.speedup),
+            oversell=self.oversell,
+            booking=self.booking,
             client_key=self.client_key,
         )
 
@@ -201,6 +221,10 @@ class ReportRequest(_Request):
     samples_per_second: float | None = Field(default=None, ge=0, le=1e15)
     last_commit_at: float | None = Field(default=None, ge=0, le=1e12)
     resize_seconds: float | None = Field(default=None, ge=0, le=1e9)
+    #: Share of the whole job that is done.
+    fraction: float | None = Field(default=None, ge=0, le=1)
+    #: Progress per sample at the present batch size, against the best batch size.
+    efficiency: float | None = Field(default=None, gt=0, le=1)
     metrics: Annotated[dict[Label, float], Field(max_length=16)] = Field(default_factory=dict)
 
 

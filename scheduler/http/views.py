@@ -21,6 +21,8 @@ class ProgressView(TypedDict):
     resize_seconds: float | None
     #: Workers and samples per second at each size that the job had.
     throughput: list[tuple[int, float]]
+    fraction: float | None
+    efficiency: float | None
     metrics: dict[str, float]
     reported_at: float | None
 
@@ -76,6 +78,11 @@ class JobView(TypedDict):
     grace_seconds: float
     heartbeat_seconds: float | None
     preemptible: bool
+    preferred_workers: int | None
+    expected_seconds: float | None
+    speedup: list[tuple[int, float]]
+    oversell: bool
+    booking: str | None
     client_key: str | None
     submitted_at: float
     queued_at: float
@@ -156,6 +163,11 @@ def job_view(job: Job, reports: ReportBox) -> JobView:
         "grace_seconds": spec.grace_seconds,
         "heartbeat_seconds": spec.heartbeat_seconds,
         "preemptible": spec.preemptible,
+        "preferred_workers": spec.preferred_workers,
+        "expected_seconds": spec.expected_seconds,
+        "speedup": [(workers, speed) for workers, speed in spec.speedup],
+        "oversell": spec.oversell,
+        "booking": spec.booking,
         "client_key": spec.client_key,
         "submitted_at": job.submitted_at,
         "queued_at": job.queued_at,
@@ -187,6 +199,8 @@ def _progress_view(job: Job, reports: ReportBox) -> ProgressView:
         "last_commit_at": stored.last_commit_at,
         "resize_seconds": stored.resize_seconds,
         "throughput": [(workers, rate) for workers, rate in stored.throughput],
+        "fraction": stored.fraction,
+        "efficiency": stored.efficiency,
         "metrics": metrics,
         "reported_at": stored.reported_at,
     }
@@ -199,6 +213,8 @@ def _progress_view(job: Job, reports: ReportBox) -> ProgressView:
     view["step"] = stored.step if report.step is None else report.step
     view["epoch"] = stored.epoch if report.epoch is None else report.epoch
     view["last_commit_at"] = stored.last_commit_at if report.last_commit_at is None else report.last_commit_at
+    view["fraction"] = stored.fraction if report.fraction is None else report.fraction
+    view["efficiency"] = stored.efficiency if report.efficiency is None else report.efficiency
     if report.samples_per_second is not None:
         view["samples_per_second"] = report.samples_per_second
     return view

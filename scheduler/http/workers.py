@@ -174,5 +174,7 @@ def _to_report(parsed: ReportRequest, job: JobId, worker: WorkerId, now: float) 
         samples_per_second=parsed.samples_per_second,
         last_commit_at=parsed.last_commit_at,
         resize_seconds=parsed.resize_seconds,
+        fraction=parsed.fraction,
+        efficiency=parsed.efficiency,
         metrics=tuple(sorted(parsed.metrics.items())),
     )

@@ -132,6 +132,16 @@ class JobSpec:
     heartbeat_seconds: float | None = None
     #: Whether more important jobs may take its slots.
     preemptible: bool = True
+    #: The size at which policies that never resize run it; None: `max_workers`.
+    preferred_workers: int | None = None
+    #: How long it runs at its preferred size, as far as its user knows.
+    expected_seconds: float | None = None
+    #: Declared speed by size, ascending: (workers, speed in any one unit). What workers report counts more.
+    speedup: tuple[tuple[int, float], ...] = ()
+    #: Whether its workers may share slots with others beyond the physical count.
+    oversell: bool = False
+    #: The booked capacity that it belongs to.
+    booking: str | None = None
     #: Submitting the same key again gives the first job.
     client_key: str | None = None
 
@@ -150,8 +160,12 @@ class Progress:
     last_commit_at: float | None = None
     #: Last step at the old size to first step at the new one, as measured by the workers.
     resize_seconds: float | None = None
-    #: (workers, samples per second) at each size the job had, ascending.
+    #: (workers, useful samples per second) at each size the job had, ascending: samples times efficiency.
     throughput: tuple[tuple[int, float], ...] = ()
+    #: Share of the whole job that is done, 0 to 1.
+    fraction: float | None = None
+    #: Progress per sample at the present batch size, against the best batch size: 0 to 1.
+    efficiency: float | None = None
     metrics: tuple[tuple[str, float], ...] = ()
     reported_at: float | None = None
 
@@ -188,6 +202,8 @@ class Job:
     running_at: float | None = None
     finished_at: float | None = None
     last_resize_at: float | None = None
+    #: Slot-seconds that workers which have ended held; see `attained`.
+    served_slot_seconds: float = 0.0
     #: A member ended with success: the others are about to, nothing is resized or replaced any more.
     finishing: bool = False
     #: Port on which rank 0 of an ordinary torch.distributed script listens; 0: none chosen.
@@ -228,6 +244,17 @@ class Job:
     @property
     def leaving(self) -> tuple[Worker, ...]:
         return tuple(w for w in self.workers if not w.wanted)
+
+    def attained(self, now: float) -> float:
+        """Slot-seconds that the job has had so far, over all attempts."""
+        live = (max(now - w.started_at, 0.0) * len(w.slot_ids) for w in self.workers if w.started_at is not None)
+        return self.served_slot_seconds + sum(live)
+
+    @property
+    def preferred_workers(self) -> int:
+        """The size that it has where sizes are fixed, inside its present bounds."""
+        wanted = self.spec.preferred_workers
+        return self.max_workers if wanted is None else min(max(wanted, self.min_workers), self.max_workers)
 
     @property
     def shape(self) -> WorkerShape:

@@ -72,6 +72,8 @@ class WorkerReport:
     samples_per_second: float | None = None
     last_commit_at: float | None = None
     resize_seconds: float | None = None
+    fraction: float | None = None
+    efficiency: float | None = None
     metrics: tuple[tuple[str, float], ...] = ()
 
 

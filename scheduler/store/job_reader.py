@@ -13,6 +13,7 @@ from scheduler.store.text import (
     launch_from_text,
     placement_from_text,
     progress_from_text,
+    speedup_from_text,
 )
 
 #: Distinct parts that a reader remembers, so that jobs that share nothing do not fill the memory.
@@ -64,6 +65,11 @@ class JobReader:
             grace_seconds,
             heartbeat_seconds,
             preemptible,
+            preferred_workers,
+            expected_seconds,
+            speedup,
+            oversell,
+            booking,
             submitted_at,
             priority,
             min_workers,
@@ -83,6 +89,7 @@ class JobReader:
             running_at,
             finished_at,
             last_resize_at,
+            served_slot_seconds,
             finishing,
             master_port,
             wait_reason,
@@ -98,9 +105,10 @@ class JobReader:
         shape = (slots, cpus, memory_mib, node_selector, gpu_type)
         bounds = (spec_priority, spec_min_workers, spec_max_workers)
         limits = (time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible)
+        wishes = (preferred_workers, expected_seconds, speedup, oversell, booking)
         return Job(
             id=job_id,
-            spec=self._spec(name, client_key, launch, (user, runtime, labels, bounds, shape, limits)),
+            spec=self._spec(name, client_key, launch, (user, runtime, labels, bounds, shape, limits, wishes)),
             priority=priority,
             min_workers=min_workers,
             max_workers=max_workers,
@@ -119,6 +127,7 @@ class JobReader:
             running_at=running_at,
             finished_at=finished_at,
             last_resize_at=last_resize_at,
+            served_slot_seconds=served_slot_seconds or 0.0,
             finishing=bool(finishing),
             master_port=master_port,
             wait_reason=_WAIT_REASONS[wait_reason],
@@ -159,14 +168,20 @@ class JobReader:
             like.grace_seconds,
             like.heartbeat_seconds,
             like.preemptible,
+            like.preferred_workers,
+            like.expected_seconds,
+            like.speedup,
+            like.oversell,
+            like.booking,
             client_key,
         )
         self._specs[rest] = (launch, spec)
         return spec
 
     def _first_spec(self, name: str, client_key: str | None, launch: str, rest: tuple[Any, ...]) -> JobSpec:
-        user, runtime, labels, (priority, min_workers, max_workers), shape, limits = rest
+        user, runtime, labels, (priority, min_workers, max_workers), shape, limits, wishes = rest
         time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible = limits
+        preferred_workers, expected_seconds, speedup, oversell, booking = wishes
         command, env, workdir = self._launch(launch)
         spec = JobSpec(
             name=name,
@@ -185,6 +200,11 @@ class JobReader:
             grace_seconds=grace_seconds,
             heartbeat_seconds=heartbeat_seconds,
             preemptible=bool(preemptible),
+            preferred_workers=preferred_workers,
+            expected_seconds=expected_seconds,
+            speedup=speedup_from_text(speedup),
+            oversell=bool(oversell),
+            booking=booking,
             client_key=client_key,
         )
         if len(self._specs) >= PARTS_KEPT:

@@ -15,6 +15,7 @@ from scheduler.store.text import (
     numbers_to_text,
     pairs_to_text,
     progress_to_text,
+    speedup_to_text,
 )
 
 Values = dict[str, Any]
@@ -44,6 +45,11 @@ def spec_values(spec: JobSpec) -> Values:
         "grace_seconds": spec.grace_seconds,
         "heartbeat_seconds": spec.heartbeat_seconds,
         "preemptible": spec.preemptible,
+        "preferred_workers": spec.preferred_workers,
+        "expected_seconds": spec.expected_seconds,
+        "speedup": speedup_to_text(spec.speedup),
+        "oversell": spec.oversell or None,
+        "booking": spec.booking,
     }
 
 
@@ -68,6 +74,7 @@ def job_values(job: Job, version: int) -> Values:
         "running_at": job.running_at,
         "finished_at": job.finished_at,
         "last_resize_at": job.last_resize_at,
+        "served_slot_seconds": job.served_slot_seconds or None,
         "finishing": job.finishing,
         "master_port": job.master_port,
         "wait_reason": job.wait_reason and job.wait_reason.value,

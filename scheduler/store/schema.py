@@ -97,6 +97,12 @@ jobs = Table(
     Column("grace_seconds", Double, nullable=False),
     Column("heartbeat_seconds", Double),
     Column("preemptible", Boolean, nullable=False),
+    Column("preferred_workers", BigInteger),
+    Column("expected_seconds", Double),
+    Column("speedup", Text),
+    # NULL is false: the column is younger than the table.
+    Column("oversell", Boolean),
+    Column("booking", Text),
     Column("submitted_at", Double, nullable=False),
     # What has become of it.
     Column("priority", BigInteger, nullable=False),
@@ -117,6 +123,8 @@ jobs = Table(
     Column("running_at", Double),
     Column("finished_at", Double),
     Column("last_resize_at", Double),
+    # NULL is none: the column is younger than the table.
+    Column("served_slot_seconds", Double),
     Column("finishing", Boolean, nullable=False),
     Column("master_port", BigInteger, nullable=False),
     Column("wait_reason", Text),

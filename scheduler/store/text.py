@@ -17,6 +17,9 @@ _decode = json.JSONDecoder().decode
 #: Command, environment and working directory.
 Launch = tuple[tuple[str, ...], tuple[tuple[str, str], ...], str | None]
 
+#: Speed by number of workers.
+Speedup = tuple[tuple[int, float], ...]
+
 EMPTY = "[]"
 _NO_PROGRESS = Progress()
 _NO_PROGRESS_TEXT = "{}"
@@ -47,6 +50,18 @@ def launch_from_text(text: str) -> Launch:
     return tuple(data["command"]), tuple(map(tuple, data["env"])), data["workdir"]
 
 
+def speedup_to_text(speedup: Speedup) -> str | None:
+    return _encode(speedup) if speedup else None
+
+
+def speedup_from_text(text: str | None) -> Speedup:
+    return speedup_from_data(_decode(text)) if text else ()
+
+
+def speedup_from_data(points: Iterable[tuple[int, float]]) -> Speedup:
+    return tuple((workers, speed) for workers, speed in points)
+
+
 def placement_from_text(text: str) -> Placement:
     return tuple((NodeName(node), count) for node, count in _decode(text)) if text != EMPTY else ()
 
@@ -70,6 +85,8 @@ def progress_to_text(progress: Progress) -> str:
             "last_commit_at": progress.last_commit_at,
             "resize_seconds": progress.resize_seconds,
             "throughput": progress.throughput,
+            "fraction": progress.fraction,
+            "efficiency": progress.efficiency,
             "metrics": progress.metrics,
             "reported_at": progress.reported_at,
         }
@@ -121,6 +138,7 @@ def spec_from_text(text: str) -> JobSpec:
             "env": _pairs(data["env"]),
             "labels": _pairs(data["labels"]),
             "runtime": Runtime(data["runtime"]),
+            "speedup": speedup_from_data(data.get("speedup", ())),
             "shape": WorkerShape(**shape),
         }
     )

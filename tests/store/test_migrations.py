@@ -54,10 +54,24 @@ def described(url: str) -> dict[str, Any]:
             if engine.dialect.name == "sqlite":
                 rows = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
                 # Tables list their constraints in the order in which they were declared.
-                return {name: sorted(part.strip(" ,") for part in sql.splitlines()) for name, sql in rows}
+                return {name: sorted(declared(sql)) for name, sql in rows}
             return {name: shape for query in CATALOGUE for name, shape in connection.execute(text(query))}
     finally:
         engine.dispose()
+
+
+def declared(sql: str) -> list[str]:
+    """Columns and constraints of one statement, however laid out: added columns stand last."""
+    parts, depth = [""], 0
+    for letter in " ".join(sql.split()):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 1:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    head, _, first = parts[0].partition("(")
+    parts[-1] = parts[-1].rstrip().removesuffix(")")
+    return [part.strip() for part in (head, first, *parts[1:])]
 
 
 def without_version(description: dict[str, Any]) -> dict[str, Any]:

@@ -70,6 +70,11 @@ specs = whole(
     grace_seconds=times,
     heartbeat_seconds=maybe(times),
     preemptible=st.booleans(),
+    preferred_workers=maybe(counts),
+    expected_seconds=maybe(times),
+    speedup=st.lists(st.tuples(counts, times), max_size=3).map(tuple),
+    oversell=st.booleans(),
+    booking=maybe(texts),
     client_key=st.none(),
 )
 progresses = st.just(Progress()) | whole(
@@ -80,6 +85,8 @@ progresses = st.just(Progress()) | whole(
     last_commit_at=maybe(times),
     resize_seconds=maybe(times),
     throughput=st.lists(st.tuples(counts, floats), max_size=3).map(tuple),
+    fraction=maybe(floats),
+    efficiency=maybe(floats),
     metrics=st.lists(st.tuples(texts, floats), max_size=3).map(tuple),
     reported_at=maybe(times),
 )
@@ -175,6 +182,7 @@ def developments(draw: st.DrawFn, job: Job) -> tuple[Job, tuple[Worker, ...]]:
         "running_at": draw(maybe(times)),
         "finished_at": draw(times) if state.terminal else None,
         "last_resize_at": draw(maybe(times)),
+        "served_slot_seconds": draw(times),
         "finishing": draw(st.booleans()),
         "master_port": draw(st.integers(0, 65535)),
         "wait_reason": draw(maybe(st.sampled_from(WaitReason))),
