@@ -35,6 +35,14 @@ class PolicySettings(_Frozen):
     grow_payback_factor: float = Field(default=10.0, ge=0)
     #: A job whose time limit ends sooner is not resized by growth.
     near_end_seconds: Seconds = 5.0
+    #: Used share of a GPU's memory above which those who share it leave; None: not watched.
+    oversell_memory_max: float | None = Field(default=0.9, gt=0, le=1)
+    #: The same of its utilization.
+    oversell_utilization_max: float | None = Field(default=None, gt=0, le=1)
+    #: Between the end of one who left a crowded GPU and the next that is asked to.
+    oversell_cooldown_seconds: Seconds = 10.0
+    #: A GPU that was crowded is not shared by others again before.
+    oversell_reopen_seconds: Seconds = 300.0
 
 
 class EngineSettings(_Frozen):
@@ -72,6 +80,8 @@ class LocalSettings(_Frozen):
 
     #: Declared CPU slots where the machine has no GPU; None: one per core.
     slots: int | None = Field(default=None, ge=1, le=4096)
+    #: Slots that may be given out in relation to those that there are; more than 1 is for jobs that accept to share.
+    oversell: float = Field(default=1.0, ge=1, le=64, allow_inf_nan=False)
     node_name: str = "local"
     host: str = "127.0.0.1"
     log_bytes_max: int = Field(default=16 * 1024 * 1024, ge=4096)

@@ -19,7 +19,7 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobState, StopReason, WaitReason
 from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.worker import ExitReason, LeaveReason, WorkerState
-from scheduler.model.world import World
+from scheduler.model.world import NO_USAGE, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,13 @@ METRICS: tuple[Metric, ...] = (
         ("node", "state"),
         "Slots by state: free, used, reserved (free, but held for a job), unavailable.",
     ),
+    Metric(
+        "sched_oversold_slots",
+        "gauge",
+        ("node", "state"),
+        "Slots beyond the physical ones, for jobs that accept to share: free, used, reserved, unavailable.",
+    ),
+    Metric("sched_crowded_slots", "gauge", ("node",), "Slots whose load is or was above a limit of overselling."),
     Metric(
         "sched_utilization_ratio",
         "gauge",
@@ -295,18 +302,24 @@ def _families() -> dict[str, _Family]:
 
 
 def _add_slots(families: dict[str, _Family], world: World) -> None:
-    strays: Tally[NodeName] = Tally()
-    for stray in world.strays.values():
-        strays[stray.node] += len(stray.slot_ids)
-    reserved: Tally[NodeName] = Tally()
+    #: By node and whether they are shared.
+    reserved: Tally[tuple[NodeName, bool]] = Tally()
     for job in world.queued.values():
         for name, workers in job.reservation:
-            reserved[name] += workers * job.shape.slots
+            reserved[name, job.reservation_shared] += workers * job.shape.slots
+    strays: Tally[tuple[NodeName, bool]] = Tally()
+    for stray in world.strays.values():
+        strays[stray.node, stray.shared] += len(stray.slot_ids)
     total = busy = 0
     for node in world.nodes.values():
-        used = min(node.slots, (world.usage[node.name].slots if node.name in world.usage else 0) + strays[node.name])
-        for state, slots in _slots_of(node, used, reserved[node.name]):
+        usage = world.usage.get(node.name, NO_USAGE)
+        used = min(node.slots, usage.slots + strays[node.name, False])
+        for state, slots in _slots_of(node, node.slots, used, reserved[node.name, False]):
             families["sched_slots"].add_metric([node.name, state], slots)
+        shared = min(node.extra_slots, usage.slots_shared + strays[node.name, True])
+        for state, slots in _slots_of(node, node.extra_slots, shared, reserved[node.name, True]):
+            families["sched_oversold_slots"].add_metric([node.name, state], slots)
+        families["sched_crowded_slots"].add_metric([node.name], len(world.crowded.get(node.name, ())))
         if node.health is NodeHealth.UP:
             total += node.slots
             busy += used
@@ -317,8 +330,8 @@ def _add_slots(families: dict[str, _Family], world: World) -> None:
             families["sched_nodes"].add_metric([health, intent], count)
 
 
-def _slots_of(node: Node, used: int, reserved: int) -> Iterator[tuple[str, int]]:
-    left = node.slots - used
+def _slots_of(node: Node, slots: int, used: int, reserved: int) -> Iterator[tuple[str, int]]:
+    left = slots - used
     held = min(left, reserved) if node.schedulable else 0
     yield "used", used
     yield "reserved", held

@@ -47,11 +47,11 @@ class InvariantChecker:
         self._no_job_is_lost()
 
     def _processes_fit(self) -> None:
-        """I1, I3, I4 from outside: no two processes that exist hold one slot, none was started twice."""
+        """I1, I3, I4 from outside: no two processes hold one slot as their own, none was started twice."""
         cluster = self._world.cluster
         held: dict[tuple[str, int], WorkerId] = {}
         for node, start in cluster.alive():
-            for slot in start.slot_ids:
+            for slot in () if start.shared else start.slot_ids:
                 other = held.setdefault((node, slot), start.worker_id)
                 assert other == start.worker_id, f"I3: slot {slot} of {node} is held by {other} and {start.worker_id}"
         assert len(set(cluster.started)) == len(cluster.started), "I4: a worker was started twice"

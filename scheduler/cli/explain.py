@@ -33,6 +33,7 @@ def _facts(view: dict[str, Any]) -> list[tuple[str, str]]:
         ("slots of each", details["slots_per_worker"]),
         ("slots that suit it", details["slots_suitable"]),
         ("of these free", details["slots_free"]),
+        ("free to share", details["extra_slots_free"]),
         ("reserved for it", ", ".join(f"{node} ×{count}" for node, count in details["reservation"]) or None),
         ("free slots held for job", details["reserved_by"]),
         ("not before", stamp(details["not_before"]) if details["not_before"] else None),

@@ -115,7 +115,7 @@ def worker_table(workers: list[View], now: float) -> "RenderableType":
             worker["id"],
             "-" if worker.get("rank") is None else str(worker["rank"]),
             worker["node"],
-            ",".join(map(str, worker["slot_ids"])),
+            ",".join(map(str, worker["slot_ids"])) + (" shared" if worker["shared"] else ""),
             state_cell(worker["state"]),
             str(worker.get("reported_generation") or "-"),
             ago(worker.get("started_at"), now),
@@ -132,6 +132,7 @@ def node_table(nodes: list[View], now: float) -> "RenderableType":
         Column("HEALTH"),
         Column("INTENT"),
         Column("SLOTS", right=True),
+        Column("SHARED", fold=True),
         Column("CPUS", right=True),
         Column("MEMORY", right=True),
         Column("GPU", fold=True),
@@ -143,6 +144,7 @@ def node_table(nodes: list[View], now: float) -> "RenderableType":
             state_cell(node["health"]),
             _intent_cell(node, now),
             f"{node['slots_used']}/{node['slots']}",
+            _extra(node),
             f"{node['cpus']:g}",
             f"{node['memory_mib'] / 1024:.0f} GiB" if node["memory_mib"] else "-",
             node.get("gpu_type") or "-",
@@ -151,6 +153,15 @@ def node_table(nodes: list[View], now: float) -> "RenderableType":
         for node in nodes
     ]
     return table(columns, rows)
+
+
+def _extra(node: View) -> str:
+    """Slots given out beyond the physical ones, and to whom."""
+    if not node["extra_slots"] and not node["extra_slots_used"]:
+        return "-"
+    shown = f"{node['extra_slots_used']}/{node['extra_slots']}"
+    crowded = f"crowded: {','.join(map(str, node['crowded_slots']))}" if node["crowded_slots"] else ""
+    return " ".join(part for part in (shown, *node["sharers"], crowded) if part)
 
 
 def _intent_cell(node: View, now: float) -> Cell:
@@ -193,7 +204,7 @@ def job_fields(view: View, now: float) -> "RenderableType":
         ("progress", _progress(progress, now)),
         ("metrics", ", ".join(f"{name} {value:.6g}" for name, value in progress["metrics"].items())),
         ("throughput", ", ".join(f"{count} workers {rate:.4g}/s" for count, rate in progress["throughput"])),
-        ("reserved", ", ".join(f"{node} ×{count}" for node, count in view["reservation"])),
+        ("reserved", _reserved(view)),
     ]
     return fields((name, cell) for name, cell in rows if cell not in ("", "-"))
 
@@ -210,9 +221,15 @@ def _needs(view: View) -> str:
         f"{cpus:g} CPUs" if cpus else "",
         f"{memory} MiB" if memory else "",
         f"GPU {gpu}" if gpu else "",
+        "slots may be shared" if view["oversell"] else "",
         f"node with {mapping(view['node_selector'])}" if view["node_selector"] else "",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _reserved(view: View) -> str:
+    where = ", ".join(f"{node} ×{count}" for node, count in view["reservation"])
+    return f"{where} to share" if view["reservation_shared"] else where
 
 
 def _progress(progress: View, now: float) -> str:

@@ -15,7 +15,7 @@ View = dict[str, Any]
 
 #: Colours of jobs on the map, given out by id, so that a job keeps its colour.
 _COLOURS = ("green", "blue", "magenta", "cyan", "yellow", "red", "bright_green", "bright_blue", "bright_magenta")
-_TAKEN, _FREE = "■", "·"
+_TAKEN, _FREE, _SHARED = "■", "·", "□"
 _WAITING_ROWS_MAX = 15
 _ORDER = {"RUNNING": 0, "RESIZING": 0, "STARTING": 1, "STOPPING": 2, "QUEUED": 3, "SUSPENDED": 4}
 
@@ -43,7 +43,7 @@ def headline(cluster: View) -> "Text":
 
 
 def slot_map(nodes: list[View], jobs: list[View]) -> "RenderableType":
-    """One line a node, one mark a slot: coloured by the job that holds it."""
+    """One line a node, one mark a slot: coloured by the job that holds it; behind them those that are shared."""
     from rich.table import Table
     from rich.text import Text
 
@@ -54,12 +54,18 @@ def slot_map(nodes: list[View], jobs: list[View]) -> "RenderableType":
     result.add_column(no_wrap=True)
     for node in nodes:
         marks = Text()
-        held = Counter(worker.partition("-")[0] for worker in node["workers"])
-        for job, workers in sorted(held.items(), key=lambda item: int(item[0])):
-            marks.append(_TAKEN * (workers * slots_each.get(job, 1)), style=colour(int(job)))
+        sharers = set(node["sharers"])
+        _mark(marks, _TAKEN, [worker for worker in node["workers"] if worker not in sharers], slots_each)
         marks.append(_FREE * max(0, node["slots"] - len(marks)), style="dim")
+        _mark(marks, _SHARED, node["sharers"], slots_each)
         result.add_row(Text(printable(node["name"]), style="bold"), marks, _node_state(node))
     return result
+
+
+def _mark(marks: "Text", mark: str, workers: list[str], slots_each: dict[str, int]) -> None:
+    held = Counter(worker.partition("-")[0] for worker in workers)
+    for job, count in sorted(held.items(), key=lambda item: int(item[0])):
+        marks.append(mark * (count * slots_each.get(job, 1)), style=colour(int(job)))
 
 
 def colour(job_id: int) -> str:

@@ -14,8 +14,9 @@ from typing import assert_never
 import psutil
 
 from scheduler.clusters.local_env import inherited_env
-from scheduler.clusters.local_gpus import Gpu, gpu_type, visible_devices, visible_gpus
+from scheduler.clusters.local_gpus import Gpu, gpu_type, read_loads, visible_devices, visible_gpus
 from scheduler.clusters.local_link import SupervisorLink
+from scheduler.clusters.local_loads import LoadReader
 from scheduler.clusters.local_logs import LocalLogs, WorkerLog
 from scheduler.clusters.local_wire import Notice, Request, StartRequest, StopRequest, WorkerNotice
 from scheduler.config import LocalSettings
@@ -40,6 +41,8 @@ class LocalCluster:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._gpus = visible_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
         self._node = _node(settings, self._gpus)
+        watched = bool(self._gpus) and settings.oversell > 1
+        self._loads = LoadReader(lambda: read_loads(self._gpus)) if watched else None
         self._logs = LocalLogs(state_dir)
         self._env = inherited_env(os.environ)
         self._workdir = os.path.expanduser("~")
@@ -55,7 +58,7 @@ class LocalCluster:
         )
         with self._changed:
             if not self._changed.wait_for(lambda: self._down_reason is None, _READY_SECONDS_MAX):
-                self._link.close()
+                self.close()
                 raise ClusterError(self._down_reason or "")
 
     def observe(self) -> Observation:
@@ -65,7 +68,8 @@ class LocalCluster:
                 raise ClusterError(self._down_reason or "")
             if self._snapshot is None:
                 self._snapshot = MappingProxyType(dict(self._workers))
-            return Observation(nodes={self._node.name: self._node}, workers=self._snapshot)
+            loads = {self._node.name: self._loads.loads} if self._loads is not None else {}
+            return Observation(nodes={self._node.name: self._node}, workers=self._snapshot, loads=loads)
 
     def apply(self, actions: Sequence[ClusterAction]) -> Sequence[ActionFailure]:
         """Pass all of them to the supervisor in one message. Started workers are seen as LAUNCHING until it answers."""
@@ -77,6 +81,8 @@ class LocalCluster:
                     failures.append(ActionFailure(action, f"no node {action.node} here"))
                 elif isinstance(action, ForgetWorker) and self._is_alive(action.worker_id):
                     failures.append(ActionFailure(action, "it is still alive"))
+                elif isinstance(action, StartWorker) and self._lacks(action.slot_ids):
+                    failures.append(ActionFailure(action, f"there are only {len(self._gpus)} GPUs here now"))
                 else:
                     passed.append(action)
             if not passed:
@@ -96,12 +102,14 @@ class LocalCluster:
 
     def close(self) -> None:
         """Let go; workers and their supervisor go on."""
+        self._close_loads()
         self._link.close()
 
     def shutdown(self) -> None:
         """Kill all workers and end the supervisor; returns when they are gone. Raises `ClusterError` if that fails."""
         with self._changed:
             self._changed.wait_for(lambda: self._down_reason is None, _READY_SECONDS_MAX)
+        self._close_loads()
         self._link.shutdown()
 
     def read_log(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
@@ -116,9 +124,17 @@ class LocalCluster:
         """Remove a job's logs. Its checkpoints stay: they may be all that is left of a training run."""
         self._logs.remove(job_id)
 
+    def _close_loads(self) -> None:
+        if self._loads is not None:
+            self._loads.close()
+
     def _is_alive(self, worker: WorkerId) -> bool:
         known = self._workers.get(worker)
         return known is not None and known.alive
+
+    def _lacks(self, slot_ids: Sequence[int]) -> bool:
+        """Whether a GPU among these is gone since the slots were given out."""
+        return bool(self._gpus) and max(slot_ids, default=0) >= len(self._gpus)
 
     def _encode(self, action: ClusterAction) -> tuple[str, StartRequest | StopRequest | dict[str, str]]:
         match action:
@@ -142,6 +158,7 @@ class LocalCluster:
             slot_ids=list(action.slot_ids),
             cpus=action.cpus,
             memory_mib=action.memory_mib,
+            shared=action.shared,
             grace_seconds=action.grace_seconds,
             command=list(action.command),
             env=env,
@@ -158,6 +175,7 @@ class LocalCluster:
                 slot_ids=action.slot_ids,
                 cpus=action.cpus,
                 memory_mib=action.memory_mib,
+                shared=action.shared,
             )
             self._snapshot = None
         elif isinstance(action, ForgetWorker):
@@ -201,6 +219,7 @@ def _node(settings: LocalSettings, gpus: Sequence[Gpu]) -> NodeObservation:
         memory_mib=psutil.virtual_memory().total // (1024 * 1024),
         gpu_type=gpu_type(gpus),
         has_gpus=bool(gpus),
+        oversell=settings.oversell,
     )
 
 
@@ -213,6 +232,7 @@ def _observed(worker: WorkerNotice) -> WorkerObservation:
         slot_ids=tuple(worker["slot_ids"]),
         cpus=worker["cpus"],
         memory_mib=worker["memory_mib"],
+        shared=worker["shared"],
         exit_code=worker["exit_code"],
         detail=worker["detail"],
         started_at=worker["started_at"],

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import pynvml
 import structlog
 
+from scheduler.model.observation import SlotLoad
+
 _log = structlog.get_logger(__name__)
 
 
@@ -42,6 +44,28 @@ def read_gpus() -> tuple[Gpu, ...]:
         pynvml.nvmlShutdown()
 
 
+def read_loads(gpus: Sequence[Gpu]) -> tuple[SlotLoad, ...]:
+    """How busy each GPU is now; nothing is known of one that does not tell."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return (SlotLoad(),) * len(gpus)
+    try:
+        return tuple(_read_load(gpu) for gpu in gpus)
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _read_load(gpu: Gpu) -> SlotLoad:
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByUUID(gpu.uuid)
+        memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+        utilization = pynvml.nvmlDeviceGetUtilizationRates(handle)
+    except pynvml.NVMLError:
+        return SlotLoad()
+    return SlotLoad(memory.used / memory.total if memory.total else None, utilization.gpu / 100)
+
+
 def select_gpus(gpus: Sequence[Gpu], mask: str | None) -> tuple[Gpu, ...]:
     """What CUDA_VISIBLE_DEVICES leaves of `gpus`: indices or beginnings of UUIDs, up to the first that names none.
 
@@ -60,8 +84,8 @@ def select_gpus(gpus: Sequence[Gpu], mask: str | None) -> tuple[Gpu, ...]:
 
 
 def visible_devices(gpus: Sequence[Gpu], slot_ids: Sequence[int]) -> str:
-    """CUDA_VISIBLE_DEVICES of a worker that holds these slots; slots beyond the GPUs, from overselling, share them."""
-    return ",".join(gpus[slot % len(gpus)].uuid for slot in slot_ids)
+    """CUDA_VISIBLE_DEVICES of a worker that holds these slots, as its own or shared with others."""
+    return ",".join(gpus[slot].uuid for slot in slot_ids)
 
 
 def gpu_type(gpus: Sequence[Gpu]) -> str | None:

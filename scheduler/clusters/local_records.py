@@ -25,6 +25,7 @@ class WorkerSpec:
     cpus: float
     memory_mib: int
     grace_seconds: float
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 #: Grows when one side can no longer read the other: a supervisor outlives the daemon that launched it.
-PROTOCOL = 1
+PROTOCOL = 2
 
 _LINE_BYTES_MAX = 256 * 1024 * 1024
 
@@ -25,6 +25,7 @@ class StartRequest(TypedDict):
     slot_ids: list[int]
     cpus: float
     memory_mib: int
+    shared: bool
     grace_seconds: float
     command: list[str]
     env: dict[str, str]
@@ -58,6 +59,7 @@ class WorkerNotice(TypedDict):
     slot_ids: list[int]
     cpus: float
     memory_mib: int
+    shared: bool
     exit_code: int | None
     detail: str
     started_at: float | None

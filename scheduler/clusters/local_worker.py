@@ -50,6 +50,7 @@ class LocalWorker:
             slot_ids=list(self.spec.slot_ids),
             cpus=self.spec.cpus,
             memory_mib=self.spec.memory_mib,
+            shared=self.spec.shared,
             exit_code=self.exit_code,
             detail=self.detail,
             started_at=self.started_at,

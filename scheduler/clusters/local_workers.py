@@ -92,6 +92,7 @@ class LocalWorkers:
             cpus=request["cpus"],
             memory_mib=request["memory_mib"],
             grace_seconds=request["grace_seconds"],
+            shared=request["shared"],
         )
         worker = LocalWorker(spec, log_path(self._state_dir, spec.job_id, spec.id))
         self._all[spec.id] = self._live[spec.id] = worker

@@ -18,7 +18,14 @@ from scheduler.engine.reports import ReportBox
 from scheduler.errors import ClusterError
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Runtime
-from scheduler.model.observation import NodeObservation, Observation, Phase, WorkerObservation, WorkerReport
+from scheduler.model.observation import (
+    NodeObservation,
+    Observation,
+    Phase,
+    SlotLoad,
+    WorkerObservation,
+    WorkerReport,
+)
 
 #: Work counts as done when less than this is left, in worker-seconds.
 WORK_EPSILON = 1e-6
@@ -141,7 +148,8 @@ class SimulatedCluster:
             if node.reachable:
                 for worker_id, process in node.processes.items():
                     workers[worker_id] = process.observe(now, self.observation_lag_seconds)
-        return Observation(nodes, workers)
+        loads = {name: self._loads(node) for name, node in self._nodes.items() if node.reachable and _oversold(node)}
+        return Observation(nodes, workers, loads=loads)
 
     def apply(self, actions: Sequence[ClusterAction]) -> Sequence[ActionFailure]:
         """Do what is asked, but for the faults that were ordered."""
@@ -306,17 +314,22 @@ class SimulatedCluster:
         now = self._clock.now()
         since = self._worked_until.get(job_id, now)
         self._worked_until[job_id] = now
-        workers = sum(1 for process in self._by_job.get(job_id, {}).values() if process.working)
-        self._work_left[job_id] -= (now - since) * workers
+        self._work_left[job_id] -= (now - since) * self._speed(job_id)
 
     def _plan_work(self, job_id: JobId) -> None:
         """Look again when the work will be done if nothing changes before."""
         if job_id not in self._work_left:
             return
-        workers = sum(1 for process in self._by_job.get(job_id, {}).values() if process.working)
-        if workers:
-            left_seconds = max(self._work_left[job_id], 0.0) / workers
+        speed = self._speed(job_id)
+        if speed:
+            left_seconds = max(self._work_left[job_id], 0.0) / speed
             self._at(self._clock.now() + left_seconds, lambda: self._finish_work(job_id))
+
+    def _speed(self, job_id: JobId) -> float:
+        """Worker-seconds of work that the job gets done in a second."""
+        shared_speed = self._behaviour(job_id).shared_speed
+        working = (process for process in self._by_job.get(job_id, {}).values() if process.working)
+        return sum(shared_speed if process.start.shared else 1.0 for process in working)
 
     def _finish_work(self, job_id: JobId) -> None:
         self._account(job_id)
@@ -334,5 +347,20 @@ class SimulatedCluster:
         self._plan_work(job_id)
         self._at(process.ended_at + self.observation_lag_seconds, self._wake)
 
+    def _loads(self, node: _Node) -> tuple[SlotLoad, ...]:
+        """What all running processes of the node put on its slots together."""
+        loads = [(0.0, 0.0)] * node.facts.slots
+        for process in node.processes.values():
+            if process.phase is Phase.RUNNING:
+                load = self._behaviour(process.start.job_id).load
+                for slot in process.start.slot_ids:
+                    memory, utilization = loads[slot]
+                    loads[slot] = (memory + (load.memory or 0.0), utilization + (load.utilization or 0.0))
+        return tuple(SlotLoad(min(memory, 1.0), min(utilization, 1.0)) for memory, utilization in loads)
+
     def _behaviour(self, job_id: JobId) -> Behaviour:
         return self._behaviours.get(job_id, Behaviour())
+
+
+def _oversold(node: _Node) -> bool:
+    return node.facts.oversell > 1

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from scheduler.engine.ports import StartWorker
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Runtime
-from scheduler.model.observation import Phase, WorkerObservation
+from scheduler.model.observation import Phase, SlotLoad, WorkerObservation
 
 EXIT_KILLED = 137
 EXIT_DRAINED = 64
@@ -31,6 +31,10 @@ class Behaviour:
     #: Exit code that every worker ends with, this long after it runs; None: ends by its work only.
     crash_after_seconds: float | None = None
     crash_code: int = 1
+    #: What a running worker puts on each of its slots.
+    load: SlotLoad = SlotLoad()
+    #: Speed of a worker that shares its slots, in relation to one that has them to itself.
+    shared_speed: float = 1.0
 
 
 @dataclass(slots=True)
@@ -78,6 +82,7 @@ class Process:
                 self.start.slot_ids,
                 self.start.cpus,
                 self.start.memory_mib,
+                self.start.shared,
                 None if unseen else self.exit_code,
                 started_at=self.phase_since,
                 ended_at=None if unseen else self.ended_at,

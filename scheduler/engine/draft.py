@@ -13,7 +13,7 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job, JobState, Progress, check_job_transition
 from scheduler.model.node import Node
 from scheduler.model.worker import ExitReason, Worker, WorkerState, check_worker_transition
-from scheduler.model.world import Changes, Stray, World
+from scheduler.model.world import Changes, CrowdedSlot, Stray, World
 
 
 class Draft:
@@ -73,6 +73,12 @@ class Draft:
         if strays != self.base.strays:
             self.matters = True
             self.base = self.base.with_strays(strays)
+
+    def see_crowded(self, crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]]) -> None:
+        """The slots that this tick's observation shows as crowded."""
+        if crowded != self.base.crowded:
+            self.matters = True
+            self.base = self.base.with_crowded(crowded)
 
     def move(self, job: Job, state: JobState) -> Job:
         """Put the job into another state; raises `IllegalTransition` where its table has no such edge."""

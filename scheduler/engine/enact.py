@@ -1,5 +1,6 @@
 """Turn a plan into changes: new workers with their slots, workers asked to leave, jobs being stopped."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
@@ -9,11 +10,12 @@ from scheduler.engine.draft import Draft
 from scheduler.engine.lifecycle import ask_to_leave, begin_stop
 from scheduler.engine.membership import settle
 from scheduler.model.event import EventKind
-from scheduler.model.ids import JobId, NodeName, worker_id
+from scheduler.model.ids import NodeName, worker_id
 from scheduler.model.job import Job, JobState, Placement
+from scheduler.model.node import Node
 from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.worker import Worker
-from scheduler.model.world import mask_of
+from scheduler.model.world import mask_of, sharers
 
 
 def enact(draft: Draft, plan: Plan, settings: EngineSettings) -> None:
@@ -27,7 +29,7 @@ def enact(draft: Draft, plan: Plan, settings: EngineSettings) -> None:
             case Shrink():
                 _shrink(draft, action, settings)
             case Release():
-                draft.put(replace(draft.the_job(action.job_id), reservation=()))
+                draft.put(replace(draft.the_job(action.job_id), reservation=(), reservation_shared=False))
             case Reserve():
                 _reserve(draft, action)
             case Start():
@@ -57,8 +59,9 @@ def _shrink(draft: Draft, action: Shrink, settings: EngineSettings) -> None:
 
 
 def _reserve(draft: Draft, action: Reserve) -> None:
-    draft.put(replace(draft.the_job(action.job_id), reservation=action.placement))
-    draft.event(EventKind.JOB_RESERVED, job_id=action.job_id, detail=_describe(action.placement))
+    job = draft.the_job(action.job_id)
+    draft.put(replace(job, reservation=action.placement, reservation_shared=action.shared))
+    draft.event(EventKind.JOB_RESERVED, job_id=action.job_id, detail=_describe(action.placement, action.shared))
 
 
 def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> None:
@@ -79,29 +82,32 @@ def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> Non
             exit_code=None,
             last_resize_at=None,
             reservation=(),
+            reservation_shared=False,
             master_port=ports.take(job),
         )
     )
-    _add_workers(draft, job.id, action.placement, slots)
-    draft.event(EventKind.JOB_STARTED, job_id=job.id, detail=_describe(action.placement), amount=waited_seconds)
+    _add_workers(draft, action, slots)
+    detail = _describe(action.placement, action.shared)
+    draft.event(EventKind.JOB_STARTED, job_id=job.id, detail=detail, amount=waited_seconds)
 
 
 def _grow(draft: Draft, action: Grow, slots: "_Slots") -> None:
     job = draft.the_job(action.job_id)
     before = len(job.wanted_workers)
-    _add_workers(draft, job.id, action.placement, slots)
+    _add_workers(draft, action, slots)
     after = before + sum(count for _, count in action.placement)
     if job.state is JobState.RUNNING:
         draft.move(draft.the_job(job.id), JobState.RESIZING)
     draft.event(
         EventKind.JOB_GREW,
         job_id=job.id,
-        detail=f"{before} -> {after} workers: {_describe(action.placement)}",
+        detail=f"{before} -> {after} workers: {_describe(action.placement, action.shared)}",
     )
 
 
-def _add_workers(draft: Draft, job_id: JobId, placement: Placement, slots: "_Slots") -> None:
-    for name, count in placement:
+def _add_workers(draft: Draft, action: Start | Grow, slots: "_Slots") -> None:
+    job_id = action.job_id
+    for name, count in action.placement:
         node = draft.node(name)
         assert node is not None, "the planner places on known nodes"
         for _ in range(count):
@@ -115,37 +121,54 @@ def _add_workers(draft: Draft, job_id: JobId, placement: Placement, slots: "_Slo
                     ordinal=job.next_ordinal,
                     node=name,
                     host=node.host,
-                    slot_ids=slots.take(name, shape.slots),
+                    slot_ids=slots.take(name, shape.slots, action.shared),
                     created_at=draft.now,
                     cpus=shape.cpus,
                     memory_mib=shape.memory_mib,
+                    shared=action.shared,
                 )
             )
 
 
-def _describe(placement: Placement) -> str:
-    return ", ".join(f"{count} on {node}" for node, count in placement)
+def _describe(placement: Placement, shared: bool) -> str:
+    where = ", ".join(f"{count} on {node}" for node, count in placement)
+    return f"{where}, shared slots" if shared else where
 
 
 class _Slots:
-    """Free slot numbers per node, lowest first."""
+    """Slot numbers for new workers: of their own, the lowest free ones; shared, those with the fewest sharers."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._world = draft.world()
         self._masks: dict[NodeName, int] = {}
+        #: Node and slot -> how many share it; None until somebody is to share.
+        self._sharers: Counter[tuple[NodeName, int]] | None = None
 
-    def take(self, name: NodeName, count: int) -> tuple[int, ...]:
+    def take(self, name: NodeName, count: int, shared: bool) -> tuple[int, ...]:
         node = self._draft.node(name)
         assert node is not None
-        mask = self._masks.get(name)
+        chosen = self._to_share(node, count) if shared else self._free(node, count)
+        if len(chosen) < count:
+            raise AssertionError(f"node {name} has no {count} such slots; the plan's check lets this through")
+        return chosen
+
+    def _free(self, node: Node, count: int) -> tuple[int, ...]:
+        mask = self._masks.get(node.name)
         if mask is None:
-            mask = self._world.used(name).slot_mask
-        free = [slot for slot in range(node.slots) if not mask >> slot & 1][:count]
-        if len(free) < count:
-            raise AssertionError(f"node {name} has no {count} free slots; the plan's check lets this through")
-        chosen = tuple(free)
-        self._masks[name] = mask | mask_of(chosen)
+            mask = self._world.used(node.name).slot_mask
+        chosen = tuple([slot for slot in range(node.slots) if not mask >> slot & 1][:count])
+        self._masks[node.name] = mask | mask_of(chosen)
+        return chosen
+
+    def _to_share(self, node: Node, count: int) -> tuple[int, ...]:
+        """Different slots, none of them crowded."""
+        if self._sharers is None:
+            self._sharers = Counter((who.node, slot) for who in sharers(self._world) for slot in who.slot_ids)
+        on_slot, crowded = self._sharers, self._world.crowded.get(node.name, {})
+        open_slots = (slot for slot in range(node.slots) if slot not in crowded)
+        chosen = tuple(sorted(sorted(open_slots, key=lambda slot: (on_slot[node.name, slot], slot))[:count]))
+        on_slot.update((node.name, slot) for slot in chosen)
         return chosen
 
 

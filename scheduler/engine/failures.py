@@ -112,6 +112,7 @@ def _replace_worker(draft: Draft, worker: Worker, settings: EngineSettings) -> N
         created_at=draft.now,
         cpus=worker.cpus,
         memory_mib=worker.memory_mib,
+        shared=worker.shared,
         not_before=draft.now + pause,
     )
     draft.put(replace(job, next_ordinal=job.next_ordinal + 1))

@@ -36,6 +36,7 @@ def start_worker(job: Job, worker: Worker, context: LaunchContext) -> StartWorke
         workdir=job.spec.workdir,
         grace_seconds=job.spec.grace_seconds,
         generation=job.generation,
+        shared=worker.shared,
     )
 
 

@@ -104,6 +104,7 @@ def _without_attempt(job: Job) -> Job:
         published_size=0,
         master_port=0,
         reservation=(),
+        reservation_shared=False,
         wait_for=None,
         progress=replace(job.progress, samples_per_second=None) if job.progress != Progress() else job.progress,
     )
@@ -116,6 +117,7 @@ def _ended(draft: Draft, job: Job, kind: EventKind, cause: str) -> None:
             finished_at=draft.now,
             published_size=0,
             reservation=(),
+            reservation_shared=False,
             wait_reason=None,
             wait_for=None,
             exit_code=0 if job.state is JobState.SUCCEEDED else job.exit_code,

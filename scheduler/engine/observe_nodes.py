@@ -11,6 +11,7 @@ from scheduler.model.ids import NodeName
 from scheduler.model.node import Node, NodeFailure, NodeHealth, NodeIntent
 from scheduler.model.observation import NodeObservation
 from scheduler.model.worker import Worker
+from scheduler.model.world import World, sharers
 
 #: Failures remembered per node.
 FAILURES_KEPT = 32
@@ -33,16 +34,16 @@ def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> None:
     if before is not None and _same(before, seen):
         return
     health = NodeHealth.UP if seen.up else NodeHealth.DOWN
-    highest_used = draft.base.used(name).slot_mask.bit_length()
     facts = {
         "host": seen.host,
         # slots that are still held exist until they are given back
-        "slots": max(seen.slots, highest_used),
+        "slots": max(seen.slots, _slots_held(draft.base, name)),
         "cpus": seen.cpus,
         "memory_mib": seen.memory_mib,
         "labels": tuple(sorted(seen.labels)),
         "gpu_type": seen.gpu_type,
         "has_gpus": seen.has_gpus,
+        "oversell": seen.oversell,
         "health": health,
     }
     if before is None:
@@ -58,6 +59,15 @@ def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> None:
         draft.event(kind, node=name, detail=f"{after.slots} slots")
 
 
+def _slots_held(world: World, name: NodeName) -> int:
+    """The highest slot that a worker or a stray has there, counted from 1."""
+    usage = world.used(name)
+    held = [usage.slot_mask.bit_length()]
+    if usage.slots_shared:
+        held += [max(who.slot_ids) + 1 for who in sharers(world) if who.node == name]
+    return max(held)
+
+
 def _same(node: Node, seen: NodeObservation) -> bool:
     """Whether the node is as it was seen; nearly always so, and a thousand nodes are compared at every tick."""
     return (
@@ -69,6 +79,7 @@ def _same(node: Node, seen: NodeObservation) -> bool:
         and node.memory_mib == seen.memory_mib
         and node.gpu_type == seen.gpu_type
         and node.has_gpus == seen.has_gpus
+        and node.oversell == seen.oversell
     )
 
 

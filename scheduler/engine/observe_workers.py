@@ -148,5 +148,7 @@ def find_strays(draft: Draft, observation: Observation, moved: Iterable[WorkerOb
     for seen in moved:
         job = draft.job(seen.job_id)
         if seen.alive and (job is None or job.worker(seen.id) is None):
-            strays[seen.id] = Stray(seen.id, seen.job_id, seen.node, seen.slot_ids, seen.cpus, seen.memory_mib)
+            strays[seen.id] = Stray(
+                seen.id, seen.job_id, seen.node, seen.slot_ids, seen.cpus, seen.memory_mib, seen.shared
+            )
     return strays

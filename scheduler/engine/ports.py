@@ -96,6 +96,8 @@ class StartWorker:
     grace_seconds: float
     #: The job's own generation at launch; fences what an older launch left behind.
     generation: int
+    #: Whether others may be on its slots too.
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

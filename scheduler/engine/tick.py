@@ -28,6 +28,7 @@ from scheduler.engine.casefile import Case, save_case
 from scheduler.engine.draft import Draft, committed
 from scheduler.engine.enact import enact
 from scheduler.engine.launch import LaunchContext
+from scheduler.engine.observe_loads import absorb_loads
 from scheduler.engine.ports import ActionFailure, Clock, Cluster, Inbox, Lease, StopWorker, Store
 from scheduler.engine.reconcile import absorb
 from scheduler.engine.reports import ReportBox
@@ -153,6 +154,7 @@ class Engine:
         yield Step.INBOX_TAKEN
         focus = self._attention.focus(world, observation, now)
         draft = absorb(world, observation, inbox, focus, self._heard, self._uncertain, now, self._settings.engine)
+        absorb_loads(draft, observation.loads, self._settings.policy)
         yield Step.ABSORBED
         decided, violations = self._plan(draft, now)
         enact(draft, decided, self._settings.engine)
@@ -202,7 +204,7 @@ class Engine:
 
     def _observe(self) -> Observation:
         observation = self._cluster.observe()
-        return Observation(observation.nodes, observation.workers, self._reports.drain())
+        return replace(observation, reports=self._reports.drain())
 
     def _heard(self, worker_id: WorkerId) -> float:
         report = self._reports.latest(worker_id)

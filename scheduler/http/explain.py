@@ -16,6 +16,7 @@ from scheduler.http.services import Use
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, Placement, StopReason, WaitReason
 from scheduler.model.node import Node
+from scheduler.model.worker import LeaveReason
 from scheduler.model.world import World
 
 router = APIRouter(tags=["jobs"])
@@ -29,6 +30,8 @@ class ExplainDetails(TypedDict):
     #: Slots on nodes that suit the job: all of them, and those that nobody holds now.
     slots_suitable: int | None
     slots_free: int | None
+    #: The same of slots beyond the physical ones, where it accepts to share.
+    extra_slots_free: int | None
     reservation: list[tuple[str, int]]
     #: A waiting job that holds free slots, which this one may not take.
     reserved_by: int | None
@@ -134,13 +137,17 @@ def _why_this_size(
     job: Job, world: World, settings: PolicySettings, now: float
 ) -> tuple[str | None, JobId | None, str]:
     size = len(job.wanted_workers)
-    shown = f"Runs with {size} of at most {job.max_workers} workers"
+    shared = ", on slots that it shares with others" if any(w.shared for w in job.wanted_workers) else ""
+    shown = f"Runs with {size} of at most {job.max_workers} workers{shared}"
     if job.state is JobState.RESIZING:
-        shown = f"Is being resized to {size} of at most {job.max_workers} workers"
+        shown = f"Is being resized to {size} of at most {job.max_workers} workers{shared}"
     leaving = next((worker for worker in job.leaving if worker.leave_for is not None), None)
     if leaving is not None:
         whom = _name(leaving.leave_for, world)
         return "PREEMPTED", leaving.leave_for, f"{shown}: it gives workers up for {whom}."
+    crowded_out = next((worker for worker in job.leaving if worker.leave_reason is LeaveReason.OVERSOLD), None)
+    if crowded_out is not None:
+        return "OVERSOLD", None, f"{shown}: it gives workers up, since {_STOP_TEXTS[StopReason.OVERSOLD]}."
     if size >= job.max_workers:
         return None, None, f"{shown}: all that it may have."
     if job.finishing:
@@ -181,6 +188,7 @@ _STOP_TEXTS: dict[StopReason, str] = {
     StopReason.PREEMPTED: "its slots are needed",
     StopReason.DRAINED: "its nodes are being drained",
     StopReason.BELOW_MINIMUM: "too few of its workers are left, and there is no room for more",
+    StopReason.OVERSOLD: "it shared slots that are too busy for it, or not oversold any more",
     StopReason.GANG_RESTART: "a worker failed, and all start again together",
     StopReason.RETRIES_EXHAUSTED: "a worker failed and no retries are left",
     StopReason.TIME_LIMIT: "its time limit is over",
@@ -199,6 +207,9 @@ def _details(job: Job, world: World, now: float) -> ExplainDetails:
         "slots_per_worker": job.shape.slots,
         "slots_suitable": sum(node.slots for node in suitable) if world.nodes else None,
         "slots_free": sum(_free_slots(n, world) for n in suitable if n.schedulable) if world.nodes else None,
+        "extra_slots_free": sum(_free_extra(n, world) for n in suitable if n.schedulable)
+        if job.shape.oversell
+        else None,
         "reservation": [(node, count) for node, count in job.reservation],
         "reserved_by": _reserved_by(job, world),
         "not_before": job.not_before if job.not_before > now else None,
@@ -207,6 +218,10 @@ def _details(job: Job, world: World, now: float) -> ExplainDetails:
 
 def _free_slots(node: Node, world: World) -> int:
     return max(0, node.slots - world.used(node.name).slots)
+
+
+def _free_extra(node: Node, world: World) -> int:
+    return max(0, node.extra_slots - world.used(node.name).slots_shared)
 
 
 def _reserved_by(job: Job, world: World) -> JobId | None:

@@ -162,6 +162,7 @@ class JobRequest(_Request):
                 memory_mib=self.memory_mib_per_worker,
                 node_selector=_pairs(self.node_selector),
                 gpu_type=self.gpu_type,
+                oversell=self.oversell,
             ),
             time_limit_seconds=self.time_limit_seconds,
             max_retries=self.max_retries,
@@ -171,7 +172,6 @@ class JobRequest(_Request):
             preferred_workers=self.preferred_workers,
             expected_seconds=self.expected_seconds,
             speedup=tuple((int(workers), speed) for workers, speed in self.speedup),
-            oversell=self.oversell,
             booking=self.booking,
             client_key=self.client_key,
         )

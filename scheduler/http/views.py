@@ -33,6 +33,8 @@ class WorkerView(TypedDict):
     node: str
     host: str
     slot_ids: list[int]
+    #: Whether others may be on these slots too.
+    shared: bool
     state: str
     desired: str
     rank: int | None
@@ -97,6 +99,8 @@ class JobView(TypedDict):
     progress: ProgressView
     #: Nodes and numbers of workers for which capacity is held.
     reservation: list[tuple[str, int]]
+    #: Whether that is capacity beyond the physical slots.
+    reservation_shared: bool
 
 
 class JobDetail(JobView):
@@ -125,12 +129,20 @@ class NodeView(TypedDict):
     intent: str
     slots: int
     slots_used: int
+    #: Slots in relation to those that it has, which may be given out; what is beyond 1 is shared.
+    oversell: float
+    extra_slots: int
+    extra_slots_used: int
+    #: Slots whose load is or was above a limit, so that nobody new may share them.
+    crowded_slots: list[int]
     cpus: float
     memory_mib: int
     labels: dict[str, str]
     gpu_type: str | None
     quarantined_until: float | None
     workers: list[str]
+    #: Those of them that share slots.
+    sharers: list[str]
 
 
 def job_view(job: Job, reports: ReportBox) -> JobView:
@@ -166,7 +178,7 @@ def job_view(job: Job, reports: ReportBox) -> JobView:
         "preferred_workers": spec.preferred_workers,
         "expected_seconds": spec.expected_seconds,
         "speedup": [(workers, speed) for workers, speed in spec.speedup],
-        "oversell": spec.oversell,
+        "oversell": shape.oversell,
         "booking": spec.booking,
         "client_key": spec.client_key,
         "submitted_at": job.submitted_at,
@@ -180,6 +192,7 @@ def job_view(job: Job, reports: ReportBox) -> JobView:
         "exit_code": job.exit_code,
         "progress": _progress_view(job, reports),
         "reservation": [(node, count) for node, count in job.reservation],
+        "reservation_shared": job.reservation_shared,
     }
 
 
@@ -227,6 +240,7 @@ def worker_view(worker: Worker) -> WorkerView:
         "node": worker.node,
         "host": worker.host,
         "slot_ids": list(worker.slot_ids),
+        "shared": worker.shared,
         "state": worker.state,
         "desired": worker.desired,
         "rank": worker.rank,
@@ -265,20 +279,30 @@ def node_views(nodes: Iterable[Node], world: World | None) -> list[NodeView]:
     for job in world.active.values() if world is not None else ():
         for worker in job.workers:
             workers.setdefault(worker.node, []).append(worker)
+    crowded = world.crowded if world is not None else {}
     return [
-        {
-            "name": node.name,
-            "host": node.host,
-            "health": node.health,
-            "intent": node.intent,
-            "slots": node.slots,
-            "slots_used": sum(len(w.slot_ids) for w in workers.get(node.name, ())),
-            "cpus": node.cpus,
-            "memory_mib": node.memory_mib,
-            "labels": dict(node.labels),
-            "gpu_type": node.gpu_type,
-            "quarantined_until": node.quarantined_until,
-            "workers": [w.id for w in workers.get(node.name, ())],
-        }
+        _node_view(node, workers.get(node.name, []), sorted(crowded.get(node.name, ())))
         for node in sorted(nodes, key=lambda node: node.name)
     ]
+
+
+def _node_view(node: Node, workers: list[Worker], crowded: list[int]) -> NodeView:
+    return {
+        "name": node.name,
+        "host": node.host,
+        "health": node.health,
+        "intent": node.intent,
+        "slots": node.slots,
+        "slots_used": sum(len(w.slot_ids) for w in workers if not w.shared),
+        "oversell": node.oversell,
+        "extra_slots": node.extra_slots,
+        "extra_slots_used": sum(len(w.slot_ids) for w in workers if w.shared),
+        "crowded_slots": crowded,
+        "cpus": node.cpus,
+        "memory_mib": node.memory_mib,
+        "labels": dict(node.labels),
+        "gpu_type": node.gpu_type,
+        "quarantined_until": node.quarantined_until,
+        "workers": [w.id for w in workers],
+        "sharers": [w.id for w in workers if w.shared],
+    }

@@ -63,6 +63,8 @@ class StopReason(StrEnum):
     DRAINED = "DRAINED"
     #: Fewer workers than its minimum are left and no room for more; no fault of the job.
     BELOW_MINIMUM = "BELOW_MINIMUM"
+    #: It shared slots whose load crossed a limit, or that are not oversold any more.
+    OVERSOLD = "OVERSOLD"
     #: A worker failed and the job starts again as a gang.
     GANG_RESTART = "GANG_RESTART"
     #: A worker failed and the retries are used up.
@@ -78,6 +80,7 @@ STOP_TARGETS: dict[StopReason, JobState] = {
     StopReason.PREEMPTED: JobState.QUEUED,
     StopReason.DRAINED: JobState.QUEUED,
     StopReason.BELOW_MINIMUM: JobState.QUEUED,
+    StopReason.OVERSOLD: JobState.QUEUED,
     StopReason.GANG_RESTART: JobState.QUEUED,
     StopReason.RETRIES_EXHAUSTED: JobState.FAILED,
     StopReason.TIME_LIMIT: JobState.FAILED,
@@ -138,8 +141,6 @@ class JobSpec:
     expected_seconds: float | None = None
     #: Declared speed by size, ascending: (workers, speed in any one unit). What workers report counts more.
     speedup: tuple[tuple[int, float], ...] = ()
-    #: Whether its workers may share slots with others beyond the physical count.
-    oversell: bool = False
     #: The booked capacity that it belongs to.
     booking: str | None = None
     #: Submitting the same key again gives the first job.
@@ -218,6 +219,8 @@ class Job:
     exit_code: int | None = None
     #: Capacity held for it, free or being freed.
     reservation: Placement = ()
+    #: Whether that is capacity beyond the physical slots.
+    reservation_shared: bool = False
     progress: Progress = field(default_factory=Progress)
     #: Live workers, oldest first.
     workers: tuple[Worker, ...] = ()

@@ -53,6 +53,8 @@ class Node:
     gpu_type: str | None = None
     #: Whether slots are GPUs, so that workers get CUDA_VISIBLE_DEVICES.
     has_gpus: bool = False
+    #: Slots that may be given out in relation to those that it has; what is more than 1 is for workers that share.
+    oversell: float = 1.0
     health: NodeHealth = NodeHealth.UP
     intent: NodeIntent = NodeIntent.ACTIVE
     #: Recent failures, oldest first, bounded.
@@ -61,6 +63,11 @@ class Node:
     quarantines: int = 0
     quarantined_until: float | None = None
     version: int = 0
+
+    @property
+    def extra_slots(self) -> int:
+        """How many slots may be given out beyond the physical ones."""
+        return int(self.slots * self.oversell + OVERSELL_EPSILON) - self.slots
 
     @property
     def schedulable(self) -> bool:
@@ -90,5 +97,7 @@ def workers_that_fit(shape: WorkerShape, slots: int, cpus: float, memory_mib: in
     return max(fit, 0)
 
 
+#: Oversell factors are decimal fractions: 10 slots times 1.1 are 11, whatever a double makes of it.
+OVERSELL_EPSILON = 1e-6
 #: CPUs are fractions; sums of them are compared with this tolerance.
 CPU_EPSILON = 1e-6

@@ -30,7 +30,17 @@ class NodeObservation:
     labels: tuple[tuple[str, str], ...] = ()
     gpu_type: str | None = None
     has_gpus: bool = False
+    #: Slots that may be given out in relation to those that it has, at least 1.
+    oversell: float = 1.0
     up: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLoad:
+    """How busy a slot was when it was read, both as shares from 0 to 1; None: not known."""
+
+    memory: float | None = None
+    utilization: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,8 @@ class WorkerObservation:
     slot_ids: tuple[int, ...] = ()
     cpus: float = 0.0
     memory_mib: int = 0
+    #: Whether it shares its slots.
+    shared: bool = False
     #: 128 + signal number for a signal; None if unknown or still alive.
     exit_code: int | None = None
     #: One line for people, where the cluster knows more.
@@ -84,3 +96,5 @@ class Observation:
     nodes: Mapping[NodeName, NodeObservation]
     workers: Mapping[WorkerId, WorkerObservation]
     reports: Mapping[WorkerId, WorkerReport] = field(default_factory=dict)
+    #: Load of each slot in the order of their ids, for nodes where it is known and matters.
+    loads: Mapping[NodeName, tuple[SlotLoad, ...]] = field(default_factory=dict)

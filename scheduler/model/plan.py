@@ -14,6 +14,8 @@ class Start:
 
     job_id: JobId
     placement: Placement
+    #: Whether its workers share slots, beyond the physical count.
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class Grow:
 
     job_id: JobId
     placement: Placement
+    #: Whether they share slots, as all workers of the job do then.
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class Reserve:
 
     job_id: JobId
     placement: Placement
+    #: Whether it is capacity beyond the physical slots.
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,3 +14,5 @@ class WorkerShape:
     node_selector: tuple[tuple[str, str], ...] = ()
     #: GPU type that the node must have; None takes any, but one type per job.
     gpu_type: str | None = None
+    #: Whether they may share slots with other workers, beyond the node's physical count.
+    oversell: bool = False

@@ -48,6 +48,8 @@ class LeaveReason(StrEnum):
     DRAINED = "DRAINED"
     #: A user lowered the job's maximum.
     SCALED = "SCALED"
+    #: The load of a slot that it shares crossed a limit, or the slot is not oversold any more.
+    OVERSOLD = "OVERSOLD"
     #: The whole job is being stopped.
     JOB_STOPPING = "JOB_STOPPING"
     #: The job's members are done; a standby worker has nothing to join.
@@ -88,6 +90,8 @@ class Worker:
     created_at: float
     cpus: float = 0.0
     memory_mib: int = 0
+    #: Whether it shares its slots with others, beyond the physical count; else they are its own.
+    shared: bool = False
     #: Not to be launched before (a replacement backs off); unix seconds.
     not_before: float = 0.0
     desired: Desired = Desired.RUN

@@ -5,7 +5,7 @@ over thousands of jobs in which little happened stays cheap.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scheduler.model.event import Event
 from scheduler.model.hosts import HostList
@@ -17,27 +17,39 @@ from scheduler.model.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class NodeUsage:
-    """What live workers hold on one node. Bit i of `slot_mask` stands for slot i."""
+    """What live workers hold on one node. Bit i of `slot_mask` stands for slot i, held as somebody's own."""
 
     slot_mask: int = 0
     cpus: float = 0.0
     memory_mib: int = 0
     workers: int = 0
+    #: Slots that are given out beyond the physical ones.
+    slots_shared: int = 0
 
     @property
     def slots(self) -> int:
         return self.slot_mask.bit_count()
 
-    def plus(self, slot_ids: tuple[int, ...], cpus: float, memory_mib: int) -> "NodeUsage":
+    def plus(self, holder: "Worker | Stray") -> "NodeUsage":
+        own, shared = ((), holder.slot_ids) if holder.shared else (holder.slot_ids, ())
         return NodeUsage(
-            self.slot_mask | mask_of(slot_ids), self.cpus + cpus, self.memory_mib + memory_mib, self.workers + 1
+            self.slot_mask | mask_of(own),
+            self.cpus + holder.cpus,
+            self.memory_mib + holder.memory_mib,
+            self.workers + 1,
+            self.slots_shared + len(shared),
         )
 
-    def minus(self, slot_ids: tuple[int, ...], cpus: float, memory_mib: int) -> "NodeUsage":
+    def minus(self, holder: "Worker | Stray") -> "NodeUsage":
         if self.workers == 1:
             return NO_USAGE  # exact zero: repeated float sums would leave a remainder
+        own, shared = ((), holder.slot_ids) if holder.shared else (holder.slot_ids, ())
         return NodeUsage(
-            self.slot_mask & ~mask_of(slot_ids), self.cpus - cpus, self.memory_mib - memory_mib, self.workers - 1
+            self.slot_mask & ~mask_of(own),
+            self.cpus - holder.cpus,
+            self.memory_mib - holder.memory_mib,
+            self.workers - 1,
+            self.slots_shared - len(shared),
         )
 
 
@@ -61,6 +73,18 @@ class Stray:
     slot_ids: tuple[int, ...]
     cpus: float = 0.0
     memory_mib: int = 0
+    #: Whether it shares its slots.
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdedSlot:
+    """A slot whose load crossed a limit of overselling: nobody new may share it for now."""
+
+    #: From when on one more of those who share it may be asked to leave; unix seconds.
+    leave_at: float
+    #: When others may share it again if it is well below the limits then; None while it is above one.
+    reopen_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +108,7 @@ class Changes:
 class World:
     """Jobs by what can happen to them, nodes, and what is used on each node by workers of jobs.
 
-    `strays` come from the last observation and are not stored; everything else equals what a load gives.
+    `strays` and `crowded` come from observations and are not stored; everything else equals what a load gives.
     """
 
     queued: Mapping[JobId, Job] = field(default_factory=dict)
@@ -94,6 +118,7 @@ class World:
     nodes: Mapping[NodeName, Node] = field(default_factory=dict)
     usage: Mapping[NodeName, NodeUsage] = field(default_factory=dict)
     strays: Mapping[WorkerId, Stray] = field(default_factory=dict)
+    crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]] = field(default_factory=dict)
 
     @staticmethod
     def of(jobs: Iterable[Job], nodes: Iterable[Node]) -> "World":
@@ -113,7 +138,7 @@ class World:
         usage = self.usage.get(node, NO_USAGE)
         for stray in self.strays.values():
             if stray.node == node:
-                usage = usage.plus(stray.slot_ids, stray.cpus, stray.memory_mib)
+                usage = usage.plus(stray)
         return usage
 
     def evolve(self, changes: Changes) -> "World":
@@ -137,11 +162,22 @@ class World:
         nodes = self.nodes
         if changes.nodes:
             nodes = {**nodes, **{node.name: node for node in changes.nodes}}
-        return World(queued, suspended, active, nodes, usage, self.strays)
+        return World(queued, suspended, active, nodes, usage, self.strays, self.crowded)
 
     def with_strays(self, strays: Mapping[WorkerId, Stray]) -> "World":
         """The same world with the strays of a newer observation."""
-        return World(self.queued, self.suspended, self.active, self.nodes, self.usage, strays)
+        return replace(self, strays=strays)
+
+    def with_crowded(self, crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]]) -> "World":
+        """The same world with the crowded slots of a newer observation."""
+        return replace(self, crowded=crowded)
+
+
+def sharers(world: World) -> Iterator[Worker | Stray]:
+    """Everybody who holds slots beyond the physical count."""
+    for job in world.active.values():
+        yield from (worker for worker in job.workers if worker.shared)
+    yield from (stray for stray in world.strays.values() if stray.shared)
 
 
 def _moved_usage(world: World, jobs: Iterable[Job]) -> dict[NodeName, NodeUsage]:
@@ -156,12 +192,11 @@ def _moved_usage(world: World, jobs: Iterable[Job]) -> dict[NodeName, NodeUsage]
             gone += (w for w in before if w.id not in new)
             come += (w for w in job.workers if w.id not in old)
     for worker in gone:
-        left = usage[worker.node].minus(worker.slot_ids, worker.cpus, worker.memory_mib)
+        left = usage[worker.node].minus(worker)
         if left.workers:
             usage[worker.node] = left
         else:
             del usage[worker.node]
     for worker in come:
-        held = usage.get(worker.node, NO_USAGE)
-        usage[worker.node] = held.plus(worker.slot_ids, worker.cpus, worker.memory_mib)
+        usage[worker.node] = usage.get(worker.node, NO_USAGE).plus(worker)
     return usage

@@ -1,5 +1,6 @@
 """What must hold of a world after every tick."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ def check_world(world: World, now: float) -> list[Violation]:
     """
     return [
         *_placing(world),
+        *_sharing(world),
         *_uniqueness(world),
         *(violation for job in world.all_jobs() for violation in _job(job, now)),
         *_index(world),
@@ -49,11 +51,12 @@ def _placing(world: World) -> Iterator[Violation]:
             yield Violation("I1", f"worker {worker.id} is on node {worker.node}, which does not exist")
             continue
         mask = mask_of(worker.slot_ids)
-        if mask.bit_count() != len(worker.slot_ids) or mask & masks.get(node.name, 0):
+        own = 0 if worker.shared else mask
+        if mask.bit_count() != len(worker.slot_ids) or own & masks.get(node.name, 0):
             yield Violation("I1", f"worker {worker.id} holds a slot of {node.name} twice")
         if mask >> node.slots:
             yield Violation("I1", f"worker {worker.id} holds slots {worker.slot_ids} of {node.slots} on {node.name}")
-        masks[node.name] = masks.get(node.name, 0) | mask
+        masks[node.name] = masks.get(node.name, 0) | own
         cpus[node.name] = cpus.get(node.name, 0.0) + worker.cpus
         memory[node.name] = memory.get(node.name, 0) + worker.memory_mib
     for name in masks:
@@ -62,6 +65,25 @@ def _placing(world: World) -> Iterator[Violation]:
             yield Violation("I1", f"{cpus[name]:g} of {node.cpus:g} CPUs are used on {name}")
         if memory[name] > 0 and memory[name] > node.memory_mib:
             yield Violation("I1", f"{memory[name]} of {node.memory_mib} MiB are used on {name}")
+
+
+def _sharing(world: World) -> Iterator[Violation]:
+    """Only who accepts it shares, all of a job or none, and those who stay are no more than the extra slots."""
+    given: Counter[NodeName] = Counter()
+    for job in world.active.values():
+        wanted = job.wanted_workers
+        if not any(worker.shared for worker in wanted):
+            continue
+        if not job.shape.oversell:
+            yield Violation("I1", f"job {job.id} shares slots and does not accept it")
+        if not all(worker.shared for worker in wanted):
+            yield Violation("I1", f"job {job.id} has slots of its own and shared ones")
+        if job.state in _SIZED and not job.finishing:
+            given.update(name for worker in wanted for name in [worker.node] * len(worker.slot_ids))
+    for name, slots in given.items():
+        extra = world.nodes[name].extra_slots if name in world.nodes else 0
+        if slots > extra:
+            yield Violation("I1", f"{slots} slots of {name} are shared beyond the physical ones, of {extra}")
 
 
 def _uniqueness(world: World) -> Iterator[Violation]:
@@ -106,8 +128,7 @@ def _index(world: World) -> Iterator[Violation]:
                 yield Violation("INDEX", f"job {job.id} in state {job.state} stands under {job_id} among {name}")
     usage = dict.fromkeys(world.usage, NO_USAGE)
     for worker in _workers(world):
-        held = usage.get(worker.node, NO_USAGE)
-        usage[worker.node] = held.plus(worker.slot_ids, worker.cpus, worker.memory_mib)
+        usage[worker.node] = usage.get(worker.node, NO_USAGE).plus(worker)
     for node, true in usage.items():
         kept = world.usage.get(node, NO_USAGE)
         same_counts = (kept.slot_mask, kept.memory_mib, kept.workers) == (true.slot_mask, true.memory_mib, true.workers)

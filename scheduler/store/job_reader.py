@@ -99,13 +99,14 @@ class JobReader:
             detail,
             exit_code,
             reservation,
+            reservation_shared,
             progress,
             version,
         ) = row
-        shape = (slots, cpus, memory_mib, node_selector, gpu_type)
+        shape = (slots, cpus, memory_mib, node_selector, gpu_type, oversell)
         bounds = (spec_priority, spec_min_workers, spec_max_workers)
         limits = (time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible)
-        wishes = (preferred_workers, expected_seconds, speedup, oversell, booking)
+        wishes = (preferred_workers, expected_seconds, speedup, booking)
         return Job(
             id=job_id,
             spec=self._spec(name, client_key, launch, (user, runtime, labels, bounds, shape, limits, wishes)),
@@ -137,6 +138,7 @@ class JobReader:
             detail=detail,
             exit_code=exit_code,
             reservation=placement_from_text(reservation),
+            reservation_shared=bool(reservation_shared),
             progress=progress_from_text(progress),
             workers=workers,
             version=version,
@@ -171,7 +173,6 @@ class JobReader:
             like.preferred_workers,
             like.expected_seconds,
             like.speedup,
-            like.oversell,
             like.booking,
             client_key,
         )
@@ -181,7 +182,7 @@ class JobReader:
     def _first_spec(self, name: str, client_key: str | None, launch: str, rest: tuple[Any, ...]) -> JobSpec:
         user, runtime, labels, (priority, min_workers, max_workers), shape, limits, wishes = rest
         time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible = limits
-        preferred_workers, expected_seconds, speedup, oversell, booking = wishes
+        preferred_workers, expected_seconds, speedup, booking = wishes
         command, env, workdir = self._launch(launch)
         spec = JobSpec(
             name=name,
@@ -203,7 +204,6 @@ class JobReader:
             preferred_workers=preferred_workers,
             expected_seconds=expected_seconds,
             speedup=speedup_from_text(speedup),
-            oversell=bool(oversell),
             booking=booking,
             client_key=client_key,
         )
@@ -225,7 +225,8 @@ class JobReader:
         if shape is None:
             if len(self._shapes) >= PARTS_KEPT:
                 self._shapes.clear()
-            slots, cpus, memory_mib, node_selector, gpu_type = key
-            shape = WorkerShape(slots, cpus, memory_mib, labels_from_text(node_selector), gpu_type)
+            slots, cpus, memory_mib, node_selector, gpu_type, oversell = key
+            selector = labels_from_text(node_selector)
+            shape = WorkerShape(slots, cpus, memory_mib, selector, gpu_type, bool(oversell))
             self._shapes[key] = shape
         return shape

@@ -48,7 +48,7 @@ def spec_values(spec: JobSpec) -> Values:
         "preferred_workers": spec.preferred_workers,
         "expected_seconds": spec.expected_seconds,
         "speedup": speedup_to_text(spec.speedup),
-        "oversell": spec.oversell or None,
+        "oversell": shape.oversell or None,
         "booking": spec.booking,
     }
 
@@ -84,6 +84,7 @@ def job_values(job: Job, version: int) -> Values:
         "detail": job.detail,
         "exit_code": job.exit_code,
         "reservation": pairs_to_text(job.reservation) if job.reservation else EMPTY,
+        "reservation_shared": job.reservation_shared or None,
         "progress": progress_to_text(job.progress),
         "version": version,
     }
@@ -96,6 +97,7 @@ def worker_values(worker: Worker) -> Values:
         "node": worker.node,
         "host": worker.host,
         "slot_ids": numbers_to_text(worker.slot_ids),
+        "shared": worker.shared or None,
         "created_at": worker.created_at,
         "cpus": worker.cpus,
         "memory_mib": worker.memory_mib,
@@ -129,6 +131,7 @@ def worker_from_row(row: Row[Any]) -> Worker:
         created_at=row.created_at,
         cpus=row.cpus,
         memory_mib=row.memory_mib,
+        shared=bool(row.shared),
         not_before=row.not_before,
         desired=Desired(row.desired),
         state=_WORKER_STATES[row.state],

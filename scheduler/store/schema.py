@@ -100,7 +100,7 @@ jobs = Table(
     Column("preferred_workers", BigInteger),
     Column("expected_seconds", Double),
     Column("speedup", Text),
-    # NULL is false: the column is younger than the table.
+    # NULL is false, here and in the other columns that are younger than their table.
     Column("oversell", Boolean),
     Column("booking", Text),
     Column("submitted_at", Double, nullable=False),
@@ -134,6 +134,7 @@ jobs = Table(
     Column("detail", Text, nullable=False),
     Column("exit_code", BigInteger),
     Column("reservation", Text, nullable=False),
+    Column("reservation_shared", Boolean),
     Column("progress", Text, nullable=False),
     Column("version", BigInteger, nullable=False),
     _one_of("state", JobState),
@@ -166,6 +167,7 @@ workers = Table(
     Column("node", Text, nullable=False),
     Column("host", Text, nullable=False),
     Column("slot_ids", Text, nullable=False),
+    Column("shared", Boolean),
     Column("created_at", Double, nullable=False),
     Column("cpus", Double, nullable=False),
     Column("memory_mib", BigInteger, nullable=False),
@@ -233,6 +235,8 @@ nodes = Table(
     Column("labels", Text, nullable=False),
     Column("gpu_type", Text),
     Column("has_gpus", Boolean, nullable=False),
+    # NULL is 1.
+    Column("oversell", Double),
     Column("health", Text, nullable=False),
     Column("intent", Text, nullable=False),
     Column("failures", Text, nullable=False),

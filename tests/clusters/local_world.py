@@ -48,6 +48,7 @@ class LocalWorld:
         env: Mapping[str, str] | None = None,
         workdir: str | None = None,
         slot_ids: tuple[int, ...] = (0,),
+        shared: bool = False,
     ) -> StartWorker:
         return StartWorker(
             worker_id=WorkerId(worker),
@@ -61,6 +62,7 @@ class LocalWorld:
             workdir=workdir,
             grace_seconds=5.0,
             generation=1,
+            shared=shared,
         )
 
     def start(

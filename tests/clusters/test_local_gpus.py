@@ -32,10 +32,6 @@ def test_a_worker_sees_the_gpus_of_its_slots() -> None:
     assert visible_devices((A, B, C), ()) == ""
 
 
-def test_oversold_slots_share_the_gpus() -> None:
-    assert visible_devices((A, B, C), (3, 5)) == "GPU-aa-1,GPU-cc-1"
-
-
 def test_the_gpu_type_is_the_devices_name() -> None:
     assert gpu_type((A, B)) == "NVIDIA H200"
     assert gpu_type(()) is None

@@ -51,6 +51,7 @@ shapes = whole(
     memory_mib=counts,
     node_selector=pairs,
     gpu_type=maybe(texts),
+    oversell=st.booleans(),
 )
 specs = whole(
     JobSpec,
@@ -73,7 +74,6 @@ specs = whole(
     preferred_workers=maybe(counts),
     expected_seconds=maybe(times),
     speedup=st.lists(st.tuples(counts, times), max_size=3).map(tuple),
-    oversell=st.booleans(),
     booking=maybe(texts),
     client_key=st.none(),
 )
@@ -100,6 +100,7 @@ nodes = whole(
     labels=pairs,
     gpu_type=maybe(texts),
     has_gpus=st.booleans(),
+    oversell=st.floats(1, 64),
     health=st.sampled_from(NodeHealth),
     intent=st.sampled_from(NodeIntent),
     failures=st.lists(st.builds(NodeFailure, job_ids, times), max_size=3).map(tuple),
@@ -134,6 +135,7 @@ def workers(draw: st.DrawFn, job_id: JobId, ordinal: int, states: frozenset[Work
         "created_at": draw(times),
         "cpus": draw(times),
         "memory_mib": draw(counts),
+        "shared": draw(st.booleans()),
         "not_before": draw(times),
         "desired": draw(st.sampled_from(Desired)),
         "state": state,
@@ -192,6 +194,7 @@ def developments(draw: st.DrawFn, job: Job) -> tuple[Job, tuple[Worker, ...]]:
         "detail": draw(texts),
         "exit_code": draw(maybe(integers)),
         "reservation": tuple(draw(st.lists(st.tuples(node_names, counts), max_size=3))),
+        "reservation_shared": draw(st.booleans()),
         "progress": draw(progresses),
         "workers": live,
     }
