@@ -1,10 +1,11 @@
-"""`sched explain`: why a job waits, or has this size."""
+"""`sched explain`: why a job waits and when it starts, or why it has this size."""
 
 from typing import Any
 
 import typer
 
 from scheduler.cli.command import JOBS, Session, command
+from scheduler.cli.forecast import forecast_facts
 from scheduler.cli.output import emit_json, fields, say, show
 from scheduler.cli.resolve import JobArgument, job_id
 from scheduler.cli.tables import size
@@ -12,7 +13,7 @@ from scheduler.cli.times import stamp
 
 
 def explain(session: Session, job: JobArgument) -> None:
-    """Say why a job waits, or why it has this size."""
+    """Say why a job waits and when it may start, or why it has this size."""
     client = session.client
     view = client.get(f"/v1/jobs/{job_id(client, job)}/explain")
     if session.json:
@@ -37,6 +38,7 @@ def _facts(view: dict[str, Any]) -> list[tuple[str, str]]:
         ("reserved for it", ", ".join(f"{node} ×{count}" for node, count in details["reservation"]) or None),
         ("free slots held for job", details["reserved_by"]),
         ("not before", stamp(details["not_before"]) if details["not_before"] else None),
+        *(forecast_facts(forecast, "estimated start") if (forecast := view["forecast"]) else ()),
     ]
     return [(name, str(value)) for name, value in facts if value is not None]
 

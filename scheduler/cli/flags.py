@@ -1,4 +1,4 @@
-"""What `sched submit` can be told on its command line: each field is an option."""
+"""What `sched submit` and `sched whatif` can be told of a job on their command lines: each field is an option."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,19 @@ _RULES = "Rules"
 _KEY_VALUE = "KEY=VALUE"
 
 Words = list[str] | None
+FileOption = Annotated[
+    Path | None,
+    typer.Option("--file", "-f", help="Job file (.yaml, .toml); options win over it.", rich_help_panel=WHAT),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
     """None: not given."""
 
-    command: Annotated[Words, typer.Argument(metavar="-- COMMAND [ARGS]...", help="Program and arguments.")] = None
+    command: Annotated[
+        Words, typer.Argument(metavar="-- COMMAND [ARGS]...", help="Program and arguments; or a job file.")
+    ] = None
     shell: Annotated[
         str | None, typer.Option("--shell", "-c", help="A line for /bin/sh instead.", rich_help_panel=WHAT)
     ] = None

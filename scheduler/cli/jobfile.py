@@ -18,15 +18,20 @@ if TYPE_CHECKING:
 _BYTES_MAX = 1024 * 1024
 _VALUES_MAX = 20_000
 _DEPTH_MAX = 20
-_SUFFIXES = "a job file ends in .yaml, .yml, .json or .toml"
+_SUFFIXES = (".yaml", ".yml", ".json", ".toml")
+
+
+def is_job_file(name: str) -> bool:
+    """Whether it is named like one."""
+    return Path(name).suffix.lower() in _SUFFIXES
 
 
 def read_job_file(path: Path) -> tuple[dict[str, Any], Source]:
     """The file's mapping and where its fields stand. Raises `UserError` with path and line."""
     name = str(path)
     suffix = path.suffix.lower()
-    if suffix not in (".yaml", ".yml", ".json", ".toml"):
-        raise UserError(f"{name}: {_SUFFIXES}")
+    if suffix not in _SUFFIXES:
+        raise UserError(f"{name}: a job file ends in .yaml, .yml, .json or .toml")
     text = _read_text(path)
     document, lines = _toml(text, name) if suffix == ".toml" else _yaml(text, name)
     for place, value in _walk(document, (), name):

@@ -2,10 +2,12 @@
 
 import getpass
 import os
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from scheduler.cli.flags import OPTION_OF, Flags
+from scheduler.cli.jobfile import is_job_file, read_job_file
 from scheduler.cli.quantities import duration_seconds, memory_mib, pairs, workers_range
 from scheduler.cli.source import Source
 from scheduler.errors import InvalidInput, UserError
@@ -17,6 +19,19 @@ _SCRIPTS = (".py", ".sh")
 
 
 _MAPPINGS = ("env", "labels", "node_selector")
+
+
+def read_request(flags: Flags, file: Path | None) -> tuple[dict[str, Any], Source]:
+    """The request that options and a job file make, and where each field comes from. Raises `UserError`.
+
+    The file is the one of --file, or stands in the place of the command.
+    """
+    words = flags.command or []
+    if words and file is None and is_job_file(words[0]):
+        if len(words) > 1:
+            raise UserError(f"{words[1]}: options stand before the job file {words[0]}")
+        flags, file = replace(flags, command=None), Path(words[0])
+    return build_request(flags, *(read_job_file(file) if file is not None else ({}, Source())))
 
 
 def build_request(flags: Flags, written: dict[str, Any], file: Source) -> tuple[dict[str, Any], Source]:

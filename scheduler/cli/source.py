@@ -1,8 +1,11 @@
 """Where each field of a request was written, so that an error can point there."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from scheduler.errors import InvalidInput, UserError
 
 _WORD = re.compile(r"[a-z_]+")
 
@@ -15,6 +18,18 @@ class Source:
     options: Mapping[str, str] = field(default_factory=dict)
     lines: Mapping[str, int] = field(default_factory=dict)
     fields: frozenset[str] = frozenset()
+
+    @contextmanager
+    def pointed_at(self) -> Iterator[None]:
+        """Errors about the request say meanwhile where the field was written."""
+        try:
+            yield
+        except InvalidInput as error:
+            raise UserError(self.complaint(error.field, error.rule)) from None
+        except UserError as error:
+            if type(error) is not UserError:
+                raise
+            raise UserError(self.complaint("", str(error))) from None
 
     def complaint(self, name: str, rule: str) -> str:
         """One line: where the field was written, its name, the rule that it breaks."""

@@ -1,17 +1,15 @@
 """`sched submit`: a job from options, from a file, or from both; now, or again and again."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from scheduler.cli.command import JOBS, Session, command
 from scheduler.cli.exits import Exit
-from scheduler.cli.flags import WHAT, Flags
+from scheduler.cli.flags import FileOption, Flags
 from scheduler.cli.follow import View, exit_of, follow_log, outcome, wait_for_end, write_log_aside, write_plain
 from scheduler.cli.output import emit_json, note, say
-from scheduler.cli.request import build_request
-from scheduler.cli.source import Source
+from scheduler.cli.request import read_request
 from scheduler.cli.times import stamp
 from scheduler.errors import InvalidInput, UserError
 
@@ -21,10 +19,7 @@ _AFTER = "After submitting"
 def submit(
     session: Session,
     flags: Flags,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", "-f", help="Job file (.yaml, .toml); options win over it.", rich_help_panel=WHAT),
-    ] = None,
+    file: FileOption = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for its end; exit 1 if it failed.", rich_help_panel=_AFTER)
     ] = False,
@@ -32,28 +27,14 @@ def submit(
         bool, typer.Option("--follow", help="Print its output until its end; exit like --wait.", rich_help_panel=_AFTER)
     ] = False,
 ) -> None:
-    """Submit a job: options first, then the command.
+    """Submit a job: options first, then the command or a job file.
 
     A job file holds the fields of the API's job request, and "cron" and "timezone" for a recurring job. Its workdir
     is relative to the file. Options win over it; --env, --label and --node-selector add to it.
     """
-    request, source = build_request(flags, *_from_file(file))
-    try:
+    request, source = read_request(flags, file)
+    with source.pointed_at():
         _send(session, request, wait=wait, follow=follow)
-    except InvalidInput as error:
-        raise UserError(source.complaint(error.field, error.rule)) from None
-    except UserError as error:
-        if type(error) is not UserError:
-            raise
-        raise UserError(source.complaint("", str(error))) from None
-
-
-def _from_file(file: Path | None) -> tuple[dict[str, Any], Source]:
-    if file is None:
-        return {}, Source()
-    from scheduler.cli.jobfile import read_job_file
-
-    return read_job_file(file)
 
 
 def _send(session: Session, request: dict[str, Any], *, wait: bool, follow: bool) -> None:

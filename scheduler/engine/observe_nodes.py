@@ -26,7 +26,7 @@ def absorb_nodes(draft: Draft, seen: Mapping[NodeName, NodeObservation]) -> None
             draft.put_node(replace(node, health=NodeHealth.DOWN))
             draft.event(EventKind.NODE_DOWN, node=name, detail="the cluster does not list it")
     for name in draft.base.nodes:
-        _end_quarantine(draft, name)
+        end_quarantine(draft, name)
 
 
 def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> None:
@@ -83,7 +83,8 @@ def _same(node: Node, seen: NodeObservation) -> bool:
     )
 
 
-def _end_quarantine(draft: Draft, name: NodeName) -> None:
+def end_quarantine(draft: Draft, name: NodeName) -> None:
+    """Let the node take work again if its quarantine is over."""
     node = draft.node(name)
     if node is None or node.intent is not NodeIntent.QUARANTINED:
         return

@@ -11,7 +11,7 @@ from fastapi.security import HTTPBearer
 from pydantic.json_schema import models_json_schema
 
 from scheduler import __version__
-from scheduler.http import cluster, events, explain, health, jobs, logs, nodes, recurring, submit, workers
+from scheduler.http import cluster, events, explain, health, jobs, logs, nodes, recurring, submit, whatif, workers
 from scheduler.http.authorize import require_user
 from scheduler.http.entry import Entry
 from scheduler.http.errors import install_error_handlers
@@ -19,7 +19,7 @@ from scheduler.http.requests import BatchRequest, ChangeRequest, JobRequest, Rec
 from scheduler.http.services import Services
 
 _BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, ReportRequest)
-_USER_ROUTERS = (submit, jobs, explain, logs, events, nodes, recurring, cluster)
+_USER_ROUTERS = (submit, whatif, jobs, explain, logs, events, nodes, recurring, cluster)
 
 
 def create_app(services: Services) -> Entry:

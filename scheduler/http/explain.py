@@ -7,12 +7,14 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from scheduler.config import PolicySettings
-from scheduler.http.errors import documented
+from scheduler.engine.forecast import forecast
+from scheduler.http.errors import Refusal, documented
 from scheduler.http.feasible import needs, wishes
+from scheduler.http.forecast import ForecastView, forecast_view
 from scheduler.http.jobs import find_job
 from scheduler.http.json import JsonResponse
 from scheduler.http.parameters import JobNumber
-from scheduler.http.services import Use
+from scheduler.http.services import Services, Use
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, Placement, StopReason, WaitReason
 from scheduler.model.node import Node
@@ -20,6 +22,9 @@ from scheduler.model.worker import LeaveReason
 from scheduler.model.world import World
 
 router = APIRouter(tags=["jobs"])
+
+#: How long an explanation waits for its turn to look ahead, and how long it looks then.
+FORECAST_SECONDS = 1.0
 
 
 class ExplainDetails(TypedDict):
@@ -48,12 +53,32 @@ class Explanation(TypedDict):
     details: ExplainDetails
 
 
-@router.get("/v1/jobs/{job_id}/explain", response_model=Explanation, responses=documented(404))
+class ExplanationWithForecast(Explanation):
+    #: When it starts, where it waits; null also while too many ask.
+    forecast: ForecastView | None
+
+
+@router.get("/v1/jobs/{job_id}/explain", response_model=ExplanationWithForecast, responses=documented(404))
 def explain_job(services: Use, job_id: JobNumber) -> Response:
-    """Why the job is as it is."""
+    """Why the job is as it is, and when it starts if it waits."""
     job = find_job(services, job_id)
     world = services.board.world or World()
-    return JsonResponse(explain(job, world, services.settings.policy, services.clock.now()))
+    explanation = explain(job, world, services.settings.policy, services.clock.now())
+    view: ExplanationWithForecast = {**explanation, "forecast": _forecast(services, job)}
+    return JsonResponse(view)
+
+
+def _forecast(services: Services, job: Job) -> ForecastView | None:
+    """When the job starts; None where it does not wait, or nothing can be said now."""
+    world = services.board.world
+    if world is None or job.state is not JobState.QUEUED:
+        return None
+    try:
+        with services.questions.turn(FORECAST_SECONDS):
+            in_time = services.within(FORECAST_SECONDS)
+            return forecast_view(forecast(world, job, services.clock.now(), services.settings, in_time))
+    except Refusal:
+        return None
 
 
 def explain(job: Job, world: World, settings: PolicySettings, now: float) -> Explanation:

@@ -13,6 +13,7 @@ from scheduler.engine.reports import ReportBox
 from scheduler.http.access import Access
 from scheduler.http.bell import Bell
 from scheduler.http.hosts import HostAnswers
+from scheduler.http.questions import Questions
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import JobSpec
 from scheduler.store.sqlstore import SqlStore
@@ -76,6 +77,8 @@ class Services:
     hosts_bell: Bell = field(default_factory=Bell)
     #: Rung with the ids of jobs that have new events, and with None for every event.
     events_bell: Bell = field(default_factory=Bell)
+    #: Whose turn it is to have something computed.
+    questions: Questions = field(default_factory=Questions)
 
     def stored(self, job_ids: Sequence[JobId]) -> None:
         """New jobs are in the store: known at once, decided on at the next tick."""
@@ -83,6 +86,11 @@ class Services:
             self.board.expect(max(job_ids))
         self.wake()
         self.events_bell.ring([None, *job_ids])
+
+    def within(self, seconds: float) -> Callable[[], bool]:
+        """Whether so much time from now on is not over yet."""
+        until = self.clock.now() + seconds
+        return lambda: self.clock.now() < until
 
     def wake_all(self) -> None:
         """The server stops: nobody waits any longer."""

@@ -93,6 +93,14 @@ def test_a_file_and_options_make_one_job(sched: Sched, tmp_path: Path) -> None:
     assert call.out.splitlines()[1] == f"1 flag {tmp_path / 'here'}"
 
 
+def test_a_job_file_may_stand_in_the_place_of_the_command(sched: Sched, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("command: [sh, -c, 'echo $A']\nenv: {A: file}\n")
+    call = sched("submit", "--env", "A=flag", "--follow", str(path)).ok()
+    assert call.out.splitlines()[1] == "flag"
+    sched("submit", str(path), "--follow").failed(2, f"--follow: options stand before the job file {path}")
+
+
 def test_a_toml_file_may_hold_a_recurring_job(sched: Sched, tmp_path: Path) -> None:
     path = tmp_path / "job.toml"
     path.write_text('command = "true"\ncron = "*/5 * * * *"\ntimezone = "UTC"\n')

@@ -32,6 +32,7 @@ CALLS = [
     ("GET", "/v1/jobs"),
     ("POST", "/v1/jobs"),
     ("POST", "/v1/jobs/batch"),
+    ("POST", "/v1/whatif"),
     ("GET", "/v1/jobs/{job_id}"),
     ("PATCH", "/v1/jobs/{job_id}"),
     ("GET", "/v1/jobs/{job_id}/workers"),

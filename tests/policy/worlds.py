@@ -176,8 +176,13 @@ class Cluster:
             last_commit_at=fields.pop("last_commit_at", None),
             resize_seconds=fields.pop("resize_seconds", None),
             throughput=fields.pop("throughput", ()),
+            fraction=fields.pop("fraction", None),
         )
-        of_spec = {k: fields.pop(k) for k in ("time_limit_seconds", "preemptible", "runtime") if k in fields}
+        names = (
+            *("time_limit_seconds", "preemptible", "runtime"),
+            *("expected_seconds", "preferred_workers", "speedup"),
+        )
+        of_spec = {k: fields.pop(k) for k in names if k in fields}
         spec = JobSpec(f"job-{number}", ("true",), shape=WorkerShape(**shape_fields), **of_spec)
         fields = {"submitted_at": LONG_AGO, "queued_at": LONG_AGO, "priority": 0, "progress": progress, **fields}
         return Job(JobId(number), spec, min_workers=low, max_workers=high, **fields)

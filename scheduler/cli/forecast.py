@@ -1,0 +1,89 @@
+"""A forecast in words: when a job starts, at what cost for others, and what that rests on."""
+
+from typing import Any
+
+from scheduler.cli.times import ago, span, stamp
+
+View = dict[str, Any]
+
+#: So many jobs are named of a longer list.
+_NAMED_MAX = 4
+
+_BASES = {
+    "TIME_LIMIT": "by its time limit",
+    "DECLARED": "as declared",
+    "REPORTED": "by its progress",
+    "FINISHING": "now: it is finishing",
+}
+
+
+def forecast_facts(forecast: View, title: str) -> list[tuple[str, str | None]]:
+    """Names and values, None for what is not known; the start itself goes under `title`."""
+    return [
+        (title, start_text(forecast)),
+        ("with workers", _sizes(forecast)),
+        ("on nodes", ", ".join(f"{node} ×{count}" for node, count in forecast["placement"]) or None),
+        ("taken from", "; ".join(map(_loss, forecast["losses"])) or None),
+        ("rests on", _rests_on(forecast)),
+    ]
+
+
+def start_text(forecast: View) -> str:
+    """When the job starts, and how sure that is."""
+    at, start_at = forecast["at"], forecast["start_at"]
+    if start_at is None:
+        return _unknown(forecast)
+    when = f"{stamp(start_at)} ({ago(start_at, at)})"
+    match forecast["certainty"]:
+        case "UPPER_BOUND":
+            return f"{when} at the latest"
+        case "ESTIMATE":
+            return f"about {when}"
+        case _:
+            if start_at <= at:
+                return "at once"
+            left = ", as soon as others have left" if forecast["losses"] else ""
+            return f"within {span(start_at - at)}{left}"
+
+
+def _unknown(forecast: View) -> str:
+    match forecast["cut_off"]:
+        case "IMPOSSIBLE":
+            return "never on the nodes as they are"
+        case "HORIZON":
+            return "unknown: not within 30 days, as far as it is known what runs until then"
+        case "ROUNDS" | "TIME":
+            return "unknown: too much happens before to follow it all"
+        case _ if forecast["silent"]:
+            names = [f"{each['id']} ({each['name']})" for each in forecast["silent"][:_NAMED_MAX]]
+            others = forecast["silent_count"] - len(names)
+            if forecast["silent_count"] == 1:
+                return f"unknown: job {names[0]} says nothing about how long it still runs"
+            more = f" and {others} more say" if others else " say"
+            return f"unknown: jobs {', '.join(names)}{more} nothing about how long they still run"
+        case _:
+            return "unknown: nothing tells when what it needs comes free"
+
+
+def _sizes(forecast: View) -> str | None:
+    first, settled = forecast["workers"], forecast["settled_workers"]
+    if not first:
+        return None
+    return str(first) if settled in (first, 0) else f"{first}, soon {settled}"
+
+
+def _loss(loss: View) -> str:
+    after = loss["workers_after"]
+    change = f"{loss['workers_before']} → {after} workers" if after else f"stopped, {loss['workers_before']} workers"
+    return f"job {loss['id']} ({loss['name']}): {change}"
+
+
+def _rests_on(forecast: View) -> str | None:
+    named = forecast["rests_on"][-_NAMED_MAX:]
+    ends = [
+        f"job {each['id']} ({each['name']}) ends "
+        + (_BASES[each["basis"]] if each["basis"] == "FINISHING" else f"{stamp(each['at'])} {_BASES[each['basis']]}")
+        for each in named
+    ]
+    others = forecast["rests_on_count"] - len(named)
+    return "; ".join([f"{others} ends before", *ends] if others else ends) or None

@@ -1,0 +1,37 @@
+"""`sched whatif`: when a job would start, without submitting it."""
+
+from typing import Any
+
+import typer
+
+from scheduler.cli.command import JOBS, Session, command
+from scheduler.cli.flags import FileOption, Flags
+from scheduler.cli.forecast import forecast_facts
+from scheduler.cli.output import emit_json, fields, note, show
+from scheduler.cli.request import read_request
+
+
+def whatif(session: Session, flags: Flags, file: FileOption = None) -> None:
+    """Say when a job would start and who would lose workers for it; nothing is submitted.
+
+    Takes what "sched submit" takes: options first, then the command or a job file.
+    """
+    request, source = read_request(flags, file)
+    recurring = request.pop("cron", None) is not None
+    request.pop("timezone", None)
+    with source.pointed_at():
+        answer = session.client.post("/v1/whatif", request)
+    if recurring:
+        note("sched: a recurring job: this is for a run that would be submitted now")
+    if session.json:
+        emit_json(answer)
+    else:
+        show(fields((name, text) for name, text in _facts(answer) if text))
+
+
+def _facts(answer: dict[str, Any]) -> list[tuple[str, str | None]]:
+    return [*forecast_facts(answer["forecast"], "would start"), ("waits because", answer["wait"])]
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "whatif", JOBS, words_end_options=True)(whatif)

@@ -1,0 +1,233 @@
+"""When a waiting job would start, at what size and where, and who would lose workers for it. Pure.
+
+A copy of the world goes on with the real planner (`scheduler.engine.rollout`), from one moment at which something is
+known to happen to the next, until the job starts or nothing more is known.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from scheduler.config import Settings
+from scheduler.engine.courses import Ending
+from scheduler.engine.rollout import Rollout
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job, JobSpec, JobState, Placement, WaitReason
+from scheduler.model.plan import Plan, Shrink, Start, StopJob
+from scheduler.model.world import Changes, World
+from scheduler.policy.remaining import EndBasis
+
+#: Most moments that are looked at.
+ROUNDS_MAX = 2000
+#: No farther ahead than this.
+HORIZON_SECONDS = 30 * 86400.0
+#: The size that a job settles at is looked for so far behind its start, if no job ends before.
+SETTLE_SECONDS = 600.0
+SETTLE_ROUNDS_MAX = 20
+
+_IMPOSSIBLE = frozenset({WaitReason.NO_MATCHING_NODE, WaitReason.EXCEEDS_CLUSTER})
+
+
+class Certainty(StrEnum):
+    """How sure the start is, as long as nothing unforeseen happens: failures, new jobs, changes by users."""
+
+    #: It hangs on nothing but what is free, or can be taken within the grace of those who hold it.
+    CERTAIN = "CERTAIN"
+    #: It hangs on time limits: it may be sooner.
+    UPPER_BOUND = "UPPER_BOUND"
+    #: It hangs on durations that were declared or derived from reported progress.
+    ESTIMATE = "ESTIMATE"
+    #: No start is known.
+    UNKNOWN = "UNKNOWN"
+
+
+class CutOff(StrEnum):
+    """Why the search for a start was given up."""
+
+    #: The nodes that suit the job, all of them empty, would not hold it.
+    IMPOSSIBLE = "IMPOSSIBLE"
+    #: Nothing is known to happen any more.
+    NOTHING_KNOWN = "NOTHING_KNOWN"
+    HORIZON = "HORIZON"
+    ROUNDS = "ROUNDS"
+    #: The time for the answer was used up.
+    TIME = "TIME"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a job gives up for the other one; `after` 0: it is stopped."""
+
+    job_id: JobId
+    name: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The answer, as seen at one moment."""
+
+    #: Unix seconds.
+    at: float
+    #: The job as it is after one look at the queue: started, or waiting for a reason.
+    job: Job
+    certainty: Certainty
+    #: None: not known. After `at` although it is certain: once others have left, at the latest.
+    start_at: float | None
+    #: Workers at its start, and once nothing but the end of a job would change that.
+    workers: int
+    settled_workers: int
+    placement: Placement
+    losses: tuple[Loss, ...]
+    #: The ends that its start hangs on, earliest first.
+    rests_on: tuple[Ending, ...]
+    #: Running jobs in its way of which nothing tells when they end; where no start is known.
+    silent: tuple[Job, ...]
+    cut_off: CutOff | None
+
+
+def forecast_spec(world: World, spec: JobSpec, now: float, settings: Settings, in_time: Callable[[], bool]) -> Forecast:
+    """The forecast of a job that would be submitted now."""
+    number = max((job.id for job in world.all_jobs()), default=0) + 1
+    job = Job(JobId(number), spec, spec.priority, spec.min_workers, spec.max_workers, submitted_at=now, queued_at=now)
+    return forecast(world, job, now, settings, in_time)
+
+
+def forecast(world: World, job: Job, now: float, settings: Settings, in_time: Callable[[], bool]) -> Forecast:
+    """The forecast of a queued job. `in_time` is asked before each look ahead whether there is time for it."""
+    rollout = Rollout(world.evolve(Changes(jobs=(job,))), now, settings)
+    search = _Search(rollout, job.id)
+    cut_off = search.run(in_time)
+    return search.answer(now, cut_off)
+
+
+class _Search:
+    """Goes on from moment to moment until the job has started."""
+
+    def __init__(self, rollout: Rollout, job_id: JobId) -> None:
+        self._rollout = rollout
+        self._job_id = job_id
+        self._horizon = rollout.now + HORIZON_SECONDS
+        self._losses = {loss.job_id: loss for loss in _losses_under_way(rollout.world, job_id)}
+        self._endings: list[Ending] = []
+        self._first: Job | None = None
+        self._start: Start | None = None
+        self._started_at = 0.0
+
+    def run(self, in_time: Callable[[], bool]) -> CutOff | None:
+        """None once the job has started, else why it is not known when it does."""
+        rollout = self._rollout
+        for _ in range(ROUNDS_MAX):
+            self._decide()
+            if self._start is not None:
+                return None
+            if self._job().wait_reason in _IMPOSSIBLE:
+                return CutOff.IMPOSSIBLE
+            moments = [moment for moment in (rollout.next_change(), rollout.next_end()) if moment is not None]
+            if not moments:
+                return CutOff.NOTHING_KNOWN
+            if min(moments) > self._horizon:
+                return CutOff.HORIZON
+            if not in_time():
+                return CutOff.TIME
+            self._endings += rollout.advance(min(moments))
+        return CutOff.ROUNDS
+
+    def answer(self, now: float, cut_off: CutOff | None) -> Forecast:
+        """What was found."""
+        assert self._first is not None, "the queue was looked at once"
+        start, world = self._start, self._rollout.world
+        nodes = frozenset(name for name, _ in start.placement) if start is not None else frozenset()
+        rests_on = _rests_on(self._endings, nodes) if start is not None else ()
+        waits_for_jobs = cut_off is CutOff.NOTHING_KNOWN and self._job().wait_reason is not WaitReason.NODES_UNAVAILABLE
+        silent = _in_the_way(self._rollout.silent(), self._job(), world) if waits_for_jobs else ()
+        return Forecast(
+            at=now,
+            job=self._first,
+            certainty=_certainty(rests_on) if start is not None else Certainty.UNKNOWN,
+            start_at=self._started_at if start is not None else None,
+            workers=sum(count for _, count in start.placement) if start is not None else 0,
+            settled_workers=self._settle() if start is not None else 0,
+            placement=start.placement if start is not None else (),
+            losses=tuple(self._losses.values()),
+            rests_on=rests_on,
+            silent=silent,
+            cut_off=cut_off,
+        )
+
+    def _job(self) -> Job:
+        job = self._rollout.world.job(self._job_id)
+        assert job is not None, "a job that waits does not end"
+        return job
+
+    def _decide(self) -> None:
+        before = self._rollout.world
+        made = self._rollout.decide()
+        self._note_losses(made, before)
+        for action in made.actions:
+            if isinstance(action, Start) and action.job_id == self._job_id:
+                self._start, self._started_at = action, self._rollout.now
+        self._first = self._first or self._job()
+
+    def _note_losses(self, made: Plan, before: World) -> None:
+        for action in made.actions:
+            if isinstance(action, Shrink | StopJob) and action.for_job == self._job_id:
+                victim = before.active[action.job_id]
+                gone = len(action.workers) if isinstance(action, Shrink) else len(victim.wanted_workers)
+                known = self._losses.get(victim.id)
+                if known is None:
+                    size = len(victim.wanted_workers)
+                    known = Loss(victim.id, victim.spec.name, size, size)
+                self._losses[victim.id] = replace(known, after=known.after - gone)
+
+    def _settle(self) -> int:
+        """Its size once only the end of a job would change it."""
+        rollout = self._rollout
+        until = rollout.now + SETTLE_SECONDS
+        for _ in range(SETTLE_ROUNDS_MAX):
+            change, end = rollout.next_change(), rollout.next_end()
+            if change is None or change > min(until, until if end is None else end):
+                break
+            rollout.advance(change)
+            rollout.decide()
+        job = rollout.world.job(self._job_id)
+        return len(job.wanted_workers) if job is not None else 0
+
+
+def _losses_under_way(world: World, job_id: JobId) -> Iterable[Loss]:
+    """Who is giving up workers for the job already."""
+    for victim in world.active.values():
+        size = len(victim.wanted_workers)
+        if victim.state is JobState.STOPPING:
+            if victim.stop_for == job_id:
+                yield Loss(victim.id, victim.spec.name, len(victim.workers), 0)
+        elif leaving := [worker for worker in victim.leaving if worker.leave_for == job_id]:
+            yield Loss(victim.id, victim.spec.name, size + len(leaving), size)
+
+
+def _rests_on(endings: Sequence[Ending], nodes: frozenset[NodeName]) -> tuple[Ending, ...]:
+    """Ends that freed something on these nodes, or on nodes of those that came before them; else the last ones."""
+    found: list[Ending] = []
+    for ending in reversed(endings):
+        if ending.nodes & nodes:
+            found.append(ending)
+            nodes |= ending.nodes
+    if not found:
+        found = [ending for ending in endings if ending.at == endings[-1].at]
+    return tuple(sorted(found, key=lambda ending: (ending.at, ending.job_id)))
+
+
+def _certainty(rests_on: Sequence[Ending]) -> Certainty:
+    if not rests_on:
+        return Certainty.CERTAIN
+    if all(ending.basis is EndBasis.TIME_LIMIT for ending in rests_on):
+        return Certainty.UPPER_BOUND
+    return Certainty.ESTIMATE
+
+
+def _in_the_way(silent: Iterable[Job], job: Job, world: World) -> tuple[Job, ...]:
+    """Those of these jobs that hold slots on nodes which suit the job, most important first."""
+    suitable = {node.name for node in world.nodes.values() if node.suits(job.shape)}
+    held = [other for other in silent if any(worker.node in suitable for worker in other.workers)]
+    return tuple(sorted(held, key=lambda other: (-other.priority, other.id)))

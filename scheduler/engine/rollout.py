@@ -1,0 +1,147 @@
+"""A copy of the world that goes on by itself, with the engine's own planner, rules and transitions. Pure.
+
+What differs from the real course of things: newcomers are ready and groups have formed at once, whoever is asked to
+leave takes all the grace it has, jobs end when it is known or declared that they do, and nothing fails.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from scheduler.config import Settings
+from scheduler.engine.courses import Courses, Ending
+from scheduler.engine.draft import Draft
+from scheduler.engine.enact import enact
+from scheduler.engine.failures import expire
+from scheduler.engine.lifecycle import finish_if_empty
+from scheduler.engine.membership import settle
+from scheduler.engine.observe_nodes import end_quarantine
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, JobState
+from scheduler.model.node import NodeIntent
+from scheduler.model.plan import Grow, Plan, Shrink, Start
+from scheduler.model.worker import ExitReason, Worker, WorkerState
+from scheduler.model.world import World
+from scheduler.policy.planner import plan
+from scheduler.policy.remaining import EndBasis
+
+
+class Rollout:
+    """Call `decide` and `advance` in turn, the latter with one of the moments at which something happens next."""
+
+    def __init__(self, world: World, now: float, settings: Settings) -> None:
+        self.world = world
+        self.now = now
+        self._settings = settings
+        self._courses = Courses()
+        self._look_at: float | None = None
+        draft = Draft(world, now)
+        for job in world.active.values():
+            self._courses.follow(job, now)
+            if job.state is not JobState.RUNNING:
+                self._come_up(draft, job.id)
+        self._take(draft)
+
+    def decide(self) -> Plan:
+        """Plan at this moment, and do what the plan says."""
+        made = plan(self.world, self.now, self._settings.policy)
+        self._look_at = made.next_look_at
+        draft = Draft(self.world, self.now)
+        enact(draft, made, self._settings.engine)
+        for action in made.actions:
+            if isinstance(action, Start | Grow | Shrink):
+                self._come_up(draft, action.job_id)
+        self._take(draft)
+        return made
+
+    def advance(self, when: float) -> list[Ending]:
+        """Let everything happen that is due by then; gives the jobs that ended."""
+        self.now = max(when, self.now)
+        draft = Draft(self.world.with_strays({}), self.now)
+        for name, node in self.world.nodes.items():
+            if node.intent is NodeIntent.QUARANTINED:
+                end_quarantine(draft, name)
+        ended = [ending for ending in self._courses.endings.values() if ending.at <= self.now]
+        for ending in ended:
+            job = draft.the_job(ending.job_id)
+            if ending.basis is EndBasis.TIME_LIMIT:
+                expire(draft, job)
+            else:
+                _finish(draft, job)
+        for job in _with_leavers(self.world):
+            self._let_go(draft, job.id)
+        self._take(draft)
+        return ended
+
+    def next_change(self) -> float | None:
+        """When something happens next but for the end of a job: somebody is gone, a pause is over."""
+        moments = [self.now] if self.world.strays else []
+        for job in _with_leavers(self.world):
+            moments += (_gone_at(worker) for worker in job.leaving)
+        moments += (job.not_before for job in self.world.queued.values() if job.not_before > self.now)
+        moments += (n.quarantined_until for n in self.world.nodes.values() if n.quarantined_until is not None)
+        if self._look_at is not None:
+            moments.append(self._look_at)
+        return max(min(moments), self.now) if moments else None
+
+    def next_end(self) -> float | None:
+        """When a job ends next, as far as that is known."""
+        ends = [ending.at for ending in self._courses.endings.values()]
+        return max(min(ends), self.now) if ends else None
+
+    def silent(self) -> list[Job]:
+        """Running jobs of which nothing tells when they end."""
+        return [
+            job
+            for job in self.world.active.values()
+            if job.state is not JobState.STOPPING and job.id not in self._courses.endings
+        ]
+
+    def _take(self, draft: Draft) -> None:
+        changes = draft.changes()
+        self.world = draft.world()
+        for job in changes.jobs:
+            self._courses.follow(job, self.now)
+
+    def _let_go(self, draft: Draft, job_id: JobId) -> None:
+        """Whoever has used up the grace is gone."""
+        for worker in draft.the_job(job_id).leaving:
+            if _gone_at(worker) <= self.now:
+                draft.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None)
+        finish_if_empty(draft, job_id)
+        self._come_up(draft, job_id)
+
+    def _come_up(self, draft: Draft, job_id: JobId) -> None:
+        """Every worker is ready, and the group stands."""
+        job = draft.the_job(job_id)
+        if job.state not in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING) or job.finishing:
+            return
+        for worker in job.wanted_workers:
+            if worker.state is not WorkerState.READY:
+                draft.move_worker(worker, WorkerState.READY)
+        for _ in ("the generation that stands", "the one with the newcomers"):
+            _form(draft, job_id)
+            settle(draft, job_id, self._settings.engine)
+
+
+def _form(draft: Draft, job_id: JobId) -> None:
+    """All members report the published generation."""
+    job = draft.the_job(job_id)
+    for worker in job.workers:
+        if worker.member and worker.reported_generation < job.generation:
+            draft.put_worker(replace(worker, reported_generation=job.generation))
+
+
+def _finish(draft: Draft, job: Job) -> None:
+    draft.put(replace(job, finishing=True))
+    for worker in job.workers:
+        draft.end_worker(worker, WorkerState.EXITED, ExitReason.DONE, 0)
+    finish_if_empty(draft, job.id)
+
+
+def _gone_at(leaving: Worker) -> float:
+    """When it is gone at the latest."""
+    return leaving.stop_deadline or 0.0
+
+
+def _with_leavers(world: World) -> Iterator[Job]:
+    return (job for job in world.active.values() if any(not worker.wanted for worker in job.workers))

@@ -1,0 +1,42 @@
+"""Taking turns: what takes long to compute is computed one at a time, beside the engine and other requests."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from scheduler.http.errors import RETRY_AFTER_SECONDS, ErrorCode, Refusal
+
+#: At most so many wait for their turn.
+WAITING_MAX = 4
+
+
+class Questions:
+    """Used from the threads that serve requests."""
+
+    def __init__(self) -> None:
+        self._turn = threading.BoundedSemaphore(1)
+        self._places = threading.BoundedSemaphore(1 + WAITING_MAX)
+
+    @contextmanager
+    def turn(self, wait_seconds: float) -> Iterator[None]:
+        """Have the turn meanwhile. Raises `Refusal` (503) where it does not come in time, or too many wait."""
+        if not self._places.acquire(blocking=False):
+            raise _busy()
+        try:
+            if not self._turn.acquire(timeout=wait_seconds):
+                raise _busy()
+            try:
+                yield
+            finally:
+                self._turn.release()
+        finally:
+            self._places.release()
+
+
+def _busy() -> Refusal:
+    return Refusal(
+        503,
+        ErrorCode.UNAVAILABLE,
+        "other questions of this kind are being answered: try again",
+        headers={"retry-after": str(RETRY_AFTER_SECONDS)},
+    )

@@ -1,0 +1,74 @@
+"""How long a job still runs, as far as it is known: from what its workers report, else from what was declared.
+
+Work is counted in the unit of the job's speeds times seconds; where it has no speeds, in worker-seconds.
+"""
+
+from enum import StrEnum
+
+from scheduler.model.job import Job, Runtime
+
+
+class EndBasis(StrEnum):
+    """What tells when a job ends."""
+
+    #: The time limit of its attempt: it may end sooner, and not later.
+    TIME_LIMIT = "TIME_LIMIT"
+    #: The duration that was declared for it.
+    DECLARED = "DECLARED"
+    #: The share that its workers report as done.
+    REPORTED = "REPORTED"
+    #: One of its workers has ended with success already.
+    FINISHING = "FINISHING"
+
+
+def speed(job: Job, workers: int) -> float:
+    """Its speed at this size: between measured or declared sizes on a line, without any as many as it has workers."""
+    points = job.progress.throughput if len(job.progress.throughput) > 1 else job.spec.speedup
+    if not points:
+        return float(workers)
+    first_workers, first_speed = points[0]
+    if workers <= first_workers or len(points) == 1:
+        return first_speed * workers / first_workers
+    upper = next((k for k in range(1, len(points)) if points[k][0] >= workers), len(points) - 1)
+    (few, slow), (many, fast) = points[upper - 1], points[upper]
+    slope = (fast - slow) / (many - few)
+    return fast + max(slope, 0.0) * (workers - many) if workers > many else slow + slope * (workers - few)
+
+
+def work_left(job: Job, now: float) -> tuple[float, EndBasis] | None:
+    """What is left to do and what tells so; None where nothing does, or where it ran longer than declared."""
+    fraction, reported_at = job.progress.fraction, job.progress.reported_at
+    if fraction and job.workers:
+        since_report = max(now - reported_at, 0.0) if reported_at is not None else 0.0
+        since_report *= speed(job, len(job.wanted_workers))
+        left = max(work_done(job, now) - since_report, 0.0) * (1.0 / fraction - 1.0) - since_report
+        return (max(left, 0.0), EndBasis.REPORTED)
+    declared = work_declared(job)
+    if declared is None:
+        return None
+    left = declared - work_done(job, now)
+    return (left, EndBasis.DECLARED) if left > 0 else None
+
+
+def work_declared(job: Job) -> float | None:
+    """All of its work, if its duration was declared."""
+    expected = job.spec.expected_seconds
+    return None if expected is None else expected * speed(job, job.preferred_workers)
+
+
+def work_done(job: Job, now: float) -> float:
+    """What it has done so far, as if it had had its present size throughout.
+
+    An elastic job goes on where it was stopped; an ordinary command begins again at each attempt.
+    """
+    size = max(len(job.wanted_workers), 1)
+    if keeps_work(job) or job.attempt <= 1:
+        worker_seconds = job.attained(now) / job.shape.slots
+    else:
+        worker_seconds = max(now - (job.started_at or now), 0.0) * size if job.workers else 0.0
+    return worker_seconds * speed(job, size) / size
+
+
+def keeps_work(job: Job) -> bool:
+    """Whether it goes on where it was when it was stopped."""
+    return job.spec.runtime is Runtime.ELASTIC

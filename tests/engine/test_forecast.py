@@ -1,0 +1,312 @@
+"""The forecast of a start: rules on worlds written down line by line, and what then really happens."""
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler.clusters.simulated_process import Behaviour
+from scheduler.config import Settings
+from scheduler.engine.courses import Ending
+from scheduler.engine.forecast import Certainty, CutOff, Forecast, Loss, forecast, forecast_spec
+from scheduler.model.event import EventKind
+from scheduler.model.ids import JobId
+from scheduler.model.job import JobSpec, JobState, Runtime, WaitReason
+from scheduler.model.shape import WorkerShape
+from scheduler.policy.remaining import EndBasis
+from tests.policy.worlds import LONG_AGO, NOW, QUARANTINED, Cluster
+from tests.world import World
+
+#: A job runs since so many seconds in `Cluster.running`.
+RAN = NOW - LONG_AGO
+GRACE = 30.0
+
+
+def always() -> bool:
+    return True
+
+
+def ask(c: Cluster, workers: tuple[int, int] = (1, 1), *, slots: int = 1, **spec: Any) -> Forecast:
+    """When such a job would start."""
+    low, high = workers
+    wanted = JobSpec("asked", ("true",), min_workers=low, max_workers=high, shape=WorkerShape(slots=slots), **spec)
+    return forecast_spec(c.world(), wanted, c.now, Settings(), always)
+
+
+def ends(endings: tuple[Ending, ...]) -> list[tuple[int, float, EndBasis]]:
+    return [(ending.job_id, ending.at, ending.basis) for ending in endings]
+
+
+# Starts that hang on no end
+
+
+def test_a_job_that_fits_starts_at_once_at_the_size_it_can_have() -> None:
+    c = Cluster().node("a", 4).running(1, {"a": 1})
+    found = ask(c, (1, 8))
+    assert (found.certainty, found.start_at, found.job.state) == (Certainty.CERTAIN, NOW, JobState.RUNNING)
+    assert (found.workers, found.placement) == (3, (("a", 3),))
+    assert found.losses == found.rests_on == ()
+
+
+def test_it_starts_once_its_victims_have_used_up_their_grace() -> None:
+    c = Cluster().node("a", 4).node("b", 4)
+    c.running(1, {"a": 4}, workers=(1, 4), priority=1).running(2, {"b": 4}, workers=(2, 4), priority=0)
+    found = ask(c, (5, 5), priority=5)
+    assert (found.certainty, found.start_at) == (Certainty.CERTAIN, NOW + GRACE)
+    assert found.job.wait_reason is WaitReason.WAITING_FOR_VICTIMS
+    assert found.losses == (Loss(JobId(1), "job-1", 4, 1), Loss(JobId(2), "job-2", 4, 2))
+    assert found.placement == (("a", 3), ("b", 2))
+
+
+def test_a_victim_that_cannot_shrink_enough_is_stopped() -> None:
+    c = Cluster().node("a", 4).running(1, {"a": 4}, workers=(4, 4))
+    found = ask(c, priority=1)
+    assert found.losses == (Loss(JobId(1), "job-1", 4, 0),)
+    assert found.start_at == NOW + GRACE
+
+
+def test_who_is_leaving_for_it_already_counts_as_a_victim() -> None:
+    c = Cluster().node("a", 4).running(1, {"a": 4}, workers=(1, 4), leaving=2, leave_for=JobId(2))
+    c.waiting(2, workers=(2, 2), priority=3, reservation=(("a", 2),), wait_reason=WaitReason.WAITING_FOR_VICTIMS)
+    found = forecast(c.world(), c.jobs[JobId(2)], NOW, Settings(), always)
+    assert found.losses == (Loss(JobId(1), "job-1", 4, 2),)
+    assert (found.start_at, found.certainty) == (NOW + GRACE, Certainty.CERTAIN)
+
+
+def test_a_pause_after_a_failure_is_waited_for() -> None:
+    c = Cluster().node("a", 4).waiting(1, not_before=NOW + 77.0)
+    found = forecast(c.world(), c.jobs[JobId(1)], NOW, Settings(), always)
+    assert (found.certainty, found.start_at) == (Certainty.CERTAIN, NOW + 77.0)
+    assert found.job.wait_reason is WaitReason.BACKOFF
+
+
+def test_the_end_of_a_quarantine_is_known() -> None:
+    c = Cluster().node("a", 4, intent=QUARANTINED, quarantined_until=NOW + 60.0)
+    assert (ask(c).start_at, ask(c).certainty) == (NOW + 60.0, Certainty.CERTAIN)
+
+
+def test_a_stray_is_gone_soon() -> None:
+    c = Cluster().node("a", 1).stray(9, "a", [0])
+    assert (ask(c).start_at, ask(c).certainty) == (NOW, Certainty.CERTAIN)
+
+
+def test_the_size_it_settles_at_counts_what_comes_free_without_any_end() -> None:
+    c = Cluster().node("a", 4).node("b", 1).running(1, {"a": 4}, workers=(1, 4), leaving=3)
+    found = ask(c, (1, 4), priority=2)
+    assert (found.start_at, found.workers, found.settled_workers) == (NOW, 1, 4)
+
+
+# Starts that hang on ends
+
+
+def test_a_time_limit_is_an_upper_bound() -> None:
+    c = Cluster().node("a", 2).running(1, {"a": 2}, workers=(2, 2), time_limit_seconds=RAN + 500)
+    found = ask(c)
+    assert (found.certainty, found.start_at) == (Certainty.UPPER_BOUND, NOW + 500 + GRACE)
+    assert ends(found.rests_on) == [(1, NOW + 500, EndBasis.TIME_LIMIT)]
+    assert found.job.wait_reason is WaitReason.INSUFFICIENT_SLOTS
+
+
+def test_a_declared_duration_counts_what_the_job_has_done() -> None:
+    c = Cluster().node("a", 2).running(1, {"a": 2}, workers=(2, 2), expected_seconds=RAN + 300)
+    found = ask(c)
+    assert (found.certainty, found.start_at) == (Certainty.ESTIMATE, NOW + 300)
+    assert ends(found.rests_on) == [(1, NOW + 300, EndBasis.DECLARED)]
+
+
+def test_reported_progress_counts_more_than_the_declared_duration() -> None:
+    c = Cluster().node("a", 1).running(1, {"a": 1}, expected_seconds=RAN + 300, fraction=0.25)
+    found = ask(c)
+    assert (found.certainty, found.start_at) == (Certainty.ESTIMATE, NOW + 3 * RAN)
+    assert ends(found.rests_on) == [(1, NOW + 3 * RAN, EndBasis.REPORTED)]
+
+
+def test_ends_are_chained_through_the_queue() -> None:
+    c = Cluster().node("a", 1).running(1, {"a": 1}, expected_seconds=RAN + 100, priority=1)
+    c.waiting(2, expected_seconds=50.0).waiting(3, expected_seconds=25.0, priority=1)
+    found = ask(c)
+    assert found.start_at == NOW + 175
+    assert ends(found.rests_on) == [
+        (1, NOW + 100, EndBasis.DECLARED),
+        (3, NOW + 125, EndBasis.DECLARED),
+        (2, NOW + 175, EndBasis.DECLARED),
+    ]
+
+
+def test_ends_on_other_nodes_are_not_what_it_rests_on() -> None:
+    c = Cluster().node("a", 1).node("b", 4)
+    c.running(1, {"a": 1}, expected_seconds=RAN + 50).running(2, {"b": 4}, workers=(4, 4), time_limit_seconds=RAN + 90)
+    found = ask(c, slots=4)
+    assert ends(found.rests_on) == [(2, NOW + 90, EndBasis.TIME_LIMIT)]
+    assert found.certainty is Certainty.UPPER_BOUND
+
+
+def test_an_elastic_job_ends_sooner_once_it_has_grown() -> None:
+    c = Cluster().node("a", 3)
+    c.running(1, {"a": 2}, workers=(2, 2), priority=1, expected_seconds=RAN + 100)
+    c.running(2, {"a": 1}, workers=(1, 3), priority=1, preferred_workers=1, expected_seconds=RAN + 400)
+    # alone for the last 300 of its 400 seconds, with three workers
+    assert ask(c, (3, 3)).start_at == NOW + 100 + 300 / 3
+
+
+def test_a_job_grows_no_faster_than_it_declares() -> None:
+    c = Cluster().node("a", 3).running(1, {"a": 2}, workers=(2, 2), priority=1, expected_seconds=RAN + 100)
+    declared = {"preferred_workers": 1, "expected_seconds": RAN + 400, "speedup": ((1, 1.0), (3, 1.5))}
+    c.running(2, {"a": 1}, workers=(1, 3), priority=1, **declared)
+    assert ask(c, (3, 3)).start_at == NOW + 100 + 300 / 1.5
+
+
+# No start
+
+
+def test_what_the_cluster_cannot_hold_is_impossible() -> None:
+    found = ask(Cluster().node("a", 4), (5, 5))
+    assert (found.certainty, found.cut_off, found.start_at) == (Certainty.UNKNOWN, CutOff.IMPOSSIBLE, None)
+    assert found.job.wait_reason is WaitReason.EXCEEDS_CLUSTER
+    odd = ask(Cluster().node("a", 4), priority=1, slots=9)
+    assert odd.cut_off is CutOff.IMPOSSIBLE
+
+
+def test_nothing_is_known_behind_a_job_that_says_nothing() -> None:
+    c = Cluster().node("a", 4).running(7, {"a": 4}, workers=(4, 4))
+    found = ask(c)
+    assert (found.certainty, found.cut_off) == (Certainty.UNKNOWN, CutOff.NOTHING_KNOWN)
+    assert [job.id for job in found.silent] == [7]
+
+
+def test_a_job_that_outran_its_declared_duration_says_nothing() -> None:
+    c = Cluster().node("a", 1).running(7, {"a": 1}, expected_seconds=RAN / 2)
+    assert [job.id for job in ask(c).silent] == [7]
+
+
+def test_nodes_that_are_away_hide_nobody_in_the_way() -> None:
+    c = Cluster().node("a", 4, intent=QUARANTINED).node("b", 1).running(7, {"b": 1})
+    found = ask(c, (2, 2))
+    assert (found.cut_off, found.silent) == (CutOff.NOTHING_KNOWN, ())
+    assert found.job.wait_reason is WaitReason.NODES_UNAVAILABLE
+
+
+def test_it_looks_no_farther_than_its_horizon_and_its_time() -> None:
+    c = Cluster().node("a", 1).running(1, {"a": 1}, time_limit_seconds=1e8)
+    assert ask(c).cut_off is CutOff.HORIZON
+    c = Cluster().node("a", 1).running(1, {"a": 1}, time_limit_seconds=RAN + 50)
+    wanted = JobSpec("asked", ("true",))
+    assert forecast_spec(c.world(), wanted, NOW, Settings(), lambda: False).cut_off is CutOff.TIME
+
+
+# What then really happens
+
+
+def _behaviour(work_seconds: float | None) -> Behaviour:
+    """Ready at once, gone at the end of the grace: as a forecast has it."""
+    return Behaviour(
+        Runtime.ELASTIC, 0.001, 0.001, 0.001, heartbeat_seconds=None, leave_seconds=None, work_seconds=work_seconds
+    )
+
+
+#: Name of the job, and what is said of it.
+Jobs = list[dict[str, Any]]
+
+
+@st.composite
+def jobs(draw: st.DrawFn, count_max: int = 6) -> Jobs:
+    return [draw(_jobs()) for _ in range(draw(st.integers(1, count_max)))]
+
+
+@st.composite
+def _jobs(draw: st.DrawFn) -> dict[str, Any]:
+    low = draw(st.integers(1, 3))
+    high = low + draw(st.sampled_from((0, 0, 1, 3)))
+    seconds = draw(st.integers(3, 90)) * 10.0 + draw(st.integers(0, 97)) / 10.0
+    limited = draw(st.booleans())
+    return {
+        "workers": (low, high),
+        "priority": draw(st.integers(0, 3)),
+        "preemptible": draw(st.sampled_from((True, True, False))),
+        "grace_seconds": draw(st.sampled_from((1.0, 5.0))),
+        "time_limit_seconds": seconds if limited else None,
+        "preferred_workers": None if limited else low,
+        "expected_seconds": None if limited else seconds,
+    }
+
+
+def submit(w: World, number: int, fields: dict[str, Any]) -> JobId:
+    expected, low = fields["expected_seconds"], fields["workers"][0]
+    work = None if expected is None else expected * low
+    return w.job(f"job-{number}", behaviour=_behaviour(work), **fields)
+
+
+def in_a_world(check: Callable[[World], None]) -> None:
+    with TemporaryDirectory() as directory:
+        w = World(Path(directory))
+        try:
+            check(w)
+        finally:
+            w.close()
+
+
+def wait_for_start(w: World, job_id: JobId, until: float) -> float | None:
+    """When the job really starts; None: not before `until`."""
+    while w.clock.now() < until:
+        started = [e for e in w.events(EventKind.JOB_STARTED) if e.job_id == job_id]
+        if started:
+            return started[0].at
+        w.advance(min(20.0, until - w.clock.now()) or 1.0)
+    return None
+
+
+#: Starting up and meeting take some ticks each time, which a forecast leaves out.
+SLACK_SECONDS = 2.0
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), jobs(), _jobs(), st.integers(0, 60))
+def test_the_start_comes_as_forecast(nodes: list[int], before: Jobs, asked: dict[str, Any], passed: int) -> None:
+    def check(w: World) -> None:
+        for name, slots in zip("abc", nodes, strict=False):
+            w.node(name, slots)
+        w.advance(1)
+        for number, fields in enumerate(before):
+            submit(w, number, fields)
+            w.advance(1)
+        w.advance(passed)
+        world = w.board.world
+        assert world is not None
+        job_id = submit(w, 99, asked)
+        spec = w.get(job_id).spec
+        found = forecast_spec(world, spec, w.clock.now(), w.settings, always)
+        if found.start_at is None:
+            assert found.cut_off in (CutOff.IMPOSSIBLE, CutOff.NOTHING_KNOWN)
+            return
+        started_at = wait_for_start(w, job_id, found.start_at + 100.0)
+        assert started_at is not None
+        assert abs(started_at - found.start_at) <= SLACK_SECONDS, (started_at, found)
+        lost: dict[JobId | None, None] = {
+            e.job_id: None
+            for e in w.events(EventKind.JOB_SHRANK, EventKind.JOB_STOPPING)
+            if e.for_job == job_id and e.cause == "PREEMPTED"
+        }
+        assert {loss.job_id for loss in found.losses} == set(lost)
+        first = next(e for e in w.events(EventKind.JOB_STARTED) if e.job_id == job_id)
+        assert first.detail == ", ".join(f"{count} on {node}" for node, count in found.placement)
+
+    in_a_world(check)
+
+
+def test_asking_changes_nothing(tmp_path: Path) -> None:
+    w = World(tmp_path)
+    w.node("a", 4)
+    low = w.job("low", workers=(1, 4))
+    w.settle()
+    world, stored, events = w.board.world, w.store.load_world(), w.events()
+    assert world is not None
+    found = forecast_spec(world, JobSpec("asked", ("true",), priority=9), w.clock.now(), w.settings, always)
+    assert [loss.job_id for loss in found.losses] == [low]
+    assert w.board.world is world
+    assert (w.store.load_world(), w.events()) == (stored, events)
+    w.settle()
+    w.expect(low, JobState.RUNNING, workers=4)
+    w.close()
