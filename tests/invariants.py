@@ -67,13 +67,14 @@ class InvariantChecker:
     def _memory_equals_store(self, snapshot: Snapshot) -> None:
         """I7: the world in memory is what a fresh load gives."""
         stored = self._world.store.load_world()
-        fresh = Snapshot.of(stored.jobs, stored.nodes)
+        fresh = Snapshot.of(stored.jobs, stored.nodes, stored.bookings)
         for mine, loaded, what in (
             (snapshot.queued, fresh.queued, "queued"),
             (snapshot.suspended, fresh.suspended, "suspended"),
             (snapshot.active, fresh.active, "active"),
             (snapshot.nodes, fresh.nodes, "nodes"),
             (snapshot.usage, fresh.usage, "usage"),
+            (snapshot.bookings, fresh.bookings, "bookings"),
         ):
             differing = {
                 key: (mine.get(key), loaded.get(key)) for key in {*mine, *loaded} if mine.get(key) != loaded.get(key)

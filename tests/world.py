@@ -22,6 +22,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.reports import ReportBox
 from scheduler.engine.tick import Engine, Step, TickReport
+from scheduler.model.booking import Booking
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import IntentKind
@@ -111,6 +112,28 @@ class World:
     def ask(self, kind: IntentKind, job_id: JobId | None = None, **values: object) -> None:
         """Store a user's intent."""
         self.store.add_intent(kind, self.clock.now(), job_id=job_id, **values)  # type: ignore[arg-type]
+
+    def book(
+        self,
+        name: str,
+        *,
+        slots: int,
+        start: float,
+        duration: float,
+        slots_per_worker: int = 1,
+        selector: dict[str, str] | None = None,
+        gpu_type: str | None = None,
+        **fields: object,
+    ) -> None:
+        """Ask for a booking that starts so many seconds from now."""
+        now = self.clock.now()
+        shape = WorkerShape(slots_per_worker, node_selector=tuple((selector or {}).items()), gpu_type=gpu_type)
+        workers = slots // slots_per_worker
+        window = (now + start, now + start + duration)
+        self.store.add_booking(Booking(name, *window, workers, shape, now, **fields))  # type: ignore[arg-type]
+
+    def unbook(self, name: str) -> None:
+        self.ask(IntentKind.UNBOOK, booking=name)
 
     def ask_cancel(self, job_id: JobId) -> None:
         self.ask(IntentKind.CANCEL, job_id)

@@ -18,6 +18,7 @@ from scheduler.clock import SystemClock
 JOBS = "Jobs"
 WATCH = "Watching"
 NODES = "Nodes"
+BOOKINGS = "Bookings"
 DAEMON = "Daemon"
 COMMON_PANEL = "Connection and output"
 

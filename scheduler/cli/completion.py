@@ -41,6 +41,11 @@ def complete_node(context: typer.Context, incomplete: str) -> Words:
     return [word for word in _ask(context, _nodes) if word[0].startswith(incomplete)]
 
 
+def complete_booking(context: typer.Context, incomplete: str) -> Words:
+    """Names of bookings."""
+    return [word for word in _ask(context, _bookings) if word[0].startswith(incomplete)]
+
+
 def _jobs(client: Client) -> Words:
     from scheduler.cli.resolve import LIVE_STATES
 
@@ -52,6 +57,11 @@ def _jobs(client: Client) -> Words:
 
 def _recurring(client: Client) -> Words:
     return [(each["id"], each["name"]) for each in client.get("/v1/recurring")["recurring"]]
+
+
+def _bookings(client: Client) -> Words:
+    found = client.get("/v1/bookings")["bookings"]
+    return [(booking["name"], f"{booking['state']} {booking['slots']} slots") for booking in found]
 
 
 def _nodes(client: Client) -> Words:

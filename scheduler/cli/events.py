@@ -72,10 +72,12 @@ def event_line(event: View) -> str:
 
 
 def _about(event: View) -> str:
-    """What it is about: the worker, else the job, else the node."""
+    """What it is about: the worker, else the job, else the node; what is none of them its detail names."""
     if event.get("worker_id"):
         return f"worker {event['worker_id']}"
-    return f"job {event['job_id']}" if event.get("job_id") else f"node {event.get('node') or '-'}"
+    if event.get("job_id"):
+        return f"job {event['job_id']}"
+    return f"node {event['node']}" if event.get("node") else "-"
 
 
 def _reason(event: View) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from scheduler.cli.completion import complete_booking
 from scheduler.model.job import Runtime
 
 WHAT = "What to run"
@@ -153,6 +154,16 @@ class Flags:
         str | None,
         typer.Option("--timezone", metavar="ZONE", help="Zone of --cron (default: UTC).", rich_help_panel=_RULES),
     ] = None
+    booking: Annotated[
+        str | None,
+        typer.Option(
+            "--booking",
+            metavar="NAME",
+            help="In this booking's capacity and window.",
+            autocompletion=complete_booking,
+            rich_help_panel=_RULES,
+        ),
+    ] = None
     client_key: Annotated[
         str | None,
         typer.Option(
@@ -187,6 +198,7 @@ OPTION_OF = {
     "preferred_workers": "--preferred",
     "expected_seconds": "--expected",
     "oversell": "--oversell",
+    "booking": "--booking",
     "client_key": "--client-key",
     "cron": "--cron",
     "timezone": "--timezone",

@@ -1,7 +1,8 @@
-"""How people write durations, sizes and `key=value` pairs on the command line."""
+"""How people write durations, times, sizes and `key=value` pairs on the command line."""
 
 import math
 import re
+from datetime import UTC, datetime, timedelta
 
 from scheduler.errors import InvalidInput
 
@@ -27,6 +28,29 @@ def duration_seconds(text: str, option: str) -> float:
     if not (math.isfinite(seconds) and seconds >= 0):
         raise InvalidInput(option, f"{text!r} is no duration: write seconds, or units as in 90s, 45m, 1h30m, 2d")
     return seconds
+
+
+def moment(text: str, option: str, now: float) -> float:
+    """Unix seconds of `now`, `in 30m`, `18:00` (the next one), or an ISO date or time, in the local zone.
+
+    Raises `InvalidInput`.
+    """
+    value = text.strip()
+    if value.lower() == "now":
+        return now
+    if value.lower().startswith("in "):
+        return now + duration_seconds(value[3:], option)
+    # without a zone, so that a day has the hours that the local zone gives it
+    here = datetime.fromtimestamp(now, UTC).astimezone().replace(tzinfo=None)
+    clock = _CLOCK.fullmatch(value)
+    try:
+        if clock is None:
+            return datetime.fromisoformat(value).astimezone().timestamp()
+        today = here.replace(hour=int(clock[1]), minute=int(clock[2]), second=int(clock[3] or 0), microsecond=0)
+        return (today if today >= here else today + timedelta(days=1)).astimezone().timestamp()
+    except (ValueError, OverflowError):
+        rule = f'{text!r} is no time: write 18:00, "in 30m", 2030-05-01T18:00, or now'
+        raise InvalidInput(option, rule) from None
 
 
 def memory_mib(text: str, option: str) -> int:

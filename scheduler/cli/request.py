@@ -89,6 +89,7 @@ def _given(flags: Flags) -> dict[str, Any]:
         "preferred_workers": flags.preferred_workers,
         "expected_seconds": _seconds(flags.expected, "--expected"),
         "oversell": flags.oversell,
+        "booking": flags.booking,
         "client_key": flags.client_key,
         "cron": flags.cron,
         "timezone": flags.timezone,

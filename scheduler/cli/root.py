@@ -2,7 +2,21 @@
 
 import typer
 
-from scheduler.cli import database, events, explain, hosts, jobs, logs, nodes, requests, serve, submit, top, whatif
+from scheduler.cli import (
+    bookings,
+    database,
+    events,
+    explain,
+    hosts,
+    jobs,
+    logs,
+    nodes,
+    requests,
+    serve,
+    submit,
+    top,
+    whatif,
+)
 from scheduler.cli.command import DAEMON
 from scheduler.cli.exits import Exit
 
@@ -42,7 +56,7 @@ def _options(
     """Options of `sched` itself."""
 
 
-for module in (submit, whatif, jobs, requests, explain, hosts, logs, events, top, nodes, serve):
+for module in (submit, whatif, jobs, requests, explain, hosts, logs, events, top, nodes, bookings, serve):
     module.register(root)
 database.register(db)
 root.add_typer(db, name="db", rich_help_panel=DAEMON)

@@ -86,6 +86,7 @@ class Attention:
             deadline = known.deadline if known.settled else job_deadline(job, self._heard, now, self._settings)
             if deadline is not None:
                 deadlines.append(deadline)
+        deadlines.extend(at for b in world.bookings.values() for at in (b.start_at, b.end_at))
         deadlines.extend(n.quarantined_until for n in world.nodes.values() if n.quarantined_until is not None)
         if len(self._known) > 2 * len(world.active) + 100:
             self._known = {job_id: known for job_id, known in self._known.items() if job_id in world.active}

@@ -7,6 +7,7 @@ Functions of the engine take a draft and put new values into it. Nothing outside
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
@@ -26,6 +27,7 @@ class Draft:
         self._workers: dict[WorkerId, Worker] = {}
         self._nodes: dict[NodeName, Node] = {}
         self._published: dict[JobId, HostList] = {}
+        self._bookings: dict[str, Booking] = {}
         #: Whether anything changed that a plan depends on.
         self.matters = False
         self.events: list[Event] = []
@@ -44,6 +46,16 @@ class Draft:
 
     def node(self, name: NodeName) -> Node | None:
         return self._nodes.get(name) or self.base.nodes.get(name)
+
+    def booking(self, name: str) -> Booking | None:
+        """The planned or open booking."""
+        booking = self._bookings.get(name) or self.base.bookings.get(name)
+        return booking if booking is not None and booking.state is not BookingState.OVER else None
+
+    def bookings(self) -> list[Booking]:
+        """Planned and open ones, by name."""
+        names = sorted({*self.base.bookings, *self._bookings})
+        return [booking for name in names if (booking := self.booking(name)) is not None]
 
     def active_jobs(self) -> Iterator[Job]:
         """Jobs that may have workers, as they are now; those that changed in this tick included."""
@@ -90,6 +102,11 @@ class Draft:
         self.matters = True
         self._nodes[node.name] = node
         return node
+
+    def put_booking(self, booking: Booking) -> None:
+        """A new value of a booking, or a new booking."""
+        self.matters = True
+        self._bookings[booking.name] = booking
 
     def put_worker(self, worker: Worker) -> Job:
         """A new value of one of its job's live workers, or a new worker."""
@@ -160,11 +177,13 @@ class Draft:
             events=tuple(self.events),
             published=tuple(self._published.values()),
             intents_done=tuple(self.intents_done),
+            bookings=tuple(self._bookings.values()),
         )
 
     def world(self) -> World:
         """The world as it would be if the draft were committed now, versions aside."""
-        return self.base.evolve(Changes(jobs=tuple(self._jobs.values()), nodes=tuple(self._nodes.values())))
+        jobs, nodes, bookings = self._jobs.values(), self._nodes.values(), self._bookings.values()
+        return self.base.evolve(Changes(jobs=tuple(jobs), nodes=tuple(nodes), bookings=tuple(bookings)))
 
 
 def committed(changes: Changes) -> Changes:

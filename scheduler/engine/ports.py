@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from scheduler.model.booking import Booking
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import Intent
 from scheduler.model.job import Job
@@ -31,19 +32,22 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class StoredWorld:
-    """Everything that a fresh engine needs: jobs that have not ended (with live workers), nodes, highest job id."""
+    """Everything that a fresh engine needs: jobs that have not ended (with live workers), nodes, bookings."""
 
     jobs: Sequence[Job]
     nodes: Sequence[Node]
     highest_job_id: int
+    bookings: Sequence[Booking] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """Intents in the order of their arrival, and the jobs that SUBMIT intents among them name."""
+    """Intents in the order of their arrival, the jobs that SUBMIT intents among them name, and new bookings."""
 
     intents: Sequence[Intent]
     jobs: Sequence[Job]
+    #: At least those that BOOK intents among them name.
+    bookings: Sequence[Booking] = ()
 
 
 class Store(Protocol):

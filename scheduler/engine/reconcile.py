@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from scheduler.config import EngineSettings
 from scheduler.engine.attention import Focus
+from scheduler.engine.bookings import open_and_end
 from scheduler.engine.deadlines import Heard, hang_deadline
 from scheduler.engine.draft import Draft
 from scheduler.engine.failures import expire, react
@@ -45,6 +46,7 @@ def absorb(
     for job in focus.jobs:
         _absorb_job(draft, job, observation, heard, uncertain, settings)
     absorb_inbox(draft, inbox)
+    open_and_end(draft)
     draft.see_strays(find_strays(draft, observation, focus.moved))
     return draft
 

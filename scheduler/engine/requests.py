@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from scheduler.engine.bookings import promise, unbook
 from scheduler.engine.draft import Draft
 from scheduler.engine.lifecycle import begin_stop, end_waiting
 from scheduler.engine.ports import Inbox
@@ -15,6 +16,7 @@ from scheduler.model.node import NODE_TRANSITIONS, NodeIntent
 def absorb_inbox(draft: Draft, inbox: Inbox) -> None:
     """Let new jobs into the queue and do what users asked, in the order of arrival."""
     arrived = {job.id: job for job in inbox.jobs}
+    asked = {booking.name: booking for booking in inbox.bookings}
     for intent in inbox.intents:
         draft.intents_done.append(intent.id)
         if intent.kind is IntentKind.SUBMIT:
@@ -25,6 +27,10 @@ def absorb_inbox(draft: Draft, inbox: Inbox) -> None:
             _absorb_job_intent(draft, intent)
         elif intent.node is not None:
             _absorb_node_intent(draft, intent)
+        elif intent.booking is not None and intent.kind is IntentKind.BOOK:
+            promise(draft, asked[intent.booking])
+        elif intent.booking is not None:
+            unbook(draft, intent.booking)
 
 
 def _absorb_job_intent(draft: Draft, intent: Intent) -> None:

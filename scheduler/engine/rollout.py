@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from scheduler.config import Settings
+from scheduler.engine.bookings import open_and_end
 from scheduler.engine.courses import Courses, Ending
 from scheduler.engine.draft import Draft
 from scheduler.engine.enact import enact
@@ -60,6 +61,7 @@ class Rollout:
         for name, node in self.world.nodes.items():
             if node.intent is NodeIntent.QUARANTINED:
                 end_quarantine(draft, name)
+        open_and_end(draft)
         ended = [ending for ending in self._courses.endings.values() if ending.at <= self.now]
         for ending in ended:
             job = draft.the_job(ending.job_id)
@@ -79,6 +81,7 @@ class Rollout:
             moments += (_gone_at(worker) for worker in job.leaving)
         moments += (job.not_before for job in self.world.queued.values() if job.not_before > self.now)
         moments += (n.quarantined_until for n in self.world.nodes.values() if n.quarantined_until is not None)
+        moments += (at for each in self.world.bookings.values() for at in (each.start_at, each.end_at) if at > self.now)
         if self._look_at is not None:
             moments.append(self._look_at)
         return max(min(moments), self.now) if moments else None

@@ -194,7 +194,7 @@ class Engine:
 
     def _load(self, now: float) -> World:
         stored = self._store.load_world()
-        world = World.of(stored.jobs, stored.nodes)
+        world = World.of(stored.jobs, stored.nodes, stored.bookings)
         self._attention.reset()
         self._calm_until = None
         collector.keep(len(stored.jobs))

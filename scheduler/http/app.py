@@ -11,15 +11,35 @@ from fastapi.security import HTTPBearer
 from pydantic.json_schema import models_json_schema
 
 from scheduler import __version__
-from scheduler.http import cluster, events, explain, health, jobs, logs, nodes, recurring, submit, whatif, workers
+from scheduler.http import (
+    bookings,
+    cluster,
+    events,
+    explain,
+    health,
+    jobs,
+    logs,
+    nodes,
+    recurring,
+    submit,
+    whatif,
+    workers,
+)
 from scheduler.http.authorize import require_user
 from scheduler.http.entry import Entry
 from scheduler.http.errors import install_error_handlers
-from scheduler.http.requests import BatchRequest, ChangeRequest, JobRequest, RecurringRequest, ReportRequest
+from scheduler.http.requests import (
+    BatchRequest,
+    BookingRequest,
+    ChangeRequest,
+    JobRequest,
+    RecurringRequest,
+    ReportRequest,
+)
 from scheduler.http.services import Services
 
-_BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, ReportRequest)
-_USER_ROUTERS = (submit, whatif, jobs, explain, logs, events, nodes, recurring, cluster)
+_BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, BookingRequest, ReportRequest)
+_USER_ROUTERS = (submit, whatif, jobs, explain, logs, events, nodes, bookings, recurring, cluster)
 
 
 def create_app(services: Services) -> Entry:

@@ -220,6 +220,7 @@ _STOP_TEXTS: dict[StopReason, str] = {
     StopReason.SUSPENDED: "a user suspended it",
     StopReason.RESUMED: "a user resumed it before it was gone; it is queued again then",
     StopReason.CANCELLED: "a user cancelled it",
+    StopReason.BOOKING_ENDED: "its booking is over",
 }
 
 

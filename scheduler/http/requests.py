@@ -24,11 +24,14 @@ _PLAIN = r"^[^\x00-\x1f\x7f]*$"
 _NO_NUL = r"^[^\x00]*$"
 SHELL = ("/bin/sh", "-c")
 ARGUMENT_LENGTH_MAX = 65536
+BOOKING_NAME = r"^[A-Za-z0-9._-]+$"
 
 Line = Annotated[str, StringConstraints(max_length=128, pattern=_PLAIN)]
 ClientKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_PLAIN)]
 Text = Annotated[str, StringConstraints(max_length=ARGUMENT_LENGTH_MAX, pattern=_NO_NUL)]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._/-]+$")]
+BookingName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=BOOKING_NAME)]
+GpuType = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_PLAIN)]
 LabelValue = Annotated[str, StringConstraints(max_length=256, pattern=_PLAIN)]
 Labels = Annotated[dict[Label, LabelValue], Field(max_length=64)]
 VariableName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -102,7 +105,7 @@ class JobRequest(_Request):
     cpus_per_worker: float = Field(default=0.0, ge=0, le=65536)
     memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
     node_selector: Labels = Field(default_factory=dict)
-    gpu_type: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_PLAIN)] | None = None
+    gpu_type: GpuType | None = None
     #: Wall time of one attempt.
     time_limit_seconds: float | None = Field(default=None, gt=0, le=10**9)
     max_retries: int = Field(default=3, ge=0, le=10_000)
@@ -119,7 +122,8 @@ class JobRequest(_Request):
     speedup: Annotated[list[SpeedAt], Field(max_length=64)] = Field(default_factory=list)
     #: Whether its workers may share slots beyond the physical count.
     oversell: bool = False
-    booking: Label | None = None
+    #: The booked capacity that it belongs to.
+    booking: BookingName | None = None
     client_key: ClientKey | None = None
 
     def broken_rule(self) -> BrokenRule | None:
@@ -206,6 +210,37 @@ class RecurringRequest(_Request):
     def broken_rule(self) -> BrokenRule | None:
         broken = self.job.broken_rule()
         return None if broken is None else (f"job.{broken[0]}", broken[1])
+
+
+class BookingRequest(_Request):
+    """Capacity to be promised for a window of time."""
+
+    name: BookingName
+    #: Unix seconds; None: now.
+    start_at: float | None = Field(default=None, ge=0, le=1e12)
+    duration_seconds: float = Field(gt=0, le=10**9)
+    #: How much: so many slots, or all slots of so many nodes.
+    slots: int | None = Field(default=None, ge=1, le=10**9)
+    nodes: int | None = Field(default=None, ge=1, le=10**6)
+    #: Slots that have to be together on a node, for jobs whose workers take so many.
+    slots_per_worker: int = Field(default=1, ge=1, le=4096)
+    cpus_per_worker: float = Field(default=0.0, ge=0, le=65536)
+    memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
+    node_selector: Labels = Field(default_factory=dict)
+    gpu_type: GpuType | None = None
+    #: Only for jobs of this user.
+    user: Line | None = None
+    #: Only for jobs of at least this priority.
+    priority_min: Priority | None = None
+
+    def broken_rule(self) -> BrokenRule | None:
+        if (self.slots is None) == (self.nodes is None):
+            return "slots", "give either slots or nodes"
+        if self.nodes is not None and self.slots_per_worker != 1:
+            return "slots_per_worker", "goes with slots: nodes are booked whole"
+        if self.slots is not None and self.slots % self.slots_per_worker:
+            return "slots", f"{self.slots} is no multiple of slots_per_worker {self.slots_per_worker}"
+        return None
 
 
 class ReportRequest(_Request):

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from scheduler.errors import InvalidInput
 from scheduler.http.body import Body, documented_body
+from scheduler.http.bookings import check_bookings
 from scheduler.http.errors import documented
 from scheduler.http.feasible import warnings_for
 from scheduler.http.json import JsonResponse
@@ -48,6 +49,7 @@ def submit_job(services: Use, body: Body, idempotency_key: IdempotencyKey = None
             raise InvalidInput("client_key", "differs from the header Idempotency-Key: give one of them")
         request.client_key = idempotency_key
     spec = request.spec()
+    check_bookings(services, [spec])
     [submitted] = services.store.submit([spec], services.clock.now())
     if submitted.created:
         services.stored([submitted.id])
@@ -65,6 +67,7 @@ def submit_job(services: Use, body: Body, idempotency_key: IdempotencyKey = None
 def submit_batch(services: Use, body: Body) -> Response:
     """Store many jobs in one transaction: all of them or none."""
     specs = parse_batch(body, services.settings.http.jobs_per_batch_max)
+    check_bookings(services, specs, batch=True)
     submitted = services.store.submit(specs, services.clock.now())
     services.stored([job.id for job in submitted if job.created])
     view: BatchView = {"ids": [job.id for job in submitted]}

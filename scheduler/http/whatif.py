@@ -6,6 +6,7 @@ from typing_extensions import TypedDict
 
 from scheduler.engine.forecast import forecast_spec
 from scheduler.http.body import Body, documented_body
+from scheduler.http.bookings import check_bookings
 from scheduler.http.errors import RETRY_AFTER_SECONDS, ErrorCode, Refusal, documented
 from scheduler.http.explain import explain
 from scheduler.http.forecast import ForecastView, forecast_view
@@ -41,6 +42,7 @@ class WhatIfView(TypedDict):
 def what_if(services: Use, body: Body) -> Response:
     """When, where and at what size the job would start, and who would lose workers for it. It is not submitted."""
     spec = parse_request(JobRequest, body).spec()
+    check_bookings(services, [spec])
     with services.questions.turn(TURN_SECONDS):
         world, now = services.board.world, services.clock.now()
         if world is None:

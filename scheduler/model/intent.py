@@ -17,11 +17,18 @@ class IntentKind(StrEnum):
     CORDON = "CORDON"
     UNCORDON = "UNCORDON"
     DRAIN = "DRAIN"
+    #: A new booking was stored; the tick promises or refuses it.
+    BOOK = "BOOK"
+    #: Cancel a booking.
+    UNBOOK = "UNBOOK"
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """One request. `priority` goes with PRIORITY; the bounds with SCALE (None: unchanged)."""
+    """One request about a job, a node or a booking.
+
+    `priority` goes with PRIORITY; the bounds with SCALE (None: unchanged).
+    """
 
     id: int
     kind: IntentKind
@@ -31,3 +38,5 @@ class Intent:
     priority: int | None = None
     min_workers: int | None = None
     max_workers: int | None = None
+    #: Name of the booking.
+    booking: str | None = None

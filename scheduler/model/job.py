@@ -74,6 +74,8 @@ class StopReason(StrEnum):
     #: Resumed before the workers of the suspended job were gone.
     RESUMED = "RESUMED"
     CANCELLED = "CANCELLED"
+    #: Its booking is over, and nobody could take slots from it.
+    BOOKING_ENDED = "BOOKING_ENDED"
 
 
 STOP_TARGETS: dict[StopReason, JobState] = {
@@ -87,6 +89,7 @@ STOP_TARGETS: dict[StopReason, JobState] = {
     StopReason.SUSPENDED: JobState.SUSPENDED,
     StopReason.RESUMED: JobState.QUEUED,
     StopReason.CANCELLED: JobState.CANCELLED,
+    StopReason.BOOKING_ENDED: JobState.QUEUED,
 }
 
 

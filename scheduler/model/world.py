@@ -1,4 +1,4 @@
-"""The world: every job that has not ended and every node, as one immutable value.
+"""The world: every job that has not ended, every node and every booking, as one immutable value.
 
 `World.evolve` gives the next world; it copies only the indexes that a change touches, so that a tick
 over thousands of jobs in which little happened stays cheap.
@@ -7,6 +7,7 @@ over thousands of jobs in which little happened stays cheap.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
@@ -99,9 +100,11 @@ class Changes:
     published: tuple[HostList, ...] = ()
     #: Intents that have been dealt with.
     intents_done: tuple[int, ...] = ()
+    bookings: tuple[Booking, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.jobs or self.workers or self.nodes or self.events or self.published or self.intents_done)
+        changed = self.jobs or self.workers or self.nodes or self.events or self.bookings
+        return bool(changed or self.published or self.intents_done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +122,13 @@ class World:
     usage: Mapping[NodeName, NodeUsage] = field(default_factory=dict)
     strays: Mapping[WorkerId, Stray] = field(default_factory=dict)
     crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]] = field(default_factory=dict)
+    #: Planned and open ones, by name.
+    bookings: Mapping[str, Booking] = field(default_factory=dict)
 
     @staticmethod
-    def of(jobs: Iterable[Job], nodes: Iterable[Node]) -> "World":
+    def of(jobs: Iterable[Job], nodes: Iterable[Node], bookings: Iterable[Booking] = ()) -> "World":
         """The world that these rows describe; terminal jobs are left out."""
-        return World().evolve(Changes(jobs=tuple(jobs), nodes=tuple(nodes)))
+        return World().evolve(Changes(jobs=tuple(jobs), nodes=tuple(nodes), bookings=tuple(bookings)))
 
     def job(self, job_id: JobId) -> Job | None:
         return self.active.get(job_id) or self.queued.get(job_id) or self.suspended.get(job_id)
@@ -132,6 +137,11 @@ class World:
         yield from self.active.values()
         yield from self.queued.values()
         yield from self.suspended.values()
+
+    def booking_of(self, job: Job) -> Booking | None:
+        """The booking that the job belongs to, planned or open; None for an ordinary job."""
+        booking = self.bookings.get(job.spec.booking) if job.spec.booking is not None else None
+        return booking if booking is not None and booking.admits(job) else None
 
     def used(self, node: NodeName) -> NodeUsage:
         """What live workers and strays hold on the node."""
@@ -143,7 +153,7 @@ class World:
 
     def evolve(self, changes: Changes) -> "World":
         """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""
-        if not changes.jobs and not changes.nodes:
+        if not changes.jobs and not changes.nodes and not changes.bookings:
             return self
         queued, suspended, active, usage = self.queued, self.suspended, self.active, self.usage
         if changes.jobs:
@@ -162,7 +172,11 @@ class World:
         nodes = self.nodes
         if changes.nodes:
             nodes = {**nodes, **{node.name: node for node in changes.nodes}}
-        return World(queued, suspended, active, nodes, usage, self.strays, self.crowded)
+        bookings = self.bookings
+        if changes.bookings:
+            merged = {**bookings, **{booking.name: booking for booking in changes.bookings}}
+            bookings = {name: each for name, each in merged.items() if each.state is not BookingState.OVER}
+        return World(queued, suspended, active, nodes, usage, self.strays, self.crowded, bookings)
 
     def with_strays(self, strays: Mapping[WorkerId, Stray]) -> "World":
         """The same world with the strays of a newer observation."""

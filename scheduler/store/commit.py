@@ -11,7 +11,7 @@ from scheduler.model.hosts import HostList
 from scheduler.model.job import Job
 from scheduler.model.node import Node
 from scheduler.model.world import Changes
-from scheduler.store import leadership
+from scheduler.store import bookings, leadership
 from scheduler.store.counters import take_ids
 from scheduler.store.job_rows import job_values, worker_values
 from scheduler.store.rows import event_values, node_values
@@ -25,6 +25,7 @@ def commit(connection: Connection, statements: Statements, changes: Changes, lea
     _write_jobs(connection, statements, changes.jobs)
     statements.upsert_workers.run(connection, [worker_values(worker) for worker in changes.workers])
     _write_nodes(connection, statements, changes.nodes)
+    bookings.write(connection, changes.bookings)
     _publish(connection, statements, changes.published, now)
     statements.delete_intents.run(connection, [{"done": intent_id} for intent_id in changes.intents_done])
     _write_events(connection, statements, changes.events)

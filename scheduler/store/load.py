@@ -7,6 +7,7 @@ from sqlalchemy import Boolean, ColumnElement, Connection, Integer, exists, lite
 from scheduler.engine.ports import Inbox, StoredWorld
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import TERMINAL_STATES, Job, JobState
+from scheduler.store import bookings
 from scheduler.store.job_reader import jobs_from_rows
 from scheduler.store.job_rows import workers_by_job
 from scheduler.store.rows import intent_from_row, node_from_row
@@ -26,7 +27,7 @@ _LIVE_WORKERS = select(workers).where(workers.c.live.is_not(None)).order_by(work
 
 
 def load_world(connection: Connection) -> StoredWorld:
-    """Jobs whose SUBMIT intent is pending are left out: they come through the inbox, once."""
+    """Jobs and bookings that no tick has taken yet are left out: they come through the inbox, once."""
     live = workers_by_job(connection.execute(_LIVE_WORKERS))
     with connection.execute(_ADMITTED_OPEN_JOBS, execution_options={"yield_per": ROWS_AT_ONCE}) as result:
         # Sorted here: the database would copy the whole rows to do it.
@@ -36,17 +37,20 @@ def load_world(connection: Connection) -> StoredWorld:
         jobs=open_jobs,
         nodes=sorted((node_from_row(row) for row in connection.execute(select(nodes))), key=lambda node: node.name),
         highest_job_id=connection.execute(select(counters.c.jobs)).scalar_one(),
+        bookings=bookings.promised(connection),
     )
 
 
 def take_inbox(connection: Connection, limit: int) -> Inbox:
-    """The oldest intents with the jobs that were submitted by them; these have no workers yet."""
+    """The oldest intents with the jobs and bookings that they ask for; these jobs have no workers yet."""
     oldest = select(intents).order_by(intents.c.id).limit(limit)
     arrived = [intent_from_row(row) for row in connection.execute(oldest).all()]
     if not arrived:
         return Inbox((), ())
     named = [intent.job_id for intent in arrived if intent.kind is IntentKind.SUBMIT and intent.job_id is not None]
-    return Inbox(tuple(arrived), _submitted(connection, min(named), max(named)) if named else ())
+    submitted = _submitted(connection, min(named), max(named)) if named else ()
+    booked = any(intent.kind is IntentKind.BOOK for intent in arrived)
+    return Inbox(tuple(arrived), submitted, bookings.requested(connection) if booked else ())
 
 
 def _submitted(connection: Connection, first: int, last: int) -> tuple[Job, ...]:

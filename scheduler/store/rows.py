@@ -1,13 +1,15 @@
-"""Nodes, events, intents and recurring jobs as rows, and back."""
+"""Nodes, events, intents, bookings and recurring jobs as rows, and back."""
 
 from typing import Any
 
 from sqlalchemy import Row
 
+from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.node import Node, NodeHealth, NodeIntent
+from scheduler.model.shape import WorkerShape
 from scheduler.store.job_rows import Values
 from scheduler.store.text import failures_from_text, failures_to_text, labels_from_text, pairs_to_text, spec_from_text
 from scheduler.store.values import Recurring
@@ -92,6 +94,7 @@ def intent_values(intent: Intent) -> Values:
         "priority": intent.priority,
         "min_workers": intent.min_workers,
         "max_workers": intent.max_workers,
+        "booking": intent.booking,
     }
 
 
@@ -105,6 +108,46 @@ def intent_from_row(row: Row[Any]) -> Intent:
         priority=row.priority,
         min_workers=row.min_workers,
         max_workers=row.max_workers,
+        booking=row.booking,
+    )
+
+
+def booking_values(booking: Booking) -> Values:
+    shape = booking.shape
+    return {
+        "name": booking.name,
+        "start_at": booking.start_at,
+        "end_at": booking.end_at,
+        "workers": booking.workers,
+        "slots_per_worker": shape.slots,
+        "cpus_per_worker": shape.cpus,
+        "memory_mib_per_worker": shape.memory_mib,
+        "node_selector": pairs_to_text(shape.node_selector),
+        "gpu_type": shape.gpu_type,
+        "created_at": booking.created_at,
+        "user_name": booking.user,
+        "priority_min": booking.priority_min,
+        "state": booking.state.value,
+    }
+
+
+def booking_from_row(row: Row[Any]) -> Booking:
+    return Booking(
+        name=row.name,
+        start_at=row.start_at,
+        end_at=row.end_at,
+        workers=row.workers,
+        shape=WorkerShape(
+            slots=row.slots_per_worker,
+            cpus=row.cpus_per_worker,
+            memory_mib=row.memory_mib_per_worker,
+            node_selector=labels_from_text(row.node_selector),
+            gpu_type=row.gpu_type,
+        ),
+        created_at=row.created_at,
+        user=row.user_name,
+        priority_min=row.priority_min,
+        state=BookingState(row.state),
     )
 
 

@@ -28,6 +28,7 @@ from sqlalchemy import (
     text,
 )
 
+from scheduler.model.booking import BookingState
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import ACTIVE_STATES, TERMINAL_STATES, JobState, Runtime
 from scheduler.model.node import NodeHealth, NodeIntent
@@ -260,9 +261,11 @@ intents = Table(
     Column("priority", BigInteger),
     Column("min_workers", BigInteger),
     Column("max_workers", BigInteger),
+    Column("booking", Text),
     _one_of("kind", IntentKind),
     CheckConstraint("(node IS NOT NULL) = (kind IN ('CORDON', 'DRAIN', 'UNCORDON'))", name="node"),
-    CheckConstraint("(job_id IS NULL) = (node IS NOT NULL)", name="target"),
+    CheckConstraint("(booking IS NOT NULL) = (kind IN ('BOOK', 'UNBOOK'))", name="booking"),
+    CheckConstraint("(job_id IS NULL) = (node IS NOT NULL OR booking IS NOT NULL)", name="target"),
     CheckConstraint("(priority IS NOT NULL) = (kind = 'PRIORITY')", name="priority"),
     CheckConstraint("(min_workers IS NOT NULL OR max_workers IS NOT NULL) = (kind = 'SCALE')", name="scale"),
     # A job enters the queue once.
@@ -273,6 +276,28 @@ intents = Table(
         sqlite_where=text("kind = 'SUBMIT'"),
         postgresql_where=text("kind = 'SUBMIT'"),
     ),
+)
+
+bookings = Table(
+    "bookings",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("start_at", Double, nullable=False),
+    Column("end_at", Double, nullable=False),
+    Column("workers", BigInteger, nullable=False),
+    Column("slots_per_worker", BigInteger, nullable=False),
+    Column("cpus_per_worker", Double, nullable=False),
+    Column("memory_mib_per_worker", BigInteger, nullable=False),
+    Column("node_selector", Text, nullable=False),
+    Column("gpu_type", Text),
+    Column("created_at", Double, nullable=False),
+    Column("user_name", Text),
+    Column("priority_min", BigInteger),
+    Column("state", Text, nullable=False),
+    # The row of one that is over is removed.
+    _one_of("state", set(BookingState) - {BookingState.OVER}),
+    CheckConstraint("start_at < end_at", name="window"),
+    CheckConstraint("workers >= 1 AND slots_per_worker >= 1", name="size"),
 )
 
 events = Table(

@@ -4,6 +4,7 @@ import secrets as random_source
 from collections.abc import Callable, Sequence
 
 from scheduler.engine.ports import Inbox, Lease, StoredWorld
+from scheduler.model.booking import Booking
 from scheduler.model.event import Event
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName
@@ -12,7 +13,7 @@ from scheduler.model.job import Job, JobSpec, JobState
 from scheduler.model.node import Node
 from scheduler.model.worker import Worker
 from scheduler.model.world import Changes
-from scheduler.store import browse, commit, leadership, load, migrate, recurrence, retention, secret, submit
+from scheduler.store import bookings, browse, commit, leadership, load, migrate, recurrence, retention, secret, submit
 from scheduler.store.database import Database
 from scheduler.store.statements import Statements
 from scheduler.store.values import JobFilter, Purged, Recurring, Submitted
@@ -81,12 +82,12 @@ class SqlStore:
             leadership.release(connection, lease)
 
     def load_world(self) -> StoredWorld:
-        """Jobs that have not ended and are not in the inbox, with live workers; nodes."""
+        """Jobs that have not ended, with live workers, and bookings, both without those in the inbox; nodes."""
         with self._database.read() as connection:
             return load.load_world(connection)
 
     def take_inbox(self, limit: int) -> Inbox:
-        """The oldest intents and the jobs that they submit; they stay until a commit names them as done."""
+        """The oldest intents, the jobs and the bookings that they ask for; they stay until a commit names them done."""
         with self._database.read() as connection:
             return load.take_inbox(connection, limit)
 
@@ -114,11 +115,17 @@ class SqlStore:
         priority: int | None = None,
         min_workers: int | None = None,
         max_workers: int | None = None,
+        booking: str | None = None,
     ) -> int:
         """Store a request for the next tick; its id. Raises `InvalidInput` if the parts do not go together."""
-        intent = Intent(0, kind, now, job_id, node, priority, min_workers, max_workers)
+        intent = Intent(0, kind, now, job_id, node, priority, min_workers, max_workers, booking)
         with self._database.write() as connection:
             return submit.add_intent(connection, self._statements, intent)
+
+    def add_booking(self, booking: Booking) -> int:
+        """Store a booking for the next tick; its intent's id. Raises `Conflict` if its name is taken."""
+        with self._database.write() as connection:
+            return bookings.add(connection, self._statements, booking)
 
     # What users read
 
@@ -155,6 +162,16 @@ class SqlStore:
         """All nodes by name."""
         with self._database.read() as connection:
             return browse.list_nodes(connection)
+
+    def get_booking(self, name: str) -> Booking | None:
+        """The booking, also one that no tick has decided on yet."""
+        with self._database.read() as connection:
+            return bookings.get(connection, name)
+
+    def list_bookings(self) -> list[Booking]:
+        """All bookings by start, also those that no tick has decided on yet."""
+        with self._database.read() as connection:
+            return bookings.present(connection)
 
     def published_hosts(self, job_id: JobId) -> HostList | None:
         """The host list that was published last for the job."""

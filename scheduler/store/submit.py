@@ -21,7 +21,14 @@ KEYS_PER_QUERY = 1000
 
 _KNOWN_KEYS = select(jobs.c.client_key, jobs.c.id).where(jobs.c.client_key.in_(bindparam("keys", expanding=True)))
 _LOCK_COUNTERS = select(counters.c.id).with_for_update()
-_NODE_INTENTS = frozenset({IntentKind.CORDON, IntentKind.UNCORDON, IntentKind.DRAIN})
+#: The field that names what a request is about; `job_id` for all others.
+_ABOUT = {
+    IntentKind.CORDON: "node",
+    IntentKind.UNCORDON: "node",
+    IntentKind.DRAIN: "node",
+    IntentKind.BOOK: "booking",
+    IntentKind.UNBOOK: "booking",
+}
 
 
 def submit(connection: Connection, statements: Statements, specs: Sequence[JobSpec], now: float) -> list[Submitted]:
@@ -95,11 +102,12 @@ def _check_intent(intent: Intent) -> None:
     """Raise `InvalidInput` for what the table's constraints would refuse."""
     if intent.kind is IntentKind.SUBMIT:
         raise InvalidInput("kind", "SUBMIT comes with a job: use submit")
-    wanted, other = ("node", "job_id") if intent.kind in _NODE_INTENTS else ("job_id", "node")
-    if getattr(intent, wanted) is None:
-        raise InvalidInput(wanted, f"{intent.kind} needs one")
-    if getattr(intent, other) is not None:
-        raise InvalidInput(other, f"{intent.kind} takes none")
+    about = _ABOUT.get(intent.kind, "job_id")
+    if getattr(intent, about) is None:
+        raise InvalidInput(about, f"{intent.kind} needs one")
+    for other in {"job_id", "node", "booking"} - {about}:
+        if getattr(intent, other) is not None:
+            raise InvalidInput(other, f"{intent.kind} takes none")
     if (intent.priority is not None) != (intent.kind is IntentKind.PRIORITY):
         raise InvalidInput("priority", "goes with PRIORITY, and only with it")
     bounded = intent.min_workers is not None or intent.max_workers is not None

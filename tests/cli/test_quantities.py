@@ -1,8 +1,12 @@
-"""Durations, sizes, pairs and ranges as people write them."""
+"""Durations, times, sizes, pairs and ranges as people write them."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
-from scheduler.cli.quantities import duration_seconds, memory_mib, pairs, workers_range
+from scheduler.cli.quantities import duration_seconds, memory_mib, moment, pairs, workers_range
 from scheduler.errors import InvalidInput
 
 
@@ -29,6 +33,44 @@ def test_durations_are_read_in_all_their_forms(text: str, seconds: float) -> Non
 def test_what_is_no_duration_names_the_option_and_the_form(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"--grace: .* is no duration: write seconds"):
         duration_seconds(text, "--grace")
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The local zone: one hour ahead of UTC in winter, two in summer."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+#: Saturday before the clocks go forward, 17:30 in Berlin.
+NOW = datetime(2026, 3, 28, 16, 30, tzinfo=UTC)
+
+
+@pytest.mark.usefixtures("berlin")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("now", NOW),
+        ("in 30m", datetime(2026, 3, 28, 17, tzinfo=UTC)),
+        ("18:00", datetime(2026, 3, 28, 17, tzinfo=UTC)),
+        ("17:30", NOW),
+        ("9:15:30", datetime(2026, 3, 29, 7, 15, 30, tzinfo=UTC)),
+        ("2026-03-29T18:00", datetime(2026, 3, 29, 16, tzinfo=UTC)),
+        ("2026-12-24", datetime(2026, 12, 23, 23, tzinfo=UTC)),
+        ("2026-03-29 18:00Z", datetime(2026, 3, 29, 18, tzinfo=UTC)),
+    ],
+)
+def test_a_time_is_read_in_the_local_zone(text: str, expected: datetime) -> None:
+    assert moment(text, "--start", NOW.timestamp()) == expected.timestamp()
+
+
+@pytest.mark.parametrize("text", ["", "soon", "25:00", "18", "in ten minutes", "2026-02-30", "tomorrow 18:00"])
+def test_what_is_no_time_names_the_option_and_the_form(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"--start: .* is no (time: write 18:00|duration: write seconds)"):
+        moment(text, "--start", NOW.timestamp())
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,10 @@ CALLS = [
     ("POST", "/v1/nodes/{name}/cordon"),
     ("POST", "/v1/nodes/{name}/uncordon"),
     ("POST", "/v1/nodes/{name}/drain"),
+    ("GET", "/v1/bookings"),
+    ("POST", "/v1/bookings"),
+    ("GET", "/v1/bookings/{name}"),
+    ("DELETE", "/v1/bookings/{name}"),
     ("GET", "/v1/recurring"),
     ("POST", "/v1/recurring"),
     ("GET", "/v1/recurring/{recurring_id}"),
@@ -64,7 +68,7 @@ KNOWN = {"job_id": 1, "worker_id": "1-1", "name": "a", "recurring_id": "r1"}
 
 @pytest.fixture(scope="module")
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One site for all calls, with a job, a node and a recurring job."""
+    """One site for all calls, with a job, a node, a booking (called as the node) and a recurring job."""
     directory: Path = tmp_path_factory.mktemp("fuzz")
     site = Site(directory)
     site.node("a", slots=4)
@@ -72,6 +76,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with capture_logs(), site.served():
         site.submit(min_workers=1, max_workers=4)
         site.client.post("/v1/recurring", json={"cron": "0 0 1 1 *", "job": {"command": "true"}})
+        site.client.post("/v1/bookings", json={"name": "a", "slots": 1, "duration_seconds": 600})
         site.advance(1)
         yield site
     site.close()
@@ -83,7 +88,9 @@ def test_every_documented_call_is_fuzzed(fuzzed: Site) -> None:
 
 
 #: Nothing can be wrong with these.
-WITHOUT_INPUT = frozenset({"/v1/nodes", "/v1/recurring", "/v1/cluster", "/healthz", "/readyz", "/metrics"})
+WITHOUT_INPUT = frozenset(
+    {"/v1/nodes", "/v1/bookings", "/v1/recurring", "/v1/cluster", "/healthz", "/readyz", "/metrics"}
+)
 #: Jobs inside of other bodies take long to generate, and go the way of single ones.
 NESTED = frozenset({"/v1/jobs/batch", "/v1/recurring"})
 

@@ -1,10 +1,12 @@
 """What every store does for the engine and for users, on SQLite and on PostgreSQL alike."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from scheduler.errors import InvalidInput, LeaseLost, StaleWrite, StoreError
+from scheduler.errors import Conflict, InvalidInput, LeaseLost, StaleWrite, StoreError
+from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList, Member
 from scheduler.model.ids import JobId, NodeName, WorkerId
@@ -104,6 +106,9 @@ def test_intents_carry_what_was_asked(store: SqlStore) -> None:
         (IntentKind.PRIORITY, {"job_id": 1}, "priority"),
         (IntentKind.CANCEL, {"job_id": 1, "priority": 2}, "priority"),
         (IntentKind.SCALE, {"job_id": 1}, "min_workers"),
+        (IntentKind.UNBOOK, {}, "booking"),
+        (IntentKind.UNBOOK, {"booking": "b", "job_id": 1}, "job_id"),
+        (IntentKind.CANCEL, {"booking": "b", "job_id": 1}, "booking"),
     ],
 )
 def test_an_intent_whose_parts_do_not_go_together_is_refused(
@@ -112,6 +117,44 @@ def test_an_intent_whose_parts_do_not_go_together_is_refused(
     with pytest.raises(InvalidInput) as refusal:
         store.add_intent(kind, NOW, **fields)  # type: ignore[arg-type]
     assert refusal.value.field == field
+    assert store.take_inbox(10).intents == ()
+
+
+BOOKING = Booking("b", NOW + 10, NOW + 20, 4, WorkerShape(2, gpu_type="h200"), NOW, user="ann", priority_min=3)
+
+
+def test_a_booking_waits_in_the_inbox_until_the_engine_has_decided(store: SqlStore) -> None:
+    lease = lead(store)
+    asked = store.add_booking(BOOKING)
+    inbox = store.take_inbox(10)
+    assert [(intent.id, intent.kind, intent.booking) for intent in inbox.intents] == [(asked, IntentKind.BOOK, "b")]
+    assert list(inbox.bookings) == store.list_bookings() == [BOOKING]
+    assert list(store.load_world().bookings) == []
+    planned = replace(BOOKING, state=BookingState.PLANNED)
+    store.commit(Changes(bookings=(planned,), intents_done=(asked,)), lease, NOW)
+    assert list(store.load_world().bookings) == [planned]
+    assert store.take_inbox(10).intents == ()
+
+
+def test_the_name_of_a_booking_is_taken_until_it_is_over(store: SqlStore) -> None:
+    lease = lead(store)
+    store.add_booking(BOOKING)
+    with pytest.raises(Conflict, match="there is a booking b already"):
+        store.add_booking(replace(BOOKING, start_at=NOW + 15))
+    assert len(store.take_inbox(10).intents) == 1
+    over = replace(BOOKING, state=BookingState.OVER)
+    store.commit(Changes(bookings=(over,)), lease, NOW)
+    with pytest.raises(StaleWrite):
+        store.commit(Changes(bookings=(over,)), lease, NOW)
+    store.add_booking(BOOKING)
+    assert store.get_booking("b") == BOOKING
+
+
+@pytest.mark.parametrize("broken", [{"end_at": NOW + 10}, {"workers": 0}, {"state": BookingState.OVER}])
+def test_the_database_refuses_a_booking_that_cannot_be(store: SqlStore, broken: dict[str, Any]) -> None:
+    with pytest.raises(StoreError):
+        store.add_booking(replace(BOOKING, **broken))
+    assert store.list_bookings() == []
     assert store.take_inbox(10).intents == ()
 
 

@@ -16,6 +16,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 from scheduler.errors import SchemaMismatch, StoreError
+from scheduler.model.booking import Booking
+from scheduler.model.intent import IntentKind
+from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore, migrate
 from scheduler.store.database import Database
@@ -124,6 +127,18 @@ def test_down_to_nothing_and_up_again_with_data(database_url: str, open_store: O
     store.check_schema()
     assert store.load_world().highest_job_id == 0
     assert store.submit([SPEC], NOW)[0].id == 1
+
+
+def test_requests_that_wait_outlive_the_migration_to_bookings(database_url: str, open_store: OpenStore) -> None:
+    store = open_store(database_url)
+    [submitted] = store.submit([SPEC], NOW)
+    store.add_intent(IntentKind.SCALE, NOW, job_id=submitted.id, max_workers=9)
+    before = store.take_inbox(10)
+    store.add_booking(Booking("b", NOW, NOW + 1, 1, WorkerShape(), NOW))
+    migrate.downgrade(Database(database_url), "0003")
+    store.upgrade()
+    assert store.take_inbox(10) == before
+    assert store.list_bookings() == []
 
 
 def test_upgrades_at_the_same_moment_wait_for_each_other(empty_url: str, open_store: OpenStore) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.ports import Lease
+from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId, NodeName, WorkerId, worker_id
 from scheduler.model.job import Job, JobSpec, JobState, Progress, Runtime, StopReason, WaitReason
@@ -119,6 +120,20 @@ events = whole(
     for_job=maybe(job_ids),
     detail=texts,
     amount=maybe(floats),
+)
+
+
+bookings = whole(
+    Booking,
+    name=texts,
+    start_at=st.floats(0, 1e9),
+    end_at=st.floats(1.1e9, 1e12),
+    workers=st.integers(1, 2**40),
+    shape=shapes.map(lambda shape: replace(shape, oversell=False)),
+    created_at=times,
+    user=maybe(texts),
+    priority_min=maybe(integers),
+    state=st.just(BookingState.REQUESTED),
 )
 
 
@@ -259,6 +274,19 @@ def test_nodes_and_events_come_back_equal(shared: tuple[SqlStore, Lease], node: 
     found = {stored.name: stored for stored in store.load_world().nodes}
     assert found[node.name] == replace(node, version=node.version + 1)
     assert [stored for _, stored in store.list_events(limit=1, descending=True)] == [event]
+
+
+@settings(max_examples=60)
+@given(booking=bookings, state=st.sampled_from([BookingState.PLANNED, BookingState.OPEN]))
+def test_bookings_come_back_equal(shared: tuple[SqlStore, Lease], booking: Booking, state: BookingState) -> None:
+    store, lease = shared
+    intent_id = store.add_booking(booking)
+    assert store.get_booking(booking.name) == booking
+    promised = replace(booking, state=state)
+    store.commit(Changes(bookings=(promised,), intents_done=(intent_id,)), lease, 0.0)
+    assert list(store.load_world().bookings) == store.list_bookings() == [promised]
+    store.commit(Changes(bookings=(replace(booking, state=BookingState.OVER),)), lease, 0.0)
+    assert store.get_booking(booking.name) is None
 
 
 def test_progress_that_is_not_a_number_is_kept_as_such(shared: tuple[SqlStore, Lease]) -> None:

@@ -1,0 +1,65 @@
+"""A booking's way: promised or refused, opened, ended or cancelled."""
+
+from dataclasses import replace
+
+from scheduler.engine.draft import Draft
+from scheduler.engine.lifecycle import begin_stop
+from scheduler.model.booking import Booking, BookingState, check_booking_transition
+from scheduler.model.event import EventKind
+from scheduler.model.intent import IntentKind
+from scheduler.model.job import JobState, StopReason
+from scheduler.policy.bookable import described, refusal
+
+_STOPPABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
+
+
+def promise(draft: Draft, booking: Booking) -> None:
+    """Promise a booking that was asked for, or refuse it with an event that says why."""
+    why = refusal(booking, draft.bookings(), draft.world().nodes, draft.now)
+    if why is None:
+        _move(draft, booking, BookingState.PLANNED, EventKind.BOOKING_PLANNED)
+        return
+    _over(draft, booking)
+    draft.event(EventKind.REQUEST_REFUSED, cause=IntentKind.BOOK, detail=f"booking {booking.name}: {why}")
+
+
+def unbook(draft: Draft, name: str) -> None:
+    """Cancel it: what its jobs hold they keep as ordinary jobs."""
+    booking = draft.booking(name)
+    if booking is None:
+        draft.event(EventKind.REQUEST_REFUSED, cause=IntentKind.UNBOOK, detail=f"no booking {name}")
+        return
+    _end(draft, booking, EventKind.BOOKING_CANCELLED)
+
+
+def open_and_end(draft: Draft) -> None:
+    """Open the windows that have begun and end those that are over."""
+    for booking in draft.bookings():
+        if booking.end_at <= draft.now:
+            _end(draft, booking, EventKind.BOOKING_ENDED)
+        elif booking.state is BookingState.PLANNED and booking.start_at <= draft.now:
+            _move(draft, booking, BookingState.OPEN, EventKind.BOOKING_STARTED)
+
+
+def _end(draft: Draft, booking: Booking, kind: EventKind) -> None:
+    """Its jobs go on as ordinary ones; those that nobody could take slots from are stopped and queued again."""
+    for job in list(draft.active_jobs()):
+        if not job.spec.preemptible and job.state in _STOPPABLE and not job.finishing and booking.admits(job):
+            begin_stop(draft, job.id, StopReason.BOOKING_ENDED, detail=f"booking {booking.name} is over")
+    _over(draft, booking)
+    draft.event(kind, detail=_line(booking))
+
+
+def _over(draft: Draft, booking: Booking) -> None:
+    check_booking_transition(booking, BookingState.OVER)
+    draft.put_booking(replace(booking, state=BookingState.OVER))
+
+
+def _move(draft: Draft, booking: Booking, state: BookingState, kind: EventKind) -> None:
+    check_booking_transition(booking, state)
+    draft.put_booking(replace(booking, state=state))
+    draft.event(kind, detail=_line(booking))
+
+
+def _line(booking: Booking) -> str:
+    return f"{booking.name}: {described(booking)}"

@@ -1,0 +1,75 @@
+"""Whether the cluster, all of it, can keep a new booking's promise beside those that stand."""
+
+from collections.abc import Iterable, Mapping
+
+from scheduler.model.booking import Booking
+from scheduler.model.ids import NodeName
+from scheduler.model.node import Node, workers_that_fit
+from scheduler.policy.ledger import Amount, add, needs
+
+
+def refusal(booking: Booking, standing: Iterable[Booking], nodes: Mapping[NodeName, Node], now: float) -> str | None:
+    """Why the booking cannot be promised; None if it can. `now` is in unix seconds."""
+    if booking.end_at <= now:
+        return "its window is over already"
+    if not _fit_together([booking], nodes):
+        return f"it needs {described(booking)}, and the nodes that suit it have {_most_slots(booking, nodes)}"
+    rivals = [each for each in standing if each.name != booking.name and each.overlaps(booking)]
+    for moment in sorted({max(each.start_at, booking.start_at) for each in rivals}):
+        meanwhile = [each for each in rivals if each.start_at <= moment < each.end_at]
+        if not _fit_together([booking, *meanwhile], nodes):
+            names = ", ".join(sorted(each.name for each in meanwhile))
+            return f"it needs {described(booking)}, and the cluster has not enough beside booking {names}"
+    return None
+
+
+def described(booking: Booking) -> str:
+    """What it books, for people."""
+    shape = booking.shape
+    each = "" if shape.slots == 1 else f" ({booking.workers} × {shape.slots})"
+    gpu_type = f" of GPU type {shape.gpu_type}" if shape.gpu_type else ""
+    labels = "".join(f" with {key}={value}" for key, value in shape.node_selector)
+    return f"{booking.slots} slot{'' if booking.slots == 1 else 's'}{each}{gpu_type}{labels}"
+
+
+def scarcest_first(bookings: Iterable[Booking], nodes: Mapping[NodeName, Node]) -> list[Booking]:
+    """Who can use fewer nodes chooses first; then by start and name."""
+
+    def key(booking: Booking) -> tuple[int, float, str]:
+        return sum(node.suits(booking.shape) for node in nodes.values()), booking.start_at, booking.name
+
+    return sorted(bookings, key=key)
+
+
+def _most_slots(booking: Booking, nodes: Mapping[NodeName, Node]) -> str:
+    """What nodes of one GPU type have at most."""
+    slots: dict[str | None, int] = {}
+    for node in nodes.values():
+        if node.suits(booking.shape):
+            slots[node.gpu_type] = slots.get(node.gpu_type, 0) + node.slots
+    return f"{max(slots.values(), default=0)}" + (" of one GPU type" if len(slots) > 1 else "")
+
+
+def _fit_together(bookings: list[Booking], nodes: Mapping[NodeName, Node]) -> bool:
+    """Whether empty nodes hold all of them at once, each on GPUs of one type."""
+    room: dict[NodeName, Amount] = {node.name: (node.slots, node.cpus, node.memory_mib) for node in nodes.values()}
+    return all(_allot(booking, nodes, room) for booking in scarcest_first(bookings, nodes))
+
+
+def _allot(booking: Booking, nodes: Mapping[NodeName, Node], room: dict[NodeName, Amount]) -> bool:
+    """Take what the booking needs out of the room, the roomiest nodes first; False where it does not fit."""
+    fits: dict[str | None, list[tuple[int, NodeName]]] = {}
+    for name, node in nodes.items():
+        if node.suits(booking.shape):
+            fits.setdefault(node.gpu_type, []).append((workers_that_fit(booking.shape, *room[name]), name))
+    enough = {kind: found for kind, found in fits.items() if sum(fit for fit, _ in found) >= booking.workers}
+    if not enough:
+        return False
+    # the type with least room to spare leaves most to others
+    kind = min(enough, key=lambda each: (sum(fit for fit, _ in enough[each]), each or ""))
+    left = booking.workers
+    for fit, name in sorted(enough[kind], key=lambda found: (-found[0], found[1])):
+        taken = min(fit, left)
+        room[name] = add(room[name], needs(booking.shape, taken), -1)
+        left -= taken
+    return True

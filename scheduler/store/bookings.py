@@ -1,0 +1,59 @@
+"""Bookings: stored by users, decided on by the engine; the row of one that is over is removed."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, insert, select
+
+from scheduler.errors import Conflict, StaleWrite
+from scheduler.model.booking import Booking, BookingState
+from scheduler.model.intent import Intent, IntentKind
+from scheduler.store.rows import booking_from_row, booking_values
+from scheduler.store.schema import bookings
+from scheduler.store.statements import Statements
+from scheduler.store.submit import add_intent
+
+_REQUESTED = bookings.c.state == BookingState.REQUESTED.value
+
+
+def add(connection: Connection, statements: Statements, booking: Booking) -> int:
+    """Store it with its BOOK intent, whose id is returned. Raises `Conflict` if the name is taken."""
+    # First, since whoever takes an id holds up all others that would look for the name.
+    intent = Intent(0, IntentKind.BOOK, booking.created_at, booking=booking.name)
+    intent_id = add_intent(connection, statements, intent)
+    if get(connection, booking.name) is not None:
+        raise Conflict(f"there is a booking {booking.name} already: choose another name, or cancel that one first")
+    connection.execute(insert(bookings), booking_values(booking))
+    return intent_id
+
+
+def get(connection: Connection, name: str) -> Booking | None:
+    row = connection.execute(select(bookings).where(bookings.c.name == name)).one_or_none()
+    return None if row is None else booking_from_row(row)
+
+
+def present(connection: Connection) -> list[Booking]:
+    """All of them by start."""
+    rows = connection.execute(select(bookings).order_by(bookings.c.start_at, bookings.c.name))
+    return [booking_from_row(row) for row in rows]
+
+
+def promised(connection: Connection) -> tuple[Booking, ...]:
+    """Those that the engine has decided on, by name."""
+    rows = connection.execute(select(bookings).where(~_REQUESTED).order_by(bookings.c.name))
+    return tuple(booking_from_row(row) for row in rows)
+
+
+def requested(connection: Connection) -> tuple[Booking, ...]:
+    """Those that wait for the engine, by name."""
+    rows = connection.execute(select(bookings).where(_REQUESTED).order_by(bookings.c.name))
+    return tuple(booking_from_row(row) for row in rows)
+
+
+def write(connection: Connection, changed: Sequence[Booking]) -> None:
+    """New states as the engine has decided. Raises `StaleWrite` where the row is gone."""
+    for booking in changed:
+        mine = bookings.c.name == booking.name
+        over = booking.state is BookingState.OVER
+        statement = bookings.delete() if over else bookings.update().values(state=booking.state.value)
+        if connection.execute(statement.where(mine)).rowcount != 1:
+            raise StaleWrite(f"booking {booking.name} is gone since it was read")
