@@ -1,71 +1,106 @@
-"""Invariants I1 to I10 as a test world sees them: from inside (world, store) and from outside (processes)."""
+"""Invariants I1 to I9 after every tick: from inside (world, store), and from outside (processes).
 
-from __future__ import annotations
+A reservation that is broken counts as `RESERVED`. Liveness (I10) is what a test asks for at its end.
+"""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from scheduler.engine.tick import TickReport
-from scheduler.model.event import EventKind
+from scheduler.clock import VirtualClock
+from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.config import Settings
+from scheduler.engine.board import Board
+from scheduler.engine.exits import FAILURES
+from scheduler.engine.tick import Engine, TickReport
+from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import host_list
-from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.ids import JobId
 from scheduler.model.job import Job, StopReason
 from scheduler.model.node import Node
 from scheduler.model.world import World as Snapshot
 from scheduler.policy.invariants import check_world
 from scheduler.policy.order import Order
-
-if TYPE_CHECKING:
-    from tests.world import World
+from scheduler.store.sqlstore import SqlStore
+from tests import outside
+from tests.broken import Broken, hold
+from tests.reserved import Promises, reservations_fit
 
 #: Ticks and stops take their time: an inversion is one only when it outlasts the longest grace by this much.
 INVERSION_SLACK_SECONDS = 30.0
+_FAILURES = frozenset(reason.value for reason in FAILURES)
+
+
+class Checked(Protocol):
+    """What is checked: the engine that leads, and everything around it."""
+
+    clock: VirtualClock
+    settings: Settings
+    store: SqlStore
+    cluster: SimulatedCluster
+    submitted: list[JobId]
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def board(self) -> Board: ...
 
 
 class InvariantChecker:
     """Checks everything after each tick, and remembers what only time shows."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Checked) -> None:
         self._world = world
+        self._compared: Snapshot | None = None
         self._inverted_since: dict[JobId, float] = {}
         self._retries: dict[JobId, int] = {}
         self._failures_seen: dict[JobId, int] = {}
+        self._published: dict[tuple[JobId, int], str] = {}
+        self._promises = Promises()
+        self._unended: list[JobId] = []
+        self._submitted_seen = 0
+        self._events_seen = 0
 
     def after_tick(self, report: TickReport) -> None:
-        """Raise `AssertionError` naming the invariant that does not hold."""
-        assert not report.violations, report.violations
+        """Raise `Broken` with the invariant that does not hold."""
+        for violation in report.violations:
+            raise Broken(violation.invariant, f"the planner's: {violation.detail}")
         snapshot = self._world.engine.world
         if snapshot is None:
             return
         now = self._world.clock.now()
-        assert not (found := check_world(snapshot, now)), found
-        self._processes_fit()
-        self._no_process_of_ended_jobs(snapshot)
+        order = Order(now, self._world.settings.policy)
+        for violation in check_world(snapshot, now):
+            raise Broken(violation.invariant, violation.detail)
+        cluster = self._world.cluster
+        outside.processes_fit(cluster, snapshot)
+        outside.started_once(cluster)
+        outside.slots_of_processes_are_used(cluster, snapshot)
+        outside.no_process_of_ended_jobs(cluster, snapshot)
         self._memory_equals_store(snapshot)
         self._published_is_allocation(snapshot)
-        self._retries_are_failures(report, snapshot)
-        self._no_lasting_inversion(snapshot, now)
-        self._no_job_is_lost()
+        events = self._new_events()
+        outside.failures_are_real(cluster, events)
+        self._retries_are_failures(events, snapshot)
+        reservations_fit(snapshot)
+        self._promises.after_tick(snapshot, order, now)
+        self._no_lasting_inversion(snapshot, order, now)
+        self._no_job_is_lost(snapshot)
 
-    def _processes_fit(self) -> None:
-        """I1, I3, I4 from outside: no two processes hold one slot as their own, none was started twice."""
-        cluster = self._world.cluster
-        held: dict[tuple[str, int], WorkerId] = {}
-        for node, start in cluster.alive():
-            for slot in () if start.shared else start.slot_ids:
-                other = held.setdefault((node, slot), start.worker_id)
-                assert other == start.worker_id, f"I3: slot {slot} of {node} is held by {other} and {start.worker_id}"
-        assert len(set(cluster.started)) == len(cluster.started), "I4: a worker was started twice"
-
-    def _no_process_of_ended_jobs(self, snapshot: Snapshot) -> None:
-        """I4: a process belongs to a live worker, or to nobody and is being stopped, or its node is out of reach."""
-        live = {w.id for job in snapshot.active.values() for w in job.workers}
-        for node, start in self._world.cluster.alive():
-            reachable = (known := snapshot.nodes.get(node)) is not None and known.health == "UP"
-            stray = start.worker_id in snapshot.strays
-            assert start.worker_id in live or stray or not reachable, f"I4: {start.worker_id} runs for nobody"
+    def _new_events(self) -> list[Event]:
+        """What was stored since the last look, also by a commit whose outcome the engine does not know."""
+        found: list[Event] = []
+        while page := self._world.store.list_events(self._events_seen, limit=1000):
+            self._events_seen = page[-1][0]
+            found += (event for _, event in page)
+            if len(page) < 1000:
+                break
+        return found
 
     def _memory_equals_store(self, snapshot: Snapshot) -> None:
-        """I7: the world in memory is what a fresh load gives."""
+        """I7: the world in memory is what a fresh load gives. A world is compared once: it never changes."""
+        if snapshot is self._compared:
+            return
+        self._compared = snapshot
         stored = self._world.store.load_world()
         fresh = Snapshot.of(stored.jobs, stored.nodes, stored.bookings)
         for mine, loaded, what in (
@@ -78,68 +113,79 @@ class InvariantChecker:
         ):
             differing = {
                 key: (mine.get(key), loaded.get(key)) for key in {*mine, *loaded} if mine.get(key) != loaded.get(key)
-            }  # type: ignore[call-overload]
-            assert not differing, f"I7: {what} in memory differs from the store: {differing}"
+            }
+            hold(not differing, "I7", f"{what} in memory differs from the store: {differing}")
 
     def _published_is_allocation(self, snapshot: Snapshot) -> None:
-        """I9: what discover_hosts answers is the membership of the published generation."""
+        """I9: what discover_hosts answers is the membership of the published generation, and never changes."""
         for job in snapshot.active.values():
             posting = self._world.board.posting(job.id)
-            assert posting is not None, f"I9: job {job.id} has no posting"
             hosts = host_list(job)
-            assert posting.text == (hosts.text().encode() if hosts else b""), f"I9: job {job.id}"
+            if posting is None:
+                raise Broken("I9", f"job {job.id} has no posting")
+            hold(posting.text == (hosts.text().encode() if hosts else b""), "I9", f"job {job.id}: {posting.text!r}")
             if hosts is not None:
-                assert len(hosts.members) >= job.min_workers or job.generation > 1, f"I9: job {job.id} below min"
+                before = self._published.setdefault((job.id, hosts.generation), hosts.text())
+                hold(before == hosts.text(), "I9", f"job {job.id}: generation {hosts.generation} changed its list")
+                enough = len(hosts.members) >= job.min_workers or job.generation > 1
+                hold(enough, "I9", f"job {job.id} is published below its minimum")
 
-    def _retries_are_failures(self, report: TickReport, snapshot: Snapshot) -> None:
+    def _retries_are_failures(self, events: list[Event], snapshot: Snapshot) -> None:
         """I8: a job's retries never grow by more than its workers' own failures."""
-        for event in report.events:
-            if event.kind is EventKind.WORKER_ENDED and event.cause in ("FAILED", "HUNG", "LAUNCH_FAILED"):
-                assert event.job_id is not None
+        for event in events:
+            if event.kind is EventKind.WORKER_ENDED and event.cause in _FAILURES and event.job_id is not None:
                 self._failures_seen[event.job_id] = self._failures_seen.get(event.job_id, 0) + 1
         for job in snapshot.all_jobs():
             grown = job.retries_used - self._retries.get(job.id, 0)
-            assert grown <= self._failures_seen.get(job.id, 0), f"I8: job {job.id} lost a retry without a failure"
+            seen = self._failures_seen.get(job.id, 0)
+            hold(grown <= seen, "I8", f"job {job.id} lost {grown} retries by {seen} failures: {job.detail}")
             self._retries[job.id] = job.retries_used
             if grown > 0:
                 self._failures_seen[job.id] = 0
 
-    def _no_lasting_inversion(self, snapshot: Snapshot, now: float) -> None:
+    def _no_lasting_inversion(self, snapshot: Snapshot, order: Order, now: float) -> None:
         """I5: nobody waits long at zero while less important jobs hold what would let it start."""
-        order = Order(now, self._world.settings.policy)
         for job in snapshot.queued.values():
             if now >= job.not_before and _could_start(job, snapshot, order):
                 since = self._inverted_since.setdefault(job.id, now)
                 graces = [j.spec.grace_seconds for j in snapshot.active.values()]
                 limit = max(graces, default=0.0) + INVERSION_SLACK_SECONDS
-                assert now - since <= limit, f"I5: job {job.id} waits below less important ones for {now - since} s"
+                waited = now - since
+                hold(waited <= limit, "I5", f"job {job.id} waits below less important ones for {waited:g} s")
             else:
                 self._inverted_since.pop(job.id, None)
         for job_id in list(self._inverted_since):
             if job_id not in snapshot.queued:
                 del self._inverted_since[job_id]
 
-    def _no_job_is_lost(self) -> None:
+    def _no_job_is_lost(self, snapshot: Snapshot) -> None:
         """I6: every accepted job has ended, is in the world, or is still in the inbox."""
-        world = self._world
-        snapshot = world.engine.world
-        assert snapshot is not None
-        waiting = {job.id for job in world.store.take_inbox(100_000).jobs}
-        for job_id in world.submitted:
-            if snapshot.job(job_id) is None and job_id not in waiting:
-                assert world.get(job_id).state.terminal, f"I6: job {job_id} is lost"
+        self._unended += self._world.submitted[self._submitted_seen :]
+        self._submitted_seen = len(self._world.submitted)
+        absent = [job_id for job_id in self._unended if snapshot.job(job_id) is None]
+        if not absent:
+            return
+        waiting = {job.id for job in self._world.store.take_inbox(100_000).jobs}
+        for job_id in absent:
+            if job_id not in waiting:
+                job = self._world.store.get_job(job_id)
+                hold(job is not None and job.state.terminal, "I6", f"job {job_id} is lost")
+                self._unended.remove(job_id)
 
 
 def _could_start(job: Job, snapshot: Snapshot, order: Order) -> bool:
-    """Whether free slots plus what strictly less important preemptible jobs hold would do, counted per node.
+    """Whether free slots plus what strictly less important preemptible jobs hold would do, on nodes of one GPU type.
 
     Counted against everything that is reserved or leaving as not available, so that it errs towards False.
     """
-    room = 0
+    if job.shape.cpus or job.shape.memory_mib:
+        return False
+    room: dict[str | None, int] = {}
     for node in snapshot.nodes.values():
-        if node.schedulable and node.suits(job.shape) and not (job.shape.cpus or job.shape.memory_mib):
-            room += _usable(node, job, snapshot, order) // job.shape.slots
-    return room >= job.min_workers
+        if node.schedulable and node.suits(job.shape):
+            fit = _usable(node, job, snapshot, order) // job.shape.slots
+            room[node.gpu_type] = room.get(node.gpu_type, 0) + fit
+    return max(room.values(), default=0) >= job.min_workers
 
 
 def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order) -> int:

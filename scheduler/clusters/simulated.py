@@ -10,11 +10,12 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from typing import Protocol
 
-from scheduler.clusters.simulated_process import EXIT_DRAINED, EXIT_KILLED, Behaviour, Process
+from scheduler.clusters.simulated_process import EXIT_KILLED, Behaviour, Process
 from scheduler.engine.board import Board
+from scheduler.engine.exits import EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE
 from scheduler.engine.ports import ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
-from scheduler.engine.reports import ReportBox
 from scheduler.errors import ClusterError
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Runtime
@@ -38,22 +39,38 @@ class Fault(Enum):
     NOT_DONE = auto()
     #: The call fails, but was carried out.
     DONE_BUT_REPORTED_FAILED = auto()
+    #: A start is accepted, but its process cannot be started; anything else is done.
+    NOT_LAUNCHED = auto()
+
+
+#: Exit codes that are no failure of a worker that was not asked to leave.
+HARMLESS_EXITS = frozenset({EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE})
+
+
+class Hearing(Protocol):
+    """Takes what workers report."""
+
+    def put(self, report: WorkerReport) -> bool:
+        """Whether it is something that the engine should look at now."""
+        ...
 
 
 @dataclass(slots=True)
 class _Node:
     facts: NodeObservation
     reachable: bool = True
+    #: Whether it is listed, as one that is down, while it is out of reach.
+    listed: bool = True
+    #: Ends become visible so much later.
+    lag_seconds: float = 0.0
     processes: dict[WorkerId, Process] = field(default_factory=dict)
 
 
 class SimulatedCluster:
     """Nodes, processes and faults under a clock that the test or the simulator moves."""
 
-    def __init__(self, clock: Clock, board: Board, reports: ReportBox) -> None:
+    def __init__(self, clock: Clock, board: Board, reports: Hearing) -> None:
         self._clock = clock
-        self._board = board
-        self._reports = reports
         self._nodes: dict[NodeName, _Node] = {}
         self._processes: dict[WorkerId, Process] = {}
         self._by_job: dict[JobId, dict[WorkerId, Process]] = {}
@@ -63,20 +80,27 @@ class SimulatedCluster:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._wake: Callable[[], None] = lambda: None
-        #: Ends become visible so much later.
-        self.observation_lag_seconds = 0.0
         #: Faults of the next calls, one per action, in order; None lets the call through.
         self.action_faults: list[Fault | None] = []
         #: How many of the next observations fail altogether.
         self.observe_failures = 0
         #: Every start that was carried out, in order, but for those a reboot undid: a worker must appear once.
         self.started: list[WorkerId] = []
+        #: Workers that failed by themselves: not launched, never ready, hung, or ended badly without being asked to.
+        self.failed: set[WorkerId] = set()
         self._forgotten: dict[WorkerId, WorkerObservation] = {}
         #: Repeat ends that were forgotten already, as a cluster with a stale cache does.
         self.repeat_forgotten = False
-        board.subscribe(self._listen)
+        self.follow(board, reports)
 
     # what tests and the simulator set up
+
+    def follow(self, board: Board, reports: Hearing) -> None:
+        """Workers read this board and report there from now on, as they do when another daemon leads."""
+        self._board = board
+        self._reports = reports
+        board.subscribe(self._listen)
+        self._listen(self._by_job)
 
     def add_node(self, facts: NodeObservation) -> None:
         """A node joins the cluster, or has other facts than before."""
@@ -91,9 +115,14 @@ class SimulatedCluster:
         if behaviour.work_seconds is not None:
             self._work_left.setdefault(job_id, behaviour.work_seconds)
 
-    def lose_node(self, name: NodeName) -> None:
-        """The node becomes unreachable; its processes go on unseen."""
+    def lose_node(self, name: NodeName, *, listed: bool = True) -> None:
+        """The node becomes unreachable, and is not even listed if so told; its processes go on unseen."""
         self._nodes[name].reachable = False
+        self._nodes[name].listed = listed
+
+    def see_late(self, name: NodeName, lag_seconds: float) -> None:
+        """Ends on this node become visible so much later."""
+        self._nodes[name].lag_seconds = lag_seconds
 
     def return_node(self, name: NodeName, *, rebooted: bool) -> None:
         """The node is reachable again, with its processes as they are or, after a reboot, without any."""
@@ -117,6 +146,8 @@ class SimulatedCluster:
         if process is not None:
             self._account(process.start.job_id)
             process.hung = True
+            if process.alive and process.asked_at is None:
+                self.failed.add(worker_id)
 
     # what tests read
 
@@ -144,10 +175,12 @@ class SimulatedCluster:
         workers = dict(self._forgotten) if self.repeat_forgotten else {}
         nodes = {}
         for name, node in self._nodes.items():
-            nodes[name] = node.facts if node.reachable else replace(node.facts, up=False)
             if node.reachable:
+                nodes[name] = node.facts
                 for worker_id, process in node.processes.items():
-                    workers[worker_id] = process.observe(now, self.observation_lag_seconds)
+                    workers[worker_id] = process.observe(now, node.lag_seconds)
+            elif node.listed:
+                nodes[name] = replace(node.facts, up=False)
         loads = {name: self._loads(node) for name, node in self._nodes.items() if node.reachable and _oversold(node)}
         return Observation(nodes, workers, loads=loads)
 
@@ -163,7 +196,7 @@ class SimulatedCluster:
             elif fault is Fault.NOT_DONE:
                 failures.append(ActionFailure(action, "refused"))
             else:
-                self._do(node, action)
+                self._do(node, action, launches=fault is not Fault.NOT_LAUNCHED)
                 if fault is Fault.DONE_BUT_REPORTED_FAILED:
                     failures.append(ActionFailure(action, "timed out"))
         return failures
@@ -186,11 +219,11 @@ class SimulatedCluster:
     def _move_on(self, process: Process, when: float) -> None:
         self._at(when, lambda: self._advance_process(process))
 
-    def _do(self, node: _Node, action: ClusterAction) -> None:
+    def _do(self, node: _Node, action: ClusterAction, *, launches: bool) -> None:
         match action:
             case StartWorker():
                 if action.worker_id not in node.processes and action.worker_id not in self._forgotten:
-                    self._launch(node, action)
+                    self._launch(node, action, launches=launches)
             case StopWorker():
                 process = node.processes.get(action.worker_id)
                 if process is not None and process.alive:
@@ -201,7 +234,7 @@ class SimulatedCluster:
                     self._forgotten[action.worker_id] = process.observe(self._clock.now(), 0.0)
                     self._drop(process)
 
-    def _launch(self, node: _Node, start: StartWorker) -> None:
+    def _launch(self, node: _Node, start: StartWorker, *, launches: bool) -> None:
         now = self._clock.now()
         behaviour = self._behaviour(start.job_id)
         elastic = behaviour.runtime is Runtime.ELASTIC
@@ -210,7 +243,12 @@ class SimulatedCluster:
         self._processes[start.worker_id] = process
         self._by_job.setdefault(start.job_id, {})[start.worker_id] = process
         self.started.append(start.worker_id)
-        self._move_on(process, now + behaviour.launch_seconds)
+        if launches:
+            self._move_on(process, now + behaviour.launch_seconds)
+        else:
+            process.phase = Phase.LAUNCH_FAILED
+            self.failed.add(start.worker_id)
+            self._at(now, self._wake)
 
     def _drop(self, process: Process) -> None:
         """The node remembers it no more."""
@@ -248,8 +286,10 @@ class SimulatedCluster:
     def _run(self, process: Process, behaviour: Behaviour) -> None:
         self._account(process.start.job_id)
         process.phase, process.phase_since = Phase.RUNNING, process.phase_since + behaviour.launch_seconds
-        if process.elastic:
+        if process.elastic and behaviour.ready_seconds is not None:
             self._move_on(process, process.phase_since + behaviour.ready_seconds)
+        elif process.elastic:
+            self.failed.add(process.start.worker_id)
         if behaviour.crash_after_seconds is not None:
             self._move_on(process, process.phase_since + behaviour.crash_after_seconds)
         self._plan_work(process.start.job_id)
@@ -257,12 +297,12 @@ class SimulatedCluster:
 
     def _advance_running(self, process: Process, behaviour: Behaviour, now: float) -> None:
         asked, leave = process.asked_at, behaviour.leave_seconds
-        crash = behaviour.crash_after_seconds
+        crash, ready = behaviour.crash_after_seconds, behaviour.ready_seconds
         if asked is not None and leave is not None and now >= asked + leave:
             self._end(process, EXIT_DRAINED)
         elif crash is not None and now >= process.phase_since + crash:
             self._end(process, behaviour.crash_code)
-        elif process.elastic and now >= process.phase_since + behaviour.ready_seconds:
+        elif process.elastic and ready is not None and now >= process.phase_since + ready:
             self._talk(process, behaviour, now)
 
     def _listen(self, jobs: Iterable[JobId]) -> None:
@@ -336,7 +376,7 @@ class SimulatedCluster:
         workers = [process for process in self._by_job.get(job_id, {}).values() if process.working]
         if self._work_left[job_id] <= WORK_EPSILON:
             for process in workers:
-                self._end(process, 0)
+                self._end(process, EXIT_DONE)
 
     def _end(self, process: Process, exit_code: int) -> None:
         job_id = process.start.job_id
@@ -344,8 +384,10 @@ class SimulatedCluster:
         process.phase = Phase.EXITED
         process.exit_code = exit_code
         process.ended_at = self._clock.now()
+        if process.asked_at is None and exit_code not in HARMLESS_EXITS:
+            self.failed.add(process.start.worker_id)
         self._plan_work(job_id)
-        self._at(process.ended_at + self.observation_lag_seconds, self._wake)
+        self._at(process.ended_at + self._nodes[process.node].lag_seconds, self._wake)
 
     def _loads(self, node: _Node) -> tuple[SlotLoad, ...]:
         """What all running processes of the node put on its slots together."""

@@ -8,7 +8,6 @@ from scheduler.model.job import Runtime
 from scheduler.model.observation import Phase, SlotLoad, WorkerObservation
 
 EXIT_KILLED = 137
-EXIT_DRAINED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +17,8 @@ class Behaviour:
     runtime: Runtime = Runtime.COMMAND
     #: From the start call until the process runs.
     launch_seconds: float = 0.01
-    #: From running until an elastic worker reports ready.
-    ready_seconds: float = 1.0
+    #: From running until an elastic worker reports ready; None: it never does, which is a failure of its own.
+    ready_seconds: float | None = 1.0
     #: From being published until an elastic member reports the generation.
     form_seconds: float = 0.2
     #: Between two reports of an elastic worker that has nothing new to say; None: it does not repeat itself.

@@ -184,7 +184,7 @@ def test_a_plain_gang_that_loses_a_worker_starts_again_as_a_whole(w: World) -> N
 
 def test_an_elastic_worker_that_never_gets_ready_is_killed_and_the_job_fails_in_the_end(w: World) -> None:
     w.node("a", slots=1)
-    mute = Behaviour(runtime=ELASTIC, ready_seconds=1e9)
+    mute = Behaviour(runtime=ELASTIC, ready_seconds=None)
     job_id = w.job("j", max_retries=0, behaviour=mute)
     w.advance(w.settings.engine.ready_seconds + 10)
     job = w.expect(job_id, JobState.FAILED)

@@ -1,0 +1,98 @@
+"""Reservations: what is freed for a job is taken only by it or by someone more important (I5)."""
+
+from dataclasses import dataclass
+
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job, JobState
+from scheduler.model.node import CPU_EPSILON, Node
+from scheduler.model.world import World as Snapshot
+from scheduler.policy.order import Order
+from tests.broken import Broken, hold
+
+
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """What is held on one node."""
+
+    slots: int = 0
+    slots_shared: int = 0
+    cpus: float = 0.0
+    memory_mib: int = 0
+
+    def plus(self, count: int, slots: int, shared: bool, cpus: float, memory_mib: int) -> "_Amount":
+        """With so many more workers that need this much each."""
+        return _Amount(
+            self.slots + (0 if shared else count * slots),
+            self.slots_shared + (count * slots if shared else 0),
+            self.cpus + count * cpus,
+            self.memory_mib + count * memory_mib,
+        )
+
+
+def reservations_fit(snapshot: Snapshot) -> None:
+    """What stays and what is held for waiting jobs fit their node together: nobody sits on what is held for another."""
+    held = _held(snapshot)
+    staying = _staying(snapshot) if held else {}
+    for name, amount in held.items():
+        stays = staying.get(name, _Amount())
+        hold(_fits(snapshot.nodes[name], amount, stays), "RESERVED", f"{name}: {amount} held beside {stays}")
+
+
+def _fits(node: Node, held: _Amount, stays: _Amount) -> bool:
+    """Counting only kinds of which something is held."""
+    return (
+        (not held.slots or held.slots + stays.slots <= node.slots)
+        and (not held.slots_shared or held.slots_shared + stays.slots_shared <= node.extra_slots)
+        and (not held.cpus or held.cpus + stays.cpus <= node.cpus + CPU_EPSILON)
+        and (not held.memory_mib or held.memory_mib + stays.memory_mib <= node.memory_mib)
+    )
+
+
+def _held(snapshot: Snapshot) -> dict[NodeName, _Amount]:
+    held: dict[NodeName, _Amount] = {}
+    for job in snapshot.queued.values():
+        for name, count in job.reservation:
+            shape = job.shape
+            before = held.get(name, _Amount())
+            held[name] = before.plus(count, shape.slots, job.reservation_shared, shape.cpus, shape.memory_mib)
+    return held
+
+
+def _staying(snapshot: Snapshot) -> dict[NodeName, _Amount]:
+    staying: dict[NodeName, _Amount] = {}
+    for job in snapshot.active.values():
+        for worker in job.wanted_workers if job.state is not JobState.STOPPING else ():
+            before = staying.get(worker.node, _Amount())
+            size = len(worker.slot_ids)
+            staying[worker.node] = before.plus(1, size, worker.shared, worker.cpus, worker.memory_mib)
+    return staying
+
+
+class Promises:
+    """Remembers what was held, and finds a job that lost it to nobody more important."""
+
+    def __init__(self) -> None:
+        self._held: dict[JobId, Job] = {}
+
+    def after_tick(self, snapshot: Snapshot, order: Order, now: float) -> None:
+        """Raise `Broken` where a reservation is gone without a reason."""
+        for job_id, before in self._held.items():
+            job = snapshot.queued.get(job_id)
+            if job is not None and not job.reservation and not _excused(before, job, snapshot, order, now):
+                raise Broken("RESERVED", f"job {job_id} lost {before.reservation} to nobody more important")
+        self._held = {job.id: job for job in snapshot.queued.values() if job.reservation}
+
+
+def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, now: float) -> bool:
+    """Whether the job changed, what it waited for is out of service, or someone more important came."""
+    if job.min_workers != before.min_workers or job.attempt != before.attempt or job.not_before > now:
+        return True
+    names = {name for name, _ in before.reservation}
+    if any((node := snapshot.nodes.get(name)) is None or not node.schedulable for name in names):
+        return True
+    if any(other.reservation and order.more_important(other, job) for other in snapshot.queued.values()):
+        return True
+    return any(
+        order.more_important(other, job) and any(worker.node in names for worker in other.workers)
+        for other in snapshot.active.values()
+    )
