@@ -3,6 +3,7 @@
 A reservation that is broken counts as `RESERVED`. Liveness (I10) is what a test asks for at its end.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from scheduler.clock import VirtualClock
@@ -48,13 +49,16 @@ class Checked(Protocol):
 class InvariantChecker:
     """Checks everything after each tick, and remembers what only time shows."""
 
-    def __init__(self, world: Checked) -> None:
+    def __init__(self, world: Checked, on_event: Callable[[Event], None] = lambda event: None) -> None:
+        """`on_event` is told what was stored, once."""
         self._world = world
+        self._on_event = on_event
         self._compared: Snapshot | None = None
         self._inverted_since: dict[JobId, float] = {}
         self._retries: dict[JobId, int] = {}
         self._failures_seen: dict[JobId, int] = {}
         self._published: dict[tuple[JobId, int], str] = {}
+        self._minima: dict[JobId, int] = {}
         self._promises = Promises()
         self._unended: list[JobId] = []
         self._submitted_seen = 0
@@ -62,6 +66,7 @@ class InvariantChecker:
 
     def after_tick(self, report: TickReport) -> None:
         """Raise `Broken` with the invariant that does not hold."""
+        self._take_events()
         for violation in report.violations:
             raise Broken(violation.invariant, f"the planner's: {violation.detail}")
         snapshot = self._world.engine.world
@@ -78,23 +83,28 @@ class InvariantChecker:
         outside.no_process_of_ended_jobs(cluster, snapshot)
         self._memory_equals_store(snapshot)
         self._published_is_allocation(snapshot)
-        events = self._new_events()
-        outside.failures_are_real(cluster, events)
-        self._retries_are_failures(events, snapshot)
+        self._retries_are_failures(snapshot)
         reservations_fit(snapshot)
         self._promises.after_tick(snapshot, order, now)
-        self._no_lasting_inversion(snapshot, order, now)
+        if report.error is None:
+            self._no_lasting_inversion(snapshot, order, now)
+        else:
+            self._inverted_since.clear()  # while nothing can be decided, nothing is decided wrongly
         self._no_job_is_lost(snapshot)
 
-    def _new_events(self) -> list[Event]:
-        """What was stored since the last look, also by a commit whose outcome the engine does not know."""
+    def _take_events(self) -> None:
+        """I8: what was stored since the last look, also by a commit whose outcome the engine does not know."""
         found: list[Event] = []
         while page := self._world.store.list_events(self._events_seen, limit=1000):
             self._events_seen = page[-1][0]
             found += (event for _, event in page)
             if len(page) < 1000:
                 break
-        return found
+        for event in found:
+            self._on_event(event)
+            if event.kind is EventKind.WORKER_ENDED and event.cause in _FAILURES and event.job_id is not None:
+                self._failures_seen[event.job_id] = self._failures_seen.get(event.job_id, 0) + 1
+        outside.failures_are_real(self._world.cluster, found)
 
     def _memory_equals_store(self, snapshot: Snapshot) -> None:
         """I7: the world in memory is what a fresh load gives. A world is compared once: it never changes."""
@@ -125,16 +135,18 @@ class InvariantChecker:
                 raise Broken("I9", f"job {job.id} has no posting")
             hold(posting.text == (hosts.text().encode() if hosts else b""), "I9", f"job {job.id}: {posting.text!r}")
             if hosts is not None:
-                before = self._published.setdefault((job.id, hosts.generation), hosts.text())
-                hold(before == hosts.text(), "I9", f"job {job.id}: generation {hosts.generation} changed its list")
-                enough = len(hosts.members) >= job.min_workers or job.generation > 1
+                key = (job.id, hosts.generation)
+                # a user may raise the minimum in the tick of the publication, or later
+                enough = key in self._published or len(hosts.members) >= min(
+                    self._minima.get(job.id, job.min_workers), job.min_workers
+                )
                 hold(enough, "I9", f"job {job.id} is published below its minimum")
+                before = self._published.setdefault(key, hosts.text())
+                hold(before == hosts.text(), "I9", f"job {job.id}: generation {hosts.generation} changed its list")
+        self._minima = {job.id: job.min_workers for job in snapshot.active.values()}
 
-    def _retries_are_failures(self, events: list[Event], snapshot: Snapshot) -> None:
+    def _retries_are_failures(self, snapshot: Snapshot) -> None:
         """I8: a job's retries never grow by more than its workers' own failures."""
-        for event in events:
-            if event.kind is EventKind.WORKER_ENDED and event.cause in _FAILURES and event.job_id is not None:
-                self._failures_seen[event.job_id] = self._failures_seen.get(event.job_id, 0) + 1
         for job in snapshot.all_jobs():
             grown = job.retries_used - self._retries.get(job.id, 0)
             seen = self._failures_seen.get(job.id, 0)
@@ -174,22 +186,24 @@ class InvariantChecker:
 
 
 def _could_start(job: Job, snapshot: Snapshot, order: Order) -> bool:
-    """Whether free slots plus what strictly less important preemptible jobs hold would do, on nodes of one GPU type.
+    """Whether what strictly less important preemptible jobs hold would do, on nodes of one GPU type.
 
-    Counted against everything that is reserved or leaving as not available, so that it errs towards False.
+    Free slots help unless somebody waits before it. What is reserved or leaving counts as not available, so that it
+    errs towards False.
     """
     if job.shape.cpus or job.shape.memory_mib:
         return False
+    first = order.queue(snapshot.queued.values())[0].id == job.id
     room: dict[str | None, int] = {}
     for node in snapshot.nodes.values():
         if node.schedulable and node.suits(job.shape):
-            fit = _usable(node, job, snapshot, order) // job.shape.slots
+            fit = _usable(node, job, snapshot, order, free_too=first) // job.shape.slots
             room[node.gpu_type] = room.get(node.gpu_type, 0) + fit
     return max(room.values(), default=0) >= job.min_workers
 
 
-def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order) -> int:
-    used = snapshot.used(node.name).slots
+def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order, *, free_too: bool) -> int:
+    free = node.slots - snapshot.used(node.name).slots
     held = sum(
         count * other.shape.slots
         for other in snapshot.queued.values()
@@ -207,4 +221,4 @@ def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order) -> int:
         for worker in other.workers
         if worker.node == node.name
     )
-    return node.slots - used - held + takeable
+    return (free if free_too else min(free, 0)) - held + takeable

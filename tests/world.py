@@ -189,6 +189,13 @@ class World:
         self.board.clear()
         self.clock.advance(self.settings.engine.lease_seconds)
 
+    def stand_still(self, seconds: float) -> None:
+        """The daemon stands still, as on a suspended machine: no tick, and nobody hears what workers say."""
+        self.cluster.follow(Board(), ReportBox())
+        self.clock.advance(seconds)
+        self.cluster.advance()
+        self.cluster.follow(self.board, self.reports)
+
     @contextmanager
     def disk_refuses(self) -> Iterator[None]:
         """No file of this process can grow, as on a full disk."""

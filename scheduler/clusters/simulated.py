@@ -47,7 +47,7 @@ class Fault(Enum):
 HARMLESS_EXITS = frozenset({EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE})
 
 
-class Hearing(Protocol):
+class ReportSink(Protocol):
     """Takes what workers report."""
 
     def put(self, report: WorkerReport) -> bool:
@@ -69,7 +69,7 @@ class _Node:
 class SimulatedCluster:
     """Nodes, processes and faults under a clock that the test or the simulator moves."""
 
-    def __init__(self, clock: Clock, board: Board, reports: Hearing) -> None:
+    def __init__(self, clock: Clock, board: Board, reports: ReportSink) -> None:
         self._clock = clock
         self._nodes: dict[NodeName, _Node] = {}
         self._processes: dict[WorkerId, Process] = {}
@@ -95,7 +95,7 @@ class SimulatedCluster:
 
     # what tests and the simulator set up
 
-    def follow(self, board: Board, reports: Hearing) -> None:
+    def follow(self, board: Board, reports: ReportSink) -> None:
         """Workers read this board and report there from now on, as they do when another daemon leads."""
         self._board = board
         self._reports = reports

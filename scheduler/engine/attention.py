@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduler.config import EngineSettings
-from scheduler.engine.deadlines import Heard, job_deadline
+from scheduler.engine.deadlines import job_deadline
 from scheduler.engine.observe_workers import progress_is_due
+from scheduler.engine.reports import Hearing
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, JobState
 from scheduler.model.observation import Observation, WorkerObservation, WorkerReport
@@ -38,9 +39,9 @@ class Focus:
 class Attention:
     """Remembers what was absorbed last. `reset` after a load: then everything is looked at."""
 
-    def __init__(self, settings: EngineSettings, heard: Heard) -> None:
+    def __init__(self, settings: EngineSettings, hearing: Hearing) -> None:
         self._settings = settings
-        self._heard = heard
+        self._hearing = hearing
         self._known: dict[JobId, _Known] = {}
         self._seen: Observation | None = None
 
@@ -83,7 +84,7 @@ class Attention:
         deadlines: list[float] = []
         for job in world.active.values():
             known = self._look(job)
-            deadline = known.deadline if known.settled else job_deadline(job, self._heard, now, self._settings)
+            deadline = known.deadline if known.settled else job_deadline(job, self._hearing, now, self._settings)
             if deadline is not None:
                 deadlines.append(deadline)
         deadlines.extend(at for b in world.bookings.values() for at in (b.start_at, b.end_at))
@@ -101,7 +102,7 @@ class Attention:
     def _look(self, job: Job) -> _Known:
         known = self._known.get(job.id)
         if known is None or known.job is not job:
-            deadline = job_deadline(job, self._heard, 0.0, self._settings)
+            deadline = job_deadline(job, self._hearing, 0.0, self._settings)
             known = self._known[job.id] = _Known(job, is_settled(job), deadline)
         return known
 

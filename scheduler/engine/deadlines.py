@@ -1,21 +1,16 @@
 """When time alone changes something for a job."""
 
-from collections.abc import Callable
-
 from scheduler.config import EngineSettings
-from scheduler.model.ids import WorkerId
+from scheduler.engine.reports import Hearing
 from scheduler.model.job import Job, JobState, Runtime
 from scheduler.model.worker import Worker, WorkerState
 
-#: When a worker last reported; unix seconds.
-Heard = Callable[[WorkerId], float]
 
-
-def job_deadline(job: Job, heard: Heard, now: float, settings: EngineSettings) -> float | None:
+def job_deadline(job: Job, hearing: Hearing, now: float, settings: EngineSettings) -> float | None:
     """The earliest moment after `now` for this job; None if there is none."""
     deadlines = [limit_deadline(job), join_deadline(job, settings)]
     for worker in job.workers:
-        deadlines += (worker.stop_deadline, worker.not_before or None, hang_deadline(job, worker, heard, settings))
+        deadlines += (worker.stop_deadline, worker.not_before or None, hang_deadline(job, worker, hearing, settings))
     return min((d for d in deadlines if d is not None and d > now), default=None)
 
 
@@ -33,13 +28,13 @@ def join_deadline(job: Job, settings: EngineSettings) -> float | None:
     return min(waiting) + settings.join_wait_seconds if waiting else None
 
 
-def hang_deadline(job: Job, worker: Worker, heard: Heard, settings: EngineSettings) -> float | None:
+def hang_deadline(job: Job, worker: Worker, hearing: Hearing, settings: EngineSettings) -> float | None:
     """When a worker counts as hung: it never got ready, or has been silent for too long; None if it is not watched."""
     if not worker.wanted:
         return None
     if worker.state is WorkerState.STARTING and job.spec.runtime is Runtime.ELASTIC:
-        return (worker.started_at or 0.0) + settings.ready_seconds
+        return max(hearing.since, worker.started_at or 0.0) + settings.ready_seconds
     limit = job.spec.heartbeat_seconds
     if limit is None or worker.state is not WorkerState.READY:
         return None
-    return max(heard(worker.id), worker.ready_at or 0.0) + limit
+    return max(hearing.last(worker.id), worker.ready_at or 0.0) + limit

@@ -61,18 +61,17 @@ def _react_to_ends(draft: Draft, job: Job, ended: Sequence[Worker], settings: En
 
 
 def _count_failure(draft: Draft, job: Job, worker: Worker, settings: EngineSettings) -> Job:
-    """Consume a retry; failures of one moment count once, and old ones are forgotten."""
+    """Consume a retry; failures of one moment count once, from the first of them on, and old ones are forgotten."""
     since = draft.now - job.last_failure_at if job.last_failure_at is not None else None
     used = 0 if since is not None and since > settings.failure_reset_seconds else job.retries_used
     peer = job.last_failure_at is not None and worker.created_at < job.last_failure_at
-    if since is None or since > GROUP_SECONDS or not peer:
-        used += 1
+    counts = since is None or since > GROUP_SECONDS or not peer
     code = f"exit code {worker.exit_code}" if worker.exit_code is not None else "no exit code"
     return draft.put(
         replace(
             job,
-            retries_used=used,
-            last_failure_at=draft.now,
+            retries_used=used + counts,
+            last_failure_at=draft.now if counts else job.last_failure_at,
             exit_code=worker.exit_code,
             detail=f"worker {worker.id} on {worker.node}: {worker.exit_reason}, {code}",
         )
@@ -84,7 +83,7 @@ def _finish(draft: Draft, job: Job) -> None:
     if job.spec.runtime is not Runtime.ELASTIC:
         return
     for worker in job.wanted_workers:
-        if worker.reported_generation == 0 and job.published_size:
+        if worker.reported_generation == 0:
             ask_to_leave(draft, job.id, worker.id, LeaveReason.JOB_FINISHING)
 
 

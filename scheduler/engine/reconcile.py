@@ -6,7 +6,7 @@ from dataclasses import replace
 from scheduler.config import EngineSettings
 from scheduler.engine.attention import Focus
 from scheduler.engine.bookings import open_and_end
-from scheduler.engine.deadlines import Heard, hang_deadline
+from scheduler.engine.deadlines import hang_deadline
 from scheduler.engine.draft import Draft
 from scheduler.engine.failures import expire, react
 from scheduler.engine.membership import settle
@@ -18,6 +18,7 @@ from scheduler.engine.observe_workers import (
     find_strays,
 )
 from scheduler.engine.ports import Inbox
+from scheduler.engine.reports import Hearing
 from scheduler.engine.requests import absorb_inbox
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
@@ -31,20 +32,20 @@ def absorb(
     observation: Observation,
     inbox: Inbox,
     focus: Focus,
-    heard: Heard,
+    hearing: Hearing,
     uncertain: frozenset[WorkerId],
     now: float,
     settings: EngineSettings,
 ) -> Draft:
     """The changes that follow from observation, reports, deadlines and intents.
 
-    `focus` is what needs a look, `heard` tells when a worker last reported, and `uncertain` are workers
+    `focus` is what needs a look, `hearing` tells when a worker last reported, and `uncertain` are workers
     whose last start or stop failed on the way.
     """
     draft = Draft(world, now)
     absorb_nodes(draft, observation.nodes)
     for job in focus.jobs:
-        _absorb_job(draft, job, observation, heard, uncertain, settings)
+        _absorb_job(draft, job, observation, hearing, uncertain, settings)
     absorb_inbox(draft, inbox)
     open_and_end(draft)
     draft.see_strays(find_strays(draft, observation, focus.moved))
@@ -55,7 +56,7 @@ def _absorb_job(
     draft: Draft,
     job: Job,
     observation: Observation,
-    heard: Heard,
+    hearing: Hearing,
     uncertain: frozenset[WorkerId],
     settings: EngineSettings,
 ) -> None:
@@ -67,7 +68,7 @@ def _absorb_job(
     current = draft.the_job(job.id)
     if current.state.active:
         expire(draft, current)
-        _condemn_hung(draft, draft.the_job(job.id), heard, settings)
+        _condemn_hung(draft, draft.the_job(job.id), hearing, settings)
         settle(draft, job.id, settings)
 
 
@@ -84,9 +85,9 @@ def _absorb_reports(draft: Draft, job: Job, reports: Mapping[WorkerId, WorkerRep
             absorb_progress(draft, job.id, report, settings)
 
 
-def _condemn_hung(draft: Draft, job: Job, heard: Heard, settings: EngineSettings) -> None:
+def _condemn_hung(draft: Draft, job: Job, hearing: Hearing, settings: EngineSettings) -> None:
     """Mark hung workers to be killed. They keep their place until they are gone: what follows is a failure's way."""
     for worker in job.wanted_workers:
-        deadline = hang_deadline(job, worker, heard, settings)
+        deadline = hang_deadline(job, worker, hearing, settings)
         if deadline is not None and draft.now >= deadline and not worker.condemned:
             draft.put_worker(replace(worker, leave_reason=LeaveReason.HUNG, stop_deadline=draft.now))

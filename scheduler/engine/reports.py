@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import WorkerReport
@@ -41,6 +42,20 @@ class ReportBox:
             for worker_id in workers:
                 self._latest.pop(worker_id, None)
                 self._fresh.pop(worker_id, None)
+
+
+@dataclass(slots=True)
+class Hearing:
+    """When workers were last heard. While nobody listened, silence proves nothing: it counts `since` then only."""
+
+    reports: ReportBox
+    #: When this engine began to listen, or went on after it had stood still; unix seconds.
+    since: float = 0.0
+
+    def last(self, worker_id: WorkerId) -> float:
+        """When silence of this worker began to count; unix seconds."""
+        report = self.reports.latest(worker_id)
+        return max(self.since, report.received_at if report else 0.0)
 
 
 def _urgent(report: WorkerReport) -> tuple[bool, int, str | None]:

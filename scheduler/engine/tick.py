@@ -31,7 +31,7 @@ from scheduler.engine.launch import LaunchContext
 from scheduler.engine.observe_loads import absorb_loads
 from scheduler.engine.ports import ActionFailure, Clock, Cluster, Inbox, Lease, StopWorker, Store
 from scheduler.engine.reconcile import absorb
-from scheduler.engine.reports import ReportBox
+from scheduler.engine.reports import Hearing, ReportBox
 from scheduler.errors import ClusterError, LeaseLost, StaleWrite, StoreError, StoreUnavailable
 from scheduler.model.event import Event
 from scheduler.model.ids import WorkerId
@@ -104,12 +104,12 @@ class Engine:
         self.lease: Lease | None = None
         #: None until it is loaded, and again after a commit whose outcome is unknown.
         self.world: World | None = None
-        self._loaded_at = 0.0
+        self._hearing = Hearing(reports)
         #: Workers that this engine has asked to stop.
         self._told: set[WorkerId] = set()
         #: Workers whose last start or stop failed on the way.
         self._uncertain: frozenset[WorkerId] = frozenset()
-        self._attention = Attention(settings.engine, self._heard)
+        self._attention = Attention(settings.engine, self._hearing)
         #: The plan stays empty until then unless something that matters changes; None: it may not be empty.
         self._calm_until: float | None = None
         self.report = TickReport(at=0.0)
@@ -124,6 +124,8 @@ class Engine:
     def steps(self) -> Iterator[Step]:
         """The tick, pausing after each step."""
         now = self._clock.now()
+        if now > self.report.next_tick_at + self._settings.engine.tick_interval_seconds:
+            self._hearing.since = now  # it stood still, and with it the ears of this process
         try:
             yield from self._steps(now)
         except (ClusterError, StoreUnavailable, StaleWrite) as error:
@@ -153,7 +155,7 @@ class Engine:
         inbox = self._store.take_inbox(INBOX_MAX)
         yield Step.INBOX_TAKEN
         focus = self._attention.focus(world, observation, now)
-        draft = absorb(world, observation, inbox, focus, self._heard, self._uncertain, now, self._settings.engine)
+        draft = absorb(world, observation, inbox, focus, self._hearing, self._uncertain, now, self._settings.engine)
         absorb_loads(draft, observation.loads, self._settings.policy)
         yield Step.ABSORBED
         decided, violations = self._plan(draft, now)
@@ -199,17 +201,12 @@ class Engine:
         self._calm_until = None
         collector.keep(len(stored.jobs))
         self._board.load(world, stored.highest_job_id)
-        self._loaded_at = now
+        self._hearing.since = now  # what was said to an engine before this one is not known
         return world
 
     def _observe(self) -> Observation:
         observation = self._cluster.observe()
         return replace(observation, reports=self._reports.drain())
-
-    def _heard(self, worker_id: WorkerId) -> float:
-        report = self._reports.latest(worker_id)
-        # what was said to an engine before this one is not known: silence counts from its start
-        return max(self._loaded_at, report.received_at if report else 0.0)
 
     def _plan(self, draft: Draft, now: float) -> tuple[Plan, tuple[Violation, ...]]:
         """The plan, or an empty one where it breaks an invariant: then the world is kept as a test case."""

@@ -1,9 +1,11 @@
 """Workers that fail, hang or vanish, and nodes that do."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from scheduler.clusters.simulated import Fault
 from scheduler.clusters.simulated_process import Behaviour
 from scheduler.config import EngineSettings, Settings
 from scheduler.model.event import EventKind
@@ -108,6 +110,37 @@ def test_a_hung_worker_is_killed_and_replaced(w: World) -> None:
     assert job.retries_used == 1
 
 
+def test_silence_while_the_daemon_stood_still_is_no_hang(w: World) -> None:
+    w.node("a", slots=2)
+    job_id = w.job("j", workers=(1, 2), heartbeat_seconds=10.0)
+    w.settle()
+    w.stand_still(30)
+    w.settle()
+    assert w.expect(job_id, JobState.RUNNING, workers=2).retries_used == 0
+    assert not w.events(EventKind.WORKER_ENDED)
+
+
+def test_a_worker_that_got_ready_while_no_daemon_was_there_is_no_hang(w: World) -> None:
+    w.node("a", slots=1)
+    job_id = w.job("j", behaviour=Behaviour(runtime=ELASTIC, ready_seconds=5.0))
+    w.advance(2)
+    w.kill_engine()
+    w.stand_still(w.settings.engine.ready_seconds)
+    w.settle()
+    assert w.expect(job_id, JobState.RUNNING, workers=1).retries_used == 0
+
+
+def test_a_worker_that_is_done_before_there_was_a_group_ends_the_job(w: World) -> None:
+    w.node("a", slots=2)
+    job_id = w.job("j", workers=(1, 2))
+    w.advance(0.5)
+    first = w.expect(job_id, JobState.STARTING, workers=2).workers[0]
+    w.cluster.crash(first.id, exit_code=0)
+    w.settle()
+    w.expect(job_id, JobState.SUCCEEDED)
+    assert not w.cluster.alive(), "nobody waits for a group that will never be"
+
+
 def test_exit_65_is_replaced_without_a_retry_and_64_leaves_in_order(w: World) -> None:
     w.node("a", slots=2)
     job_id = w.job("j", workers=(1, 2), max_retries=0)
@@ -154,6 +187,15 @@ def test_a_worker_that_cannot_be_launched_says_so(w: World) -> None:
     assert w.expect(job_id, JobState.FAILED).exit_code == 127
 
 
+def test_a_worker_whose_process_cannot_be_made_is_a_failure(w: World) -> None:
+    w.node("a", slots=1)
+    job_id = w.job("j", workers=1, max_retries=1, runtime=Runtime.COMMAND)
+    w.cluster.action_faults.append(Fault.NOT_LAUNCHED)
+    w.settle()
+    assert w.expect(job_id, JobState.RUNNING).retries_used == 1
+    assert [e.cause for e in w.events(EventKind.WORKER_ENDED)] == ["LAUNCH_FAILED"]
+
+
 def test_quick_restarts_that_fail_at_once_use_up_the_retries(tmp_path: Path) -> None:
     hasty = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(backoff_seconds=0.05)))
     hasty.node("a", slots=2)
@@ -162,6 +204,20 @@ def test_quick_restarts_that_fail_at_once_use_up_the_retries(tmp_path: Path) -> 
     hasty.settle()
     assert hasty.expect(job_id, JobState.FAILED).attempt == 3
     hasty.close()
+
+
+def test_workers_that_keep_failing_one_soon_after_the_other_use_up_the_retries(w: World) -> None:
+    w.node("a", slots=2)
+    mute = Behaviour(runtime=ELASTIC, ready_seconds=None)
+    job_id = w.job("j", workers=(1, 2), max_retries=1, behaviour=mute)
+    w.advance(0.1)
+    first, second = w.get(job_id).workers
+    w.cluster.crash(first.id, exit_code=3)
+    w.advance(0.6)
+    w.cluster.behave(job_id, replace(mute, crash_after_seconds=0.3))
+    w.cluster.crash(second.id, exit_code=3)
+    w.settle()
+    assert w.expect(job_id, JobState.FAILED).retries_used == 2
 
 
 def test_a_plain_gang_that_loses_a_worker_starts_again_as_a_whole(w: World) -> None:

@@ -1,0 +1,70 @@
+"""The command: `python -m tests.faults --seeds 2000`, or `--seed 1234` for one seed and its story."""
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+
+from tests.faults.batch import play_all, replay
+from tests.faults.draw import draw
+from tests.faults.run import Outcome, verdict
+from tests.faults.story import brief
+
+PROGRESS_SECONDS = 5.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0 if every invariant held."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--seed", type=int, help="play this seed alone and print its story")
+    parser.add_argument("--seeds", type=int, default=200, help="how many seeds (default: 200)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them (default: 0)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
+    chosen = parser.parse_args(arguments)
+    if chosen.seed is not None:
+        return _tell(chosen.seed)
+    return _play_many(range(chosen.first, chosen.first + chosen.seeds), chosen.jobs)
+
+
+def _tell(seed: int) -> int:
+    scenario = draw(seed)
+    for name in ("policy", "engine", "standby", "uncordon", "resume"):
+        print(f"{name}: {getattr(scenario, name)}")
+    for node in scenario.nodes:
+        print(brief(node))
+    outcome = replay(seed)
+    print(*outcome.story, sep="\n")
+    print(verdict(outcome))
+    return 0 if outcome.broken is None else 1
+
+
+def _play_many(seeds: range, jobs: int) -> int:
+    started = shown = time.monotonic()
+    outcomes: list[Outcome] = []
+    failed = 0
+    for outcome in play_all(seeds, jobs):
+        outcomes.append(outcome)
+        if outcome.broken is not None:
+            failed += 1
+            print(verdict(outcome), flush=True)
+        if time.monotonic() - shown >= PROGRESS_SECONDS:
+            shown = time.monotonic()
+            print(f"{len(outcomes)} of {len(seeds)} seeds, {failed} failed, {shown - started:.0f} s", flush=True)
+    _summarize(outcomes, failed, time.monotonic() - started, jobs)
+    return 1 if failed else 0
+
+
+def _summarize(outcomes: list[Outcome], failed: int, seconds: float, jobs: int) -> None:
+    faults: Counter[str] = Counter()
+    for outcome in outcomes:
+        faults.update(outcome.faults)
+    ticks, deaths = sum(o.ticks for o in outcomes), sum(o.deaths for o in outcomes)
+    virtual_hours = sum(o.virtual_seconds for o in outcomes) / 3600
+    print(f"{len(outcomes)} seeds, {failed} failed; {seconds:.0f} s with {jobs} processes")
+    print(f"{ticks} ticks over {virtual_hours:.1f} simulated hours, {deaths} deaths of the daemon")
+    print(f"{sum(faults.values())} faults:", ", ".join(f"{kind} {n}" for kind, n in sorted(faults.items())))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+"""Draws the plan of a seed.
+
+Each part is drawn from randomness of its own, so that drawing one more thing leaves the others of a seed as they were.
+"""
+
+import random
+from collections.abc import Callable
+
+from scheduler.clusters.simulated import Fault as CallFault
+from scheduler.clusters.simulated_process import Behaviour
+from scheduler.config import EngineSettings, PolicySettings
+from scheduler.engine.tick import Step
+from scheduler.model.ids import NodeName
+from scheduler.model.intent import IntentKind
+from scheduler.model.job import JobSpec, Runtime
+from scheduler.model.observation import NodeObservation
+from scheduler.model.shape import WorkerShape
+from tests.faults.plan import (
+    Arrival,
+    AskJob,
+    AskNode,
+    CrashWorker,
+    DelayReports,
+    Die,
+    FailCalls,
+    FailObservations,
+    FailStore,
+    Fault,
+    Freeze,
+    HangWorker,
+    LoseNode,
+    RepeatEnds,
+    Scenario,
+    SeeLate,
+    SubmitAgain,
+)
+
+#: Faults and arrivals happen in this time, in seconds.
+CHAOS_SECONDS = 60.0
+FAILING_CODES = (1, 134, 137, 139, 143)
+EXIT_CODES = (0, 64, 65, *FAILING_CODES)
+STORE_METHODS = ("acquire_lease", "renew_lease", "load_world", "take_inbox", "commit", "commit", "commit")
+
+
+def draw(seed: int) -> Scenario:
+    """The plan of this seed: always the same one."""
+
+    def of(part: str) -> random.Random:
+        return random.Random(f"{seed} {part}")
+
+    r = of("sizes")
+    nodes = tuple(_node(of(f"node {number}"), number) for number in range(r.randint(1, 6)))
+    arrivals = [_arrival(of(f"job {number}"), number, nodes) for number in range(r.randint(2, 9))]
+    weights = _weights(of("weights"))
+    faults = [_timed(of(f"fault {number}"), weights) for number in range(r.randint(0, 24))]
+    return Scenario(
+        seed=seed,
+        policy=_policy(of("policy")),
+        engine=_engine(of("engine")),
+        nodes=nodes,
+        arrivals=tuple(sorted(arrivals, key=lambda arrival: arrival.at)),
+        faults=tuple(sorted(faults, key=lambda timed: timed[0])),
+        standby=r.random() < 0.5,
+        uncordon=r.random() < 0.6,
+        resume=r.random() < 0.6,
+    )
+
+
+def _policy(r: random.Random) -> PolicySettings:
+    return PolicySettings(
+        aging_per_hour=r.choice([0.0, 0.0, 60.0, 600.0]),
+        aging_ceilings=r.choice([(), (5,)]),
+        grow_cooldown_seconds=r.choice([0.0, 2.0]),
+    )
+
+
+def _engine(r: random.Random) -> EngineSettings:
+    return EngineSettings(
+        tick_interval_seconds=r.choice([1.0, 2.0, 3.0]),
+        lease_seconds=r.choice([5.0, 10.0]),
+        backoff_seconds=r.choice([0.2, 1.0]),
+        failure_reset_seconds=1e6,
+        ready_seconds=r.choice([15.0, 60.0]),
+        progress_interval_seconds=10.0,
+        quarantine_seconds=10.0,
+        quarantine_max_seconds=40.0,
+    )
+
+
+def _node(r: random.Random, number: int) -> NodeObservation:
+    slots = r.randint(1, 8)
+    accounts = r.random() < 0.4
+    return NodeObservation(
+        NodeName(f"n{number}"),
+        f"10.0.0.{number + 1}",
+        slots,
+        cpus=float(slots * r.choice([2, 4])) if accounts else 0.0,
+        memory_mib=slots * r.choice([100, 200]) if accounts else 0,
+        labels=r.choice([(), (), (("zone", "a"),), (("zone", "b"),)]),
+        gpu_type=r.choice([None, None, "h100", "l4"]),
+    )
+
+
+def _arrival(r: random.Random, number: int, nodes: tuple[NodeObservation, ...]) -> Arrival:
+    runtime = r.choice([Runtime.ELASTIC, Runtime.ELASTIC, Runtime.COMMAND])
+    low = r.choice([1, 1, 1, 2, 3, 4])
+    spec = JobSpec(
+        name=f"job{number}",
+        command=("train",),
+        runtime=runtime,
+        priority=r.randint(0, 9),
+        min_workers=low,
+        max_workers=low if r.random() < 0.3 else low + r.randint(1, 6),
+        shape=_shape(r, nodes),
+        time_limit_seconds=r.choice([None, None, None, 20.0, 60.0]),
+        max_retries=r.choice([0, 1, 3]),
+        grace_seconds=r.choice([0.0, 2.0, 6.0]),
+        heartbeat_seconds=r.choice([None, 8.0, 15.0]) if runtime is Runtime.ELASTIC else None,
+        preemptible=r.random() < 0.85,
+        client_key=f"key{number}",
+    )
+    at = 0.0 if r.random() < 0.3 else r.uniform(0.0, CHAOS_SECONDS)
+    return Arrival(round(at, 2), spec, _behaviour(r, runtime))
+
+
+def _shape(r: random.Random, nodes: tuple[NodeObservation, ...]) -> WorkerShape:
+    accounts = r.random() < 0.2
+    model = r.choice(nodes)
+    return WorkerShape(
+        slots=r.choice([1, 1, 1, 2, 3]),
+        cpus=r.choice([0.5, 1.0, 3.0]) if accounts else 0.0,
+        memory_mib=r.choice([50, 120]) if accounts else 0,
+        node_selector=model.labels if r.random() < 0.2 else (),
+        gpu_type=model.gpu_type if r.random() < 0.2 else None,
+    )
+
+
+def _behaviour(r: random.Random, runtime: Runtime) -> Behaviour:
+    fails = r.random() < 0.1
+    return Behaviour(
+        runtime=runtime,
+        launch_seconds=r.choice([0.01, 0.3, 2.0]),
+        ready_seconds=r.choice([0.1, 1.0, 5.0]),
+        form_seconds=r.choice([0.1, 1.0]),
+        heartbeat_seconds=r.choice([1.0, 2.0]),
+        leave_seconds=r.choice([0.05, 0.5, 3.0, None]),
+        work_seconds=float(r.choice([2, 10, 40, 120])),
+        crash_after_seconds=r.choice([0.5, 6.0]) if fails else None,
+        crash_code=r.choice(FAILING_CODES),
+    )
+
+
+def _weights(r: random.Random) -> list[float]:
+    """Each seed has its own mixture: some kinds often, others never."""
+    weights = [float(r.choice([0, 1, 1, 3, 8])) for _ in _DRAWN]
+    return weights if any(weights) else [1.0] * len(weights)
+
+
+def _timed(r: random.Random, weights: list[float]) -> tuple[float, Fault]:
+    at = round(r.uniform(0.0, CHAOS_SECONDS), 2)
+    (make,) = r.choices(_DRAWN, weights)
+    return at, make(r)
+
+
+def _lose_node(r: random.Random) -> Fault:
+    return LoseNode(r.random(), r.choice([0.1, 2.0, 10.0, 30.0]), rebooted=r.random() < 0.4, listed=r.random() < 0.7)
+
+
+def _fail_calls(r: random.Random) -> Fault:
+    return FailCalls(tuple(r.choices([None, *CallFault], k=r.randint(1, 6))))
+
+
+def _fail_store(r: random.Random) -> Fault:
+    method = r.choice(STORE_METHODS)
+    reads = method in ("load_world", "take_inbox")
+    return FailStore(method, r.choice([1, 1, 2, 4]), written=not reads and r.random() < 0.6)
+
+
+def _ask_job(r: random.Random) -> Fault:
+    kind = r.choice(
+        [
+            IntentKind.CANCEL,
+            IntentKind.SUSPEND,
+            IntentKind.SUSPEND,
+            IntentKind.RESUME,
+            IntentKind.RESUME,
+            IntentKind.PRIORITY,
+            IntentKind.PRIORITY,
+            IntentKind.SCALE,
+            IntentKind.SCALE,
+        ]
+    )
+    pick = r.random()
+    if kind is IntentKind.PRIORITY:
+        return AskJob(pick, kind, priority=r.randint(0, 9))
+    if kind is IntentKind.SCALE:
+        low = r.choice([None, 1, 2, 4])
+        high = r.choice([None, 1, 3, 8])
+        return AskJob(pick, kind, min_workers=low, max_workers=8 if low is None and high is None else high)
+    return AskJob(pick, kind)
+
+
+def _ask_node(r: random.Random) -> Fault:
+    kinds = [IntentKind.CORDON, IntentKind.DRAIN, IntentKind.UNCORDON, IntentKind.UNCORDON]
+    return AskNode(r.random(), r.choice(kinds))
+
+
+def _step(r: random.Random) -> Step:
+    return r.choice(list(Step))
+
+
+_DRAWN: tuple[Callable[[random.Random], Fault], ...] = (
+    lambda r: CrashWorker(r.random(), r.choice(EXIT_CODES)),
+    lambda r: HangWorker(r.random()),
+    _lose_node,
+    lambda r: SeeLate(r.random(), r.choice([0.0, 0.3, 2.0])),
+    lambda r: RepeatEnds(r.random() < 0.7),
+    lambda r: DelayReports(r.choice([0.0, 0.5, 3.0]), r.choice([0.0, 0.5])),
+    _fail_calls,
+    lambda r: FailObservations(r.choice([1, 3])),
+    _fail_store,
+    lambda r: Die(_step(r), r.choice([0.0, 1.0, 20.0])),
+    lambda r: Freeze(_step(r), r.choice([0.5, 4.0, 12.0, 25.0])),
+    _ask_job,
+    _ask_node,
+    lambda r: SubmitAgain(r.random()),
+)

@@ -1,0 +1,128 @@
+"""What stands between a daemon and the outside, where things go wrong: its store, its cluster, its workers' mail."""
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from scheduler.clock import VirtualClock
+from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.engine.ports import ActionFailure, ClusterAction, Inbox, Lease, StoredWorld
+from scheduler.engine.reports import ReportBox
+from scheduler.errors import StaleWrite, StoreUnavailable
+from scheduler.model.observation import Observation, WorkerReport
+from scheduler.model.world import Changes
+from scheduler.store.sqlstore import SqlStore
+from tests.broken import hold
+from tests.faults.plan import FailStore
+
+
+class Line:
+    """The way to the store that all daemons share: calls fail as told, and a deposed leader must get nothing done."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        #: The newest term that was given out.
+        self.term = 0
+        self.faults: list[FailStore] = []
+
+    def acquire_lease(self, holder: str, now: float, ttl_seconds: float) -> Lease | None:
+        return self._call("acquire_lease", lambda: self._note(self._store.acquire_lease(holder, now, ttl_seconds)))
+
+    def renew_lease(self, lease: Lease, now: float, ttl_seconds: float) -> Lease:
+        return self._call("renew_lease", lambda: self._store.renew_lease(lease, now, ttl_seconds))
+
+    def release_lease(self, lease: Lease) -> None:
+        self._store.release_lease(lease)
+
+    def load_world(self) -> StoredWorld:
+        return self._call("load_world", self._store.load_world)
+
+    def take_inbox(self, limit: int) -> Inbox:
+        return self._call("take_inbox", lambda: self._store.take_inbox(limit))
+
+    def commit(self, changes: Changes, lease: Lease, now: float) -> None:
+        self._call("commit", lambda: self._commit(changes, lease, now))
+
+    def _commit(self, changes: Changes, lease: Lease, now: float) -> None:
+        deposed = lease.term != self.term
+        try:
+            self._store.commit(changes, lease, now)
+        except StaleWrite as error:
+            hold(not deposed, "LEASE", f"{lease.holder} was stopped in term {lease.term} of {self.term} by: {error}")
+            raise
+        hold(not deposed, "LEASE", f"{lease.holder} commits in term {lease.term} of {self.term}")
+
+    def _note(self, lease: Lease | None) -> Lease | None:
+        if lease is not None:
+            self.term = lease.term
+        return lease
+
+    def _call(self, method: str, call: Callable[[], Any]) -> Any:
+        fault = next((fault for fault in self.faults if fault.method == method), None)
+        if fault is None:
+            return call()
+        position = self.faults.index(fault)
+        self.faults[position : position + 1] = [replace(fault, count=fault.count - 1)] if fault.count > 1 else []
+        if fault.written:
+            call()
+        raise StoreUnavailable(f"{method} fails{', but was carried out' if fault.written else ''}")
+
+
+class Reach:
+    """One daemon's way to the cluster: only who leads may act."""
+
+    def __init__(self, cluster: SimulatedCluster, leads: Callable[[], bool]) -> None:
+        self._cluster = cluster
+        self._leads = leads
+
+    def observe(self) -> Observation:
+        return self._cluster.observe()
+
+    def apply(self, actions: Sequence[ClusterAction]) -> Sequence[ActionFailure]:
+        hold(self._leads(), "LEASE", f"a daemon that does not lead acts: {actions}")
+        return self._cluster.apply(actions)
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        self._cluster.on_change(wake)
+
+
+class Mail:
+    """Workers' reports on their way to the daemon that they can reach, if any: late, and some of them twice."""
+
+    def __init__(self, clock: VirtualClock, randomness: random.Random) -> None:
+        self._clock = clock
+        self._randomness = randomness
+        self._under_way: list[tuple[float, int, WorkerReport]] = []
+        self._numbers = itertools.count()
+        #: Where reports arrive; None: nobody answers, and they are lost.
+        self.box: ReportBox | None = None
+        self.late_seconds = 0.0
+        self.twice = 0.0
+
+    def put(self, report: WorkerReport) -> bool:
+        """Send it; whether it arrives at once and is urgent."""
+        if self.late_seconds:
+            self._send(report, self._randomness.uniform(0.0, self.late_seconds))
+            return False
+        if self.twice and self._randomness.random() < self.twice:
+            self._send(report, self._randomness.uniform(0.0, 2.0))
+        return self._arrive(report)
+
+    def next_at(self) -> float | None:
+        return self._under_way[0][0] if self._under_way else None
+
+    def deliver(self) -> bool:
+        """Let arrive what is due; whether any of it is urgent."""
+        urgent = False
+        while self._under_way and self._under_way[0][0] <= self._clock.now():
+            urgent |= self._arrive(heapq.heappop(self._under_way)[2])
+        return urgent
+
+    def _send(self, report: WorkerReport, seconds: float) -> None:
+        heapq.heappush(self._under_way, (self._clock.now() + seconds, next(self._numbers), report))
+
+    def _arrive(self, report: WorkerReport) -> bool:
+        return self.box is not None and self.box.put(replace(report, received_at=self._clock.now()))

@@ -1,0 +1,67 @@
+"""Ways to break the engine that the simulation must notice, and which invariant must say so."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from scheduler.engine import failures, reconcile
+from scheduler.engine.draft import Draft
+from scheduler.engine.observe_workers import absorb_job_workers
+from scheduler.model.job import Job
+from scheduler.model.observation import Observation
+from scheduler.model.worker import Desired, ExitReason, Worker, WorkerState
+from scheduler.policy.ledger import Ledger
+from scheduler.store import leadership
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A defect to be put in, and the invariant that it breaks."""
+
+    name: str
+    invariant: str
+    put_in: Callable[[pytest.MonkeyPatch], None]
+
+
+def _free_on_asking(draft: Draft, job: Job, observation: Observation, uncertain: frozenset[str]) -> list[Worker]:
+    """Count who was asked to leave as gone."""
+    ended = absorb_job_workers(draft, job, observation, uncertain)  # type: ignore[arg-type]
+    for worker in draft.the_job(job.id).workers:
+        if worker.desired is Desired.STOP:
+            ended.append(draft.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None))
+    return ended
+
+
+MUTATIONS = (
+    Mutation(
+        "a slot is given out before the exit is confirmed",
+        "I3",
+        lambda patch: patch.setattr(reconcile, "absorb_job_workers", _free_on_asking),
+    ),
+    Mutation(
+        "workers that return from a lost node are overlooked",
+        "I3",
+        lambda patch: patch.setattr(reconcile, "find_strays", lambda draft, observation, moved: {}),
+    ),
+    Mutation(
+        "a deposed leader may commit",
+        "LEASE",
+        lambda patch: patch.setattr(leadership, "check", lambda connection, lease: None),
+    ),
+    Mutation(
+        "reservations are not counted",
+        "RESERVED",
+        lambda patch: patch.setattr(Ledger, "hold", lambda self, placement, shape, sign=1: None),
+    ),
+    Mutation(
+        "a preemption counts as a failure",
+        "I8",
+        lambda patch: patch.setattr(failures, "FAILURES", failures.FAILURES | {ExitReason.ASKED}),
+    ),
+    Mutation(
+        "the loss of a node counts as a failure",
+        "I8",
+        lambda patch: patch.setattr(failures, "FAILURES", failures.FAILURES | {ExitReason.LOST}),
+    ),
+)

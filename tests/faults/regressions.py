@@ -1,0 +1,3 @@
+"""Seeds that failed once, with what each found."""
+
+REGRESSIONS: dict[int, str] = {}

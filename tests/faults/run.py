@@ -1,0 +1,235 @@
+"""Plays one seed: arrivals, faults and ticks in the order of virtual time, with every invariant checked on the way."""
+
+import random
+from dataclasses import dataclass, field
+
+from scheduler.clock import VirtualClock
+from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.config import Settings
+from scheduler.engine.board import Board
+from scheduler.engine.tick import Engine
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.intent import IntentKind
+from scheduler.store.sqlstore import SqlStore
+from tests.broken import Broken
+from tests.faults.daemon import Daemon, daemons
+from tests.faults.draw import CHAOS_SECONDS
+from tests.faults.inflict import inflict
+from tests.faults.links import Line, Mail
+from tests.faults.plan import Arrival, Fault, LoseNode, Scenario
+from tests.faults.settle import settle
+from tests.faults.story import Story, brief
+from tests.invariants import InvariantChecker
+
+START = 1_000_000.0
+#: More ticks than any seed needs: an engine that asks for tick after tick is one that does not settle.
+TICKS_MAX = 6000
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one seed came to."""
+
+    seed: int
+    ticks: int = 0
+    deaths: int = 0
+    virtual_seconds: float = 0.0
+    faults: dict[str, int] = field(default_factory=dict)
+    #: The invariant that did not hold and where, or the error of a defect; None: all is well.
+    broken: tuple[str, str] | None = None
+    story: list[str] = field(default_factory=list)
+
+
+class Run:
+    """One seed being played on an empty store."""
+
+    def __init__(self, scenario: Scenario, store: SqlStore, story: Story) -> None:
+        self.scenario = scenario
+        self.store = store
+        self.story = story
+        self.clock = VirtualClock(START)
+        self.settings = Settings(policy=scenario.policy, engine=scenario.engine)
+        self.mail = Mail(self.clock, random.Random(scenario.seed))
+        self.cluster = SimulatedCluster(self.clock, Board(), self.mail)
+        self.cluster.on_change(self._wake)
+        for node in scenario.nodes:
+            self.cluster.add_node(node)
+        self.line = Line(store)
+        count = 2 if scenario.standby else 1
+        self.daemons = daemons(count, self.line, self.cluster, self.clock, self.settings)
+        self.leader = self.daemons[0]
+        self.submitted: list[JobId] = []
+        self.checker = InvariantChecker(self, story.event)
+        self.ticks = 0
+        self._followed: Board | None = None
+        #: Nodes that come back by themselves: when, and whether without their processes.
+        self._returns: dict[NodeName, tuple[float, bool]] = {}
+        self._coming = _in_order(scenario)
+
+    # what is checked
+
+    @property
+    def engine(self) -> Engine:
+        return self.leader.engine
+
+    @property
+    def board(self) -> Board:
+        return self.leader.board
+
+    def watched(self, job_id: JobId) -> bool:
+        """Whether silence of its workers is noticed."""
+        position = self.submitted.index(job_id)
+        return self.scenario.arrivals[position].spec.heartbeat_seconds is not None
+
+    # what faults do
+
+    def ask(self, kind: IntentKind, **values: object) -> None:
+        """Store a user's request and wake whoever leads, as HTTP does."""
+        self.store.add_intent(kind, self.clock.now(), **values)  # type: ignore[arg-type]
+        self._wake()
+
+    def lose_node(self, name: NodeName, fault: LoseNode) -> NodeName:
+        self.cluster.lose_node(name, listed=fault.listed)
+        self._returns[name] = (self.clock.now() + fault.seconds, fault.rebooted)
+        return name
+
+    def stop_faults(self) -> None:
+        """From now on everything works again, and users do what the plan says they do in the end."""
+        for node in self.scenario.nodes:
+            self.cluster.see_late(node.name, 0.0)
+            if node.name in self._returns:
+                self._return_node(node.name)
+            if self.scenario.uncordon:
+                self.ask(IntentKind.UNCORDON, node=node.name)
+        self.cluster.action_faults.clear()
+        self.cluster.observe_failures = 0
+        self.cluster.repeat_forgotten = False
+        self.line.faults.clear()
+        self.mail.late_seconds = self.mail.twice = 0.0
+        for daemon in self.daemons:
+            daemon.fate = None
+        if self.scenario.resume:
+            for job_id in self.submitted:
+                self.ask(IntentKind.RESUME, job_id=job_id)
+        self.story.note(self.clock.now(), "faults stop")
+
+    # time
+
+    def play(self) -> None:
+        """The whole seed. Raises `Broken`."""
+        self.advance(CHAOS_SECONDS)
+        self.stop_faults()
+        settle(self)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        until = self.clock.now() + seconds
+        while True:
+            self._happen()
+            for daemon in self.daemons:
+                if daemon.due_at <= self.clock.now():
+                    self._tick(daemon)
+            when = max(self._next_at(), self.clock.now())
+            if when > until:
+                self.clock.set(until)
+                return
+            self.clock.set(when)
+
+    def _next_at(self) -> float:
+        times = [daemon.due_at for daemon in self.daemons]
+        times += (when for when, _ in self._returns.values())
+        if self._coming:
+            times.append(self._coming[0][0])
+        times += (when for when in (self.cluster.next_event_at(), self.mail.next_at()) if when is not None)
+        return min(times)
+
+    def _happen(self) -> None:
+        """Everything but ticks that is due by now."""
+        now = self.clock.now()
+        self._listen()
+        self.cluster.advance()
+        if self.mail.deliver():
+            self._wake()
+        for name in [name for name, (when, _) in self._returns.items() if when <= now]:
+            self._return_node(name)
+        while self._coming and self._coming[0][0] <= now:
+            what = self._coming.pop(0)[1]
+            if isinstance(what, Arrival):
+                self._arrive(what)
+            elif (target := inflict(self, what)) is not None:
+                self.story.fault(now, what, target)
+
+    def _arrive(self, arrival: Arrival) -> None:
+        (answer,) = self.store.submit([arrival.spec], self.clock.now())
+        self.submitted.append(answer.id)
+        self.cluster.behave(answer.id, arrival.behaviour)
+        self.story.note(self.clock.now(), f"job {answer.id}: {brief(arrival.spec)}, {brief(arrival.behaviour)}")
+        self._wake()
+
+    def _return_node(self, name: NodeName) -> None:
+        _, rebooted = self._returns.pop(name)
+        self.cluster.return_node(name, rebooted=rebooted)
+        self.story.note(self.clock.now(), f"{name} is back{' after a reboot' if rebooted else ''}")
+        self._wake()
+
+    def _tick(self, daemon: Daemon) -> None:
+        self.ticks += 1
+        if self.ticks > TICKS_MAX:
+            raise Broken("I10", f"more than {TICKS_MAX} ticks: {daemon.engine.report}")
+        fate = daemon.tick()
+        if fate is not None:
+            self.story.note(self.clock.now(), f"{daemon.holder}: {fate}")
+        else:
+            self.story.error(self.clock.now(), daemon.holder, daemon.engine.report.error)
+        if daemon.leads:
+            self.leader = daemon
+            if fate is None:
+                self.checker.after_tick(daemon.engine.report)
+        self._listen()
+
+    def _listen(self) -> None:
+        """Workers find the daemon that leads; nobody answers for one that is away."""
+        board = None if self.leader.away else self.leader.board
+        if board is not self._followed:
+            self._followed = board
+            self.mail.box = None if board is None else self.leader.reports
+            self.cluster.follow(board or Board(), self.mail)
+
+    def _wake(self) -> None:
+        for daemon in self.daemons:
+            daemon.wake()
+
+
+def _in_order(scenario: Scenario) -> list[tuple[float, Arrival | Fault]]:
+    """Arrivals and faults by time; a job comes before what happens to it."""
+    coming: list[tuple[float, Arrival | Fault]] = [(START + a.at, a) for a in scenario.arrivals]
+    coming += ((START + at, fault) for at, fault in scenario.faults)
+    return sorted(coming, key=lambda what: what[0])
+
+
+def play(scenario: Scenario, store: SqlStore, *, told: bool = False) -> Outcome:
+    """Play the seed on an empty store; a broken invariant or a defect is part of the outcome."""
+    story = Story(START, told=told)
+    run = Run(scenario, store, story)
+    outcome = Outcome(scenario.seed)
+    try:
+        run.play()
+    except Broken as error:
+        outcome.broken = (error.invariant, error.detail)
+    except Exception as error:
+        outcome.broken = ("DEFECT", f"{type(error).__name__}: {error}")
+        if told:
+            raise
+    outcome.ticks, outcome.deaths = run.ticks, sum(daemon.deaths for daemon in run.daemons)
+    outcome.virtual_seconds = run.clock.now() - START
+    outcome.faults = dict(story.faults)
+    outcome.story = story.lines
+    return outcome
+
+
+def verdict(outcome: Outcome) -> str:
+    """What became of the seed, with the command that shows how."""
+    if outcome.broken is None:
+        return f"seed {outcome.seed}: all invariants held"
+    invariant, detail = outcome.broken
+    return f"seed {outcome.seed}: {invariant}: {detail}\n  replay: python -m tests.faults --seed {outcome.seed}"

@@ -1,0 +1,68 @@
+"""I10: when the faults stop, everything ends or waits for a reason, and then nothing moves any more."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from scheduler.model.event import EventKind
+from scheduler.model.job import Job, JobState
+from scheduler.model.node import Node
+from tests.broken import hold
+
+if TYPE_CHECKING:
+    from tests.faults.run import Run
+
+#: Work, retries, quarantines and graces of any plan fit into this.
+SETTLE_SECONDS_MAX = 3000.0
+STEP_SECONDS = 30.0
+STILL_TICKS = 5
+
+
+def settle(run: "Run") -> None:
+    """Let time pass until nothing is left to do, then see that nothing is done."""
+    passed = STEP_SECONDS
+    run.advance(STEP_SECONDS)
+    while restless := _restless(run):
+        passed += STEP_SECONDS
+        hold(passed <= SETTLE_SECONDS_MAX, "I10", f"after {passed:g} s: {'; '.join(restless)}")
+        run.advance(STEP_SECONDS)
+    before = _last_event(run)
+    run.advance(STILL_TICKS * run.settings.engine.tick_interval_seconds)
+    moved = [event for _, event in run.store.list_events(before, limit=100)]
+    hold(not [event for event in moved if event.kind is not EventKind.JOB_CHANGED], "I10", f"still moving: {moved}")
+    alive = run.cluster.alive()
+    hold(not alive, "I10", f"processes are left: {alive}")
+
+
+def _restless(run: "Run") -> list[str]:
+    """Why the world is not at rest yet, one line for each."""
+    if run.engine.world is None or not run.leader.leads or run.leader.away:
+        return ["no daemon leads"]
+    nodes = run.store.list_nodes()
+    found = [f"job {job_id} is in the inbox" for job_id in _in_inbox(run)]
+    for job_id in run.submitted:
+        job = run.store.get_job(job_id)
+        assert job is not None
+        if not (job.state.terminal or job.state is JobState.SUSPENDED or _waits_rightly(job, nodes)):
+            found.append(f"job {job.id} is {job.state} ({job.wait_reason}) {job.detail}")
+    found += (f"{start.worker_id} runs on {name}" for name, start in run.cluster.alive())
+    return found
+
+
+def _in_inbox(run: "Run") -> list[object]:
+    return [intent.job_id or intent.node for intent in run.store.take_inbox(1000).intents]
+
+
+def _waits_rightly(job: Job, nodes: list[Node]) -> bool:
+    """Whether the nodes that take work would not hold the job's minimum even if all were empty."""
+    if job.state is not JobState.QUEUED:
+        return False
+    room: Counter[str | None] = Counter()
+    for node in nodes:
+        if node.schedulable:
+            room[node.gpu_type] += node.fits_empty(job.shape)
+    return max(room.values(), default=0) < job.min_workers
+
+
+def _last_event(run: "Run") -> int:
+    page = run.store.list_events(limit=1, descending=True)
+    return page[0][0] if page else 0
