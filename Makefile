@@ -3,14 +3,17 @@
 PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 python3.11,$(shell $(p) -c 'import sys; sys.version_info >= (3, 11) and print("$(p)")' 2>/dev/null)) python3)
 PYTEST_ARGS ?=
 SECTION ?= test
+SEEDS ?= 2000
+FIRST ?= 0
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test lint format bench docs-check apt clean
+.PHONY: help venv demo test simulate-faults lint format bench docs-check apt clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: .venv/installed-test ## create .venv with all that tests and checks need (PYTHON=python3.12 to choose one)
 
@@ -36,6 +39,9 @@ demo: .venv/installed-demo ## see two training jobs share four slots (about a mi
 
 test: venv apt ## install what tests need and run them (PYTEST_ARGS="-k name" to choose)
 	$(BIN)/python -m pytest --cov --cov-report=term $(PYTEST_ARGS)
+
+simulate-faults: venv ## random clusters, workloads and faults against the engine (SEEDS=2000 FIRST=0 JOBS=cores)
+	$(BIN)/python -m tests.faults --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)
 
 lint: venv ## style, types and layers
 	$(BIN)/ruff check .
