@@ -66,7 +66,8 @@ class InvariantChecker:
 
     def after_tick(self, report: TickReport) -> None:
         """Raise `Broken` with the invariant that does not hold."""
-        self._take_events()
+        if self._world.engine.world is not self._compared or report.error is not None:
+            self._take_events()
         for violation in report.violations:
             raise Broken(violation.invariant, f"the planner's: {violation.detail}")
         snapshot = self._world.engine.world
