@@ -1,3 +1,7 @@
 """Seeds that failed once, with what each found."""
 
-REGRESSIONS: dict[int, str] = {}
+REGRESSIONS = {
+    57: "A daemon that had stood still took the silence of that time for hung workers, and killed them.",
+    443: "A worker that was done before the group existed left the others waiting for it for ever.",
+    744: "The same where too few were left for any group.",
+}
