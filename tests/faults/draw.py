@@ -5,6 +5,7 @@ Each part is drawn from randomness of its own, so that drawing one more thing le
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 from scheduler.clusters.simulated import Fault as CallFault
 from scheduler.clusters.simulated_process import Behaviour
@@ -13,12 +14,13 @@ from scheduler.engine.tick import Step
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec, Runtime
-from scheduler.model.observation import NodeObservation
+from scheduler.model.observation import NodeObservation, SlotLoad
 from scheduler.model.shape import WorkerShape
 from tests.faults.plan import (
     Arrival,
     AskJob,
     AskNode,
+    Book,
     CrashWorker,
     DelayReports,
     Die,
@@ -33,12 +35,14 @@ from tests.faults.plan import (
     Scenario,
     SeeLate,
     SubmitAgain,
+    Unbook,
 )
 
 #: Faults and arrivals happen in this time, in seconds.
 CHAOS_SECONDS = 60.0
 FAILING_CODES = (1, 134, 137, 139, 143)
 EXIT_CODES = (0, 64, 65, *FAILING_CODES)
+BOOKINGS = ("spring", "summer")
 STORE_METHODS = ("acquire_lease", "renew_lease", "load_world", "take_inbox", "commit", "commit", "commit")
 
 
@@ -51,8 +55,14 @@ def draw(seed: int) -> Scenario:
     r = of("sizes")
     nodes = tuple(_node(of(f"node {number}"), number) for number in range(r.randint(1, 6)))
     arrivals = [_arrival(of(f"job {number}"), number, nodes) for number in range(r.randint(2, 9))]
+    if of("oversell").random() < 0.4:
+        nodes = tuple(_oversold(of(f"oversell {node.name}"), node) for node in nodes)
+        arrivals = [_sharing(of(f"sharing {number}"), arrival) for number, arrival in enumerate(arrivals)]
     weights = _weights(of("weights"))
     faults = [_timed(of(f"fault {number}"), weights) for number in range(r.randint(0, 24))]
+    if of("bookings").random() < 0.4:
+        faults += (_book(of(f"booking {number}")) for number in range(of("bookings").randint(1, 4)))
+        arrivals = [_booked(of(f"booked {number}"), arrival) for number, arrival in enumerate(arrivals)]
     return Scenario(
         seed=seed,
         policy=_policy(of("policy")),
@@ -133,6 +143,30 @@ def _shape(r: random.Random, nodes: tuple[NodeObservation, ...]) -> WorkerShape:
         node_selector=model.labels if r.random() < 0.2 else (),
         gpu_type=model.gpu_type if r.random() < 0.2 else None,
     )
+
+
+def _oversold(r: random.Random, node: NodeObservation) -> NodeObservation:
+    return replace(node, oversell=r.choice([1.0, 1.5, 2.0, 3.0]))
+
+
+def _sharing(r: random.Random, arrival: Arrival) -> Arrival:
+    """The same job, which may accept shared slots and then loads what it shares."""
+    shape = replace(arrival.spec.shape, oversell=r.random() < 0.5)
+    load = SlotLoad(r.choice([0.2, 0.4, 0.7]), 0.5)
+    behaviour = replace(arrival.behaviour, load=load, shared_speed=r.choice([0.5, 1.0]))
+    return replace(arrival, spec=replace(arrival.spec, shape=shape), behaviour=behaviour)
+
+
+def _book(r: random.Random) -> tuple[float, Fault]:
+    at, name = round(r.uniform(0.0, CHAOS_SECONDS / 2), 2), r.choice(BOOKINGS)
+    if r.random() < 0.25:
+        return at, Unbook(name)
+    return at, Book(name, r.choice([0.0, 5.0, 20.0]), r.choice([10.0, 40.0]), r.randint(1, 4), r.choice([1, 1, 2]))
+
+
+def _booked(r: random.Random, arrival: Arrival) -> Arrival:
+    booking = r.choice(BOOKINGS) if r.random() < 0.4 else None
+    return replace(arrival, spec=replace(arrival.spec, booking=booking))
 
 
 def _behaviour(r: random.Random, runtime: Runtime) -> Behaviour:

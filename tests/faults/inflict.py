@@ -3,11 +3,16 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
+from scheduler.errors import Conflict
+from scheduler.model.booking import Booking
 from scheduler.model.ids import WorkerId
+from scheduler.model.intent import IntentKind
+from scheduler.model.shape import WorkerShape
 from tests.broken import hold
 from tests.faults.plan import (
     AskJob,
     AskNode,
+    Book,
     CrashWorker,
     DelayReports,
     Die,
@@ -21,6 +26,7 @@ from tests.faults.plan import (
     RepeatEnds,
     SeeLate,
     SubmitAgain,
+    Unbook,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +68,11 @@ def inflict(run: "Run", fault: Fault) -> object:
             node = _pick(run.scenario.nodes, fault.pick)
             run.ask(fault.kind, node=node.name)
             return node.name
+        case Book():
+            return _book(run, fault)
+        case Unbook():
+            run.ask(IntentKind.UNBOOK, booking=fault.name)
+            return fault.name
         case SubmitAgain():
             return _submit_again(run, fault)
         case _:
@@ -104,6 +115,19 @@ def _ask_job(run: "Run", fault: AskJob) -> object:
         max_workers=fault.max_workers,
     )
     return job_id
+
+
+def _book(run: "Run", fault: Book) -> str:
+    now = run.clock.now()
+    start_at = now + fault.after_seconds
+    shape = WorkerShape(slots=fault.slots_per_worker)
+    booking = Booking(fault.name, start_at, start_at + fault.seconds, fault.workers, shape, now)
+    try:
+        run.store.add_booking(booking)
+    except Conflict as error:
+        return str(error)
+    run.wake()
+    return fault.name
 
 
 def _submit_again(run: "Run", fault: SubmitAgain) -> object:

@@ -5,7 +5,7 @@ import itertools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated import SimulatedCluster
@@ -17,6 +17,8 @@ from scheduler.model.world import Changes
 from scheduler.store.sqlstore import SqlStore
 from tests.broken import hold
 from tests.faults.plan import FailStore
+
+_T = TypeVar("_T")
 
 
 class Line:
@@ -60,7 +62,7 @@ class Line:
             self.term = lease.term
         return lease
 
-    def _call(self, method: str, call: Callable[[], Any]) -> Any:
+    def _call(self, method: str, call: Callable[[], _T]) -> _T:
         fault = next((fault for fault in self.faults if fault.method == method), None)
         if fault is None:
             return call()

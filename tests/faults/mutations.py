@@ -7,6 +7,7 @@ import pytest
 
 from scheduler.engine import failures, reconcile
 from scheduler.engine.draft import Draft
+from scheduler.engine.exits import FAILURES
 from scheduler.engine.observe_workers import absorb_job_workers
 from scheduler.model.job import Job
 from scheduler.model.observation import Observation
@@ -57,11 +58,11 @@ MUTATIONS = (
     Mutation(
         "a preemption counts as a failure",
         "I8",
-        lambda patch: patch.setattr(failures, "FAILURES", failures.FAILURES | {ExitReason.ASKED}),
+        lambda patch: patch.setattr(failures, "FAILURES", FAILURES | {ExitReason.ASKED}),
     ),
     Mutation(
         "the loss of a node counts as a failure",
         "I8",
-        lambda patch: patch.setattr(failures, "FAILURES", failures.FAILURES | {ExitReason.LOST}),
+        lambda patch: patch.setattr(failures, "FAILURES", FAILURES | {ExitReason.LOST}),
     ),
 )

@@ -121,6 +121,24 @@ class AskNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Book:
+    """A user books capacity for a window that begins after a while."""
+
+    name: str
+    after_seconds: float
+    seconds: float
+    workers: int
+    slots_per_worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unbook:
+    """A user cancels a booking, or one that there is not."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class SubmitAgain:
     """A user repeats a submission with the same key."""
 
@@ -141,6 +159,8 @@ Fault = (
     | Freeze
     | AskJob
     | AskNode
+    | Book
+    | Unbook
     | SubmitAgain
 )
 

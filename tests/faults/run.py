@@ -51,7 +51,7 @@ class Run:
         self.settings = Settings(policy=scenario.policy, engine=scenario.engine)
         self.mail = Mail(self.clock, random.Random(scenario.seed))
         self.cluster = SimulatedCluster(self.clock, Board(), self.mail)
-        self.cluster.on_change(self._wake)
+        self.cluster.on_change(self.wake)
         for node in scenario.nodes:
             self.cluster.add_node(node)
         self.line = Line(store)
@@ -86,7 +86,7 @@ class Run:
     def ask(self, kind: IntentKind, **values: object) -> None:
         """Store a user's request and wake whoever leads, as HTTP does."""
         self.store.add_intent(kind, self.clock.now(), **values)  # type: ignore[arg-type]
-        self._wake()
+        self.wake()
 
     def lose_node(self, name: NodeName, fault: LoseNode) -> NodeName:
         self.cluster.lose_node(name, listed=fault.listed)
@@ -149,7 +149,7 @@ class Run:
         self._listen()
         self.cluster.advance()
         if self.mail.deliver():
-            self._wake()
+            self.wake()
         for name in [name for name, (when, _) in self._returns.items() if when <= now]:
             self._return_node(name)
         while self._coming and self._coming[0][0] <= now:
@@ -164,13 +164,13 @@ class Run:
         self.submitted.append(answer.id)
         self.cluster.behave(answer.id, arrival.behaviour)
         self.story.note(self.clock.now(), f"job {answer.id}: {brief(arrival.spec)}, {brief(arrival.behaviour)}")
-        self._wake()
+        self.wake()
 
     def _return_node(self, name: NodeName) -> None:
         _, rebooted = self._returns.pop(name)
         self.cluster.return_node(name, rebooted=rebooted)
         self.story.note(self.clock.now(), f"{name} is back{' after a reboot' if rebooted else ''}")
-        self._wake()
+        self.wake()
 
     def _tick(self, daemon: Daemon) -> None:
         self.ticks += 1
@@ -195,7 +195,8 @@ class Run:
             self.mail.box = None if board is None else self.leader.reports
             self.cluster.follow(board or Board(), self.mail)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Something happened that whoever leads should look at soon."""
         for daemon in self.daemons:
             daemon.wake()
 

@@ -37,9 +37,9 @@ def test_the_simulation_notices(mutation: Mutation, monkeypatch: pytest.MonkeyPa
     with sandbox() as box:
         mutation.put_in(monkeypatch)
         broken = (outcome for seed in range(SEEDS) if (outcome := play(draw(seed), box.fresh())).broken)
-        outcome = next(broken, None)
-        assert outcome is not None, f"{SEEDS} seeds notice nothing"
-        assert outcome.broken is not None
-        assert outcome.broken[0] == mutation.invariant, verdict(outcome)
+        found = next(broken, None)
+        assert found is not None, f"{SEEDS} seeds notice nothing"
+        assert found.broken is not None
+        assert found.broken[0] == mutation.invariant, verdict(found)
         monkeypatch.undo()
-        assert play(draw(outcome.seed), box.fresh()).broken is None, "the same seed is green without the defect"
+        assert play(draw(found.seed), box.fresh()).broken is None, "the same seed is green without the defect"
