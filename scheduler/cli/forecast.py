@@ -33,7 +33,7 @@ def start_text(forecast: View) -> str:
     at, start_at = forecast["at"], forecast["start_at"]
     if start_at is None:
         return _unknown(forecast)
-    when = f"{stamp(start_at)} ({ago(start_at, at)})"
+    when = _when(start_at, at)
     match forecast["certainty"]:
         case "UPPER_BOUND":
             return f"{when} at the latest"
@@ -46,14 +46,16 @@ def start_text(forecast: View) -> str:
             return f"within {span(start_at - at)}{left}"
 
 
+def _when(moment: float, now: float) -> str:
+    return f"{stamp(moment)} ({ago(moment, now)})"
+
+
 def _unknown(forecast: View) -> str:
     match forecast["cut_off"]:
         case "IMPOSSIBLE":
             return "never on the nodes as they are"
-        case "HORIZON":
-            return "unknown: not within 30 days, as far as it is known what runs until then"
-        case "ROUNDS" | "TIME":
-            return "unknown: too much happens before to follow it all"
+        case "HORIZON" | "ROUNDS" | "TIME":
+            return f"not before {_when(forecast['looked_until'], forecast['at'])}; it was not looked farther"
         case _ if forecast["silent"]:
             names = [f"{each['id']} ({each['name']})" for each in forecast["silent"][:_NAMED_MAX]]
             others = forecast["silent_count"] - len(names)

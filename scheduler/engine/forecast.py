@@ -31,7 +31,7 @@ _IMPOSSIBLE = frozenset({WaitReason.NO_MATCHING_NODE, WaitReason.EXCEEDS_CLUSTER
 class Certainty(StrEnum):
     """How sure the start is, as long as nothing unforeseen happens: failures, new jobs, changes by users."""
 
-    #: It hangs on nothing but what is free, or can be taken within the grace of those who hold it.
+    #: It hangs on nothing but what is free, or what others give up within their grace.
     CERTAIN = "CERTAIN"
     #: It hangs on time limits: it may be sooner.
     UPPER_BOUND = "UPPER_BOUND"
@@ -75,6 +75,8 @@ class Forecast:
     certainty: Certainty
     #: None: not known. After `at` although it is certain: once others have left, at the latest.
     start_at: float | None
+    #: How far it was looked ahead: the job does not start before.
+    looked_until: float
     #: Workers at its start, and once nothing but the end of a job would change that.
     workers: int
     settled_workers: int
@@ -102,18 +104,30 @@ def forecast(world: World, job: Job, now: float, settings: Settings, in_time: Ca
     return search.answer(now, cut_off)
 
 
+@dataclass(frozen=True, slots=True)
+class _Promise:
+    """Slots are held for the job."""
+
+    #: When all that is being freed of them is free, at the latest.
+    due_at: float
+    #: How many jobs had ended before.
+    endings: int
+
+
 class _Search:
     """Goes on from moment to moment until the job has started."""
 
     def __init__(self, rollout: Rollout, job_id: JobId) -> None:
         self._rollout = rollout
         self._job_id = job_id
+        self._looked_until = rollout.now
         self._horizon = rollout.now + HORIZON_SECONDS
         self._losses = {loss.job_id: loss for loss in _losses_under_way(rollout.world, job_id)}
         self._endings: list[Ending] = []
         self._first: Job | None = None
         self._start: Start | None = None
         self._started_at = 0.0
+        self._promise: _Promise | None = None
 
     def run(self, in_time: Callable[[], bool]) -> CutOff | None:
         """None once the job has started, else why it is not known when it does."""
@@ -138,15 +152,15 @@ class _Search:
         """What was found."""
         assert self._first is not None, "the queue was looked at once"
         start, world = self._start, self._rollout.world
-        nodes = frozenset(name for name, _ in start.placement) if start is not None else frozenset()
-        rests_on = _rests_on(self._endings, nodes) if start is not None else ()
+        rests_on = _rests_on(self._endings[: self._ends_that_count()], start.placement) if start is not None else ()
         waits_for_jobs = cut_off is CutOff.NOTHING_KNOWN and self._job().wait_reason is not WaitReason.NODES_UNAVAILABLE
         silent = _in_the_way(self._rollout.silent(), self._job(), world) if waits_for_jobs else ()
         return Forecast(
             at=now,
             job=self._first,
             certainty=_certainty(rests_on) if start is not None else Certainty.UNKNOWN,
-            start_at=self._started_at if start is not None else None,
+            start_at=self._start_at() if start is not None else None,
+            looked_until=self._looked_until,
             workers=sum(count for _, count in start.placement) if start is not None else 0,
             settled_workers=self._settle() if start is not None else 0,
             placement=start.placement if start is not None else (),
@@ -168,7 +182,25 @@ class _Search:
         for action in made.actions:
             if isinstance(action, Start) and action.job_id == self._job_id:
                 self._start, self._started_at = action, self._rollout.now
-        self._first = self._first or self._job()
+        job = self._job()
+        self._first = self._first or job
+        self._looked_until = self._rollout.now
+        if job.state is JobState.QUEUED:
+            self._see_promise(job)
+
+    def _see_promise(self, job: Job) -> None:
+        """From when on slots are held for the job, its start hangs only on those who are leaving."""
+        if not job.reservation:
+            self._promise = None
+        elif self._promise is None:
+            nodes = {name for name, _ in job.reservation}
+            self._promise = _Promise(self._rollout.gone_by(nodes), len(self._endings))
+
+    def _ends_that_count(self) -> int:
+        return self._promise.endings if self._promise is not None else len(self._endings)
+
+    def _start_at(self) -> float:
+        return max(self._started_at, self._promise.due_at) if self._promise is not None else self._started_at
 
     def _note_losses(self, made: Plan, before: World) -> None:
         for action in made.actions:
@@ -206,9 +238,10 @@ def _losses_under_way(world: World, job_id: JobId) -> Iterable[Loss]:
             yield Loss(victim.id, victim.spec.name, size + len(leaving), size)
 
 
-def _rests_on(endings: Sequence[Ending], nodes: frozenset[NodeName]) -> tuple[Ending, ...]:
-    """Ends that freed something on these nodes, or on nodes of those that came before them; else the last ones."""
+def _rests_on(endings: Sequence[Ending], placement: Placement) -> tuple[Ending, ...]:
+    """Ends that freed something on its nodes, or on nodes of those that came after them; else the last ones."""
     found: list[Ending] = []
+    nodes = frozenset[NodeName](name for name, _ in placement)
     for ending in reversed(endings):
         if ending.nodes & nodes:
             found.append(ending)

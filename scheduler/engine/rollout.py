@@ -4,7 +4,7 @@ What differs from the real course of things: newcomers are ready and groups have
 leave takes all the grace it has, jobs end when it is known or declared that they do, and nothing fails.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from scheduler.config import Settings
@@ -16,7 +16,7 @@ from scheduler.engine.failures import expire
 from scheduler.engine.lifecycle import finish_if_empty
 from scheduler.engine.membership import settle
 from scheduler.engine.observe_nodes import end_quarantine
-from scheduler.model.ids import JobId
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState
 from scheduler.model.node import NodeIntent
 from scheduler.model.plan import Grow, Plan, Shrink, Start
@@ -90,6 +90,11 @@ class Rollout:
         """When a job ends next, as far as that is known."""
         ends = [ending.at for ending in self._courses.endings.values()]
         return max(min(ends), self.now) if ends else None
+
+    def gone_by(self, nodes: Collection[NodeName]) -> float:
+        """When everybody who is leaving these nodes is gone."""
+        leavers = (worker for job in _with_leavers(self.world) for worker in job.leaving if worker.node in nodes)
+        return max((_gone_at(worker) for worker in leavers), default=self.now)
 
     def silent(self) -> list[Job]:
         """Running jobs of which nothing tells when they end."""

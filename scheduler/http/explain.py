@@ -24,7 +24,7 @@ from scheduler.model.world import World
 router = APIRouter(tags=["jobs"])
 
 #: How long an explanation waits for its turn to look ahead, and how long it looks then.
-FORECAST_SECONDS = 1.0
+FORECAST_SECONDS = 0.5
 
 
 class ExplainDetails(TypedDict):

@@ -38,6 +38,8 @@ class ForecastView(TypedDict):
     certainty: str
     #: Null: not known. Later than `at` although it is certain: as soon as others have left, then at the latest.
     start_at: float | None
+    #: How far it was looked ahead: the job does not start before.
+    looked_until: float
     #: Workers at its start, and those that it settles at until a job ends.
     workers: int
     settled_workers: int
@@ -59,6 +61,7 @@ def forecast_view(forecast: Forecast) -> ForecastView:
         "at": forecast.at,
         "certainty": forecast.certainty,
         "start_at": forecast.start_at,
+        "looked_until": forecast.looked_until,
         "workers": forecast.workers,
         "settled_workers": forecast.settled_workers,
         "placement": [(node, count) for node, count in forecast.placement],

@@ -76,7 +76,7 @@ def test_explain_says_when_a_waiting_job_may_start(sched: Sched, daemon: Daemon)
 
 def forecast(**values: object) -> dict[str, object]:
     plain = {"at": 1000.0, "start_at": None, "certainty": "UNKNOWN", "losses": [], "silent": [], "silent_count": 0}
-    return {**plain, "cut_off": None, **values}
+    return {**plain, "looked_until": 1060.0, "cut_off": None, **values}
 
 
 def test_the_start_in_words() -> None:
@@ -94,8 +94,8 @@ def test_an_unknown_start_in_words() -> None:
         return start_text(forecast(cut_off=cut_off, silent=named, silent_count=len(named)))
 
     assert unknown("IMPOSSIBLE") == "never on the nodes as they are"
-    assert "30 days" in unknown("HORIZON")
-    assert "too much happens" in unknown("ROUNDS")
+    for cut_off in ("HORIZON", "ROUNDS", "TIME"):
+        assert unknown(cut_off) == f"not before {stamp(1060)} (in 1m); it was not looked farther"
     assert unknown("NOTHING_KNOWN", 7) == "unknown: job 7 (n) says nothing about how long it still runs"
     many = unknown("NOTHING_KNOWN", 1, 2, 3, 4, 5, 6)
     assert many == "unknown: jobs 1 (n), 2 (n), 3 (n), 4 (n) and 2 more say nothing about how long they still run"
