@@ -22,7 +22,7 @@ def forecast_facts(forecast: View, title: str) -> list[tuple[str, str | None]]:
     return [
         (title, start_text(forecast)),
         ("with workers", _sizes(forecast)),
-        ("on nodes", ", ".join(f"{node} ×{count}" for node, count in forecast["placement"]) or None),
+        ("on nodes", _nodes(forecast)),
         ("taken from", "; ".join(map(_loss, forecast["losses"])) or None),
         ("rests on", _rests_on(forecast)),
     ]
@@ -72,6 +72,11 @@ def _sizes(forecast: View) -> str | None:
     if not first:
         return None
     return str(first) if settled in (first, 0) else f"{first}, soon {settled}"
+
+
+def _nodes(forecast: View) -> str | None:
+    where = ", ".join(f"{node} ×{count}" for node, count in forecast["placement"])
+    return f"{where}, sharing slots with others" if forecast["shared"] else where or None
 
 
 def _loss(loss: View) -> str:

@@ -81,6 +81,8 @@ class Forecast:
     workers: int
     settled_workers: int
     placement: Placement
+    #: Whether these are slots that it shares with others.
+    shared: bool
     losses: tuple[Loss, ...]
     #: The ends that its start hangs on, earliest first.
     rests_on: tuple[Ending, ...]
@@ -164,6 +166,7 @@ class _Search:
             workers=sum(count for _, count in start.placement) if start is not None else 0,
             settled_workers=self._settle() if start is not None else 0,
             placement=start.placement if start is not None else (),
+            shared=start is not None and start.shared,
             losses=tuple(self._losses.values()),
             rests_on=rests_on,
             silent=silent,

@@ -44,6 +44,8 @@ class ForecastView(TypedDict):
     workers: int
     settled_workers: int
     placement: list[tuple[str, int]]
+    #: Whether these are slots that it shares with others.
+    shared: bool
     #: Who gives up workers for it.
     losses: list[LossView]
     #: The ends of jobs that the start hangs on, the last ones of them.
@@ -65,6 +67,7 @@ def forecast_view(forecast: Forecast) -> ForecastView:
         "workers": forecast.workers,
         "settled_workers": forecast.settled_workers,
         "placement": [(node, count) for node, count in forecast.placement],
+        "shared": forecast.shared,
         "losses": [_loss_view(loss) for loss in forecast.losses],
         "rests_on": [_ending_view(ending) for ending in forecast.rests_on[-NAMED_MAX:]],
         "rests_on_count": len(forecast.rests_on),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.forecast import start_text
+from scheduler.cli.forecast import forecast_facts, start_text
 from scheduler.cli.times import stamp
 from tests.cli.calls import Call
 from tests.cli.test_jobs import until
@@ -86,6 +86,34 @@ def test_the_start_in_words() -> None:
     assert start_text(held) == "within 30s, as soon as others have left"
     assert start_text(forecast(start_at=1600.0, certainty="UPPER_BOUND")) == f"{stamp(1600)} (in 10m) at the latest"
     assert start_text(forecast(start_at=1600.0, certainty="ESTIMATE")) == f"about {stamp(1600)} (in 10m)"
+
+
+def test_the_facts_in_words() -> None:
+    ends = [{"id": number, "name": "n", "at": 1000.0 + number, "basis": "DECLARED"} for number in range(1, 6)]
+    facts = dict(
+        forecast_facts(
+            forecast(
+                start_at=1005.0,
+                certainty="ESTIMATE",
+                workers=2,
+                settled_workers=4,
+                placement=[["a", 1], ["b", 1]],
+                shared=True,
+                rests_on=ends,
+                rests_on_count=6,
+                losses=[
+                    {"id": 7, "name": "low", "workers_before": 4, "workers_after": 2},
+                    {"id": 8, "name": "rigid", "workers_before": 3, "workers_after": 0},
+                ],
+            ),
+            "would start",
+        )
+    )
+    assert facts["with workers"] == "2, soon 4"
+    assert facts["on nodes"] == "a ×1, b ×1, sharing slots with others"
+    assert facts["taken from"] == "job 7 (low): 4 → 2 workers; job 8 (rigid): stopped, 3 workers"
+    assert str(facts["rests on"]).startswith("2 ends before; job 2 (n) ends ")
+    assert str(facts["rests on"]).endswith(f"job 5 (n) ends {stamp(1005)} as declared")
 
 
 def test_an_unknown_start_in_words() -> None:
