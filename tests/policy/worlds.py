@@ -180,7 +180,7 @@ class Cluster:
         )
         names = (
             *("time_limit_seconds", "preemptible", "runtime"),
-            *("expected_seconds", "preferred_workers", "speedup", "grace_seconds"),
+            *("expected_seconds", "preferred_workers", "speedup", "grace_seconds", "booking"),
         )
         of_spec = {k: fields.pop(k) for k in names if k in fields}
         spec = JobSpec(f"job-{number}", ("true",), shape=WorkerShape(**shape_fields), **of_spec)
