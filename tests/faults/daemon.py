@@ -13,7 +13,7 @@ from scheduler.engine.launch import LaunchContext
 from scheduler.engine.reports import ReportBox
 from scheduler.engine.tick import Engine, Step
 from tests.faults.links import Line, Reach
-from tests.faults.plan import Die, Freeze
+from tests.faults.plan import Die, Freeze, Stop
 
 _LAUNCH = LaunchContext("http://127.0.0.1:1", lambda job_id: f"token-{job_id}", Path("jobs"))
 
@@ -35,7 +35,7 @@ class Daemon:
     #: Dead or standing still until then; unix seconds.
     away_until: float = 0.0
     #: What happens to it in its next tick that gets so far.
-    fate: Die | Freeze | None = None
+    fate: Die | Freeze | Stop | None = None
     deaths: int = 0
     _tick: Iterator[Step] | None = None
 
@@ -59,22 +59,29 @@ class Daemon:
     def away(self) -> bool:
         return self.clock.now() < self.away_until
 
-    def tick(self) -> Die | Freeze | None:
+    def tick(self) -> Die | Freeze | Stop | None:
         """Run its tick to the end, or to what befalls it on the way: then that is returned."""
         if self._tick is None:
             self._tick = self.engine.steps()
         for step in self._tick:
             fate = self.fate
-            if fate is not None and fate.step is step:
-                self.fate = None
-                self.away_until = self.due_at = self.clock.now() + fate.seconds
+            if isinstance(fate, Die | Freeze) and fate.step is step:
                 if isinstance(fate, Die):
                     self.deaths += 1
                     self._start()
-                return fate
+                return self._leave(fate)
         self._tick = None
+        if isinstance(self.fate, Stop):
+            self.engine.release()
+            self._start()
+            return self._leave(self.fate)
         self.due_at = max(self.engine.report.next_tick_at, self.clock.now() + self._gap_seconds())
         return None
+
+    def _leave(self, fate: Die | Freeze | Stop) -> Die | Freeze | Stop:
+        self.fate = None
+        self.away_until = self.due_at = self.clock.now() + fate.seconds
+        return fate
 
     def wake(self) -> None:
         """Something happened that it should look at soon."""

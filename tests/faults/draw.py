@@ -21,6 +21,7 @@ from tests.faults.plan import (
     AskJob,
     AskNode,
     Book,
+    ChangeSlots,
     CrashWorker,
     DelayReports,
     Die,
@@ -34,6 +35,7 @@ from tests.faults.plan import (
     RepeatEnds,
     Scenario,
     SeeLate,
+    Stop,
     SubmitAgain,
     Unbook,
 )
@@ -63,6 +65,8 @@ def draw(seed: int) -> Scenario:
     if of("bookings").random() < 0.4:
         faults += (_book(of(f"booking {number}")) for number in range(of("bookings").randint(1, 4)))
         arrivals = [_booked(of(f"booked {number}"), arrival) for number, arrival in enumerate(arrivals)]
+    if of("upkeep").random() < 0.4:
+        faults += (_upkeep(of(f"upkeep {number}")) for number in range(of("upkeep").randint(1, 4)))
     return Scenario(
         seed=seed,
         policy=_policy(of("policy")),
@@ -162,6 +166,14 @@ def _book(r: random.Random) -> tuple[float, Fault]:
     if r.random() < 0.25:
         return at, Unbook(name)
     return at, Book(name, r.choice([0.0, 5.0, 20.0]), r.choice([10.0, 40.0]), r.randint(1, 4), r.choice([1, 1, 2]))
+
+
+def _upkeep(r: random.Random) -> tuple[float, Fault]:
+    """What operators do to machines and to the daemon."""
+    at = round(r.uniform(0.0, CHAOS_SECONDS), 2)
+    if r.random() < 0.5:
+        return at, Stop(r.choice([0.0, 2.0, 15.0]))
+    return at, ChangeSlots(r.random(), r.randint(1, 8))
 
 
 def _booked(r: random.Random, arrival: Arrival) -> Arrival:

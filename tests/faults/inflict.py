@@ -1,6 +1,7 @@
 """Does to a run what its plan says."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from scheduler.errors import Conflict
@@ -13,6 +14,7 @@ from tests.faults.plan import (
     AskJob,
     AskNode,
     Book,
+    ChangeSlots,
     CrashWorker,
     DelayReports,
     Die,
@@ -25,6 +27,7 @@ from tests.faults.plan import (
     LoseNode,
     RepeatEnds,
     SeeLate,
+    Stop,
     SubmitAgain,
     Unbook,
 )
@@ -59,9 +62,11 @@ def inflict(run: "Run", fault: Fault) -> object:
             cluster.observe_failures += fault.count
         case FailStore():
             run.line.faults.append(fault)
-        case Die() | Freeze():
+        case Die() | Freeze() | Stop():
             run.leader.fate = fault
             return run.leader.holder
+        case ChangeSlots():
+            return _change_slots(run, fault)
         case AskJob():
             return _ask_job(run, fault)
         case AskNode():
@@ -101,6 +106,16 @@ def _hang(run: "Run", fault: HangWorker) -> WorkerId | None:
     worker_id = _pick(alive, fault.pick)
     run.cluster.hang(worker_id)
     return worker_id
+
+
+def _change_slots(run: "Run", fault: ChangeSlots) -> object:
+    """Not where slots are oversold: how many more may be given out would follow from it."""
+    node = _pick(run.scenario.nodes, fault.pick)
+    if node.oversell > 1:
+        return None
+    run.cluster.add_node(replace(node, slots=fault.slots))
+    run.wake()
+    return node.name
 
 
 def _ask_job(run: "Run", fault: AskJob) -> object:

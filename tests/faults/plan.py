@@ -102,6 +102,21 @@ class Freeze:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """The leading daemon ends in order after its next tick, giving the lease back, and starts again after a while."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSlots:
+    """A node has another number of slots from now on."""
+
+    pick: float
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
 class AskJob:
     """A user asks something of a job."""
 
@@ -157,6 +172,8 @@ Fault = (
     | FailStore
     | Die
     | Freeze
+    | Stop
+    | ChangeSlots
     | AskJob
     | AskNode
     | Book
