@@ -19,6 +19,8 @@ from scheduler.policy.remaining import EndBasis
 
 #: Most moments that are looked at.
 ROUNDS_MAX = 2000
+#: Most plans at one of them.
+PLANS_MAX = 4
 #: No farther ahead than this.
 HORIZON_SECONDS = 30 * 86400.0
 #: The size that a job settles at is looked for so far behind its start, if no job ends before.
@@ -179,12 +181,16 @@ class _Search:
         return job
 
     def _decide(self) -> None:
-        before = self._rollout.world
-        made = self._rollout.decide()
-        self._note_losses(made, before)
-        for action in made.actions:
-            if isinstance(action, Start) and action.job_id == self._job_id:
-                self._start, self._started_at = action, self._rollout.now
+        """Plan until nothing more starts: what runs now may be what another job may take from."""
+        for _ in range(PLANS_MAX):
+            before = self._rollout.world
+            made = self._rollout.decide()
+            self._note_losses(made, before)
+            starts = {action.job_id: action for action in made.actions if isinstance(action, Start)}
+            if self._job_id in starts:
+                self._start, self._started_at = starts[self._job_id], self._rollout.now
+            if not starts or self._start is not None:
+                break
         job = self._job()
         self._first = self._first or job
         self._looked_until = self._rollout.now

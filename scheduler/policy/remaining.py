@@ -7,6 +7,9 @@ from enum import StrEnum
 
 from scheduler.model.job import Job, Runtime
 
+#: A job that ran longer than declared by no more than this share of it is taken to end at any moment.
+OVERRUN_SHARE = 0.05
+
 
 class EndBasis(StrEnum):
     """What tells when a job ends."""
@@ -36,7 +39,7 @@ def speed(job: Job, workers: int) -> float:
 
 
 def work_left(job: Job, now: float) -> tuple[float, EndBasis] | None:
-    """What is left to do and what tells so; None where nothing does, or where it ran longer than declared."""
+    """What is left to do and what tells so; None where nothing does, or where it ran far longer than declared."""
     fraction, reported_at = job.progress.fraction, job.progress.reported_at
     if fraction and job.workers:
         since_report = max(now - reported_at, 0.0) if reported_at is not None else 0.0
@@ -47,7 +50,7 @@ def work_left(job: Job, now: float) -> tuple[float, EndBasis] | None:
     if declared is None:
         return None
     left = declared - work_done(job, now)
-    return (left, EndBasis.DECLARED) if left > 0 else None
+    return (max(left, 0.0), EndBasis.DECLARED) if left >= -OVERRUN_SHARE * declared else None
 
 
 def work_declared(job: Job) -> float | None:

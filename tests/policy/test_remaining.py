@@ -58,8 +58,9 @@ def test_an_elastic_job_keeps_the_work_of_earlier_attempts_and_a_command_does_no
     assert work_left(command, NOW) == (5000 - RAN, EndBasis.DECLARED)
 
 
-def test_a_job_that_runs_longer_than_declared_is_not_known_to_end() -> None:
-    assert work_left(running(1, preferred_workers=1, expected_seconds=RAN - 1), NOW) is None
+def test_a_job_that_runs_a_little_longer_than_declared_ends_at_any_moment_and_then_nothing_is_known() -> None:
+    assert work_left(running(1, preferred_workers=1, expected_seconds=RAN / 1.04), NOW) == (0.0, EndBasis.DECLARED)
+    assert work_left(running(1, preferred_workers=1, expected_seconds=RAN / 1.06), NOW) is None
 
 
 @pytest.mark.parametrize(("age", "left"), [(0.0, 3 * RAN), (100.0, 3 * (RAN - 100) - 100)])
