@@ -22,7 +22,7 @@ from scheduler.model.node import NodeIntent
 from scheduler.model.plan import Grow, Plan, Shrink, Start
 from scheduler.model.worker import ExitReason, Worker, WorkerState
 from scheduler.model.world import World
-from scheduler.policy.planner import plan
+from scheduler.policy.planner import Planner
 from scheduler.policy.remaining import EndBasis
 
 
@@ -34,6 +34,7 @@ class Rollout:
         self.now = now
         self._settings = settings
         self._courses = Courses()
+        self._planner = Planner(settings.policy)
         self._look_at: float | None = None
         draft = Draft(world, now)
         for job in world.active.values():
@@ -44,7 +45,7 @@ class Rollout:
 
     def decide(self) -> Plan:
         """Plan at this moment, and do what the plan says."""
-        made = plan(self.world, self.now, self._settings.policy)
+        made = self._planner.plan(self.world, self.now)
         self._look_at = made.next_look_at
         draft = Draft(self.world, self.now)
         enact(draft, made, self._settings.engine)

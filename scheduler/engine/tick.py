@@ -41,7 +41,7 @@ from scheduler.model.plan import Plan
 from scheduler.model.worker import Desired, WorkerState
 from scheduler.model.world import Changes, World
 from scheduler.policy.invariants import Violation, check_plan
-from scheduler.policy.planner import plan
+from scheduler.policy.planner import Planner
 
 #: Intents taken per tick; the rest waits for the next one.
 INBOX_MAX = 10_000
@@ -110,6 +110,7 @@ class Engine:
         #: Workers whose last start or stop failed on the way.
         self._uncertain: frozenset[WorkerId] = frozenset()
         self._attention = Attention(settings.engine, self._hearing)
+        self._planner = Planner(settings.policy)
         #: The plan stays empty until then unless something that matters changes; None: it may not be empty.
         self._calm_until: float | None = None
         self.report = TickReport(at=0.0)
@@ -215,7 +216,7 @@ class Engine:
             self._calm_until = calm_until
             return Plan(next_look_at=calm_until if calm_until < math.inf else None), ()
         world = draft.world()
-        decided = plan(world, now, self._settings.policy)
+        decided = self._planner.plan(world, now)
         ages = self._settings.policy.aging_per_hour > 0  # then the order changes with every moment
         if not ages and not decided.actions and not decided.waiting:
             self._calm_until = math.inf if decided.next_look_at is None else decided.next_look_at

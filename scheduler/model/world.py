@@ -4,14 +4,14 @@
 over thousands of jobs in which little happened stays cheap.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.worker import Worker
 
@@ -107,6 +107,18 @@ class Changes:
         return bool(changed or self.published or self.intents_done)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Touched:
+    """Jobs and nodes of which one world may differ from another."""
+
+    jobs: frozenset[JobId]
+    nodes: frozenset[NodeName]
+
+
+#: Steps that a world remembers; beyond them two worlds have to be compared.
+TRAIL_MAX = 64
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """Jobs by what can happen to them, nodes, and what is used on each node by workers of jobs.
@@ -124,6 +136,14 @@ class World:
     crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]] = field(default_factory=dict)
     #: Planned and open ones, by name.
     bookings: Mapping[str, Booking] = field(default_factory=dict)
+    #: Indexes: jobs for which capacity is held.
+    reserved: Mapping[JobId, Job] = field(default_factory=dict)
+    #: Active jobs with workers that are leaving.
+    leaving: Mapping[JobId, Job] = field(default_factory=dict)
+    #: Queued jobs to which no tick has given a reason yet.
+    unexplained: Mapping[JobId, Job] = field(default_factory=dict)
+    #: What the last steps to this world touched; `evolve` keeps it.
+    trail: tuple[Touched, ...] = field(default=(), compare=False, repr=False)
 
     @staticmethod
     def of(jobs: Iterable[Job], nodes: Iterable[Node], bookings: Iterable[Booking] = ()) -> "World":
@@ -155,20 +175,7 @@ class World:
         """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""
         if not changes.jobs and not changes.nodes and not changes.bookings:
             return self
-        queued, suspended, active, usage = self.queued, self.suspended, self.active, self.usage
-        if changes.jobs:
-            usage = _moved_usage(self, changes.jobs)
-            queued, suspended, active = dict(queued), dict(suspended), dict(active)
-            for job in changes.jobs:
-                active.pop(job.id, None)
-                queued.pop(job.id, None)
-                suspended.pop(job.id, None)
-                if job.state is JobState.QUEUED:
-                    queued[job.id] = job
-                elif job.state is JobState.SUSPENDED:
-                    suspended[job.id] = job
-                elif not job.state.terminal:
-                    active[job.id] = job
+        jobs = {job.id: job for job in changes.jobs}
         nodes = self.nodes
         if changes.nodes:
             nodes = {**nodes, **{node.name: node for node in changes.nodes}}
@@ -176,7 +183,33 @@ class World:
         if changes.bookings:
             merged = {**bookings, **{booking.name: booking for booking in changes.bookings}}
             bookings = {name: each for name, each in merged.items() if each.state is not BookingState.OVER}
-        return World(queued, suspended, active, nodes, usage, self.strays, self.crowded, bookings)
+        step = Touched(frozenset(jobs), frozenset(node.name for node in changes.nodes))
+        return World(
+            queued=_moved(self.queued, jobs, lambda job: job.state is JobState.QUEUED),
+            suspended=_moved(self.suspended, jobs, lambda job: job.state is JobState.SUSPENDED),
+            active=_moved(self.active, jobs, lambda job: job.state.active),
+            nodes=nodes,
+            usage=_moved_usage(self, jobs.values()),
+            strays=self.strays,
+            crowded=self.crowded,
+            bookings=bookings,
+            reserved=_moved(self.reserved, jobs, lambda job: bool(job.reservation)),
+            leaving=_moved(self.leaving, jobs, _has_leavers),
+            unexplained=_moved(self.unexplained, jobs, _is_unexplained),
+            trail=(*self.trail[1 - TRAIL_MAX :], step),
+        )
+
+    def touched_since(self, other: "World") -> Touched | None:
+        """What may differ from another world, of which this one is an offspring or a sibling; None: that is unknown."""
+        mine = {id(step): k for k, step in enumerate(self.trail)}
+        for k in range(len(other.trail) - 1, -1, -1):
+            common = mine.get(id(other.trail[k]))
+            if common is not None:
+                steps = (*other.trail[k + 1 :], *self.trail[common + 1 :])
+                jobs: frozenset[JobId] = frozenset().union(*(step.jobs for step in steps))
+                nodes: frozenset[NodeName] = frozenset().union(*(step.nodes for step in steps))
+                return Touched(jobs, nodes)
+        return None
 
     def with_strays(self, strays: Mapping[WorkerId, Stray]) -> "World":
         """The same world with the strays of a newer observation."""
@@ -194,9 +227,32 @@ def sharers(world: World) -> Iterator[Worker | Stray]:
     yield from (stray for stray in world.strays.values() if stray.shared)
 
 
-def _moved_usage(world: World, jobs: Iterable[Job]) -> dict[NodeName, NodeUsage]:
+def _moved(
+    before: Mapping[JobId, Job], changed: Mapping[JobId, Job], belongs: Callable[[Job], bool]
+) -> Mapping[JobId, Job]:
+    """Jobs of one kind after some changed; the same mapping where none came or left."""
+    gone = [job_id for job_id in changed if job_id in before]
+    come = {job_id: job for job_id, job in changed.items() if belongs(job)}
+    if not gone and not come:
+        return before
+    after = dict(before)
+    for job_id in gone:
+        del after[job_id]
+    after.update(come)
+    return after
+
+
+def _has_leavers(job: Job) -> bool:
+    stopping = job.state is JobState.STOPPING
+    return job.state.active and any(stopping or not worker.wanted for worker in job.workers)
+
+
+def _is_unexplained(job: Job) -> bool:
+    return job.state is JobState.QUEUED and job.wait_reason in (None, WaitReason.SUBMITTED)
+
+
+def _moved_usage(world: World, jobs: Iterable[Job]) -> Mapping[NodeName, NodeUsage]:
     """Usage per node after these jobs changed: first what is gone is taken off, for others may be on its slots now."""
-    usage = dict(world.usage)
     gone: list[Worker] = []
     come: list[Worker] = []
     for job in jobs:
@@ -205,6 +261,9 @@ def _moved_usage(world: World, jobs: Iterable[Job]) -> dict[NodeName, NodeUsage]
             old, new = {w.id for w in before}, {w.id for w in job.workers}
             gone += (w for w in before if w.id not in new)
             come += (w for w in job.workers if w.id not in old)
+    if not gone and not come:
+        return world.usage
+    usage = dict(world.usage)
     for worker in gone:
         left = usage[worker.node].minus(worker)
         if left.workers:

@@ -5,17 +5,21 @@ the blocked one could take it back (strictly less important and preemptible) or 
 due; otherwise only what the blocked job will not need then. After D. Lifka, "The ANL/IBM SP Scheduling System" (1995).
 """
 
+import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
+import numpy as np
+
+from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.model.node import workers_that_fit
-from scheduler.policy.draft import RESIZABLE_STATES, Draft
-from scheduler.policy.ledger import NOTHING, Amount, Spare, View, add, amount_of, needs
-from scheduler.policy.place import Suited
-from scheduler.policy.victims import may_take_from
+from scheduler.policy.amounts import Amount, Held, Rows, Spare, add, fit_in, fit_in_rows, needs, pour, row
+from scheduler.policy.draft import Draft
+from scheduler.policy.order import end_of
+from scheduler.policy.place import GpuType, Suited
+from scheduler.policy.stakes import RESIZABLE_STATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,82 +38,86 @@ class Blocked:
         end = end_of(job, started)
         return None if end is not None and end <= self.shadow else self.spare
 
-
-def end_of(job: Job, started_at: float | None) -> float | None:
-    """When its time limit ends the attempt; None if it has none."""
-    if job.spec.time_limit_seconds is None or started_at is None:
-        return None
-    return started_at + job.spec.time_limit_seconds
+    def bounds_all(self, priority: int, preemptible: bool) -> bool:
+        """Whether it bounds every job of this priority that does not end by then."""
+        return not preemptible or priority >= self.job.priority
 
 
 def promise(draft: Draft, job: Job) -> Blocked:
     """The earliest start of a blocked job as far as time limits tell, and what others may use without delaying it."""
     suited = draft.places.suited(job.shape)
-    room = {i: draft.ledger.available(i, View.SOON) for i in suited.types}
-    for i, amount in _reclaimable(draft, job):
-        if i in room:
-            room[i] = add(room[i], amount)
-    fits: dict[str | None, int] = {}
-    for i, amount in room.items():
-        fits[suited.types[i]] = fits.get(suited.types[i], 0) + workers_that_fit(job.shape, *amount)
-        if fits[suited.types[i]] >= job.min_workers:
-            # It could take all it needs, only not in this plan: those who hold it are being resized.
-            return Blocked(job, draft.now, _left_over(job, suited, room, suited.types[i]))
-    endings = sorted(ending for ending in _endings(draft, job) if ending[1] in room)
-    for when, together in groupby(endings, key=lambda ending: ending[0]):
-        for _, i, amount in together:
-            before = workers_that_fit(job.shape, *room[i])
-            room[i] = add(room[i], amount)
-            fits[suited.types[i]] += workers_that_fit(job.shape, *room[i]) - before
-        for gpu_type, fit in fits.items():
-            if fit >= job.min_workers:
-                return Blocked(job, max(when, draft.now), _left_over(job, suited, room, gpu_type))
-    return Blocked(job, math.inf, Spare(dict.fromkeys(suited.types, NOTHING)))
+    room = _reclaimable(draft, job)
+    enough = _enough_of(suited, room, job.min_workers)
+    if enough:
+        # It could take all it needs, only not in this plan: those who hold it are being resized.
+        return Blocked(job, draft.now, _left_over(job, suited, room, enough[0]))
+    fits = suited.totals(room)
+    freed: dict[int, Amount] = {}
+    for when, together in groupby(_endings(draft, job), key=lambda ending: ending[0]):
+        for _, held in together:
+            for i, amount in held:
+                if i in suited.types:
+                    before = freed[i] if i in freed else row(room, i)
+                    after = freed[i] = add(before, amount)
+                    fits[suited.types[i]] += fit_in(suited.need, after) - fit_in(suited.need, before)
+        enough = [gpu_type for gpu_type, fit in fits.items() if fit >= job.min_workers]
+        if enough:
+            for i, amount in freed.items():
+                room[i] = amount
+            return Blocked(job, max(when, draft.now), _left_over(job, suited, room, enough[0]))
+    return Blocked(job, math.inf, Spare(np.zeros_like(room), suited.mask))
 
 
-def _left_over(job: Job, suited: Suited, room: dict[int, Amount], gpu_type: str | None) -> Spare:
+def _enough_of(suited: Suited, room: Rows, count: int) -> list[GpuType]:
+    """GPU types of which so many fit, by the position at which it is enough."""
+    fit = fit_in_rows(suited.need, room)
+    enough_at: dict[GpuType, int] = {}
+    for gpu_type, positions in suited.by_type.items():
+        so_far = fit[positions].cumsum()
+        if len(so_far) and so_far[-1] >= count:
+            enough_at[gpu_type] = int(positions[so_far.searchsorted(count)])
+    return sorted(enough_at, key=lambda gpu_type: enough_at[gpu_type])
+
+
+def _left_over(job: Job, suited: Suited, room: Rows, gpu_type: GpuType) -> Spare:
     """The room without what the blocked job takes of it: roomiest nodes first, so that it takes few."""
-    spare = Spare(dict(room))
-    count = job.min_workers
-    fit = {i: workers_that_fit(job.shape, *room[i]) for i in room if suited.types[i] == gpu_type}
-    for i in sorted(fit, key=lambda i: (-fit[i], i)):
-        workers = min(count, fit[i])
-        spare.take(i, job.shape, workers)
-        count -= workers
-    return spare
+    positions = suited.by_type[gpu_type]
+    fit = fit_in_rows(suited.need, room[positions])
+    roomiest = np.argsort(-fit, kind="stable")
+    before = fit[roomiest].cumsum() - fit[roomiest]
+    workers = np.clip(job.min_workers - before, 0, fit[roomiest])
+    room[positions[roomiest]] -= workers[:, None] * np.array(suited.need)
+    return Spare(room, suited.mask)
 
 
-def _reclaimable(draft: Draft, job: Job) -> Iterator[tuple[int, Amount]]:
-    """What the job could take from others once it is enough."""
-    for other in draft.world.active.values():
-        if may_take_from(draft, job, other):
-            yield from _held_by(draft, other)
+def _reclaimable(draft: Draft, job: Job) -> Rows:
+    """What is free soon, and what the job could take from others once it is enough."""
+    room = draft.ledger.soon()
+    if draft.order.ages:
+        for stake in draft.stakes.less_than(job.priority):
+            if draft.order.more_important(job, stake.job):
+                pour(room, draft.held(stake.job))
+    else:
+        room += draft.stakes.below(job.priority)
     for holder, placement in draft.holding.items():
         other = draft.world.queued[holder]
         if draft.order.more_important(job, other):
-            yield from draft.places.amounts(placement, other.shape)
+            pour(room, draft.places.amounts(placement, other.shape))
+    return room
 
 
-def _endings(draft: Draft, job: Job) -> Iterator[tuple[float, int, Amount]]:
-    """(time, node, amount) of what time limits free and the job cannot take anyway."""
-    for other in draft.world.active.values():
-        end = end_of(other, other.started_at)
-        if end is not None and not may_take_from(draft, job, other):
-            for i, amount in _held_by(draft, other):
-                yield end, i, amount
-    for job_id, spots in draft.starts.items():
-        other = draft.world.queued[job_id]
-        end = end_of(other, draft.now)
+def _endings(draft: Draft, job: Job) -> Iterator[tuple[float, Held]]:
+    """(time, what it frees) of each time limit, soonest first, of what the job cannot take anyway."""
+    started: list[tuple[float, JobId]] = []
+    for job_id in draft.starts:
+        end = end_of(draft.world.queued[job_id], draft.now)
         if end is not None:
-            for i, count in spots.items():
-                yield end, i, needs(other.shape, count)
-
-
-def _held_by(draft: Draft, job: Job) -> Iterator[tuple[int, Amount]]:
-    """What workers that stay hold; those who leave are counted as coming."""
-    if job.state not in RESIZABLE_STATES:
-        return
-    for worker in draft.staying(job):
-        i = draft.ledger.position.get(worker.node)
-        if i is not None:
-            yield i, amount_of(worker, draft.ledger.nodes[i])
+            started.append((end, job_id))
+    for when, job_id in heapq.merge(draft.stakes.endings, sorted(started)):
+        if job_id in draft.starts:
+            shape = draft.world.queued[job_id].shape
+            yield when, tuple((i, needs(shape, count)) for i, count in draft.starts[job_id].items())
+            continue
+        stake = draft.stakes[job_id]
+        if not (stake.takeable and draft.order.more_important(job, stake.job)):
+            yield when, draft.held(stake.job)

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from scheduler.model.booking import Booking
 from scheduler.model.ids import NodeName
-from scheduler.model.node import Node, workers_that_fit
-from scheduler.policy.ledger import Amount, add, needs
+from scheduler.model.node import Node
+from scheduler.policy.amounts import Amount, add, fit_in, nano_cpus, needs
 
 
 def refusal(booking: Booking, standing: Iterable[Booking], nodes: Mapping[NodeName, Node], now: float) -> str | None:
@@ -52,7 +52,9 @@ def _most_slots(booking: Booking, nodes: Mapping[NodeName, Node]) -> str:
 
 def _fit_together(bookings: list[Booking], nodes: Mapping[NodeName, Node]) -> bool:
     """Whether empty nodes hold all of them at once, each on GPUs of one type."""
-    room: dict[NodeName, Amount] = {node.name: (node.slots, node.cpus, node.memory_mib) for node in nodes.values()}
+    room: dict[NodeName, Amount] = {
+        node.name: (node.slots, nano_cpus(node.cpus), node.memory_mib) for node in nodes.values()
+    }
     return all(_allot(booking, nodes, room) for booking in scarcest_first(bookings, nodes))
 
 
@@ -61,7 +63,7 @@ def _allot(booking: Booking, nodes: Mapping[NodeName, Node], room: dict[NodeName
     fits: dict[str | None, list[tuple[int, NodeName]]] = {}
     for name, node in nodes.items():
         if node.suits(booking.shape):
-            fits.setdefault(node.gpu_type, []).append((workers_that_fit(booking.shape, *room[name]), name))
+            fits.setdefault(node.gpu_type, []).append((fit_in(needs(booking.shape), room[name]), name))
     enough = {kind: found for kind, found in fits.items() if sum(fit for fit, _ in found) >= booking.workers}
     if not enough:
         return False

@@ -11,7 +11,8 @@ from scheduler.policy.place import Spots
 
 def shrink_over_maximum(draft: Draft) -> None:
     """Take the surplus off, workers on draining nodes first, then the youngest."""
-    for job in draft.resizable():
+    for job_id in sorted(draft.stakes.over):
+        job = draft.world.active[job_id]
         staying = draft.staying(job)
         surplus = len(staying) - job.max_workers
         if surplus > 0:
@@ -21,7 +22,8 @@ def shrink_over_maximum(draft: Draft) -> None:
 
 def repair_below_minimum(draft: Draft) -> None:
     """Top up from free slots; a job for which there are none stops, so that it queues and may preempt as any other."""
-    for job in draft.resizable():
+    for job_id in sorted(draft.stakes.under | draft.shrinks.keys()):
+        job = draft.world.active[job_id]
         if job.id in draft.stops or job.id in draft.grows:
             continue
         staying = draft.staying(job)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState, Placement, StopReason, WaitReason
-from scheduler.model.node import CPU_EPSILON
 from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
-from scheduler.model.worker import LeaveReason
-from scheduler.model.world import World
+from scheduler.model.worker import LeaveReason, Worker
+from scheduler.model.world import Stray, World
+from scheduler.policy.amounts import Amount, add, amount_of, enough, needs
 from scheduler.policy.check_world import Violation
-from scheduler.policy.ledger import Ledger, View
+from scheduler.policy.ledger import left_of
 from scheduler.policy.order import Order
 
 _RESIZABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
@@ -111,7 +111,7 @@ def _shrinking(world: World, job: Job, plan_shrinks: Shrink) -> Iterator[Violati
 def _victims(world: World, plan: Plan, order: Order) -> Iterator[Violation]:
     """Shrinks keep the minimum; who loses for another is preemptible and strictly less important than one who waits."""
     leaving: Counter[JobId] = Counter()
-    served = {job.id for job in world.queued.values() if job.reservation}
+    served = set(world.reserved) & world.queued.keys()
     served -= {action.job_id for action in plan.actions if isinstance(action, Release)}
     served |= {action.job_id for action in plan.actions if isinstance(action, Start | Reserve)}
     for action in plan.actions:
@@ -137,8 +137,7 @@ def _victims(world: World, plan: Plan, order: Order) -> Iterator[Violation]:
 
 def _capacity(world: World, plan: Plan) -> Iterator[Violation]:
     """What takes slots fits into what is free now; what is held fits into that and what is being freed."""
-    ledger = Ledger(world)
-    held = {job.id: job.reservation for job in world.all_jobs() if job.reservation}
+    held = {job.id: job.reservation for job in world.reserved.values()}
     taking: Counter[tuple[NodeName, WorkerShape]] = Counter()
     for action in plan.actions:
         if isinstance(action, Reserve):
@@ -149,51 +148,65 @@ def _capacity(world: World, plan: Plan) -> Iterator[Violation]:
         if job is not None and isinstance(action, Start | Grow):
             for name, count in action.placement:
                 taking[name, job.shape] += count
-    for (name, shape), count in taking.items():
-        if name in ledger.position:
-            ledger.take(ledger.position[name], shape, count)
-    yield from _overdrawn(ledger, {name for name, _ in taking}, View.FREE, "more is taken than is free")
-    _let_leave(world, plan, ledger)
+    holding: Counter[tuple[NodeName, WorkerShape]] = Counter()
     for job_id, placement in held.items():
         job = world.job(job_id)
         if job is not None:
-            ledger.hold(placement, job.shape)
-    touched = {name for placement in held.values() for name, _ in placement}
-    yield from _overdrawn(ledger, touched, View.SOON, "more is held than is free or being freed")
+            for name, count in placement:
+                holding[name, job.shape] += count
+    left = {name: _free(world, name) for name, _ in (*taking, *holding)}
+    yield from _draw(left, taking, "more is taken than is free")
+    for leaving in _leaving(world, plan):
+        amount = left.get(leaving.node)
+        if amount is not None:
+            left[leaving.node] = add(amount, amount_of(leaving, world.nodes[leaving.node]))
+    yield from _draw(left, holding, "more is held than is free or being freed")
 
 
-def _let_leave(world: World, plan: Plan, ledger: Ledger) -> None:
+def _free(world: World, name: NodeName) -> Amount | None:
+    """What nobody holds of the node now; None if it takes no workers."""
+    node = world.nodes.get(name)
+    return left_of(node, world.used(name)) if node is not None and node.schedulable else None
+
+
+def _leaving(world: World, plan: Plan) -> Iterator[Worker | Stray]:
+    """Strays, and workers that are leaving or are asked to by the plan."""
+    yield from world.strays.values()
     stopped = {action.job_id for action in plan.actions if isinstance(action, StopJob)}
     asked = {worker for action in plan.actions if isinstance(action, Shrink) for worker in action.workers}
-    for job in world.active.values():
+    touched = {action.job_id for action in plan.actions if isinstance(action, Shrink | StopJob)}
+    for job_id in world.leaving.keys() | touched & world.active.keys():
+        job = world.active[job_id]
         gone = job.state is JobState.STOPPING or job.id in stopped
-        for worker in job.workers:
-            if gone or not worker.wanted or worker.id in asked:
-                ledger.leave(worker)
-    for stray in world.strays.values():
-        ledger.leave(stray)
+        yield from (worker for worker in job.workers if gone or not worker.wanted or worker.id in asked)
 
 
-def _overdrawn(ledger: Ledger, names: set[NodeName], view: View, what: str) -> Iterator[Violation]:
-    for name in sorted(names):
-        i = ledger.position.get(name)
-        if i is None:
+def _draw(
+    left: dict[NodeName, Amount | None], drawn: Counter[tuple[NodeName, WorkerShape]], what: str
+) -> Iterator[Violation]:
+    """Take it off what is left, and name the nodes that do not have so much."""
+    for (name, shape), count in drawn.items():
+        amount = left[name]
+        if amount is not None:
+            left[name] = add(amount, needs(shape, count), -1)
+    for name in sorted({name for name, _ in drawn}):
+        amount = left[name]
+        if amount is None:
             yield Violation("I1", f"{name} takes no workers, yet a plan counts on it")
-            continue
-        slots, cpus, memory = ledger.available(i, view)
-        if slots < 0 or cpus < -CPU_EPSILON or memory < 0:
-            yield Violation("I1", f"{name}: {what}: {slots} slots, {cpus:g} CPUs, {memory} MiB left")
+        elif not enough(amount):
+            slots, nano, memory = amount
+            yield Violation("I1", f"{name}: {what}: {slots} slots, {nano / 1e9:g} CPUs, {memory} MiB left")
 
 
 def _reasons(world: World, plan: Plan) -> Iterator[Violation]:
     started = {action.job_id for action in plan.actions if isinstance(action, Start)}
-    for job in world.queued.values():
-        said = plan.waiting.get(job.id)
-        if job.id in started:
-            if said is not None:
-                yield Violation("PLAN", f"job {job.id} starts and waits")
-        elif (said.reason if said is not None else job.wait_reason) in (None, WaitReason.SUBMITTED):
-            yield Violation("PLAN", f"job {job.id} waits without a reason")
-    for job_id in plan.waiting:
+    for job_id in world.unexplained:
+        if job_id not in started and job_id not in plan.waiting:
+            yield Violation("PLAN", f"job {job_id} waits without a reason")
+    for job_id, said in plan.waiting.items():
+        if job_id in started:
+            yield Violation("PLAN", f"job {job_id} starts and waits")
+        if said.reason is WaitReason.SUBMITTED:
+            yield Violation("PLAN", f"job {job_id} waits without a reason")
         if job_id not in world.queued:
             yield Violation("PLAN", f"job {job_id} is given a reason to wait, but is not queued")

@@ -126,6 +126,11 @@ def _index(world: World) -> Iterator[Violation]:
         for job_id, job in jobs.items():
             if job.id != job_id or job.state not in states:
                 yield Violation("INDEX", f"job {job.id} in state {job.state} stands under {job_id} among {name}")
+    found = World.of(world.all_jobs(), ())
+    for name in ("reserved", "leaving", "unexplained"):
+        kept, true = getattr(world, name), getattr(found, name)
+        for job_id in kept.keys() ^ true.keys():
+            yield Violation("INDEX", f"job {job_id} is {'missing' if job_id in true else 'wrongly'} among {name}")
     usage = dict.fromkeys(world.usage, NO_USAGE)
     for worker in _workers(world):
         usage[worker.node] = usage.get(worker.node, NO_USAGE).plus(worker)

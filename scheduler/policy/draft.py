@@ -2,30 +2,28 @@
 
 from collections.abc import Iterable
 
-from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState, Placement, StopReason
+from scheduler.model.job import Job, Placement, StopReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
-from scheduler.model.worker import Desired, LeaveReason, Worker
-from scheduler.model.world import World
-from scheduler.policy.ledger import Ledger
-from scheduler.policy.order import Order
-from scheduler.policy.place import Places, Spots
-
-#: Jobs whose size the planner may change.
-RESIZABLE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
+from scheduler.model.worker import LeaveReason, Worker
+from scheduler.policy.amounts import Held
+from scheduler.policy.place import Spots
+from scheduler.policy.stakes import held_by
+from scheduler.policy.survey import Survey
 
 
 class Draft:
     """Decisions so far. Every method keeps the ledger in step with them."""
 
-    def __init__(self, world: World, now: float, settings: PolicySettings) -> None:
-        self.world = world
-        self.now = now
-        self.settings = settings
-        self.order = Order(now, settings)
-        self.ledger = Ledger(world)
-        self.places = Places(world, self.ledger)
+    def __init__(self, survey: Survey) -> None:
+        self.survey = survey
+        self.world = survey.world
+        self.now = survey.order.now
+        self.settings = survey.settings
+        self.order = survey.order
+        self.ledger = survey.ledger
+        self.places = survey.places
+        self.stakes = survey.stakes
         #: Grows with every change that may let a job fit that did not fit before.
         self.openings = 0
         self.starts: dict[JobId, Spots] = {}
@@ -37,23 +35,21 @@ class Draft:
         self.waiting: dict[JobId, Waiting] = {}
         self.next_look_at: float | None = None
         self._staying: dict[JobId, tuple[Worker, ...]] = {}
-        self._count_who_leaves()
-        for job in world.queued.values():
-            if job.reservation:
-                self.hold(job, job.reservation)
+        for job_id in sorted(self.world.reserved):
+            if job_id in self.world.queued:
+                self.hold(self.world.reserved[job_id], self.world.reserved[job_id].reservation)
 
     def staying(self, job: Job) -> tuple[Worker, ...]:
         """The active job's workers that nobody asked to leave, in the world or in this draft; oldest first."""
-        return self._staying[job.id]
+        return self._staying[job.id] if job.id in self._staying else self.stakes[job.id].staying
+
+    def held(self, job: Job) -> Held:
+        """What these workers hold, by position."""
+        return held_by(self._staying[job.id], self.ledger) if job.id in self._staying else self.stakes[job.id].held
 
     def touched(self, job: Job) -> bool:
         """Whether the draft changes the size of this active job."""
         return job.id in self.shrinks or job.id in self.stops or job.id in self.grows
-
-    def resizable(self) -> Iterable[Job]:
-        """Active jobs whose size may change, by id."""
-        jobs = (job for job in self.world.active.values() if job.state in RESIZABLE_STATES and not job.finishing)
-        return sorted(jobs, key=lambda job: job.id)
 
     def start(self, job: Job, spots: Spots) -> None:
         self.starts[job.id] = dict(spots)
@@ -71,11 +67,11 @@ class Draft:
         self._staying[job.id] = tuple(w for w in self.staying(job) if w.id not in ids)
         leaving = tuple(w.id for w in workers)
         self.shrinks.setdefault(job.id, []).append(Shrink(job.id, leaving, reason, for_job))
-        self._leave(workers)
+        self._leave(job, workers)
 
     def stop(self, job: Job, reason: StopReason, for_job: JobId | None = None) -> None:
         """Stop the job; what the draft shrank of it before is part of that."""
-        self._leave(self.staying(job))
+        self._leave(job, self.staying(job))
         self._staying[job.id] = ()
         self.shrinks.pop(job.id, None)
         self.stops[job.id] = StopJob(job.id, reason, for_job)
@@ -106,9 +102,9 @@ class Draft:
 
     def _reservation_actions(self) -> list[Action]:
         actions: list[Action] = [
-            Release(job.id)
-            for job in self.world.all_jobs()
-            if job.reservation and job.id not in self.holding and job.id not in self.starts
+            Release(job_id)
+            for job_id in sorted(self.world.reserved)
+            if job_id not in self.holding and job_id not in self.starts
         ]
         for job_id, placement in self.holding.items():
             if self.world.queued[job_id].reservation != placement:
@@ -119,21 +115,8 @@ class Draft:
         for i, count in spots.items():
             self.ledger.take(i, job.shape, count)
 
-    def _leave(self, workers: Iterable[Worker]) -> None:
+    def _leave(self, job: Job, workers: Iterable[Worker]) -> None:
+        self.stakes.take(job, workers)
         for worker in workers:
             self.ledger.leave(worker)
         self.openings += 1
-
-    def _count_who_leaves(self) -> None:
-        for job in self.world.active.values():
-            staying = () if job.state is JobState.STOPPING else job.workers
-            if not all(worker.desired is Desired.RUN for worker in staying):
-                staying = job.wanted_workers
-            self._staying[job.id] = staying
-            if len(staying) < len(job.workers):
-                ids = {worker.id for worker in staying}
-                for worker in job.workers:
-                    if worker.id not in ids:
-                        self.ledger.leave(worker)
-        for stray in self.world.strays.values():
-            self.ledger.leave(stray)

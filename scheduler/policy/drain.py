@@ -1,7 +1,6 @@
 """Moving workers off draining nodes: replacements first where that is possible, one careful step per plan."""
 
 from scheduler.model.job import Job, JobState, StopReason
-from scheduler.model.node import NodeIntent
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.bounds import more_spots
 from scheduler.policy.draft import Draft
@@ -9,10 +8,12 @@ from scheduler.policy.draft import Draft
 
 def drain(draft: Draft) -> None:
     """One step for every job that has workers on draining nodes."""
-    draining = {node.name for node in draft.world.nodes.values() if node.intent is NodeIntent.DRAINING}
-    if not draining:
-        return
-    for job in draft.resizable():
+    draining = draft.survey.draining
+    stakes = draft.stakes
+    for job_id in sorted({job_id for name in draining for job_id in stakes.on.get(name, ())}):
+        job = stakes[job_id].job
+        if not stakes[job_id].resizable:
+            continue
         off = [w for w in draft.staying(job) if w.node in draining]
         if off:
             elsewhere = [w for w in draft.staying(job) if w.node not in draining]

@@ -1,20 +1,22 @@
 """Growth: what is left goes to elastic jobs, by priority; among equals by gain per slot, then evenly.
 
-Jobs that this plan starts take part, so that a job starts at once at the size it can have.
+Jobs that this plan starts take part, so that a job starts at once at the size it can have. Running jobs that are alike
+stand in a row: where nothing is open for one of them, nobody behind it is looked at.
 """
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from scheduler.config import PolicySettings
-from scheduler.model.job import Job, JobState
-from scheduler.model.worker import Worker, WorkerState
-from scheduler.policy.backfill import Blocked, end_of
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job
+from scheduler.policy.amounts import Spare
+from scheduler.policy.backfill import Blocked
 from scheduler.policy.draft import Draft
-from scheduler.policy.ledger import Spare, View
+from scheduler.policy.growing import Growers, GrowthRank, growth_rank
+from scheduler.policy.ledger import View
+from scheduler.policy.order import end_of
 from scheduler.policy.place import Fits, GpuType, Spots
-
-_GROWING_STATES = frozenset({JobState.RUNNING, JobState.RESIZING})
 
 
 @dataclass(slots=True)
@@ -31,116 +33,148 @@ class Candidate:
     gained: Spots = field(default_factory=dict)
 
     @property
-    def rank(self) -> tuple[int, float, int, float, int]:
-        job = self.job
-        return (-job.priority, -gain(job.progress.throughput, self.size), self.size, job.submitted_at, job.id)
+    def rank(self) -> GrowthRank:
+        return growth_rank(self.job, self.size)
+
+
+@dataclass(slots=True)
+class Row:
+    """Growers, and how far they were served."""
+
+    growers: Growers
+    k: int = 0
+
+
+#: Who is served next: a candidate, or the next of a row.
+Head = tuple[GrowthRank, Candidate | Row]
 
 
 def grow(draft: Draft, blocked: Blocked | None) -> None:
     """Deal open slots out one worker at a time, then place what each job got together."""
-    candidates: list[Candidate] = []
-    cooling: list[tuple[float, Candidate]] = []
-    for job in _elastic(draft):
-        candidate = _candidate(draft, job, blocked)
-        ready_at = cooled_at(job, draft.settings)
-        if job.id not in draft.starts and ready_at > draft.now:
-            cooling.append((ready_at, candidate))
-        else:
-            candidates.append(candidate)
-    _deal(draft, candidates)
-    for candidate in candidates:
-        if candidate.gained:
-            _place_together(draft, candidate)
-    for ready_at, candidate in cooling:
-        if candidate.fits.place_more(1, candidate.gpu_type, candidate.own) is not None:
-            draft.look_at(ready_at)
+    dealing = Dealing(draft, blocked)
+    dealing.run()
+    for candidate in dealing.served():
+        _place_together(draft, candidate)
+    dealing.look_at_cooling()
 
 
-def cooled_at(job: Job, settings: PolicySettings) -> float:
-    """When the job may grow again: after the cool-down, and when its last resize has paid for itself."""
-    if job.last_resize_at is None:
-        return 0.0
-    payback = settings.grow_payback_factor * (job.progress.resize_seconds or 0.0)
-    return job.last_resize_at + max(settings.grow_cooldown_seconds, payback)
+class Dealing:
+    """Open slots, dealt out by rank."""
 
+    def __init__(self, draft: Draft, blocked: Blocked | None) -> None:
+        self._draft = draft
+        self._blocked = blocked
+        self._heads: list[Head] = []
+        self._gained: dict[JobId, Candidate] = {}
 
-def gain(throughput: tuple[tuple[int, float], ...], size: int) -> float:
-    """What one more worker adds, as a share of what a worker of the smallest measured size does, in tenths.
+    def run(self) -> None:
+        draft, heads = self._draft, self._heads
+        for job_id in draft.starts:
+            job = draft.world.queued[job_id]
+            candidate = self._starting(job) if job.elastic and not self._near_end(job) else None
+            if candidate is not None and candidate.size < job.max_workers:
+                heads.append((candidate.rank, candidate))
+        for growers in draft.survey.growing.growers:
+            if growers.ranks and self._open(growers):
+                heads.append((growers.ranks[0], Row(growers)))
+        heapq.heapify(heads)
+        while heads:
+            _, head = heapq.heappop(heads)
+            if isinstance(head, Candidate):
+                self._serve(head)
+            else:
+                self._serve_next(head)
 
-    Full (1.0) until measured: a job that was not tried at two sizes is taken to scale. Tenths, so that noise in what
-    workers report does not decide between jobs that scale alike.
-    """
-    if len(throughput) < 2 or throughput[0][1] <= 0:
-        return 1.0
-    upper = next((k for k in range(1, len(throughput)) if throughput[k][0] > size), len(throughput) - 1)
-    (few, slow), (many, fast) = throughput[upper - 1], throughput[upper]
-    single = throughput[0][1] / throughput[0][0]
-    return min(round((fast - slow) / (many - few) / single, 1), 1.0)
+    def served(self) -> Iterator[Candidate]:
+        """Who got something: those that start, in their order, then running jobs by id."""
+        starting = (self._gained[job_id] for job_id in self._draft.starts if job_id in self._gained)
+        running = (self._gained[job_id] for job_id in sorted(self._gained) if job_id not in self._draft.starts)
+        yield from starting
+        yield from running
 
+    def look_at_cooling(self) -> None:
+        """Look again when the first job has cooled down that could have grown now."""
+        active = self._draft.world.active
+        for growers in self._draft.survey.growing.growers:
+            if growers.cooling and self._open(growers):
+                for ready_at, job_id in growers.cooling:
+                    if self._running(active[job_id]) is not None:
+                        self._draft.look_at(ready_at)
+                        break
 
-def _elastic(draft: Draft) -> list[Job]:
-    started = [draft.world.queued[job_id] for job_id in draft.starts]
-    running = [job for job in draft.world.active.values() if job.state in _GROWING_STATES and _can_grow(draft, job)]
-    return [job for job in started + running if job.elastic and not _near_end(draft, job)]
+    def _serve_next(self, row: Row) -> None:
+        """Serve the next of the row for whom something is open."""
+        growers = row.growers
+        if not self._open(growers):
+            return
+        candidate = self._running(self._draft.world.active[growers.ranks[row.k][-1]])
+        row.k += 1
+        if row.k < len(growers.ranks):
+            heapq.heappush(self._heads, (growers.ranks[row.k], row))
+        if candidate is not None:
+            self._serve(candidate)
 
+    def _serve(self, candidate: Candidate) -> None:
+        """One more worker, if one fits."""
+        spots = candidate.fits.place_more(1, candidate.gpu_type, candidate.own.keys() | candidate.gained.keys())
+        if spots is None:
+            return
+        _take(self._draft, candidate, spots, 1)
+        for i, count in spots.items():
+            candidate.gained[i] = candidate.gained.get(i, 0) + count
+        candidate.size += 1
+        self._gained[candidate.job.id] = candidate
+        if candidate.size < candidate.job.max_workers:
+            heapq.heappush(self._heads, (candidate.rank, candidate))
 
-def _can_grow(draft: Draft, job: Job) -> bool:
-    """Whether it has room below its maximum, no worker is leaving, and its group stands.
+    def _open(self, growers: Growers) -> bool:
+        """Whether any of them could get a slot; where the blocked job bounds all of them, what it leaves counts."""
+        blocked = self._blocked
+        bound_all = (
+            blocked is not None
+            and (not growers.ends or growers.ends[0] > blocked.shadow)
+            and growers.priority <= blocked.job.priority
+            and blocked.bounds_all(growers.priority, growers.preemptible)
+        )
+        spare = blocked.spare if blocked is not None and bound_all else None
+        suited = self._draft.places.suited(growers.shape)
+        return suited.fits(View.OPEN, spare).total(growers.gpu_type) > 0
 
-    Newcomers that still start do not matter: slots that come free one after the other make one resize together.
-    """
-    return (
-        not job.finishing
-        and len(job.workers) < job.max_workers
-        and not draft.touched(job)
-        and all(worker.wanted and _in_place(job, worker) for worker in job.workers)
-    )
-
-
-def _in_place(job: Job, worker: Worker) -> bool:
-    if worker.member:
-        return job.state is JobState.RUNNING or worker.reported_generation >= job.generation
-    return worker.state is not WorkerState.READY and worker.not_before == 0.0
-
-
-def _near_end(draft: Draft, job: Job) -> bool:
-    end = end_of(job, draft.now if job.id in draft.starts else job.started_at)
-    return end is not None and end - draft.now < draft.settings.near_end_seconds
-
-
-def _candidate(draft: Draft, job: Job, blocked: Blocked | None) -> Candidate:
-    own: Spots = {}
-    if job.id in draft.starts:
-        own = dict(draft.starts[job.id])
-        gpu_type = draft.ledger.nodes[next(iter(own))].gpu_type
-        size = sum(own.values())
-    else:
+    def _running(self, job: Job) -> Candidate | None:
+        """The running job, if something is open for it, the draft leaves its size alone, and it is not about to end."""
+        draft = self._draft
+        spare = self._spare(job)
+        fits = self._fits(job, spare)
         gpu_type = draft.world.nodes[job.workers[0].node].gpu_type
-        size = len(job.workers)
+        if not fits.total(gpu_type) or draft.touched(job) or self._near_end(job):
+            return None
+        own: Spots = {}
         for worker in job.workers:
             i = draft.ledger.position.get(worker.node)
             if i is not None:
                 own[i] = own.get(i, 0) + 1
-    spare = None
-    if blocked is not None and not draft.order.more_important(job, blocked.job):
-        spare = blocked.bounds(draft, job)
-    return Candidate(job, draft.places.suited(job.shape).fits(View.OPEN, spare), spare, gpu_type, own, size)
+        return Candidate(job, fits, spare, gpu_type, own, len(job.workers))
 
+    def _starting(self, job: Job) -> Candidate:
+        draft = self._draft
+        own = dict(draft.starts[job.id])
+        gpu_type = draft.ledger.nodes[next(iter(own))].gpu_type
+        spare = self._spare(job)
+        return Candidate(job, self._fits(job, spare), spare, gpu_type, own, sum(own.values()))
 
-def _deal(draft: Draft, candidates: list[Candidate]) -> None:
-    heap = [(candidate.rank, candidate) for candidate in candidates if candidate.size < candidate.job.max_workers]
-    heapq.heapify(heap)
-    while heap:
-        _, candidate = heapq.heappop(heap)
-        spots = candidate.fits.place_more(1, candidate.gpu_type, candidate.own.keys() | candidate.gained.keys())
-        if spots is None:
-            continue
-        _take(draft, candidate, spots, 1)
-        for i, count in spots.items():
-            candidate.gained[i] = candidate.gained.get(i, 0) + count
-        candidate.size += 1
-        if candidate.size < candidate.job.max_workers:
-            heapq.heappush(heap, (candidate.rank, candidate))
+    def _spare(self, job: Job) -> Spare | None:
+        blocked = self._blocked
+        if blocked is None or self._draft.order.more_important(job, blocked.job):
+            return None
+        return blocked.bounds(self._draft, job)
+
+    def _fits(self, job: Job, spare: Spare | None) -> Fits:
+        return self._draft.places.suited(job.shape).fits(View.OPEN, spare)
+
+    def _near_end(self, job: Job) -> bool:
+        draft = self._draft
+        end = end_of(job, draft.now if job.id in draft.starts else job.started_at)
+        return end is not None and end - draft.now < draft.settings.near_end_seconds
 
 
 def _place_together(draft: Draft, candidate: Candidate) -> None:

@@ -1,4 +1,4 @@
-"""Scratch account of what each node has left while a plan is made.
+"""Account of what each node has left: kept from pass to pass, and scratch paper while a plan is made.
 
 Three numbers per node and resource: what is *free* now, what is *coming* (held by workers that are leaving) and what is
 *held* for waiting jobs. Out of them come the views that decisions use:
@@ -11,19 +11,21 @@ Only nodes that take new workers are in it. Nodes have positions, by name, so th
 tie-break.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from enum import Enum
 
-from scheduler.model.ids import NodeName
+import numpy as np
+
+from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.job import Placement
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
-from scheduler.model.world import NO_USAGE, NodeUsage, Stray, World, mask_of
+from scheduler.model.world import NO_USAGE, NodeUsage, Stray, World
+from scheduler.policy.amounts import NOTHING, Amount, Rows, add, amount_of, least, nano_cpus, needs
 
-#: Slots, CPUs and MiB.
-Amount = tuple[int, float, int]
-NOTHING: Amount = (0, 0.0, 0)
+#: Changes that readers have not taken notice of are let go at this number; see `Places.trim`.
+LOG_MAX = 50_000
 
 
 class View(Enum):
@@ -35,17 +37,26 @@ class View(Enum):
 
 
 class Ledger:
-    """Free, coming and held capacity of the nodes that take new workers."""
+    """Free, coming and held capacity of the nodes that take new workers.
+
+    Between `begin` and `rollback` every change is undone by the latter: that is how a draft tries things out.
+    """
 
     def __init__(self, world: World) -> None:
         self.nodes: list[Node] = sorted((n for n in world.nodes.values() if n.schedulable), key=lambda n: n.name)
         self.position: dict[NodeName, int] = {node.name: i for i, node in enumerate(self.nodes)}
         #: Positions whose numbers changed, in order; readers remember how far they have read.
         self.log: list[int] = []
-        used = _usage_with_strays(world)
-        self._free: list[Amount] = [_left(node, used.get(node.name, NO_USAGE)) for node in self.nodes]
+        self._free: dict[int, Amount] = dict.fromkeys(range(len(self.nodes)), NOTHING)
         self._coming: dict[int, Amount] = {}
         self._held: dict[int, Amount] = {}
+        #: Positions where something is free, coming or held: elsewhere every view is empty.
+        self.occupied: set[int] = set()
+        self._strays: dict[WorkerId, Stray] = {}
+        self._undo: list[tuple[dict[int, Amount], int, Amount | None]] | None = None
+        self.recount(world, self.position)
+        self._soon: Rows = np.zeros((len(self.nodes), 3), np.int64)
+        self._soon_read = 0
 
     @property
     def plain(self) -> bool:
@@ -60,96 +71,88 @@ class Ledger:
         soon = add(add(free, self._coming.get(i, NOTHING)), self._held.get(i, NOTHING), -1)
         return soon if view is View.SOON else least(free, soon)
 
-    def occupied(self) -> list[int]:
-        """Positions where something is free, coming or held: elsewhere every view is empty."""
-        coming, held = self._coming, self._held
-        return [i for i, free in enumerate(self._free) if free[0] > 0 or i in coming or i in held]
+    def soon(self) -> Rows:
+        """What all nodes offer soon, a row per position; a copy."""
+        self._follow()
+        return self._soon.copy()
 
     def take(self, i: int, shape: WorkerShape, count: int) -> None:
         """Use free capacity for `count` workers; a negative count gives it back."""
-        self._free[i] = add(self._free[i], needs(shape, count), -1)
-        self.log.append(i)
+        self._put(self._free, i, add(self._free[i], needs(shape, count), -1))
 
     def leave(self, leaving: Worker | Stray) -> None:
         """What this worker or stray holds is being freed."""
         i = self.position.get(leaving.node)
         if i is not None:
-            self._coming[i] = add(self._coming.get(i, NOTHING), amount_of(leaving, self.nodes[i]))
-            self.log.append(i)
+            self.come(i, amount_of(leaving, self.nodes[i]))
+
+    def come(self, i: int, amount: Amount, sign: int = 1) -> None:
+        """So much of node `i` is being freed; with sign -1, no more."""
+        self._put(self._coming, i, add(self._coming.get(i, NOTHING), amount, sign))
 
     def hold(self, placement: Placement, shape: WorkerShape, sign: int = 1) -> None:
         """Hold capacity for a waiting job; with sign -1, stop holding it."""
         for name, count in placement:
             i = self.position.get(name)
             if i is not None:
-                held = add(self._held.get(i, NOTHING), needs(shape, count), sign)
-                if held[0]:
-                    self._held[i] = held
-                else:
-                    del self._held[i]
-                self.log.append(i)
+                self._put(self._held, i, add(self._held.get(i, NOTHING), needs(shape, count), sign))
+
+    def clear_log(self) -> None:
+        """Forget the log, once every reader has read it."""
+        self._follow()
+        self.log.clear()
+        self._soon_read = 0
+
+    def begin(self) -> None:
+        """From here on, remember how to undo."""
+        self._undo = []
+
+    def rollback(self) -> None:
+        """Undo everything since `begin`."""
+        undo, self._undo = self._undo or [], None
+        for numbers, i, before in reversed(undo):
+            self._put(numbers, i, before or NOTHING)
+
+    def recount(self, world: World, names: Iterable[NodeName]) -> None:
+        """Read anew what workers and strays hold of these nodes, and of those that strays came to or left."""
+        strays = dict(world.strays)
+        moved: set[NodeName] = set()
+        if strays != self._strays:
+            for known, sign in ((self._strays, -1), (strays, 1)):
+                for stray in known.values():
+                    if stray.node in self.position:
+                        i = self.position[stray.node]
+                        self.come(i, amount_of(stray, self.nodes[i]), sign)
+                        moved.add(stray.node)
+            self._strays = strays
+        with_strays = {stray.node for stray in strays.values()}
+        for name in moved.union(names):
+            if name in self.position:
+                used = world.used(name) if name in with_strays else world.usage.get(name, NO_USAGE)
+                i = self.position[name]
+                self._put(self._free, i, left_of(self.nodes[i], used))
+
+    def _follow(self) -> None:
+        if self._soon_read < len(self.log):
+            for i in set(self.log[self._soon_read :]):
+                self._soon[i] = self.available(i, View.SOON)
+            self._soon_read = len(self.log)
+
+    def _put(self, numbers: dict[int, Amount], i: int, amount: Amount) -> None:
+        if self._undo is not None:
+            self._undo.append((numbers, i, numbers.get(i)))
+        if amount == NOTHING and numbers is not self._free:
+            numbers.pop(i, None)
+        else:
+            numbers[i] = amount
+        if i in self._coming or i in self._held or self._free[i][0] > 0:
+            self.occupied.add(i)
+        else:
+            self.occupied.discard(i)
+        self.log.append(i)
 
 
-class Spare:
-    """What a blocked job ahead will not need of each node by the time it can start; nodes not in it are unbounded."""
-
-    def __init__(self, amounts: dict[int, Amount]) -> None:
-        self._amounts = amounts
-
-    def bound(self, i: int) -> Amount | None:
-        return self._amounts.get(i)
-
-    def widened(self, by: Mapping[int, Amount]) -> "Spare":
-        """The same bounds with so much more room on these nodes."""
-        return Spare({i: add(amount, by[i]) if i in by else amount for i, amount in self._amounts.items()})
-
-    def use_beyond(self, lent: Amount, i: int, shape: WorkerShape, count: int) -> None:
-        """Use it for what `count` workers need beyond an amount that they had from elsewhere."""
-        if i in self._amounts:
-            slots, cpus, memory = add(needs(shape, count), lent, -1)
-            self._amounts[i] = add(self._amounts[i], (max(slots, 0), max(cpus, 0.0), max(memory, 0)), -1)
-
-    def take(self, i: int, shape: WorkerShape, count: int) -> None:
-        """Use it for `count` workers; a negative count gives it back."""
-        if i in self._amounts:
-            self._amounts[i] = add(self._amounts[i], needs(shape, count), -1)
-
-
-def needs(shape: WorkerShape, count: int) -> Amount:
-    """What so many workers of the shape hold."""
-    return (shape.slots * count, shape.cpus * count, shape.memory_mib * count)
-
-
-def amount_of(worker: Worker | Stray, node: Node) -> Amount:
-    """What it holds of its node; a node that lost a GPU may be left with workers on slots that it has no more."""
-    slots = len(worker.slot_ids)
-    if slots and max(worker.slot_ids) >= node.slots:
-        slots = sum(1 for slot in worker.slot_ids if slot < node.slots)
-    return (slots, worker.cpus, worker.memory_mib)
-
-
-def add(a: Amount, b: Amount, sign: int = 1) -> Amount:
-    return (a[0] + sign * b[0], a[1] + sign * b[1], a[2] + sign * b[2])
-
-
-def least(a: Amount, b: Amount) -> Amount:
-    """The smaller of each resource."""
-    return (min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2]))
-
-
-def _left(node: Node, used: NodeUsage) -> Amount:
+def left_of(node: Node, used: NodeUsage) -> Amount:
+    """What is left of the node beside what is used."""
     slots = node.slots - (used.slot_mask & ((1 << node.slots) - 1)).bit_count()
-    return (slots, node.cpus - used.cpus, node.memory_mib - used.memory_mib)
-
-
-def _usage_with_strays(world: World) -> dict[NodeName, NodeUsage]:
-    used = dict(world.usage)
-    for stray in world.strays.values():
-        held = used.get(stray.node, NO_USAGE)
-        used[stray.node] = NodeUsage(
-            held.slot_mask | mask_of(stray.slot_ids),
-            held.cpus + stray.cpus,
-            held.memory_mib + stray.memory_mib,
-            held.workers + 1,
-        )
-    return used
+    return (slots, nano_cpus(node.cpus) - nano_cpus(used.cpus), node.memory_mib - used.memory_mib)

@@ -1,12 +1,16 @@
-"""Importance: who goes before whom in the queue, and who may take from whom."""
+"""Importance: who goes before whom in the queue, who may take from whom; and when a time limit ends a job."""
 
 import math
 from collections.abc import Iterable
 
 from scheduler.config import PolicySettings
+from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 
 _HOUR_SECONDS = 3600.0
+
+#: Place in the queue, smaller first: effective priority, then age, then id.
+Rank = tuple[float, float, JobId]
 
 
 def aged(priority: int, waited_seconds: float, settings: PolicySettings) -> float:
@@ -20,31 +24,40 @@ def aged(priority: int, waited_seconds: float, settings: PolicySettings) -> floa
     return min(value, math.nextafter(min(ceilings), -math.inf))
 
 
+def end_of(job: Job, started_at: float | None) -> float | None:
+    """When its time limit ends the attempt; None if it has none."""
+    if job.spec.time_limit_seconds is None or started_at is None:
+        return None
+    return started_at + job.spec.time_limit_seconds
+
+
 class Order:
     """Importance of jobs at one moment."""
 
     def __init__(self, now: float, settings: PolicySettings) -> None:
-        self._now = now
+        self.now = now
         self._settings = settings
+
+    @property
+    def ages(self) -> bool:
+        """Whether ranks of waiting jobs change with time."""
+        return self._settings.aging_per_hour > 0
 
     def effective(self, job: Job) -> float:
         """Base priority and what waiting added: up to now for a waiting job, up to its start for an active one."""
-        if self._settings.aging_per_hour == 0:
+        if not self.ages:
             return job.priority
-        waited = job.waited_seconds if job.state.active else self._now - job.queued_at
+        waited = job.waited_seconds if job.state.active else self.now - job.queued_at
         return aged(job.priority, waited, self._settings)
 
     def more_important(self, a: Job, b: Job) -> bool:
         """Whether `a` may take from `b`: both its base and its effective priority are strictly higher."""
         return a.priority > b.priority and self.effective(a) > self.effective(b)
 
+    def rank(self, job: Job) -> Rank:
+        """Where a waiting job stands in the queue."""
+        return (-self.effective(job), job.submitted_at, job.id)
+
     def queue(self, jobs: Iterable[Job]) -> list[Job]:
-        """Waiting jobs in the order in which they are served: effective priority, then age, then id."""
-        if self._settings.aging_per_hour == 0:
-            return sorted(jobs, key=_plain_key)
-        effective = self.effective
-        return sorted(jobs, key=lambda job: (-effective(job), job.submitted_at, job.id))
-
-
-def _plain_key(job: Job) -> tuple[int, float, int]:
-    return (-job.priority, job.submitted_at, job.id)
+        """Waiting jobs in the order in which they are served."""
+        return sorted(jobs, key=self.rank)

@@ -5,17 +5,23 @@ many workers each node would take, in buckets, so that a placement need not look
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from scheduler.model.job import Placement, WaitReason
-from scheduler.model.node import Node, workers_that_fit
+from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
-from scheduler.policy.ledger import NOTHING, Amount, Ledger, Spare, View, least, needs
+from scheduler.policy.amounts import NOTHING, Amount, Rows, Spare, add, fit_in, fit_in_rows, least, needs
+from scheduler.policy.ledger import LOG_MAX, Ledger, View
 
 GpuType = str | None
 #: Workers per node position.
 Spots = dict[int, int]
+#: Shapes remembered between passes.
+SHAPES_MAX = 1000
 #: A node, how many are like it, and the positions of those that take new workers.
 Kind = tuple[Node, int, list[int]]
 
@@ -25,6 +31,8 @@ class Suited:
 
     def __init__(self, shape: WorkerShape, ledger: Ledger, kinds: Sequence[Kind]) -> None:
         self.shape = shape
+        #: What one worker needs.
+        self.need = needs(shape)
         #: Position to GPU type of nodes that take new workers.
         self.types: dict[int, GpuType] = {}
         everywhere: dict[GpuType, int] = {}
@@ -39,8 +47,16 @@ class Suited:
         #: The most workers of one GPU type that empty nodes would hold: of all nodes, and of those that take workers.
         self.most_everywhere = max(everywhere.values(), default=0)
         self.most_ready = max(ready.values(), default=0)
+        self.by_type: dict[GpuType, npt.NDArray[np.int64]] = {
+            gpu_type: np.array(sorted(i for i in self.types if self.types[i] == gpu_type), np.int64)
+            for gpu_type in sorted(ready, key=str)
+        }
+        #: Whether a position suits.
+        self.mask = np.zeros(len(ledger.nodes), np.bool_)
+        self.mask[list(self.types)] = True
         self._ledger = ledger
-        self._fits: dict[tuple[View, int], Fits] = {}
+        self._fits: dict[View, Fits] = {}
+        self._bounded_fits: dict[tuple[View, Spare], Fits] = {}
 
     def impossible(self, count: int) -> WaitReason | None:
         """Why no plan can start so many workers; None if one could."""
@@ -54,20 +70,36 @@ class Suited:
 
     def fits(self, view: View, spare: Spare | None = None) -> "Fits":
         """How many workers fit where in this view, at most what `spare` leaves."""
-        key = (view, id(spare))
-        fits = self._fits.get(key)
+        fits = self._fits.get(view) if spare is None else self._bounded_fits.get((view, spare))
         if fits is None:
-            fits = self._fits[key] = Fits(self.shape, self.types, self._ledger, view, spare)
+            fits = Fits(self.need, self.types, self._ledger, view, spare)
+            if spare is None:
+                self._fits[view] = fits
+            else:
+                self._bounded_fits[view, spare] = fits
         return fits
+
+    def totals(self, room: Rows) -> dict[GpuType, int]:
+        """How many workers would fit into this much room, by GPU type."""
+        fit = fit_in_rows(self.need, room)
+        return {gpu_type: int(fit[positions].sum()) for gpu_type, positions in self.by_type.items()}
+
+    def all_fits(self) -> Iterable["Fits"]:
+        """What outlives a pass."""
+        return self._fits.values()
+
+    def forget_bounds(self) -> None:
+        """Bounds hold for one pass."""
+        self._bounded_fits.clear()
 
 
 class Fits:
     """How many workers of one shape fit where, in one view; follows the ledger through its log."""
 
     def __init__(
-        self, shape: WorkerShape, types: dict[int, GpuType], ledger: Ledger, view: View, spare: Spare | None
+        self, need: Amount, types: dict[int, GpuType], ledger: Ledger, view: View, spare: Spare | None
     ) -> None:
-        self._shape = shape
+        self._need = need
         self._types = types
         self._ledger = ledger
         self._view = view
@@ -76,37 +108,32 @@ class Fits:
         self._at: dict[int, tuple[int, int]] = {}
         self._groups: dict[GpuType, _Group] = {}
         self._read = len(ledger.log)
-        for i in ledger.occupied():
+        for i in ledger.occupied:
             if i in types:
                 self._update(i)
 
     def fit(self, i: int, extra: Amount = NOTHING) -> int:
         """How many workers node `i` takes if `extra` is free there besides."""
-        slots, cpus, memory = self._ledger.available(i, self._view)
-        slots, cpus, memory = slots + extra[0], cpus + extra[1], memory + extra[2]
-        bound = self._spare.bound(i) if self._spare else None
-        if bound is not None:
-            slots, cpus, memory = least((slots, cpus, memory), bound)
-        return workers_that_fit(self._shape, slots, cpus, memory)
+        return fit_in(self._need, self._amount(i, extra))
 
     def known(self, i: int) -> int:
         """How many workers node `i` takes."""
-        self._follow()
+        self.follow()
         return self._at[i][0] if i in self._at else 0
 
     def totals(self) -> dict[GpuType, int]:
         """Workers that fit, by GPU type."""
-        self._follow()
+        self.follow()
         return {gpu_type: group.total for gpu_type, group in self._groups.items()}
 
     def most(self) -> int:
         """The most workers that fit on nodes of one GPU type."""
-        self._follow()
+        self.follow()
         return max((group.total for group in self._groups.values()), default=0)
 
     def place(self, count: int) -> Spots | None:
         """The best spots for `count` workers of a job that has none yet; None if they do not fit."""
-        self._follow()
+        self.follow()
         best: tuple[tuple[int, int, str], Spots] | None = None
         for gpu_type, group in self._groups.items():
             if group.total >= count:
@@ -118,7 +145,7 @@ class Fits:
 
     def place_more(self, count: int, gpu_type: GpuType, own: Collection[int]) -> Spots | None:
         """Spots for `count` further workers of a job on nodes of its GPU type, its own nodes first."""
-        self._follow()
+        self.follow()
         group = self._groups.get(gpu_type)
         if group is None or group.total < count:
             return None
@@ -137,7 +164,18 @@ class Fits:
             group.add(*self._at[i], i)
         return spots
 
-    def _follow(self) -> None:
+    def total(self, gpu_type: GpuType) -> int:
+        """Workers that fit on nodes of this GPU type."""
+        self.follow()
+        group = self._groups.get(gpu_type)
+        return group.total if group else 0
+
+    def start_over(self) -> None:
+        """The ledger's log, all of which was read, begins anew."""
+        self._read = 0
+
+    def follow(self) -> None:
+        """Take notice of what changed in the ledger."""
         log = self._ledger.log
         if self._read < len(log):
             changed = {i for i in log[self._read :] if i in self._types}
@@ -145,12 +183,16 @@ class Fits:
             for i in changed:
                 self._update(i)
 
-    def _update(self, i: int) -> None:
+    def _amount(self, i: int, extra: Amount = NOTHING) -> Amount:
         amount = self._ledger.available(i, self._view)
-        bound = self._spare.bound(i) if self._spare else None
-        if bound is not None:
-            amount = least(amount, bound)
-        now = (workers_that_fit(self._shape, *amount), amount[0])
+        if extra is not NOTHING:
+            amount = add(amount, extra)
+        bound = self._spare.bound(i) if self._spare is not None else None
+        return amount if bound is None else least(amount, bound)
+
+    def _update(self, i: int) -> None:
+        amount = self._amount(i)
+        now = (fit_in(self._need, amount), amount[0])
         before = self._at.get(i, (0, 0))
         if now == before:
             return
@@ -215,17 +257,25 @@ class Places:
         self._ledger = ledger
         self._kinds = _kinds(world, ledger)
         self._suited: dict[WorkerShape, Suited] = {}
-        self._by_identity: dict[int, Suited] = {}
 
     def suited(self, shape: WorkerShape) -> Suited:
-        # Hashing a shape costs more than all else a hopeless job needs; the world keeps its shapes alive meanwhile.
-        suited = self._by_identity.get(id(shape))
+        suited = self._suited.get(shape)
         if suited is None:
-            suited = self._suited.get(shape)
-            if suited is None:
-                suited = self._suited[shape] = Suited(shape, self._ledger, self._kinds)
-            self._by_identity[id(shape)] = suited
+            suited = self._suited[shape] = Suited(shape, self._ledger, self._kinds)
         return suited
+
+    def trim(self) -> None:
+        """Let go of what one pass needed, and of what has piled up."""
+        for suited in self._suited.values():
+            suited.forget_bounds()
+        if len(self._suited) > SHAPES_MAX:
+            self._suited.clear()
+        if len(self._ledger.log) > LOG_MAX:
+            kept = [fits for suited in self._suited.values() for fits in suited.all_fits()]
+            for fits in kept:
+                fits.follow()
+                fits.start_over()
+            self._ledger.clear_log()
 
     def named(self, spots: Spots) -> Placement:
         nodes = self._ledger.nodes

@@ -9,14 +9,40 @@ from scheduler.policy.drain import drain
 from scheduler.policy.grow import grow
 from scheduler.policy.reasons import explain
 from scheduler.policy.starts import Starts
+from scheduler.policy.survey import Survey
+
+
+class Planner:
+    """Makes plans, one world after the other, and looks only at what changed since the last one.
+
+    What it remembers never changes a plan: that depends on the world, the moment and the settings alone.
+    """
+
+    def __init__(self, settings: PolicySettings) -> None:
+        self._settings = settings
+        self._survey: Survey | None = None
+
+    def plan(self, world: World, now: float) -> Plan:
+        """What should change now: a settled world gives an empty plan.
+
+        `now` is in unix seconds. `waiting` names only the jobs whose reason differs from the one that they carry.
+        """
+        survey, self._survey = self._survey, None  # what an error leaves half done is not used again
+        if survey is None or not survey.follow(world, now):
+            survey = Survey(world, now, self._settings)
+        survey.begin()
+        made = _drafted(Draft(survey))
+        survey.rollback()
+        self._survey = survey
+        return made
 
 
 def plan(world: World, now: float, settings: PolicySettings) -> Plan:
-    """What should change now: the same world gives the same plan, and a settled world an empty one.
+    """The plan of a planner that has seen nothing before."""
+    return Planner(settings).plan(world, now)
 
-    `now` is in unix seconds. `waiting` names only the jobs whose reason differs from the one that they carry.
-    """
-    draft = Draft(world, now, settings)
+
+def _drafted(draft: Draft) -> Plan:
     # 1. Running jobs come back inside their bounds and off the nodes that are being emptied.
     shrink_over_maximum(draft)
     drain(draft)
@@ -27,5 +53,5 @@ def plan(world: World, now: float, settings: PolicySettings) -> Plan:
     # 3. What nobody waits for goes to elastic jobs.
     grow(draft, starts.blocked)
     # 4. Every job that is left has a reason.
-    explain(draft, starts.left, starts.blocked)
+    explain(draft, starts)
     return draft.plan()

@@ -6,16 +6,17 @@ turns out not to be needed is given back, harshest and latest first. Nothing is 
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, StopReason
 from scheduler.model.worker import LeaveReason, Worker
+from scheduler.policy.amounts import NOTHING, Amount, Held, Spare, add
 from scheduler.policy.draft import Draft
-from scheduler.policy.ledger import NOTHING, Amount, Spare, View, add
+from scheduler.policy.ledger import View
 from scheduler.policy.place import Fits, Suited
-from scheduler.policy.victims import Freed, Victim, Victims
+from scheduler.policy.victims import Victim, Victims
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Taking:
     #: Workers asked to leave; none where it is a reservation that is taken over.
     workers: tuple[Worker, ...]
     whole: bool
-    freed: Freed
+    freed: Held
 
 
 class Search:
@@ -69,7 +70,7 @@ class Search:
         """The same if so much more were free."""
         return self.fits.fit(i, add(self._extra.get(i, NOTHING), amount))
 
-    def useful(self, freed: Freed) -> bool:
+    def useful(self, freed: Held) -> bool:
         """Whether it frees anything on a node that suits the job."""
         return bool(freed) and freed[0][0] in self.types
 
@@ -77,13 +78,12 @@ class Search:
 def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
     """The least that has to be taken for the job to fit, soon; None if everything would not be enough."""
     reservations = list(_reservations(draft, job))
-    candidates = list(victims.of(job))
     for step in (_take_in_turn, _take_by_node, _take_whole):
         search = Search(draft, job, suited, spare)
         for taking in reservations:
             if not search.enough:
                 search.take(taking)
-        step(search, candidates)
+        step(search, victims.of(job))
         if search.enough:
             return _give_back(search)
     return None
@@ -122,7 +122,7 @@ def _reservations(draft: Draft, job: Job) -> Iterator[Taking]:
         yield Taking(holder, (), False, freed)
 
 
-def _take_in_turn(search: Search, victims: list[Victim]) -> None:
+def _take_in_turn(search: Search, victims: Iterable[Victim]) -> None:
     """Job by job, the youngest useful workers first."""
     for victim in victims:
         for worker, freed in _shrinkable(search, victim):
@@ -131,10 +131,11 @@ def _take_in_turn(search: Search, victims: list[Victim]) -> None:
             search.take(Taking(victim.job, (worker,), False, freed))
 
 
-def _take_by_node(search: Search, victims: list[Victim]) -> None:
+def _take_by_node(search: Search, victims: Iterable[Victim]) -> None:
     """Node by node, where fewest must leave: a worker that needs several slots needs them together."""
+    victims = list(victims)
     surplus = {victim.job.id: victim.surplus for victim in victims}
-    on_node: dict[int, list[tuple[Job, Worker, Freed]]] = {}
+    on_node: dict[int, list[tuple[Job, Worker, Held]]] = {}
     for victim in victims:
         if victim.surplus:
             for worker, freed in victim.workers:
@@ -157,7 +158,7 @@ def _take_by_node(search: Search, victims: list[Victim]) -> None:
 
 
 def _needed_on(
-    search: Search, i: int, workers: list[tuple[Job, Worker, Freed]], surplus: dict[JobId, int]
+    search: Search, i: int, workers: list[tuple[Job, Worker, Held]], surplus: dict[JobId, int]
 ) -> list[Taking]:
     """Who must leave node `i` until one more of the job fits there; nobody if that cannot be."""
     before = search.fit(i)
@@ -174,8 +175,9 @@ def _needed_on(
     return []
 
 
-def _take_whole(search: Search, victims: list[Victim]) -> None:
+def _take_whole(search: Search, victims: Iterable[Victim]) -> None:
     """All that shrinking gives, and then whole jobs."""
+    victims = list(victims)
     for victim in victims:
         for worker, freed in _shrinkable(search, victim):
             search.take(Taking(victim.job, (worker,), False, freed))
@@ -189,7 +191,7 @@ def _take_whole(search: Search, victims: list[Victim]) -> None:
             search.take(Taking(victim.job, workers, True, tuple(piece for _, freed in rest for piece in freed)))
 
 
-def _shrinkable(search: Search, victim: Victim) -> list[tuple[Worker, Freed]]:
+def _shrinkable(search: Search, victim: Victim) -> list[tuple[Worker, Held]]:
     surplus = victim.surplus
     if not surplus:
         return []

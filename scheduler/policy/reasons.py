@@ -1,5 +1,7 @@
 """Why each job that is left waiting does not start, judged by what the finished plan leaves."""
 
+from itertools import islice
+
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, WaitReason
 from scheduler.model.plan import Waiting
@@ -7,27 +9,57 @@ from scheduler.policy.backfill import Blocked
 from scheduler.policy.draft import Draft
 from scheduler.policy.ledger import View
 from scheduler.policy.place import Suited
+from scheduler.policy.queue import UNEXPLAINED
+from scheduler.policy.starts import Starts
+
+#: Reasons that one plan replaces in lines: one slot that comes free may change those of all the queue, and they are
+#: for people to read.
+REWRITTEN_MAX = 1000
 
 #: Most workers that fit into free slots, most that fit without touching a reservation, the first who holds some.
 Room = tuple[int, int, JobId | None]
 
 
-def explain(draft: Draft, left: list[tuple[Job, Suited]], blocked: Blocked | None) -> None:
-    """Give every job in `left` its reason; drop the reasons that the jobs carry already."""
-    rooms: dict[int, Room] = {}
+def explain(draft: Draft, starts: Starts) -> None:
+    """Give every job that is left its reason; drop the reasons that the jobs carry already."""
+    rooms: dict[Suited, Room] = {}
     waiting = {job_id: said for job_id, said in draft.waiting.items() if _differs(draft.world.queued[job_id], said)}
-    for job, suited in left:
-        room = rooms.get(id(suited))
-        if room is None:
-            room = rooms[id(suited)] = _room(draft, suited)
-        reason, ahead = WaitReason.INSUFFICIENT_SLOTS, None
-        if job.min_workers <= room[0]:
-            reason, ahead = WaitReason.BEHIND_RESERVATION, room[2]
-            if job.min_workers <= room[1] and blocked is not None:
-                ahead = blocked.job.id
-        if job.wait_reason is not reason or job.wait_for != ahead:
-            waiting[job.id] = Waiting(reason, ahead)
+    for job, suited in starts.left:
+        said = _reason(draft, suited, job.min_workers, starts.blocked, rooms)
+        if _differs(job, said):
+            waiting[job.id] = said
+    waiting |= _of_lines(draft, starts, rooms)
     draft.waiting = waiting
+
+
+def _of_lines(draft: Draft, starts: Starts, rooms: dict[Suited, Room]) -> dict[JobId, Waiting]:
+    """What changes for jobs in lines, by place in the queue; at most so many that have a reason already."""
+    waiting: dict[JobId, Waiting] = {}
+    rewritten = 0
+    for line in sorted(draft.survey.queue.lines, key=lambda line: line.ranks[0]):
+        if line in starts.impossible:
+            said = Waiting(starts.impossible[line])
+        else:
+            said = _reason(draft, draft.places.suited(line.shape), line.min_workers, starts.blocked, rooms)
+        for carried, job_ids in line.carrying_other_than(said):
+            first = carried[0] in UNEXPLAINED
+            for job_id in job_ids if first else islice(job_ids, REWRITTEN_MAX - rewritten):
+                if job_id not in draft.starts and job_id not in draft.holding:
+                    waiting[job_id] = said
+                    rewritten += not first
+    return waiting
+
+
+def _reason(draft: Draft, suited: Suited, count: int, blocked: Blocked | None, rooms: dict[Suited, Room]) -> Waiting:
+    """Why a job that needs so many workers does not start."""
+    room = rooms.get(suited)
+    if room is None:
+        room = rooms[suited] = _room(draft, suited)
+    if count > room[0]:
+        return Waiting(WaitReason.INSUFFICIENT_SLOTS)
+    if count <= room[1] and blocked is not None:
+        return Waiting(WaitReason.BEHIND_RESERVATION, blocked.job.id)
+    return Waiting(WaitReason.BEHIND_RESERVATION, room[2])
 
 
 def _differs(job: Job, said: Waiting) -> bool:

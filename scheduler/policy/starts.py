@@ -1,47 +1,120 @@
-"""The waiting queue, in order: each job starts, gets a reservation, or stays where it is."""
+"""The waiting queue, in order: each job starts, gets a reservation, or stays where it is.
 
-from collections.abc import Mapping
+Jobs come in lines of those that are alike. A line whose next job cannot start whatever is tried is parked: nobody in it
+is looked at again before something opens.
+"""
+
+import heapq
+import math
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, Placement, WaitReason
 from scheduler.model.plan import Waiting
+from scheduler.policy.amounts import Rows, Spare, row
 from scheduler.policy.backfill import Blocked, promise
 from scheduler.policy.draft import Draft
-from scheduler.policy.ledger import NOTHING, Amount, Spare, View
+from scheduler.policy.ledger import View
+from scheduler.policy.order import Rank
 from scheduler.policy.place import Fits, Spots, Suited
 from scheduler.policy.preempt import apply, dominated, find_takings
+from scheduler.policy.queue import Line
 from scheduler.policy.victims import Victims
 
 #: Openings of the draft, priority and count of an attempt that failed.
 Failure = tuple[int, int, int]
 _NONE: Failure = (-1, 0, 0)
+#: The rank of the next job, its index in its line, and the line; none where the job is looked at alone.
+Head = tuple[Rank, int, Line | None]
 
 
 class Starts:
-    """One pass over the queue. Afterwards `left` are the jobs for which no reason was found yet."""
+    """One pass over the queue. Afterwards `left` are the jobs outside all lines for which no reason was found yet."""
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         #: The first job that could not be placed; those behind it must not delay it.
         self.blocked: Blocked | None = None
         self.left: list[tuple[Job, Suited]] = []
-        self._victims: Victims | None = None
+        #: Lines that cannot start whatever is free.
+        self.impossible: dict[Line, WaitReason] = {}
+        self._victims = Victims(draft)
+        self._limits: dict[int, Limit] = {}
         #: By shape: the easiest attempt that failed with nothing in its way but capacity, and behind the blocked job.
         self._failed: dict[Suited, Failure] = {}
         self._failed_behind: dict[Suited, Failure] = {}
+        self._parked: list[Line] = []
 
     def run(self) -> None:
         draft = self.draft
-        now, suited_for, failed, left = draft.now, draft.places.suited, self._failed, self.left
-        for job in draft.order.queue(draft.world.queued.values()):
-            suited = suited_for(job.spec.shape)
-            if job.min_workers > suited.most_ready or job.not_before > now:
-                self._pass_over(job, suited)
-            elif not job.reservation and self._hopeless(failed, job, suited):
-                left.append((job, suited))
+        heads: list[Head] = [(draft.order.rank(job), 0, None) for job in draft.survey.queue.singles.values()]
+        for each in draft.survey.queue.lines:
+            impossible = draft.places.suited(each.shape).impossible(each.min_workers)
+            if impossible is None:
+                heads.append((each.ranks[0], 0, each))
             else:
-                self._place(job, suited)
+                self.impossible[each] = impossible
+        heapq.heapify(heads)
+        while heads:
+            rank, k, line = heapq.heappop(heads)
+            openings = draft.openings
+            if line is None:
+                self._single(draft.world.queued[rank[2]])
+            else:
+                self._next_of(line, k, heads)
+            if draft.openings > openings:
+                for parked in self._parked:
+                    _push(heads, parked, bisect_right(parked.ranks, rank))
+                self._parked.clear()
+
+    def _next_of(self, line: Line, k: int, heads: list[Head]) -> None:
+        """Place the job at the head of its line, or find out who of the line comes next."""
+        hopeful = self._hopeful(line, k)
+        if hopeful is None:
+            self._parked.append(line)
+        elif hopeful > k:
+            _push(heads, line, hopeful)
+        else:
+            self._attempt(self.draft.world.queued[line.ranks[k][2]], self.draft.places.suited(line.shape), ())
+            _push(heads, line, k + 1)
+
+    def _hopeful(self, line: Line, k: int) -> int | None:
+        """The first of the line, from this one on, for whom no attempt as easy failed already; None: there is none."""
+        suited = self.draft.places.suited(line.shape)
+        if self._hopeless(self._failed, suited, line.min_workers, line.priority):
+            return None
+        blocked = self.blocked
+        if blocked is None or not self._hopeless(self._failed_behind, suited, line.min_workers, line.priority):
+            return k
+        shortest = min(line.limits, default=math.inf)
+        if self.draft.now + shortest > blocked.shadow and blocked.bounds_all(line.priority, line.preemptible):
+            return None
+        return next((j for j in range(k, len(line.ranks)) if self._spare(self._member(line, j)) is None), None)
+
+    def _member(self, line: Line, k: int) -> Job:
+        return self.draft.world.queued[line.ranks[k][2]]
+
+    def _spare(self, job: Job) -> Spare | None:
+        """What limits the job if it starts now."""
+        return self.blocked.bounds(self.draft, job) if self.blocked is not None else None
+
+    def _hopeless(self, failed: dict[Suited, Failure], suited: Suited, count: int, priority: int) -> bool:
+        """Whether an attempt at least as easy as this one's failed before in this pass, and nothing opened since."""
+        openings, priority_then, count_then = failed.get(suited, _NONE)
+        return count >= count_then and priority <= priority_then and openings == self.draft.openings
+
+    def _single(self, job: Job) -> None:
+        draft = self.draft
+        suited = draft.places.suited(job.shape)
+        if job.min_workers > suited.most_ready or job.not_before > draft.now:
+            self._pass_over(job, suited)
+            return
+        own = draft.unhold(job) if job.id in draft.holding else ()
+        behind = not own and self._spare(job) is not None
+        hopeless = behind and self._hopeless(self._failed_behind, suited, job.min_workers, job.priority)
+        if hopeless or not self._attempt(job, suited, own):
+            self.left.append((job, suited))
 
     def _pass_over(self, job: Job, suited: Suited) -> None:
         """A job that cannot start whatever is free holds nothing."""
@@ -54,33 +127,27 @@ class Starts:
         if impossible is None:
             draft.look_at(job.not_before)
 
-    def _place(self, job: Job, suited: Suited) -> None:
-        draft = self.draft
-        spare = self.blocked.bounds(draft, job) if self.blocked else None
-        own = draft.unhold(job) if job.id in draft.holding else ()
-        failed = self._failed if spare is None else self._failed_behind
-        if not own and spare is not None and self._hopeless(failed, job, suited):
-            self.left.append((job, suited))
-            return
-        limit = self._limit(job, spare) if spare is not None else None
+    def _attempt(self, job: Job, suited: Suited, own: Placement) -> bool:
+        """Whether it starts or gets a reservation; `own` is what was reserved for it until now."""
+        limit = self._limit(job)
         if self._start(job, suited, own, limit) or self._keep(job, suited, own) or self._reserve(job, suited, limit):
-            return
+            return True
         if own:
-            draft.openings += 1
-        self.left.append((job, suited))
+            self.draft.openings += 1
         if self.blocked is None:
-            self.blocked = promise(draft, job)
+            self.blocked = promise(self.draft, job)
+        return False
 
-    def _limit(self, job: Job, spare: Spare) -> "Limit":
+    def _limit(self, job: Job) -> "Limit | None":
         """The blocked job's claim does not protect who is less important than this one, too."""
-        victims = self._victims = self._victims or Victims(self.draft)
-        lent = victims.held_below(job.priority)
-        return Limit(spare, lent, spare.widened(lent) if lent else spare)
-
-    def _hopeless(self, failed: dict[Suited, Failure], job: Job, suited: Suited) -> bool:
-        """Whether an attempt at least as easy as this one's failed before in this pass, and nothing opened since."""
-        openings, priority, count = failed.get(suited, _NONE)
-        return job.min_workers >= count and job.priority <= priority and openings == self.draft.openings
+        spare = self._spare(job)
+        if spare is None:
+            return None
+        limit = self._limits.get(job.priority)
+        if limit is None:
+            lent = self.draft.stakes.below(job.priority)
+            limit = self._limits[job.priority] = Limit(spare, lent, spare.widened(lent))
+        return limit
 
     def _start(self, job: Job, suited: Suited, own: Placement, limit: "Limit | None") -> bool:
         """Start it on what is open, on what was reserved for it, or on what less important jobs hold."""
@@ -140,7 +207,7 @@ class Starts:
         spots = soon.place(job.min_workers)
         victim: JobId | None = None
         if spots is None:
-            victims = self._victims = self._victims or Victims(draft)
+            victims = self._victims
             reach = victims.reach(job, suited, spare)
             takings = None
             if reach >= job.min_workers:
@@ -149,6 +216,8 @@ class Starts:
                 failed = self._failed if spare is None else self._failed_behind
                 failed[suited] = (draft.openings, job.priority, min(reach + 1, job.min_workers))
                 return False
+            if spare is not None:  # it may use what it takes
+                soon = suited.fits(View.SOON, spare.as_it_is())
             victim = apply(draft, job, takings, victims)
             spots = soon.place(job.min_workers)
         assert spots is not None, "takings are enough for the job"
@@ -169,7 +238,7 @@ class Starts:
         names = {name for name, _ in placement}
         leaving = (
             other.id
-            for other in self.draft.world.active.values()
+            for other in self.draft.world.leaving.values()
             if any(w.node in names for w in (other.workers if other.state is JobState.STOPPING else other.leaving))
         )
         return min(leaving, default=None)
@@ -180,11 +249,16 @@ class Limit:
     """What a job behind the blocked one may use: what that one leaves, and what less important jobs hold anyway."""
 
     spare: Spare
-    #: Held by jobs that are less important than this one, by position.
-    lent: Mapping[int, Amount]
+    #: Held by jobs that are less important than this one.
+    lent: Rows
     bounds: Spare
 
     def use(self, job: Job, spots: Spots) -> None:
         """The job has these spots now."""
         for i, count in spots.items():
-            self.spare.use_beyond(self.lent.get(i, NOTHING), i, job.shape, count)
+            self.spare.use_beyond(row(self.lent, i), i, job.shape, count)
+
+
+def _push(heads: list[Head], line: Line, k: int) -> None:
+    if k < len(line.ranks):
+        heapq.heappush(heads, (line.ranks[k], k, line))

@@ -46,11 +46,11 @@ def clusters(
         _fill(draw, c, number, shapes, limits, leaving=leaving)
     for _ in range(draw(st.integers(0, queue_max))):
         number += 1
-        c.waiting(number, **_fields(draw, shapes, limits), submitted_at=NOW - draw(st.integers(0, 9)))
+        c.waiting(number, **random_fields(draw, shapes, limits), submitted_at=NOW - draw(st.integers(0, 9)))
     return c
 
 
-def _fields(draw: st.DrawFn, shapes: tuple[int, ...], limits: tuple[float | None, ...]) -> dict[str, Any]:
+def random_fields(draw: st.DrawFn, shapes: tuple[int, ...], limits: tuple[float | None, ...]) -> dict[str, Any]:
     low = draw(st.integers(1, 4))
     return {
         "workers": (low, low + draw(st.sampled_from((0, 0, 1, 3)))),
@@ -72,7 +72,7 @@ def _fill(
     leaving: bool,
 ) -> None:
     """A running job of any size within its bounds, where there is room for it on nodes of one GPU type."""
-    fields = _fields(draw, shapes, limits)
+    fields = random_fields(draw, shapes, limits)
     used = c.slots_used()
     low, high = fields["workers"]
     spots: dict[str, int] = {}
@@ -287,7 +287,7 @@ def test_a_reservation_is_not_stolen_by_equal_or_less_important_jobs(c: Cluster,
     keep = min(c.jobs[k].priority for k in holders)
     strongest = max(job.priority for job in c.jobs.values() if job.state in (JobState.QUEUED, JobState.STOPPING))
     for number in range(50, 54):
-        c.waiting(number, **{**_fields(data.draw, (1, 2), (None, 10.0)), "priority": keep, "submitted_at": 0.0})
+        c.waiting(number, **{**random_fields(data.draw, (1, 2), (None, 10.0)), "priority": keep, "submitted_at": 0.0})
     again = c.plan()
     lost = {a.job_id for a in again.actions if isinstance(a, Release)}
     assert not lost & set(holders)

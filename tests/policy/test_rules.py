@@ -9,7 +9,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
 from scheduler.model.plan import Grow, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.worker import LeaveReason
-from scheduler.policy.grow import gain
+from scheduler.policy.growing import gain
 from scheduler.policy.order import Order, aged
 from tests.policy.worlds import CORDONED, DOWN, DRAINING, NOW, QUARANTINED, Cluster
 

@@ -1,0 +1,128 @@
+"""Amounts of slots, CPUs and memory: one node's as a tuple, all nodes' as rows of an array.
+
+CPUs are counted in billionths, as whole numbers: sums come out the same in whatever order they are made, so what is
+kept from pass to pass equals what is counted anew.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.model.node import CPU_EPSILON, Node
+from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import Worker
+from scheduler.model.world import Stray
+
+#: Slots, billionths of a CPU, and MiB.
+Amount = tuple[int, int, int]
+NOTHING: Amount = (0, 0, 0)
+#: One amount per position, as int64.
+Rows = npt.NDArray[np.int64]
+#: Amounts by position, each position once.
+Held = tuple[tuple[int, Amount], ...]
+
+_NANO = 1_000_000_000
+_CPU_SLACK = round(CPU_EPSILON * _NANO)
+
+
+def nano_cpus(cpus: float) -> int:
+    return round(cpus * _NANO) if cpus else 0
+
+
+def needs(shape: WorkerShape, count: int = 1) -> Amount:
+    """What so many workers of the shape hold."""
+    return (shape.slots * count, nano_cpus(shape.cpus) * count, shape.memory_mib * count)
+
+
+def amount_of(worker: Worker | Stray, node: Node) -> Amount:
+    """What it holds of its node; a node that lost a GPU may be left with workers on slots that it has no more."""
+    slots = len(worker.slot_ids)
+    if slots and max(worker.slot_ids) >= node.slots:
+        slots = sum(1 for slot in worker.slot_ids if slot < node.slots)
+    return (slots, nano_cpus(worker.cpus), worker.memory_mib)
+
+
+def add(a: Amount, b: Amount, sign: int = 1) -> Amount:
+    return (a[0] + sign * b[0], a[1] + sign * b[1], a[2] + sign * b[2])
+
+
+def least(a: Amount, b: Amount) -> Amount:
+    """The smaller of each resource."""
+    return (min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2]))
+
+
+def enough(left: Amount) -> bool:
+    """Whether nothing is overdrawn."""
+    return left[0] >= 0 and left[1] >= -_CPU_SLACK and left[2] >= 0
+
+
+def fit_in(need: Amount, amount: Amount) -> int:
+    """How many workers that need so much fit into this amount."""
+    fit = amount[0] // need[0]
+    if need[1]:
+        fit = min(fit, (amount[1] + _CPU_SLACK) // need[1])
+    if need[2]:
+        fit = min(fit, amount[2] // need[2])
+    return max(fit, 0)
+
+
+def fit_in_rows(need: Amount, rows: Rows) -> npt.NDArray[np.int64]:
+    """The same for every row."""
+    fit = rows[:, 0] // need[0]
+    if need[1]:
+        fit = np.minimum(fit, (rows[:, 1] + _CPU_SLACK) // need[1])
+    if need[2]:
+        fit = np.minimum(fit, rows[:, 2] // need[2])
+    return np.maximum(fit, 0)
+
+
+def row(rows: Rows, i: int) -> Amount:
+    slots, cpus, memory = rows[i].tolist()
+    return (slots, cpus, memory)
+
+
+def pour(rows: Rows, held: Iterable[tuple[int, Amount]], sign: int = 1) -> None:
+    """Add these amounts to their rows."""
+    pieces = list(held)
+    if pieces:
+        positions = np.fromiter((i for i, _ in pieces), np.int64, len(pieces))
+        amounts = np.array([amount for _, amount in pieces], np.int64)
+        np.add.at(rows, positions, sign * amounts)
+
+
+class Spare:
+    """What a blocked job ahead will not need of each node by the time it can start; other nodes are unbounded."""
+
+    def __init__(self, rows: Rows, bounded: npt.NDArray[np.bool_], lent: Rows | None = None) -> None:
+        self._rows = rows
+        self._bounded = bounded
+        self._lent = lent
+
+    def bound(self, i: int) -> Amount | None:
+        if not self._bounded[i]:
+            return None
+        bound = row(self._rows, i)
+        return bound if self._lent is None else add(bound, row(self._lent, i))
+
+    def within(self, rows: Rows) -> Rows:
+        """The smaller of these amounts and the bounds."""
+        bounds = self._rows if self._lent is None else self._rows + self._lent
+        return np.where(self._bounded[:, None], np.minimum(rows, bounds), rows)
+
+    def widened(self, by: Rows) -> "Spare":
+        """The same bounds, as they are from now on, with so much more room."""
+        return Spare(self._rows, self._bounded, by)
+
+    def as_it_is(self) -> "Spare":
+        """The same bounds, whatever is used or lent from now on."""
+        return Spare(self._rows.copy(), self._bounded, None if self._lent is None else self._lent.copy())
+
+    def use_beyond(self, lent: Amount, i: int, shape: WorkerShape, count: int) -> None:
+        """Use it for what `count` workers need beyond an amount that they had from elsewhere."""
+        slots, cpus, memory = add(needs(shape, count), lent, -1)
+        self._rows[i] -= (max(slots, 0), max(cpus, 0), max(memory, 0))
+
+    def take(self, i: int, shape: WorkerShape, count: int) -> None:
+        """Use it for `count` workers; a negative count gives it back."""
+        self._rows[i] -= needs(shape, count)

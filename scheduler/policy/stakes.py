@@ -1,0 +1,182 @@
+"""What active jobs hold, and which of them need a look: kept from pass to pass.
+
+Whatever a pass has to know of all active jobs stands here as an index or a sum, so that only jobs that changed cost.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job, JobState
+from scheduler.model.worker import Desired, Worker
+from scheduler.policy.amounts import Held, Rows, add, amount_of, pour
+from scheduler.policy.ledger import Ledger
+from scheduler.policy.order import end_of
+
+#: Jobs whose size the planner may change.
+RESIZABLE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
+#: Priorities for which the sum of what stands below is remembered.
+SUMS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """One active job's hold on the nodes that take new workers."""
+
+    job: Job
+    #: Workers that nobody asked to leave, oldest first.
+    staying: tuple[Worker, ...]
+    #: What these hold.
+    held: Held
+    #: What those who leave hold.
+    leaving: Held
+
+    @property
+    def resizable(self) -> bool:
+        return self.job.state in RESIZABLE_STATES and not self.job.finishing
+
+    @property
+    def takeable(self) -> bool:
+        """Whether a more important job may take from it."""
+        return self.resizable and self.job.spec.preemptible
+
+
+class Stakes:
+    """All stakes, and the ledger's account of what is being freed."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._stakes: dict[JobId, Stake] = {}
+        #: Resizable jobs above their maximum and below their minimum.
+        self.over: set[JobId] = set()
+        self.under: set[JobId] = set()
+        #: Active jobs by the nodes on which they have workers.
+        self.on: dict[NodeName, set[JobId]] = {}
+        #: (end, job) of the attempts that a time limit ends, soonest first.
+        self.endings: list[tuple[float, JobId]] = []
+        #: Priority to the jobs that may be taken from.
+        self.takeable: dict[int, dict[JobId, Stake]] = {}
+        self._below: dict[int, Rows] = {}
+        #: What the draft took: (priority, what it freed).
+        self._taken: list[tuple[int, Held]] = []
+
+    def __getitem__(self, job_id: JobId) -> Stake:
+        return self._stakes[job_id]
+
+    def update(self, jobs: Iterable[tuple[JobId, Job | None]]) -> set[NodeName]:
+        """Take notice of new values of active jobs (None: not active any more); gives the nodes they are or were on."""
+        nodes: set[NodeName] = set()
+        if len(self._below) > SUMS_MAX:
+            self._below.clear()
+        for job_id, job in jobs:
+            before = self._stakes.pop(job_id, None)
+            if before is not None:
+                self._index(before, -1)
+                nodes.update(worker.node for worker in before.job.workers)
+            if job is not None:
+                after = self._stakes[job_id] = stake_of(job, self._ledger)
+                self._index(after, 1)
+                nodes.update(worker.node for worker in job.workers)
+        return nodes
+
+    def below(self, priority: int) -> Rows:
+        """What jobs of lower priority hold that may be taken from; changes as the draft takes."""
+        rows = self._below.get(priority)
+        if rows is None:
+            rows = self._below[priority] = np.zeros((len(self._ledger.nodes), 3), np.int64)
+            pour(rows, (piece for stake in self.less_than(priority) for piece in stake.held))
+            for taken_from, freed in self._taken:
+                if taken_from < priority:
+                    pour(rows, freed, -1)
+        return rows
+
+    def less_than(self, priority: int) -> Iterator[Stake]:
+        """Jobs of lower priority that may be taken from, in no order."""
+        for other, stakes in self.takeable.items():
+            if other < priority:
+                yield from stakes.values()
+
+    def take(self, job: Job, workers: Iterable[Worker]) -> None:
+        """The draft takes these workers from the job."""
+        stake = self._stakes[job.id]
+        if stake.takeable:
+            freed = held_by(workers, self._ledger)
+            self._taken.append((job.priority, freed))
+            self._sum(job.priority, freed, -1)
+
+    def rollback(self) -> None:
+        """Undo what the draft took."""
+        for priority, freed in self._taken:
+            self._sum(priority, freed, 1)
+        self._taken.clear()
+
+    def _index(self, stake: Stake, sign: int) -> None:
+        job = stake.job
+        for i, amount in stake.leaving:
+            self._ledger.come(i, amount, sign)
+        self._index_nodes(job, sign)
+        if stake.resizable:
+            _mark(self.over, job.id, sign > 0 and len(stake.staying) > job.max_workers)
+            _mark(self.under, job.id, sign > 0 and len(stake.staying) < job.min_workers)
+        if stake.takeable:
+            bucket = self.takeable.setdefault(job.priority, {})
+            if sign > 0:
+                bucket[job.id] = stake
+            else:
+                del bucket[job.id]
+                if not bucket:
+                    del self.takeable[job.priority]
+            self._sum(job.priority, stake.held, sign)
+        end = end_of(job, job.started_at)
+        if end is not None and stake.held:
+            ending = (end, job.id)
+            if sign > 0:
+                insort(self.endings, ending)
+            else:
+                del self.endings[bisect_left(self.endings, ending)]
+
+    def _index_nodes(self, job: Job, sign: int) -> None:
+        for name in {worker.node for worker in job.workers}:
+            if sign > 0:
+                self.on.setdefault(name, set()).add(job.id)
+            else:
+                self.on[name].discard(job.id)
+
+    def _sum(self, priority: int, held: Held, sign: int) -> None:
+        for above, rows in self._below.items():
+            if priority < above:
+                pour(rows, held, sign)
+
+
+def stake_of(job: Job, ledger: Ledger) -> Stake:
+    """What the job holds as it stands in the world."""
+    staying = () if job.state is JobState.STOPPING else job.workers
+    if not all(worker.desired is Desired.RUN for worker in staying):
+        staying = job.wanted_workers
+    leaving: Held = ()
+    if len(staying) < len(job.workers):
+        ids = {worker.id for worker in staying}
+        leaving = held_by((worker for worker in job.workers if worker.id not in ids), ledger)
+    return Stake(job, staying, held_by(staying, ledger), leaving)
+
+
+def held_by(workers: Iterable[Worker], ledger: Ledger) -> Held:
+    """What these workers hold, by position."""
+    position, nodes = ledger.position, ledger.nodes
+    held: dict[int, tuple[int, int, int]] = {}
+    for worker in workers:
+        i = position.get(worker.node)
+        if i is not None:
+            amount = amount_of(worker, nodes[i])
+            held[i] = add(held[i], amount) if i in held else amount
+    return tuple(held.items())
+
+
+def _mark(marked: set[JobId], job_id: JobId, mark: bool) -> None:
+    if mark:
+        marked.add(job_id)
+    else:
+        marked.discard(job_id)

@@ -1,0 +1,132 @@
+"""A planner that remembers makes the plans of one that does not, whatever happened between them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.config import PolicySettings
+from scheduler.model.ids import NodeName
+from scheduler.model.job import Job, JobState
+from scheduler.model.node import Node
+from scheduler.policy.planner import Planner, plan
+from tests.policy.test_guarantees import clusters, random_fields
+from tests.policy.worlds import CORDONED, DOWN, DRAINING, Cluster, enact
+
+Happening = Callable[[st.DataObject, Cluster], None]
+
+
+@given(
+    clusters(drains=True, aging=(0.0, 0.0, 0.0, 1.0), shapes=(1, 1, 2, 3), queue_max=8),
+    st.data(),
+)
+def test_what_a_planner_remembers_never_changes_a_plan(c: Cluster, data: st.DataObject) -> None:
+    planner = Planner(c.settings)
+    for _ in range(8):
+        world = c.world()
+        made = planner.plan(world, c.now)
+        assert made == plan(world, c.now, c.settings)
+        assert planner.plan(world, c.now) == made, "the same world gives the same plan"
+        if data.draw(st.sampled_from((True, True, True, False))):
+            enact(c, made, slowly=data.draw(st.booleans()))
+        for _ in range(data.draw(st.integers(0, 2))):
+            data.draw(st.sampled_from(HAPPENINGS))(data, c)
+
+
+def test_a_planner_may_be_shown_any_world_and_any_moment() -> None:
+    settings = PolicySettings()
+    planner = Planner(settings)
+    first = Cluster().node("a", 4).running(1, {"a": 2}, workers=(1, 4)).waiting(2, workers=(3, 3), priority=1)
+    other = Cluster().node("b", 2).waiting(1, workers=(2, 2)).waiting(2, not_before=first.now + 5)
+    for c, now in ((first, first.now), (other, first.now + 9), (first, first.now + 1), (other, first.now)):
+        assert planner.plan(c.world(), now) == plan(c.world(), now, settings)
+
+
+def _time_passes(data: st.DataObject, c: Cluster) -> None:
+    c.now += data.draw(st.sampled_from((0.5, 3.0, 60.0, 2000.0)))
+
+
+def _a_job_arrives(data: st.DataObject, c: Cluster) -> None:
+    number = max(c.jobs, default=0) + 1
+    pause = data.draw(st.sampled_from((0.0, 0.0, 0.0, 30.0)))
+    fields = random_fields(data.draw, (1, 1, 2, 3), (None, None, 1500.0))
+    c.waiting(number, **fields, submitted_at=c.now, not_before=c.now + pause if pause else 0.0)
+
+
+def _a_job_ends(data: st.DataObject, c: Cluster) -> None:
+    job = _some_job(data, c)
+    if job is not None:
+        c.finish(job.id)
+
+
+def _a_job_changes(data: st.DataObject, c: Cluster) -> None:
+    job = _some_job(data, c)
+    if job is None:
+        return
+    low = data.draw(st.integers(1, 4))
+    high = max(low, job.max_workers - 1)
+    change = data.draw(st.sampled_from(({"priority": low}, {"max_workers": high, "min_workers": min(low, high)})))
+    c.jobs[job.id] = replace(job, **change)  # type: ignore[arg-type]
+
+
+def _a_worker_is_lost(data: st.DataObject, c: Cluster) -> None:
+    running = [job for job in c.jobs.values() if job.state is JobState.RUNNING and len(job.workers) > 1]
+    if running:
+        job = data.draw(st.sampled_from(running))
+        c.jobs[job.id] = replace(job, workers=job.workers[:-1])
+
+
+def _a_job_is_suspended_or_resumed(data: st.DataObject, c: Cluster) -> None:
+    idle = [job for job in c.jobs.values() if job.state in (JobState.QUEUED, JobState.SUSPENDED)]
+    if idle:
+        job = data.draw(st.sampled_from(idle))
+        other = JobState.SUSPENDED if job.state is JobState.QUEUED else JobState.QUEUED
+        c.jobs[job.id] = replace(job, state=other)
+
+
+def _a_job_is_about_to_end(data: st.DataObject, c: Cluster) -> None:
+    job = _some_job(data, c)
+    if job is not None and job.state is JobState.RUNNING:
+        c.jobs[job.id] = replace(job, finishing=True)
+
+
+def _a_node_changes(data: st.DataObject, c: Cluster) -> None:
+    node = data.draw(st.sampled_from(list(c.nodes.values())))
+    fresh = Node(node.name, node.host, node.slots, gpu_type=node.gpu_type)
+    changes: list[Node] = [
+        fresh,
+        replace(node, intent=CORDONED),
+        replace(node, intent=DRAINING),
+        replace(node, health=DOWN),
+        replace(node, quarantines=node.quarantines + 1),
+        Node(NodeName(f"new-{node.name}"), "host", 3, gpu_type=node.gpu_type),
+    ]
+    changed = data.draw(st.sampled_from(changes))
+    c.nodes[changed.name] = changed
+
+
+def _a_stray_is_seen_or_gone(data: st.DataObject, c: Cluster) -> None:
+    if c.strays:
+        c.strays.clear()
+    else:
+        node = data.draw(st.sampled_from(list(c.nodes.values())))
+        free = [slot for slot in range(node.slots) if not c.world().used(node.name).slot_mask >> slot & 1]
+        c.stray(900, node.name, free[:2] or [0])
+
+
+def _some_job(data: st.DataObject, c: Cluster) -> Job | None:
+    return data.draw(st.sampled_from(list(c.jobs.values()))) if c.jobs else None
+
+
+HAPPENINGS: tuple[Happening, ...] = (
+    _time_passes,
+    _a_job_arrives,
+    _a_job_ends,
+    _a_job_changes,
+    _a_worker_is_lost,
+    _a_job_is_suspended_or_resumed,
+    _a_job_is_about_to_end,
+    _a_node_changes,
+    _a_stray_is_seen_or_gone,
+)
