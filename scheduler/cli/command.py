@@ -59,7 +59,7 @@ FormatOption = Annotated[
 class Session:
     """One run of a command: where the daemon is, how to print, what time it is."""
 
-    state_dir: Path | None
+    state_dir: Path | None = None
     output: Format = Format.TABLE
     url: str | None = None
     token: str | None = None
@@ -96,6 +96,7 @@ CLIENT = (
 )
 #: What a command can be told that does its work here.
 LOCAL = tuple(each for each in CLIENT if each.name in ("output", "state_dir"))
+OUTPUT = tuple(each for each in CLIENT if each.name == "output")
 SILENT = tuple(each for each in CLIENT if each.name == "state_dir")
 
 

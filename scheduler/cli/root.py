@@ -13,6 +13,7 @@ from scheduler.cli import (
     nodes,
     requests,
     serve,
+    simulate,
     submit,
     top,
     whatif,
@@ -22,8 +23,8 @@ from scheduler.cli.exits import Exit
 
 _HELP = (
     "Submit training jobs to the elastic GPU scheduler and look after them.\n\n"
-    "All commands but serve and db speak to the daemon: at --url or SCHED_URL, else where daemon.json in the state "
-    "directory says, else at http://127.0.0.1:8470.\n\n"
+    "All commands but serve, simulate and db speak to the daemon: at --url or SCHED_URL, else where daemon.json in the "
+    "state directory says, else at http://127.0.0.1:8470.\n\n"
     "JOB is an id, or a name: of the one job that has not ended, else of the newest."
 )
 _STATUSES = "\b\nExit status:\n" + "\n".join(f"{status.value:>5}  {status.meaning}" for status in Exit)
@@ -56,7 +57,7 @@ def _options(
     """Options of `sched` itself."""
 
 
-for module in (submit, whatif, jobs, requests, explain, hosts, logs, events, top, nodes, bookings, serve):
+for module in (submit, whatif, jobs, requests, explain, hosts, logs, events, top, nodes, bookings, serve, simulate):
     module.register(root)
 database.register(db)
 root.add_typer(db, name="db", rich_help_panel=DAEMON)

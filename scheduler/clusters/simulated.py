@@ -7,12 +7,14 @@ that will happen stands in one heap of timers, so that a large cluster in which 
 
 import heapq
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Protocol
 
 from scheduler.clusters.simulated_process import EXIT_KILLED, Behaviour, Process
+from scheduler.clusters.simulated_work import Labour
 from scheduler.engine.board import Board
 from scheduler.engine.exits import EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE
 from scheduler.engine.ports import ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
@@ -27,9 +29,6 @@ from scheduler.model.observation import (
     WorkerObservation,
     WorkerReport,
 )
-
-#: Work counts as done when less than this is left, in worker-seconds.
-WORK_EPSILON = 1e-6
 
 
 class Fault(Enum):
@@ -66,6 +65,14 @@ class _Node:
     processes: dict[WorkerId, Process] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Group:
+    """The membership that a job's workers know of."""
+
+    generation: int = 0
+    members: frozenset[WorkerId] = frozenset()
+
+
 class SimulatedCluster:
     """Nodes, processes and faults under a clock that the test or the simulator moves."""
 
@@ -75,8 +82,8 @@ class SimulatedCluster:
         self._processes: dict[WorkerId, Process] = {}
         self._by_job: dict[JobId, dict[WorkerId, Process]] = {}
         self._behaviours: dict[JobId, Behaviour] = {}
-        self._work_left: dict[JobId, float] = {}
-        self._worked_until: dict[JobId, float] = {}
+        self._labours: dict[JobId, Labour] = {}
+        self._groups: dict[JobId, _Group] = {}
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._wake: Callable[[], None] = lambda: None
@@ -112,8 +119,9 @@ class SimulatedCluster:
     def behave(self, job_id: JobId, behaviour: Behaviour) -> None:
         """Set how workers of the job that start from now on behave."""
         self._behaviours[job_id] = behaviour
-        if behaviour.work_seconds is not None:
-            self._work_left.setdefault(job_id, behaviour.work_seconds)
+        work = behaviour.whole_work
+        if work is not None and job_id not in self._labours:
+            self._labours[job_id] = Labour(work, self._clock.now())
 
     def lose_node(self, name: NodeName, *, listed: bool = True) -> None:
         """The node becomes unreachable, and is not even listed if so told; its processes go on unseen."""
@@ -131,8 +139,8 @@ class SimulatedCluster:
         if rebooted:
             self.started = [worker_id for worker_id in self.started if worker_id not in node.processes]
             for process in list(node.processes.values()):
-                self._account(process.start.job_id)
                 self._drop(process)
+                self._share_work(process.start.job_id)
 
     def crash(self, worker_id: WorkerId, exit_code: int = EXIT_KILLED) -> None:
         """A process ends by itself."""
@@ -144,8 +152,8 @@ class SimulatedCluster:
         """A process stops reporting, working and listening; only a kill ends it."""
         process = self._processes.get(worker_id)
         if process is not None:
-            self._account(process.start.job_id)
             process.hung = True
+            self._share_work(process.start.job_id)
             if process.alive and process.asked_at is None:
                 self.failed.add(worker_id)
 
@@ -158,6 +166,10 @@ class SimulatedCluster:
     def alive(self) -> list[tuple[NodeName, StartWorker]]:
         """Every process that exists, reachable or not, with what it was started with."""
         return [(process.node, process.start) for process in self._processes.values() if process.alive]
+
+    def labour(self, job_id: JobId) -> Labour | None:
+        """How far the job's work has got; None for a job that runs for ever."""
+        return self._labours.get(job_id)
 
     def next_event_at(self) -> float | None:
         """When something happens next by itself; None if nothing will."""
@@ -260,7 +272,6 @@ class SimulatedCluster:
 
     def _ask(self, process: Process, grace_seconds: float) -> None:
         now = self._clock.now()
-        self._account(process.start.job_id)
         process.asked_at = now if process.asked_at is None else process.asked_at
         kill_at = now + grace_seconds
         process.kill_at = kill_at if process.kill_at is None else min(kill_at, process.kill_at)
@@ -268,7 +279,7 @@ class SimulatedCluster:
         leave_seconds = self._behaviour(process.start.job_id).leave_seconds
         if leave_seconds is not None:
             self._move_on(process, process.asked_at + leave_seconds)
-        self._plan_work(process.start.job_id)
+        self._share_work(process.start.job_id)
 
     def _advance_process(self, process: Process) -> None:
         now = self._clock.now()
@@ -284,7 +295,6 @@ class SimulatedCluster:
             self._advance_running(process, behaviour, now)
 
     def _run(self, process: Process, behaviour: Behaviour) -> None:
-        self._account(process.start.job_id)
         process.phase, process.phase_since = Phase.RUNNING, process.phase_since + behaviour.launch_seconds
         if process.elastic and behaviour.ready_seconds is not None:
             self._move_on(process, process.phase_since + behaviour.ready_seconds)
@@ -292,7 +302,7 @@ class SimulatedCluster:
             self.failed.add(process.start.worker_id)
         if behaviour.crash_after_seconds is not None:
             self._move_on(process, process.phase_since + behaviour.crash_after_seconds)
-        self._plan_work(process.start.job_id)
+        self._share_work(process.start.job_id)
         self._wake()
 
     def _advance_running(self, process: Process, behaviour: Behaviour, now: float) -> None:
@@ -307,34 +317,56 @@ class SimulatedCluster:
 
     def _listen(self, jobs: Iterable[JobId]) -> None:
         """Workers learn of a new list at once, as those do that hold a long poll."""
-        now = self._clock.now()
+        world = self._board.world
+        if world is None:
+            return  # the daemon is away: they go on as they are
         for job_id in jobs:
-            for process in self._by_job.get(job_id, {}).values():
-                if process.elastic:
-                    self._move_on(process, now)
+            job = world.active.get(job_id)
+            group = self._groups.setdefault(job_id, _Group())
+            if job is not None and job.published_size and job.generation > group.generation:
+                group.generation = job.generation
+                group.members = frozenset(worker.id for worker in job.workers if worker.member)
+                self._share_work(job_id)
+                self._form_later(job_id, job.generation)
+
+    def _form_later(self, job_id: JobId, generation: int) -> None:
+        form_at = self._clock.now() + self._behaviour(job_id).form_seconds
+        self._at(form_at, lambda: self._form(job_id, generation))
+
+    def _form(self, job_id: JobId, generation: int) -> None:
+        """The members of a generation become a group, unless there is a newer one; they report it."""
+        group = self._groups[job_id]
+        if group.generation != generation:
+            return
+        members = [each for each in self._members(job_id) if each.elastic and each.ready and not each.hung]
+        for process in members:
+            process.generation = generation
+        self._share_work(job_id)
+        for process in members:
+            self._report(process, self._clock.now(), formed=True)
+
+    def _members(self, job_id: JobId) -> list[Process]:
+        """Processes that exist and belong to the group that the job's workers know of."""
+        group = self._groups.get(job_id)
+        if group is None:
+            return []
+        processes = self._by_job.get(job_id, {}).values()
+        return [each for each in processes if each.alive and each.start.worker_id in group.members]
 
     def _talk(self, process: Process, behaviour: Behaviour, now: float) -> None:
-        """Report readiness, and membership of the published generation once its group has formed."""
-        news = not process.ready
-        process.ready = True
-        posting = self._board.posting(process.start.job_id)
-        if posting is not None and posting.generation > process.generation:
-            if process.forming is None or process.forming[0] != posting.generation:
-                process.forming = (posting.generation, now + behaviour.form_seconds)
-                self._move_on(process, process.forming[1])
-            if now >= process.forming[1]:
-                self._account(process.start.job_id)
-                process.generation = posting.generation
-                self._plan_work(process.start.job_id)
-                news = True
+        """Report readiness, and then again at every heartbeat."""
         beat = behaviour.heartbeat_seconds
-        if news or (beat is not None and now >= process.heard_at + beat):
+        if not process.ready or (beat is not None and now >= process.heard_at + beat):
+            process.ready = True
             self._report(process, now)
-            if beat is not None:
-                self._move_on(process, now + beat)
 
-    def _report(self, process: Process, now: float) -> None:
+    def _report(self, process: Process, now: float, *, formed: bool = False) -> None:
+        behaviour = self._behaviour(process.start.job_id)
+        labour = self._labours.get(process.start.job_id)
+        pace = labour.pace if labour is not None and behaviour.work is not None else None
         process.heard_at = now
+        if behaviour.heartbeat_seconds is not None:
+            self._move_on(process, now + behaviour.heartbeat_seconds)
         report = WorkerReport(
             process.start.worker_id,
             process.start.job_id,
@@ -343,50 +375,64 @@ class SimulatedCluster:
             ready=process.ready,
             endpoint=f"{process.node}:1",
             last_commit_at=now,
+            samples_per_second=pace.samples_per_second if pace is not None else None,
+            efficiency=pace.efficiency if pace is not None else None,
+            resize_seconds=behaviour.form_seconds if formed and pace is not None else None,
+            fraction=self._fraction(labour, now) if labour is not None and behaviour.tells_fraction else None,
         )
         if self._reports.put(report):
             self._wake()
 
-    def _account(self, job_id: JobId) -> None:
-        """Count the work done since the last change of who works."""
-        if job_id not in self._work_left:
-            return
-        now = self._clock.now()
-        since = self._worked_until.get(job_id, now)
-        self._worked_until[job_id] = now
-        self._work_left[job_id] -= (now - since) * self._speed(job_id)
+    def _fraction(self, labour: Labour, now: float) -> float:
+        labour.count(now)
+        return labour.fraction
 
-    def _plan_work(self, job_id: JobId) -> None:
-        """Look again when the work will be done if nothing changes before."""
-        if job_id not in self._work_left:
-            return
-        speed = self._speed(job_id)
-        if speed:
-            left_seconds = max(self._work_left[job_id], 0.0) / speed
-            self._at(self._clock.now() + left_seconds, lambda: self._finish_work(job_id))
+    def _share_work(self, job_id: JobId) -> None:
+        """Who works may have changed: count what was done before, and see when the work will be done now."""
+        labour = self._labours.get(job_id)
+        if labour is not None:
+            working = self._working(job_id)
+            members = tuple(Counter(process.node for process in working).values())
+            labour.set_members(members, self._share(job_id, working), self._clock.now())
+            self._work_later(job_id, labour)
 
-    def _speed(self, job_id: JobId) -> float:
-        """Worker-seconds of work that the job gets done in a second."""
-        shared_speed = self._behaviour(job_id).shared_speed
-        working = (process for process in self._by_job.get(job_id, {}).values() if process.working)
-        return sum(shared_speed if process.start.shared else 1.0 for process in working)
+    def _share(self, job_id: JobId, working: Sequence[Process]) -> float:
+        """How much of a worker that has its slots to itself each of them is, on average."""
+        shared = sum(1 for process in working if process.start.shared)
+        return 1.0 + shared * (self._behaviour(job_id).shared_speed - 1.0) / len(working) if shared else 1.0
 
-    def _finish_work(self, job_id: JobId) -> None:
-        self._account(job_id)
-        workers = [process for process in self._by_job.get(job_id, {}).values() if process.working]
-        if self._work_left[job_id] <= WORK_EPSILON:
-            for process in workers:
-                self._end(process, EXIT_DONE)
+    def _working(self, job_id: JobId) -> list[Process]:
+        """Those that do their share of the job's work now."""
+        if self._behaviour(job_id).pause_to_form and not self._has_formed(job_id):
+            return []
+        return [process for process in self._by_job.get(job_id, {}).values() if process.working]
+
+    def _has_formed(self, job_id: JobId) -> bool:
+        group = self._groups.get(job_id)
+        return group is not None and all(each.generation == group.generation for each in self._members(job_id))
+
+    def _work_later(self, job_id: JobId, labour: Labour) -> None:
+        """Look again when the pace ends; if the work is done, its workers end."""
+        if labour.finished_at is not None:
+            for process in self._working(job_id):
+                self._exit(process, EXIT_DONE)
+        elif labour.due is not None:
+            self._at(labour.due, lambda: self._work_on(job_id, labour))
+
+    def _work_on(self, job_id: JobId, labour: Labour) -> None:
+        if labour.go_on(self._clock.now()):
+            self._work_later(job_id, labour)
 
     def _end(self, process: Process, exit_code: int) -> None:
-        job_id = process.start.job_id
-        self._account(job_id)
+        self._exit(process, exit_code)
+        self._share_work(process.start.job_id)
+
+    def _exit(self, process: Process, exit_code: int) -> None:
         process.phase = Phase.EXITED
         process.exit_code = exit_code
         process.ended_at = self._clock.now()
         if process.asked_at is None and exit_code not in HARMLESS_EXITS:
             self.failed.add(process.start.worker_id)
-        self._plan_work(job_id)
         self._at(process.ended_at + self._nodes[process.node].lag_seconds, self._wake)
 
     def _loads(self, node: _Node) -> tuple[SlotLoad, ...]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from scheduler.clusters.simulated_work import Work, WorkerSeconds
 from scheduler.engine.ports import StartWorker
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Runtime
@@ -19,14 +20,20 @@ class Behaviour:
     launch_seconds: float = 0.01
     #: From running until an elastic worker reports ready; None: it never does, which is a failure of its own.
     ready_seconds: float | None = 1.0
-    #: From being published until an elastic member reports the generation.
+    #: From being published until the elastic members of a generation have formed their group and report it.
     form_seconds: float = 0.2
+    #: Whether nobody of the job works meanwhile; else those that worked before go on.
+    pause_to_form: bool = False
     #: Between two reports of an elastic worker that has nothing new to say; None: it does not repeat itself.
     heartbeat_seconds: float | None = 1.0
     #: From being asked until it is gone; None ignores the request until it is killed.
     leave_seconds: float | None = 0.1
     #: Work of the whole job in worker-seconds, done while workers are members; None runs for ever.
     work_seconds: float | None = None
+    #: Work of another kind; elastic workers then report their speed, too.
+    work: Work | None = None
+    #: Whether they report how much of it is done.
+    tells_fraction: bool = False
     #: Exit code that every worker ends with, this long after it runs; None: ends by its work only.
     crash_after_seconds: float | None = None
     crash_code: int = 1
@@ -34,6 +41,11 @@ class Behaviour:
     load: SlotLoad = SlotLoad()
     #: Speed of a worker that shares its slots, in relation to one that has them to itself.
     shared_speed: float = 1.0
+
+    @property
+    def whole_work(self) -> Work | None:
+        """What the job has to do; None: it runs for ever."""
+        return WorkerSeconds(self.work_seconds) if self.work is None and self.work_seconds is not None else self.work
 
 
 @dataclass(slots=True)
@@ -47,9 +59,8 @@ class Process:
     elastic: bool = False
     ready: bool = False
     hung: bool = False
+    #: The newest generation that it has formed with others; 0: standby.
     generation: int = 0
-    #: The published generation that it is forming, and when it will have formed.
-    forming: tuple[int, float] | None = None
     heard_at: float = 0.0
     asked_at: float | None = None
     kill_at: float | None = None

@@ -1,0 +1,249 @@
+"""`sched simulate`: what would become of a workload under these settings, in virtual time and without a daemon."""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scheduler.cli.command import DAEMON, OUTPUT, Session, command
+from scheduler.cli.output import emit_json, note, show
+from scheduler.cli.quantities import duration_seconds
+from scheduler.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from scheduler.simulate.result import Result
+    from scheduler.simulate.run import Setup
+    from scheduler.simulate.variants import Variant
+    from scheduler.simulate.workload import Workload
+
+_WORKLOAD = "What runs"
+_CLUSTER = "Where and how"
+
+
+class Knowledge(StrEnum):
+    """What users may tell the scheduler beforehand."""
+
+    DURATIONS = "durations"
+    SPEEDUPS = "speedups"
+
+
+class Batch(StrEnum):
+    """Who chooses batch sizes."""
+
+    FIXED = "fixed"
+    TUNED = "tuned"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadOptions:
+    """What the jobs are and what is known of them."""
+
+    profiles: Annotated[
+        Path | None,
+        typer.Option(
+            "--profiles",
+            metavar="DIR",
+            help="Measured profiles of applications, a directory each, for AdaptDL's workloads.",
+            rich_help_panel=_WORKLOAD,
+        ),
+    ] = None
+    batch: Annotated[
+        Batch,
+        typer.Option(
+            "--batch", help="tuned: workers choose their batch size (AdaptDL's workloads).", rich_help_panel=_WORKLOAD
+        ),
+    ] = Batch.FIXED
+    speed: Annotated[
+        str,
+        typer.Option(
+            "--speed",
+            metavar="CURVE",
+            help='Speed-up where the workload says nothing: linear, "amdahl 0.05", "1=1 2=1.9 4=3.4".',
+            rich_help_panel=_WORKLOAD,
+        ),
+    ] = "linear"
+    declare: Annotated[
+        list[Knowledge] | None,
+        typer.Option(
+            "--declare",
+            help="What jobs declare of themselves, from the true model; repeatable.",
+            rich_help_panel=_WORKLOAD,
+        ),
+    ] = None
+    noise: Annotated[
+        float,
+        typer.Option(
+            "--noise", help="Spread of true speeds around what is known: 0.1 is 10 %.", rich_help_panel=_WORKLOAD
+        ),
+    ] = 0.0
+    seed: Annotated[int, typer.Option("--seed", help="Of all that is random.", rich_help_panel=_WORKLOAD)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Machines, settings, and when decisions are made."""
+
+    nodes: Annotated[
+        str,
+        typer.Option(
+            "--nodes",
+            "-n",
+            metavar="NxSLOTS|FILE",
+            help="16x4: 16 nodes of 4 slots; or a CSV or YAML file with a row per node.",
+            rich_help_panel=_CLUSTER,
+        ),
+    ] = "16x4"
+    policies: Annotated[
+        list[str] | None,
+        typer.Option("--policy", help="Policy; several are compared.", rich_help_panel=_CLUSTER),
+    ] = None
+    comparisons: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--compare",
+            metavar="NAME=VALUE,...",
+            help="Settings to compare, as policy.grow_cooldown_seconds=300; repeatable.",
+            rich_help_panel=_CLUSTER,
+        ),
+    ] = None
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Settings, a TOML file.", rich_help_panel=_CLUSTER),
+    ] = None
+    every: Annotated[
+        str,
+        typer.Option(
+            "--every",
+            metavar="DURATION",
+            help="Decide in rounds so far apart (default: at once, as the daemon does).",
+            rich_help_panel=_CLUSTER,
+        ),
+    ] = "0"
+    until: Annotated[
+        str,
+        typer.Option("--until", metavar="DURATION", help="Give up then, in virtual time.", rich_help_panel=_CLUSTER),
+    ] = "3650d"
+
+
+def simulate(
+    session: Session,
+    workload: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORKLOAD", help="A CSV or YAML file, or poisson[:KEY=VALUE,...] or kueue[:KEY=VALUE,...]."
+        ),
+    ],
+    jobs: WorkloadOptions,
+    cluster: ClusterOptions,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--picture", metavar="FILE", help="Draw slots, queue and utilization over time: .png or .svg."),
+    ] = None,
+) -> None:
+    """Run a workload through the scheduler in virtual time and show what came of it, policies side by side.
+
+    Needs no daemon: it is the daemon's own engine and planner on a cluster that only pretends to work.
+    """
+    from scheduler.simulate.variants import variants
+
+    _check_picture(picture)
+    chosen = variants(cluster.config, cluster.policies or [], cluster.comparisons or [])
+    what = _workload(workload, jobs, cluster)
+    results = _run_all(what, [(each, _setup(each, jobs, cluster)) for each in chosen])
+    _show(session, results)
+    if picture is not None:
+        from scheduler.simulate.picture import draw
+
+        draw(results, picture)
+
+
+def _workload(name: str, jobs: WorkloadOptions, cluster: ClusterOptions) -> "Workload":
+    from scheduler.simulate.declare import declared, noisy
+    from scheduler.simulate.nodes import read_nodes
+    from scheduler.simulate.read import Source, read_workload
+    from scheduler.simulate.speed import parse_speedup
+
+    if not 0 <= jobs.noise <= 10:
+        raise InvalidInput("--noise", f"{jobs.noise} is not between 0 and 10")
+    node_slots = max(node.slots for node in read_nodes(cluster.nodes, "--nodes"))
+    source = Source(jobs.profiles, jobs.batch is Batch.TUNED, parse_speedup(jobs.speed, "--speed"), jobs.seed)
+    known = jobs.declare or []
+    said = declared(
+        read_workload(name, source),
+        node_slots,
+        durations=Knowledge.DURATIONS in known,
+        speedups=Knowledge.SPEEDUPS in known,
+    )
+    return noisy(said, jobs.noise, jobs.seed)
+
+
+def _setup(variant: "Variant", jobs: WorkloadOptions, cluster: ClusterOptions) -> "Setup":
+    from scheduler.simulate.nodes import read_nodes
+    from scheduler.simulate.run import Setup
+
+    return Setup(
+        nodes=read_nodes(cluster.nodes, "--nodes"),
+        settings=variant.settings,
+        every_seconds=duration_seconds(cluster.every, "--every"),
+        tells_fraction=Knowledge.DURATIONS in (jobs.declare or []),
+        until_seconds=duration_seconds(cluster.until, "--until"),
+    )
+
+
+def _run_all(what: "Workload", setups: "list[tuple[Variant, Setup]]") -> "dict[str, Result]":
+    """Each variant's result, with a progress bar where a person watches."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from scheduler.simulate.run import simulate as play
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    results = {}
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        for variant, setup in setups:
+            task = progress.add_task(variant.label, total=len(what.submissions))
+
+            def watch(ended: int, _seconds: float, task: "TaskID" = task) -> None:
+                progress.update(task, completed=ended)
+
+            results[variant.label] = play(what, setup, watch)
+    return results
+
+
+def _show(session: Session, results: "dict[str, Result]") -> None:
+    from scheduler.cli.simulated import summary_table
+    from scheduler.simulate.summary import summarize, unfinished
+
+    summaries = {label: summarize(result) for label, result in results.items()}
+    if session.json:
+        emit_json({label: _document(results[label], asdict(summary)) for label, summary in summaries.items()})
+    else:
+        show(summary_table(summaries))
+    for label, result in results.items():
+        left = unfinished(result)
+        if left:
+            first = f"{left[0].name} ({left[0].state})"
+            note(f"{label}: {len(left)} of {len(result.jobs)} jobs did not end, the first of them {first}")
+
+
+def _document(result: "Result", summary: dict[str, Any]) -> dict[str, Any]:
+    return {"summary": summary, "jobs": [asdict(job) for job in result.jobs]}
+
+
+def _check_picture(path: Path | None) -> None:
+    """Refuse before the work what could not be drawn after it."""
+    if path is None:
+        return
+    if path.suffix.lower() not in (".png", ".svg"):
+        raise InvalidInput("--picture", f"{path}: the name must end in .png or .svg")
+    if not path.parent.is_dir():
+        raise InvalidInput("--picture", f"{path.parent}: no such directory")
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "simulate", DAEMON, common=OUTPUT)(simulate)

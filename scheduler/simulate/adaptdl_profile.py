@@ -1,0 +1,149 @@
+"""Measured profiles of applications, as AdaptDL's simulator publishes them: a directory per application.
+
+`placements.csv` (placement, local_bsz, step_time, sync_time): one training step with so many workers on each node,
+`placement` having one digit per node. `scalability.csv` (num_nodes, num_replicas, local_bsz, step_time, sync_time):
+the same for larger sizes. `validation-B.csv` (progress, grad_sqr, grad_var; a row per epoch): a training run with
+total batch size B. Times are in seconds; progress is in steps at the smallest B. Rules after Pollux (OSDI 2021).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
+
+from scheduler.errors import UserError
+from scheduler.simulate.table import Row, read_csv
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Beyond so many nodes the profiles count as flat.
+_NODES_MAX = 16
+_WORKERS_PER_NODE_MAX = 9
+#: Epochs after which an application is done.
+_EPOCHS = {"bert": 2, "cifar10": 100, "ncf": 10, "imagenet": 90, "deepspeech2": 80, "yolov3": 50}
+#: The largest batch of one worker, where memory allows less than was measured.
+_LOCAL_BATCH_MAX = {"yolov3": 8}
+
+
+class _StepRow(Row):
+    local_bsz: int = Field(ge=1)
+    step_time: float = Field(gt=0)
+    sync_time: float = Field(ge=0)
+
+
+class _PlacementRow(_StepRow):
+    placement: int = Field(ge=1)
+
+
+class _ScalabilityRow(_StepRow):
+    num_nodes: int = Field(ge=1)
+    num_replicas: int = Field(ge=1)
+
+
+class _EpochRow(Row):
+    progress: float = Field(gt=0)
+    grad_sqr: float = Field(ge=0)
+    grad_var: float = Field(ge=0)
+
+
+class Application:
+    """What was measured of one application."""
+
+    def __init__(self, directory: Path) -> None:
+        self.name = directory.name
+        placements = [row for _, row in read_csv(directory / "placements.csv", _PlacementRow)]
+        scalability = [row for _, row in read_csv(directory / "scalability.csv", _ScalabilityRow)]
+        runs = {batch: _read_run(path) for batch, path in sorted(_validations(directory).items())}
+        self._runs = runs
+        self.batch_min, self.batch_max = min(runs), max(runs)
+        self.local_batch_min = min(row.local_bsz for row in placements)
+        self.local_batch_max = _LOCAL_BATCH_MAX.get(self.name, max(row.local_bsz for row in placements))
+        self.workers_max = max((row.num_replicas for row in scalability), default=1)
+        self.workers_per_node_max = max(max(_digits(row.placement)) for row in placements)
+        epochs = _EPOCHS.get(self.name, min(map(len, runs.values())))
+        #: Progress at the end of each epoch.
+        self.progress = tuple(min(run[epoch].progress for run in runs.values()) for epoch in range(epochs))
+        self._steps = _StepTimes(placements, scalability)
+
+    def step_seconds(self, members: tuple[int, ...], local_batch: int) -> tuple[float, float]:
+        """Time of one step with so many samples per worker, and the part of it that goes into synchronisation."""
+        return self._steps.seconds(members, local_batch)
+
+    def gain(self, batch: int, epoch: int) -> float:
+        """Progress of one step with this total batch size, which is inside of what was measured."""
+        lower = max(size for size in self._runs if size <= batch)
+        upper = min(size for size in self._runs if size >= batch)
+        share = (batch - lower) / (upper - lower) if upper > lower else 0.0
+        low, high = self._runs[lower][epoch], self._runs[upper][epoch]
+        sqr = low.grad_sqr + share * (high.grad_sqr - low.grad_sqr)
+        var = low.grad_var + share * (high.grad_var - low.grad_var)
+        return (var + sqr) / (var * self.batch_min / batch + sqr)
+
+
+class _StepTimes:
+    """Step and synchronisation time by placement and local batch size: measured, or interpolated."""
+
+    def __init__(self, placements: Sequence[_PlacementRow], scalability: Sequence[_ScalabilityRow]) -> None:
+        self._measured: dict[int, list[tuple[int, float, float]]] = {}
+        by_size: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
+        for row in placements:
+            self._measured.setdefault(row.placement, []).append((row.local_bsz, row.step_time, row.sync_time))
+            digits = _digits(row.placement)
+            by_size.setdefault((len(digits), sum(digits), row.local_bsz), []).append((row.step_time, row.sync_time))
+        for points in self._measured.values():
+            points.sort()
+        sizes = sorted(by_size)
+        means = [np.mean(by_size[size], axis=0) for size in sizes]
+        sizes += [(row.num_nodes, row.num_replicas, row.local_bsz) for row in scalability]
+        means += [np.array((row.step_time, row.sync_time)) for row in scalability]
+        self._points, self._values = np.array(sizes, float), np.array(means)
+        self._between: LinearNDInterpolator | None = None
+        self._known: dict[tuple[int, tuple[int, ...], int], tuple[float, float]] = {}
+
+    def seconds(self, members: tuple[int, ...], local_batch: int) -> tuple[float, float]:
+        placement = min(members[i:] + members[:i] for i in range(len(members)))
+        key = (len(members), placement, local_batch)
+        if key not in self._known:
+            name = int("".join(map(str, placement))) if max(placement) <= _WORKERS_PER_NODE_MAX else 0
+            points = self._measured.get(name)
+            step, sync = _along(points, local_batch) if points else self._spread(placement, local_batch)
+            self._known[key] = (float(step), float(sync))
+        return self._known[key]
+
+    def _spread(self, placement: tuple[int, ...], local_batch: int) -> "NDArray[np.float64]":
+        if self._between is None:
+            self._between = LinearNDInterpolator(self._points, self._values)
+        where = (min(len(placement), _NODES_MAX), sum(placement), local_batch)
+        found = self._between([where])[0]
+        if np.isnan(found).any():  # outside of everything measured
+            found = NearestNDInterpolator(self._points, self._values)([where])[0]
+        return np.asarray(found, float)
+
+
+def _along(points: list[tuple[int, float, float]], local_batch: int) -> tuple[float, float]:
+    sizes, steps, syncs = zip(*points, strict=True)
+    return float(np.interp(local_batch, sizes, steps)), float(np.interp(local_batch, sizes, syncs))
+
+
+def _digits(placement: int) -> list[int]:
+    return [int(digit) for digit in str(placement)]
+
+
+def _validations(directory: Path) -> dict[int, Path]:
+    found = {}
+    for path in directory.glob("validation-*.csv"):
+        batch = path.stem.removeprefix("validation-")
+        if not (batch.isdecimal() and int(batch) > 0):
+            raise UserError(f"{path}: the name must be validation-BATCH.csv with a batch size")
+        found[int(batch)] = path
+    if not found:
+        raise UserError(f"{directory}: holds no validation-BATCH.csv")
+    return found
+
+
+def _read_run(path: Path) -> list[_EpochRow]:
+    return [row for _, row in read_csv(path, _EpochRow)]

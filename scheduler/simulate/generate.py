@@ -1,0 +1,136 @@
+"""Made-up workloads: Poisson arrivals, and the baseline of Kueue's scheduler benchmark."""
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from scheduler.errors import UserError
+from scheduler.model.job import JobSpec, Runtime
+from scheduler.model.shape import WorkerShape
+from scheduler.simulate.job_rows import COMMAND
+from scheduler.simulate.speed import Linear, Speedup
+from scheduler.simulate.table import Row, validated
+from scheduler.simulate.work import CurveWork
+from scheduler.simulate.workload import Submission, Workload
+
+
+def _numbers(value: object) -> object:
+    return [int(word) for word in value.split("/")] if isinstance(value, str) else value
+
+
+Numbers = Annotated[tuple[int, ...], BeforeValidator(_numbers), Field(min_length=1, max_length=64)]
+
+
+class Poisson(Row):
+    """Jobs that arrive independently of each other."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    jobs: int = Field(default=100, ge=1, le=1_000_000)
+    per_hour: float = Field(default=60.0, gt=0, le=1e9)
+    #: Work of a job in worker-seconds: mean, and standard deviation as a multiple of it.
+    work_seconds: float = Field(default=3600.0, gt=0, le=1e9)
+    spread: float = Field(default=1.0, ge=0, le=1e3)
+    #: Pareto instead of log-normal work, with this exponent: the smaller, the heavier its tail. The spread is unused.
+    tail: float | None = Field(default=None, gt=1, le=1e3)
+    #: Largest sizes and priorities, each equally often, as in `sizes=1/2/4/8`.
+    sizes: Numbers = (1, 2, 4, 8)
+    priorities: Numbers = (0,)
+    #: Fewest workers as a share of the most; 1: rigid jobs.
+    min_share: float = Field(default=0.0, ge=0, le=1)
+    resize_seconds: float = Field(default=0.0, ge=0, le=1e9)
+
+
+class Kueue(Row):
+    """Sizes of the benchmark; as published by default."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cohorts: int = Field(default=5, ge=1, le=1000)
+    queues: int = Field(default=6, ge=1, le=1000)
+    #: A queue has 7 small, 2 medium and 1 large workload out of ten.
+    workloads: int = Field(default=500, ge=10, le=100_000)
+
+
+def poisson(wanted: Poisson, speedup: Speedup, seed: int) -> Workload:
+    """Exponential gaps, independent work and sizes; everything follows from the seed."""
+    generator = random.Random(seed)
+    draw_work = _work_of(wanted, generator)
+    at = 0.0
+    submissions = []
+    for number in range(wanted.jobs):
+        at += generator.expovariate(wanted.per_hour / 3600.0)
+        most = generator.choice(wanted.sizes)
+        spec = JobSpec(
+            name=f"job-{number + 1}",
+            command=COMMAND,
+            runtime=Runtime.ELASTIC,
+            priority=generator.choice(wanted.priorities),
+            min_workers=max(1, math.ceil(most * wanted.min_share)),
+            max_workers=most,
+        )
+        submissions.append(Submission(at, spec, CurveWork(draw_work(), speedup), wanted.resize_seconds))
+    return Workload.of("poisson", submissions)
+
+
+def _work_of(wanted: Poisson, generator: random.Random) -> Callable[[], float]:
+    """Draws work with the mean that is wanted."""
+    if wanted.tail is not None:
+        tail = wanted.tail
+        smallest = wanted.work_seconds * (tail - 1.0) / tail
+        return lambda: smallest * generator.paretovariate(tail)
+    variance = math.log(1.0 + wanted.spread**2)
+    middle = math.log(wanted.work_seconds) - variance / 2.0
+    return lambda: generator.lognormvariate(middle, math.sqrt(variance))
+
+
+#: Slots, seconds, priority, seconds between two, and share of the workloads, of each class.
+_KUEUE_CLASSES = {
+    "small": (1, 0.2, 50, 0.1, 0.7),
+    "medium": (5, 0.5, 100, 0.5, 0.2),
+    "large": (20, 1.0, 200, 1.2, 0.1),
+}
+
+
+def kueue(wanted: Kueue, speedup: Speedup, seed: int) -> Workload:
+    """The baseline of Kueue's scheduler benchmark: 5 cohorts of 6 queues with 500 workloads each.
+
+    A queue owns 20 slots and may borrow what its cohort's other queues leave, up to 100 more, so a cohort is one pool
+    of 120 slots. It is modelled as a node of 120 slots with the label `cohort=N` (`--nodes 5x120:cohort`), and each
+    workload as one worker that needs that label; who owns which part of the pool is not modelled.
+    """
+    submissions = []
+    for cohort in range(wanted.cohorts):
+        for queue in range(wanted.queues):
+            for name, (slots, seconds, priority, gap_seconds, share) in _KUEUE_CLASSES.items():
+                shape = WorkerShape(slots=slots, node_selector=(("cohort", str(cohort + 1)),))
+                spec = JobSpec(name="", command=COMMAND, runtime=Runtime.ELASTIC, priority=priority, shape=shape)
+                submissions += [
+                    Submission(
+                        number * gap_seconds,
+                        replace(spec, name=f"{name}-{cohort + 1}-{queue + 1}-{number + 1}"),
+                        CurveWork(seconds, Linear()),
+                    )
+                    for number in range(round(wanted.workloads * share))
+                ]
+    return Workload.of("kueue", submissions)
+
+
+GENERATORS = ("poisson", "kueue")
+
+
+def generated(kind: str, parameters: str, speedup: Speedup, seed: int) -> Workload:
+    """The workload of a generator with parameters such as `jobs=100,per_hour=30`. Raises `UserError`."""
+    values: dict[str, str] = {}
+    for word in filter(None, parameters.split(",")):
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise UserError(f"{kind}: {word!r} must look like KEY=VALUE")
+        values[key.strip()] = value.strip()
+    if kind == "poisson":
+        return poisson(validated(Poisson, values, lambda _: kind), speedup, seed)
+    return kueue(validated(Kueue, values, lambda _: kind), speedup, seed)

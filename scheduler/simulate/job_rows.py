@@ -1,0 +1,126 @@
+"""Workloads in the simulator's own format: a CSV file with a column per field, or YAML with a list of `jobs`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+
+from scheduler.errors import InvalidInput, UserError
+from scheduler.model.job import JobSpec, Runtime
+from scheduler.model.shape import WorkerShape
+from scheduler.simulate.pairs import parse_pairs
+from scheduler.simulate.speed import parse_speedup
+from scheduler.simulate.table import Row, parse_csv, validated
+from scheduler.simulate.work import CurveWork
+from scheduler.simulate.workload import Submission
+from scheduler.simulate.yaml_items import read_items
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Seconds = Annotated[float, Field(ge=0, le=10**9)]
+Workers = Annotated[int, Field(ge=1, le=100_000)]
+Labels = Annotated[dict[str, str], BeforeValidator(parse_pairs)]
+
+#: What a simulated job is launched with; nobody runs it.
+COMMAND = ("simulated",)
+
+
+def _known_curve(text: Any) -> Any:
+    try:
+        parse_speedup(str(text))
+    except InvalidInput as error:
+        raise ValueError(error.rule) from None
+    return str(text)
+
+
+class JobRow(Row):
+    """One job; fields have the names that job files use."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    #: Submitted so long after the beginning.
+    at_seconds: Seconds
+    #: What one worker alone would need for all of it.
+    work_seconds: Annotated[float, Field(gt=0, le=10**12)]
+    min_workers: Workers = 1
+    #: As many as the fewest where it is not given.
+    max_workers: Workers | None = None
+    preferred_workers: Workers | None = None
+    #: `linear`, `amdahl SHARE`, or points such as `1=1 2=1.9 4=3.4`.
+    speed: Annotated[str, BeforeValidator(_known_curve)] = "linear"
+    #: The job stands still for so long at each change of its membership.
+    resize_seconds: Seconds = 0.0
+    slots_per_worker: int = Field(default=1, ge=1, le=4096)
+    cpus_per_worker: float = Field(default=0.0, ge=0, le=65536)
+    memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
+    gpu_type: Name | None = None
+    node_selector: Labels = Field(default_factory=dict)
+    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000)
+    user: Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    preemptible: bool = True
+    oversell: bool = False
+    time_limit_seconds: Annotated[float, Field(gt=0, le=10**9)] | None = None
+    expected_seconds: Annotated[float, Field(gt=0, le=10**9)] | None = None
+
+    @model_validator(mode="after")
+    def _bounds_agree(self) -> "JobRow":
+        if self.min_workers > self.most_workers:
+            raise ValueError(f"min_workers {self.min_workers} is more than max_workers {self.most_workers}")
+        if not self.min_workers <= (self.preferred_workers or self.min_workers) <= self.most_workers:
+            bounds = f"{self.min_workers} and {self.most_workers}"
+            raise ValueError(f"preferred_workers {self.preferred_workers} is not between {bounds}")
+        return self
+
+    @property
+    def most_workers(self) -> int:
+        return self.max_workers or self.min_workers
+
+    def submission(self) -> Submission:
+        spec = JobSpec(
+            name=self.name,
+            command=COMMAND,
+            user=self.user,
+            runtime=Runtime.ELASTIC,
+            priority=self.priority,
+            min_workers=self.min_workers,
+            max_workers=self.most_workers,
+            shape=WorkerShape(
+                slots=self.slots_per_worker,
+                cpus=self.cpus_per_worker,
+                memory_mib=self.memory_mib_per_worker,
+                node_selector=tuple(sorted(self.node_selector.items())),
+                gpu_type=self.gpu_type,
+            ),
+            time_limit_seconds=self.time_limit_seconds,
+            preemptible=self.preemptible,
+            preferred_workers=self.preferred_workers,
+            expected_seconds=self.expected_seconds,
+            oversell=self.oversell,
+        )
+        work = CurveWork(self.work_seconds, parse_speedup(self.speed))
+        return Submission(self.at_seconds, spec, work, self.resize_seconds)
+
+
+def from_csv(path: Path, text: str) -> list[Submission]:
+    """The jobs of a CSV file. Raises `UserError`."""
+    return _submissions(path, parse_csv(path, text, JobRow))
+
+
+def from_yaml(path: Path, text: str) -> list[Submission]:
+    """The jobs of a YAML file. Raises `UserError`."""
+    items = read_items(path, text, "jobs")
+    return _submissions(path, [(each.line, validated(JobRow, each.values, each.place, strict=True)) for each in items])
+
+
+def _submissions(path: Path, rows: list[tuple[int, JobRow]]) -> list[Submission]:
+    refuse_repeated(path, [(line, row.name) for line, row in rows], "name")
+    return [row.submission() for _, row in rows]
+
+
+def refuse_repeated(path: Path, names: list[tuple[int, str]], field: str) -> None:
+    """Raise `UserError` for the first name that stands there twice."""
+    seen: dict[str, int] = {}
+    for line, name in names:
+        if name in seen:
+            raise UserError(f"{path}:{line}: {field}: {name!r} is given twice, first in line {seen[name]}")
+        seen[name] = line

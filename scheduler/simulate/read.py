@@ -1,0 +1,54 @@
+"""From the name of a workload to the workload: which format a file has, which generator is meant."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from scheduler.errors import UserError
+from scheduler.simulate import generate, job_rows
+from scheduler.simulate.speed import Linear, Speedup
+from scheduler.simulate.table import header_of, read_text
+from scheduler.simulate.workload import Workload
+
+_FORMATS = (
+    "needs columns name,at_seconds,work_seconds, or AdaptDL's name,time,application,num_replicas,batch_size, "
+    "or ElasticFlow's job_id,submission_time,num_gpu,duration"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What reading may need beside the file."""
+
+    #: Directory of measured profiles.
+    profiles: Path | None = None
+    #: Whether workers choose their batch sizes.
+    tuned: bool = False
+    #: For workloads that say nothing of speed.
+    speedup: Speedup = Linear()
+    #: For generated ones.
+    seed: int = 0
+
+
+def read_workload(name: str, source: Source) -> Workload:
+    """The workload of a file, or a generated one (`poisson`, `kueue`, with `:key=value,...`). Raises `UserError`."""
+    kind, _, parameters = name.partition(":")
+    if kind in generate.GENERATORS and not Path(name).exists():
+        return generate.generated(kind, parameters, source.speedup, source.seed)
+    path = Path(name)
+    text = read_text(path)
+    if path.suffix.lower() in (".yaml", ".yml", ".json"):
+        return Workload.of(path.stem, job_rows.from_yaml(path, text))
+    columns = set(header_of(text))
+    if "work_seconds" in columns or "at_seconds" in columns:
+        return Workload.of(path.stem, job_rows.from_csv(path, text))
+    if {"application", "batch_size"} <= columns:
+        from scheduler.simulate.trace_rows import adaptdl_workload
+
+        return adaptdl_workload(path, text, source.profiles, tuned=source.tuned)
+    if "num_gpu" in columns or "submission_time" in columns:
+        from scheduler.simulate.trace_rows import elasticflow_workload
+
+        return elasticflow_workload(path, text, source.speedup)
+    if not text.strip():
+        raise UserError(f"{path}: is empty")
+    raise UserError(f"{path}:1: unknown columns: {_FORMATS}")

@@ -1,0 +1,69 @@
+"""What came of a simulated run: one record per job, and what was used when."""
+
+from dataclasses import dataclass
+
+from scheduler.model.job import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """One job; times in seconds since the beginning of the workload, None for what never happened."""
+
+    name: str
+    state: JobState
+    submitted_at: float
+    #: When the scheduler started it first.
+    started_at: float | None
+    #: When its work was done (the scheduler sees it a little later), or it ended otherwise.
+    finished_at: float | None
+    #: Changes of its membership after the first; starts after a stop count.
+    resizes: int
+    #: How often it was stopped and went back into the queue.
+    stops: int
+    #: How often it had to shrink for a more important job, or was stopped for one.
+    preemptions: int
+    #: Work that preemptions and failures may have lost: since the last commit, times slots.
+    lost_slot_seconds: float
+    #: Slots that it held, over time.
+    slot_seconds: float
+
+    @property
+    def waiting_seconds(self) -> float | None:
+        """From its submission to its first start."""
+        return None if self.started_at is None else self.started_at - self.submitted_at
+
+    @property
+    def completion_seconds(self) -> float | None:
+        """From its submission to its end."""
+        return None if self.finished_at is None else self.finished_at - self.submitted_at
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStep:
+    """From `at` on a job (by its place in the result) holds so many slots."""
+
+    at: float
+    job: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStep:
+    """From `at` on so many jobs wait."""
+
+    at: float
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One run."""
+
+    workload: str
+    slots: int
+    jobs: tuple[JobResult, ...]
+    held: tuple[SlotStep, ...]
+    queue: tuple[QueueStep, ...]
+    ticks: int
+    #: When the last job ended, or the run was given up.
+    ended_at: float

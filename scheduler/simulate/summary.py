@@ -1,0 +1,84 @@
+"""A result in numbers."""
+
+import math
+from dataclasses import dataclass
+from statistics import fmean
+
+from scheduler.simulate.result import JobResult, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Of one quantity over jobs; all NaN where there are none."""
+
+    mean: float
+    median: float
+    p99: float
+
+    @staticmethod
+    def of(values: list[float]) -> "Spread":
+        if not values:
+            return Spread(math.nan, math.nan, math.nan)
+        return Spread(fmean(values), quantile(values, 0.5), quantile(values, 0.99))
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One run; seconds, and means per job where nothing else is said."""
+
+    jobs: int
+    #: Jobs whose work was done; the others failed or were never started.
+    succeeded: int
+    unfinished: int
+    completion_seconds: Spread
+    waiting_seconds: Spread
+    #: From the first submission to the last end.
+    makespan_seconds: float
+    #: Share of all slots that jobs held, over the makespan.
+    utilization: float
+    resizes: float
+    preemptions: float
+    stops: float
+    lost_slot_hours: float
+    held_slot_hours: float
+
+
+def summarize(result: Result) -> Summary:
+    """The numbers of a run."""
+    jobs = result.jobs
+    ended = [job.finished_at for job in jobs if job.finished_at is not None]
+    begin = min(job.submitted_at for job in jobs)
+    makespan_seconds = max(ended, default=result.ended_at) - begin
+    held = math.fsum(job.slot_seconds for job in jobs)
+    return Summary(
+        jobs=len(jobs),
+        succeeded=sum(1 for job in jobs if job.state == "SUCCEEDED"),
+        unfinished=sum(1 for job in jobs if job.finished_at is None),
+        completion_seconds=Spread.of([job.completion_seconds for job in jobs if job.completion_seconds is not None]),
+        waiting_seconds=Spread.of([job.waiting_seconds for job in jobs if job.waiting_seconds is not None]),
+        makespan_seconds=makespan_seconds,
+        utilization=held / (result.slots * makespan_seconds) if makespan_seconds > 0 else 0.0,
+        resizes=_mean([job.resizes for job in jobs]),
+        preemptions=_mean([job.preemptions for job in jobs]),
+        stops=_mean([job.stops for job in jobs]),
+        lost_slot_hours=math.fsum(job.lost_slot_seconds for job in jobs) / 3600.0,
+        held_slot_hours=held / 3600.0,
+    )
+
+
+def quantile(values: list[float], share: float) -> float:
+    """The value below which this share of them lies, between neighbours in proportion."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def _mean(values: list[int]) -> float:
+    return fmean(values) if values else 0.0
+
+
+def unfinished(result: Result) -> list[JobResult]:
+    """Jobs that did not come to an end."""
+    return [job for job in result.jobs if job.finished_at is None]

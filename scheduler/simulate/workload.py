@@ -1,0 +1,34 @@
+"""What is to be simulated: jobs, when they are submitted, and what each really has to do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler.clusters.simulated_work import Work
+from scheduler.model.job import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One job: what the scheduler is told (`spec`), and what only the simulated cluster knows."""
+
+    #: Seconds since the beginning of the workload.
+    at: float
+    spec: JobSpec
+    work: Work
+    #: How long the whole job stands still at each change of its membership, its first start included.
+    resize_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Submissions in the order of their times."""
+
+    name: str
+    submissions: tuple[Submission, ...]
+    #: Largest number of slots of a node for which the speeds are known; None: any.
+    node_slots_max: int | None = None
+
+    @staticmethod
+    def of(name: str, submissions: Sequence[Submission], node_slots_max: int | None = None) -> "Workload":
+        """The workload with its submissions in order; those of the same moment as given."""
+        return Workload(name, tuple(sorted(submissions, key=lambda each: each.at)), node_slots_max)
