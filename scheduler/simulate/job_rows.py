@@ -90,12 +90,12 @@ class JobRow(Row):
                 memory_mib=self.memory_mib_per_worker,
                 node_selector=tuple(sorted(self.node_selector.items())),
                 gpu_type=self.gpu_type,
+                oversell=self.oversell,
             ),
             time_limit_seconds=self.time_limit_seconds,
             preemptible=self.preemptible,
             preferred_workers=self.preferred_workers,
             expected_seconds=self.expected_seconds,
-            oversell=self.oversell,
         )
         work = CurveWork(self.work_seconds, parse_speedup(self.speed))
         return Submission(self.at_seconds, spec, work, self.resize_seconds)
