@@ -68,7 +68,7 @@ class Rollout:
             job = draft.the_job(ending.job_id)
             if ending.basis is EndBasis.TIME_LIMIT:
                 expire(draft, job)
-            else:
+            elif job.state is not JobState.STOPPING:  # a booking that ended at the same moment may have stopped it
                 _finish(draft, job)
         for job in _with_leavers(self.world):
             self._let_go(draft, job.id)
