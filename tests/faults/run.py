@@ -1,6 +1,7 @@
 """Plays one seed: arrivals, faults and ticks in the order of virtual time, with every invariant checked on the way."""
 
 import random
+import traceback
 from dataclasses import dataclass, field
 
 from scheduler.clock import VirtualClock
@@ -219,8 +220,7 @@ def play(scenario: Scenario, store: SqlStore, *, told: bool = False) -> Outcome:
         outcome.broken = (error.invariant, error.detail)
     except Exception as error:
         outcome.broken = ("DEFECT", f"{type(error).__name__}: {error}")
-        if told:
-            raise
+        story.note(run.clock.now(), traceback.format_exc())
     outcome.ticks, outcome.deaths = run.ticks, sum(daemon.deaths for daemon in run.daemons)
     outcome.virtual_seconds = run.clock.now() - START
     outcome.faults = dict(story.faults)
