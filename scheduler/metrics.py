@@ -75,7 +75,7 @@ METRICS: tuple[Metric, ...] = (
         "sched_preemptions_total",
         "counter",
         ("how",),
-        "Times that a job lost slots to a more important one: shrink or stop.",
+        "Times that a job lost slots to another one: shrink or stop.",
     ),
     Metric(
         "sched_job_requeues_total",
@@ -241,7 +241,7 @@ class Metrics:
                 pass
 
     def _preempted(self, event: Event, how: str) -> None:
-        if event.cause != StopReason.PREEMPTED:
+        if event.cause not in (StopReason.PREEMPTED, StopReason.REBALANCED):
             return
         self.count("sched_preemptions_total", how=how)
         if event.for_job is not None:

@@ -22,6 +22,9 @@ _STOP_EVENTS: dict[JobState, EventKind] = {
     JobState.CANCELLED: EventKind.JOB_CANCELLED,
 }
 
+#: Reasons for which a job is stopped although it could go on.
+_TAKEN_FROM = frozenset({StopReason.PREEMPTED, StopReason.REBALANCED})
+
 
 def ask_to_leave(
     draft: Draft, job_id: JobId, worker_id: WorkerId, reason: LeaveReason, for_job: JobId | None = None
@@ -55,7 +58,7 @@ def begin_stop(draft: Draft, job_id: JobId, reason: StopReason, for_job: JobId |
         cause=reason.value,
         for_job=for_job,
         detail=detail,
-        amount=_uncommitted_slot_seconds(job, draft.now) if reason is StopReason.PREEMPTED else None,
+        amount=_uncommitted_slot_seconds(job, draft.now) if reason in _TAKEN_FROM else None,
     )
     finish_if_empty(draft, job_id)
 

@@ -169,7 +169,11 @@ def _why_this_size(
     leaving = next((worker for worker in job.leaving if worker.leave_for is not None), None)
     if leaving is not None:
         whom = _name(leaving.leave_for, world)
-        return "PREEMPTED", leaving.leave_for, f"{shown}: it gives workers up for {whom}."
+        return (
+            leaving.leave_reason or LeaveReason.PREEMPTED,
+            leaving.leave_for,
+            f"{shown}: it gives workers up for {whom}.",
+        )
     crowded_out = next((worker for worker in job.leaving if worker.leave_reason is LeaveReason.OVERSOLD), None)
     if crowded_out is not None:
         return "OVERSOLD", None, f"{shown}: it gives workers up, since {_STOP_TEXTS[StopReason.OVERSOLD]}."
@@ -211,6 +215,7 @@ def _how_it_ended(job: Job) -> str:
 
 _STOP_TEXTS: dict[StopReason, str] = {
     StopReason.PREEMPTED: "its slots are needed",
+    StopReason.REBALANCED: "another job of the same priority goes before it",
     StopReason.DRAINED: "its nodes are being drained",
     StopReason.BELOW_MINIMUM: "too few of its workers are left, and there is no room for more",
     StopReason.OVERSOLD: "it shared slots that are too busy for it, or not oversold any more",

@@ -60,6 +60,8 @@ class StopReason(StrEnum):
     """Why a job is being stopped; decides where it goes from there."""
 
     PREEMPTED = "PREEMPTED"
+    #: Another job of the same priority goes before it now.
+    REBALANCED = "REBALANCED"
     DRAINED = "DRAINED"
     #: Fewer workers than its minimum are left and no room for more; no fault of the job.
     BELOW_MINIMUM = "BELOW_MINIMUM"
@@ -80,6 +82,7 @@ class StopReason(StrEnum):
 
 STOP_TARGETS: dict[StopReason, JobState] = {
     StopReason.PREEMPTED: JobState.QUEUED,
+    StopReason.REBALANCED: JobState.QUEUED,
     StopReason.DRAINED: JobState.QUEUED,
     StopReason.BELOW_MINIMUM: JobState.QUEUED,
     StopReason.OVERSOLD: JobState.QUEUED,

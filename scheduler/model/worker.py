@@ -46,6 +46,8 @@ class LeaveReason(StrEnum):
 
     PREEMPTED = "PREEMPTED"
     DRAINED = "DRAINED"
+    #: It is worth more to another job that is at least as important.
+    REBALANCED = "REBALANCED"
     #: A user lowered the job's maximum.
     SCALED = "SCALED"
     #: The load of a slot that it shares crossed a limit, or the slot is not oversold any more.

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from scheduler.config import PolicySettings
+from scheduler.config import PolicyName, PolicySettings
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState, Placement, StopReason, WaitReason
 from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob
@@ -15,6 +15,10 @@ from scheduler.policy.check_world import Violation
 from scheduler.policy.ledger import left_of
 from scheduler.policy.order import Order
 
+#: Policies that stop a job for one of the same priority.
+STOPS_EQUALS: frozenset[PolicyName] = frozenset({"tiresias", "shortest"})
+
+_TAKEN = frozenset({LeaveReason.PREEMPTED, StopReason.PREEMPTED, LeaveReason.REBALANCED, StopReason.REBALANCED})
 _RESIZABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 
 
@@ -23,7 +27,7 @@ def check_plan(world: World, plan: Plan, now: float, settings: PolicySettings) -
     return [
         *_kinds(plan),
         *(violation for action in plan.actions for violation in _check(world, action, now)),
-        *_victims(world, plan, Order(now, settings)),
+        *_victims(world, plan, Order(now, settings), settings),
         *_capacity(world, plan),
         *_reasons(world, plan),
     ]
@@ -108,8 +112,8 @@ def _shrinking(world: World, job: Job, plan_shrinks: Shrink) -> Iterator[Violati
         yield Violation("PLAN", f"job {job.id} shrinks by workers that it does not have: {plan_shrinks.workers}")
 
 
-def _victims(world: World, plan: Plan, order: Order) -> Iterator[Violation]:
-    """Shrinks keep the minimum; who loses for another is preemptible and strictly less important than one who waits."""
+def _victims(world: World, plan: Plan, order: Order, settings: PolicySettings) -> Iterator[Violation]:
+    """Shrinks keep the minimum; who loses for another may lose for it."""
     leaving: Counter[JobId] = Counter()
     served = set(world.reserved) & world.queued.keys()
     served -= {action.job_id for action in plan.actions if isinstance(action, Release)}
@@ -122,17 +126,29 @@ def _victims(world: World, plan: Plan, order: Order) -> Iterator[Violation]:
             continue
         if isinstance(action, Shrink):
             leaving[victim.id] += len(set(action.workers))
-        if action.reason not in (LeaveReason.PREEMPTED, StopReason.PREEMPTED):
+        if action.reason not in _TAKEN:
             continue
-        taker = world.queued.get(action.for_job) if action.for_job is not None else None
-        if taker is None or taker.id not in served:
+        taker = world.job(action.for_job) if action.for_job is not None else None
+        if taker is None or (taker.id not in served and not (_shares(action) and taker.id in world.active)):
             yield Violation("I5", f"job {victim.id} loses workers for {action.for_job}, which gets nothing by it")
-        elif not victim.spec.preemptible or not order.more_important(taker, victim):
+        elif not victim.spec.preemptible or not _may_take(taker, victim, action, order, settings):
             yield Violation("I5", f"job {victim.id} loses workers for job {taker.id}, which may not take them")
     for job_id, count in leaving.items():
         job = world.active.get(job_id)
         if job is not None and len(job.wanted_workers) - count < job.min_workers:
             yield Violation("I2", f"job {job_id} shrinks by {count} below its minimum of {job.min_workers}")
+
+
+def _shares(action: Shrink | StopJob) -> bool:
+    """Whether it shares out among jobs that may be equals, rather than that a more important one takes."""
+    return action.reason in (LeaveReason.REBALANCED, StopReason.REBALANCED)
+
+
+def _may_take(taker: Job, victim: Job, action: Shrink | StopJob, order: Order, settings: PolicySettings) -> bool:
+    """A more important job may take; for an equal one it may have to shrink, and stop only where the policy does so."""
+    if not _shares(action):
+        return order.more_important(taker, victim)
+    return taker.priority >= victim.priority and (isinstance(action, Shrink) or settings.name in STOPS_EQUALS)
 
 
 def _capacity(world: World, plan: Plan) -> Iterator[Violation]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.config import PolicySettings
 from scheduler.model.job import JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import LeaveReason, WorkerState
@@ -72,6 +73,22 @@ def test_taking_from_who_may_not_be_taken_from_is_found(spared: dict[str, Any]) 
     c = cluster().running(1, {"a": 3}, workers=(2, 4), **spared)
     actions = (Shrink(1, ("1-3",), LeaveReason.PREEMPTED, 2), Reserve(2, (("a", 2),)))  # type: ignore[arg-type]
     assert found(c, *actions) == {"I5"}
+
+
+@pytest.mark.parametrize("name", ["fifo", "elastic-fifo", "afs", "elastic"])
+def test_equals_share_by_shrinking_and_stop_for_each_other_only_where_the_policy_says_so(name: Any) -> None:
+    waits: dict[str, Any] = {"workers": (2, 3), "wait_reason": WaitReason.INSUFFICIENT_SLOTS}
+    c = cluster().running(1, {"a": 3}, workers=(2, 4), priority=1).waiting(2, priority=1, **waits)
+    shrink = Shrink(1, ("1-3",), LeaveReason.REBALANCED, 2)  # type: ignore[arg-type]
+    stop = StopJob(1, StopReason.REBALANCED, 2)  # type: ignore[arg-type]
+    served = Reserve(2, (("a", 2),))  # type: ignore[arg-type]
+    c.settings = PolicySettings(name=name)
+    assert (found(c, shrink, served), found(c, stop, served)) == (set(), {"I5"})
+    assert found(c, shrink) == {"I5"}
+    c.settings = PolicySettings(name="tiresias")
+    assert found(c, stop, served) == set()
+    c.waiting(2, priority=0, **waits)
+    assert found(c, shrink, served) == {"I5"}
 
 
 def test_more_than_is_free_or_held_by_others_is_found() -> None:
