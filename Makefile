@@ -31,7 +31,7 @@ venv: .venv/installed-test ## create .venv with all that tests and checks need (
 	@touch $@
 
 .venv/installed-test: pyproject.toml .venv/installed-torch
-	$(BIN)/pip install -e '.[torch,examples,test]'
+	$(BIN)/pip install -e '.[torch,examples,simulate,test]'
 	@touch .venv/installed-demo $@
 
 demo: .venv/installed-demo ## see two training jobs share four slots (about a minute after installation)

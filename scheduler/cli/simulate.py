@@ -13,11 +13,14 @@ from scheduler.cli.quantities import duration_seconds
 from scheduler.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from rich.progress import TaskID
 
+    from scheduler.config import Settings
+    from scheduler.model.observation import NodeObservation
     from scheduler.simulate.result import Result
     from scheduler.simulate.run import Setup
-    from scheduler.simulate.variants import Variant
     from scheduler.simulate.workload import Workload
 
 _WORKLOAD = "What runs"
@@ -148,28 +151,25 @@ def simulate(
 
     Needs no daemon: it is the daemon's own engine and planner on a cluster that only pretends to work.
     """
+    from scheduler.simulate.nodes import read_nodes
     from scheduler.simulate.variants import variants
 
-    _check_picture(picture)
+    draw = _pencil(picture)
     chosen = variants(cluster.config, cluster.policies or [], cluster.comparisons or [])
-    what = _workload(workload, jobs, cluster)
-    results = _run_all(what, [(each, _setup(each, jobs, cluster)) for each in chosen])
+    nodes = read_nodes(cluster.nodes, "--nodes")
+    what = _workload(workload, jobs, max(node.slots for node in nodes))
+    results = _run_all(what, [(each.label, _setup(each.settings, nodes, jobs, cluster)) for each in chosen])
     _show(session, results)
-    if picture is not None:
-        from scheduler.simulate.picture import draw
-
-        draw(results, picture)
+    draw(results)
 
 
-def _workload(name: str, jobs: WorkloadOptions, cluster: ClusterOptions) -> "Workload":
+def _workload(name: str, jobs: WorkloadOptions, node_slots: int) -> "Workload":
     from scheduler.simulate.declare import declared, noisy
-    from scheduler.simulate.nodes import read_nodes
     from scheduler.simulate.read import Source, read_workload
     from scheduler.simulate.speed import parse_speedup
 
     if not 0 <= jobs.noise <= 10:
         raise InvalidInput("--noise", f"{jobs.noise} is not between 0 and 10")
-    node_slots = max(node.slots for node in read_nodes(cluster.nodes, "--nodes"))
     source = Source(jobs.profiles, jobs.batch is Batch.TUNED, parse_speedup(jobs.speed, "--speed"), jobs.seed)
     known = jobs.declare or []
     said = declared(
@@ -181,20 +181,21 @@ def _workload(name: str, jobs: WorkloadOptions, cluster: ClusterOptions) -> "Wor
     return noisy(said, jobs.noise, jobs.seed)
 
 
-def _setup(variant: "Variant", jobs: WorkloadOptions, cluster: ClusterOptions) -> "Setup":
-    from scheduler.simulate.nodes import read_nodes
+def _setup(
+    settings: "Settings", nodes: "tuple[NodeObservation, ...]", jobs: WorkloadOptions, cluster: ClusterOptions
+) -> "Setup":
     from scheduler.simulate.run import Setup
 
     return Setup(
-        nodes=read_nodes(cluster.nodes, "--nodes"),
-        settings=variant.settings,
+        nodes=nodes,
+        settings=settings,
         every_seconds=duration_seconds(cluster.every, "--every"),
         tells_fraction=Knowledge.DURATIONS in (jobs.declare or []),
         until_seconds=duration_seconds(cluster.until, "--until"),
     )
 
 
-def _run_all(what: "Workload", setups: "list[tuple[Variant, Setup]]") -> "dict[str, Result]":
+def _run_all(what: "Workload", setups: "list[tuple[str, Setup]]") -> "dict[str, Result]":
     """Each variant's result, with a progress bar where a person watches."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -205,13 +206,13 @@ def _run_all(what: "Workload", setups: "list[tuple[Variant, Setup]]") -> "dict[s
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     results = {}
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        for variant, setup in setups:
-            task = progress.add_task(variant.label, total=len(what.submissions))
+        for label, setup in setups:
+            task = progress.add_task(label, total=len(what.submissions))
 
             def watch(ended: int, _seconds: float, task: "TaskID" = task) -> None:
                 progress.update(task, completed=ended)
 
-            results[variant.label] = play(what, setup, watch)
+            results[label] = play(what, setup, watch)
     return results
 
 
@@ -232,17 +233,26 @@ def _show(session: Session, results: "dict[str, Result]") -> None:
 
 
 def _document(result: "Result", summary: dict[str, Any]) -> dict[str, Any]:
-    return {"summary": summary, "jobs": [asdict(job) for job in result.jobs]}
+    jobs = [
+        {**asdict(job), "waiting_seconds": job.waiting_seconds, "completion_seconds": job.completion_seconds}
+        for job in result.jobs
+    ]
+    return {"summary": summary, "jobs": jobs}
 
 
-def _check_picture(path: Path | None) -> None:
-    """Refuse before the work what could not be drawn after it."""
+def _pencil(path: Path | None) -> "Callable[[Mapping[str, Result]], None]":
+    """What draws the results; refuses before the work what could not be drawn after it."""
     if path is None:
-        return
+        return lambda results: None
     if path.suffix.lower() not in (".png", ".svg"):
         raise InvalidInput("--picture", f"{path}: the name must end in .png or .svg")
     if not path.parent.is_dir():
         raise InvalidInput("--picture", f"{path.parent}: no such directory")
+    from scheduler.simulate.extras import needs
+
+    with needs("matplotlib"):
+        from scheduler.simulate.picture import draw
+    return lambda results: draw(results, path)
 
 
 def register(app: typer.Typer) -> None:

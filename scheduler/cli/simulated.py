@@ -1,6 +1,5 @@
 """Simulated runs side by side: one column per variant."""
 
-import math
 from typing import TYPE_CHECKING
 
 from scheduler.cli.output import Column, table
@@ -11,7 +10,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from scheduler.simulate.summary import Summary
+    from scheduler.simulate.summary import Spread, Summary
+
+    _Row = tuple[str, Callable[[Summary], str]]
 
 
 def summary_table(summaries: "dict[str, Summary]") -> "RenderableType":
@@ -20,23 +21,26 @@ def summary_table(summaries: "dict[str, Summary]") -> "RenderableType":
     return table(columns, [[name, *(cell(each) for each in summaries.values())] for name, cell in _ROWS])
 
 
-def _time(seconds: float) -> str:
-    return "-" if math.isnan(seconds) else span(seconds)
+def _spread(name: str, of: "Callable[[Summary], Spread | None]") -> "list[_Row]":
+    def cell(part: "Callable[[Spread], float]") -> "Callable[[Summary], str]":
+        return lambda summary: "-" if (spread := of(summary)) is None else span(part(spread))
+
+    return [
+        (f"{name}, mean", cell(lambda spread: spread.mean)),
+        (f"{name}, median", cell(lambda spread: spread.median)),
+        (f"{name}, 99 %", cell(lambda spread: spread.p99)),
+    ]
 
 
-_ROWS: "tuple[tuple[str, Callable[[Summary], str]], ...]" = (
+_ROWS: "list[_Row]" = [
     ("jobs done", lambda s: f"{s.succeeded} of {s.jobs}"),
-    ("completion, mean", lambda s: _time(s.completion_seconds.mean)),
-    ("completion, median", lambda s: _time(s.completion_seconds.median)),
-    ("completion, 99 %", lambda s: _time(s.completion_seconds.p99)),
-    ("waiting, mean", lambda s: _time(s.waiting_seconds.mean)),
-    ("waiting, median", lambda s: _time(s.waiting_seconds.median)),
-    ("waiting, 99 %", lambda s: _time(s.waiting_seconds.p99)),
-    ("makespan", lambda s: _time(s.makespan_seconds)),
+    *_spread("completion", lambda s: s.completion_seconds),
+    *_spread("waiting", lambda s: s.waiting_seconds),
+    ("makespan", lambda s: span(s.makespan_seconds)),
     ("utilization", lambda s: f"{s.utilization:.1%}"),
     ("resizes per job", lambda s: f"{s.resizes:.2f}"),
     ("preemptions per job", lambda s: f"{s.preemptions:.2f}"),
     ("stops per job", lambda s: f"{s.stops:.2f}"),
     ("lost slot-hours", lambda s: f"{s.lost_slot_hours:.1f}"),
     ("held slot-hours", lambda s: f"{s.held_slot_hours:.1f}"),
-)
+]

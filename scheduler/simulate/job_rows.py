@@ -124,3 +124,15 @@ def refuse_repeated(path: Path, names: list[tuple[int, str]], field: str) -> Non
         if name in seen:
             raise UserError(f"{path}:{line}: {field}: {name!r} is given twice, first in line {seen[name]}")
         seen[name] = line
+
+
+def resizable(name: str, max_workers: int, wanted: int) -> JobSpec:
+    """A job of one worker up to so many, that runs at the size wanted where sizes are fixed."""
+    return JobSpec(
+        name=name,
+        command=COMMAND,
+        runtime=Runtime.ELASTIC,
+        min_workers=1,
+        max_workers=max_workers,
+        preferred_workers=min(wanted, max_workers),
+    )

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from scheduler.errors import UserError
 from scheduler.simulate import generate, job_rows
+from scheduler.simulate.elasticflow_rows import elasticflow_workload
+from scheduler.simulate.extras import needs
 from scheduler.simulate.speed import Linear, Speedup
 from scheduler.simulate.table import header_of, read_text
 from scheduler.simulate.workload import Workload
@@ -42,12 +44,10 @@ def read_workload(name: str, source: Source) -> Workload:
     if "work_seconds" in columns or "at_seconds" in columns:
         return Workload.of(path.stem, job_rows.from_csv(path, text))
     if {"application", "batch_size"} <= columns:
-        from scheduler.simulate.trace_rows import adaptdl_workload
-
+        with needs("scipy"):
+            from scheduler.simulate.adaptdl_rows import adaptdl_workload
         return adaptdl_workload(path, text, source.profiles, tuned=source.tuned)
     if "num_gpu" in columns or "submission_time" in columns:
-        from scheduler.simulate.trace_rows import elasticflow_workload
-
         return elasticflow_workload(path, text, source.speedup)
     if not text.strip():
         raise UserError(f"{path}: is empty")

@@ -1,6 +1,5 @@
 """From the reports of ticks to a `Result`."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scheduler.clusters.simulated import SimulatedCluster
@@ -91,14 +90,14 @@ class Recorder:
         by_index = {record.index: record for record in self._records.values()}
         for record in self._records.values():
             record.hold(record.slots, now - self._start)
-        never = [
-            _Record(index, each.spec.name, each.at) if index not in by_index else by_index[index]
+        records = [
+            by_index.get(index) or _Record(index, each.spec.name, each.at)
             for index, each in enumerate(self._workload.submissions)
         ]
         return Result(
             self._workload.name,
             slots,
-            tuple(_job_result(record) for record in never),
+            tuple(_job_result(record) for record in records),
             tuple(self._held),
             tuple(self._queue),
             self._ticks,
@@ -135,8 +134,3 @@ def _job_result(record: _Record) -> JobResult:
         lost_slot_seconds=record.lost_slot_seconds,
         slot_seconds=record.slot_seconds,
     )
-
-
-def ended_jobs(results: Sequence[JobResult]) -> list[JobResult]:
-    """Those that came to their end."""
-    return [job for job in results if job.finished_at is not None]

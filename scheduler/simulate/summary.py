@@ -9,16 +9,17 @@ from scheduler.simulate.result import JobResult, Result
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of one quantity over jobs; all NaN where there are none."""
+    """Of one quantity over jobs."""
 
     mean: float
     median: float
     p99: float
 
     @staticmethod
-    def of(values: list[float]) -> "Spread":
+    def of(values: list[float]) -> "Spread | None":
+        """None where there are no jobs to speak of."""
         if not values:
-            return Spread(math.nan, math.nan, math.nan)
+            return None
         return Spread(fmean(values), quantile(values, 0.5), quantile(values, 0.99))
 
 
@@ -30,8 +31,8 @@ class Summary:
     #: Jobs whose work was done; the others failed or were never started.
     succeeded: int
     unfinished: int
-    completion_seconds: Spread
-    waiting_seconds: Spread
+    completion_seconds: Spread | None
+    waiting_seconds: Spread | None
     #: From the first submission to the last end.
     makespan_seconds: float
     #: Share of all slots that jobs held, over the makespan.

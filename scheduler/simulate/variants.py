@@ -26,8 +26,7 @@ def variants(config: Path | None, policies: Sequence[str], comparisons: Sequence
     if not given:
         settings = load_settings(config)
         return [Variant(settings.policy.name, settings)]
-    found = [_variant(config, text) for text in dict.fromkeys(given)]
-    return found
+    return [_variant(config, text) for text in dict.fromkeys(given)]
 
 
 def _variant(config: Path | None, text: str) -> Variant:
@@ -40,6 +39,8 @@ def _variant(config: Path | None, text: str) -> Variant:
         target = overrides
         for key in keys[:-1]:
             target = target.setdefault(key, {})
+            if not isinstance(target, dict):
+                raise InvalidInput("--compare", f"{name!r} is below a setting that has a value itself")
         target[keys[-1]] = value
     settings = load_settings(config, overrides)
     return Variant(text.removeprefix("policy.name="), settings)

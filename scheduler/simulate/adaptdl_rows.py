@@ -1,17 +1,14 @@
-"""Workloads of others: the job tables of AdaptDL's simulator and of ElasticFlow."""
+"""The job tables of AdaptDL's simulator, whose applications have measured profiles."""
 
 from pathlib import Path
 
 from pydantic import Field
 
 from scheduler.errors import UserError
-from scheduler.model.job import JobSpec, Runtime
 from scheduler.simulate.adaptdl_profile import Application
 from scheduler.simulate.adaptdl_work import AdaptdlWork, FixedBatch, TunedBatch
-from scheduler.simulate.job_rows import COMMAND, Name, Seconds, refuse_repeated
-from scheduler.simulate.speed import Speedup
+from scheduler.simulate.job_rows import Name, Seconds, refuse_repeated, resizable
 from scheduler.simulate.table import Row, parse_csv
-from scheduler.simulate.work import CurveWork
 from scheduler.simulate.workload import Submission, Workload
 
 #: What a change of membership costs in AdaptDL's simulator.
@@ -26,13 +23,6 @@ class _AdaptdlRow(Row):
     application: Name
     num_replicas: int = Field(ge=1, le=100_000)
     batch_size: int = Field(ge=1, le=10**9)
-
-
-class _ElasticflowRow(Row):
-    job_id: Name
-    submission_time: Seconds
-    num_gpu: int = Field(ge=1, le=100_000)
-    duration: float = Field(gt=0, le=10**9)
 
 
 def adaptdl_workload(path: Path, text: str, profiles: Path | None, *, tuned: bool) -> Workload:
@@ -62,7 +52,7 @@ def adaptdl_workload(path: Path, text: str, profiles: Path | None, *, tuned: boo
             batching = TunedBatch() if tunes else FixedBatch(batch)
             work = works[application.name, batch] = AdaptdlWork(application, batching)
         most = min(max(batch // application.local_batch_min, 1), application.workers_max)
-        spec = _spec(row.name, 1 if application.name in _SINGLE else most, row.num_replicas)
+        spec = resizable(row.name, 1 if application.name in _SINGLE else most, row.num_replicas)
         submissions.append(Submission(row.time, spec, work, ADAPTDL_RESIZE_SECONDS))
     slots_max = min(application.workers_per_node_max for application in applications.values())
     return Workload.of(path.stem, submissions, node_slots_max=slots_max)
@@ -75,36 +65,3 @@ def _application(where: str, profiles: Path, name: str) -> Application:
     if name not in known:
         raise UserError(f"{where}: application: {name!r} has no profile: {profiles} holds {', '.join(known) or 'none'}")
     return Application(profiles / name)
-
-
-def elasticflow_workload(path: Path, text: str, speedup: Speedup) -> Workload:
-    """ElasticFlow's table (job_id, submission_time, num_gpu, duration): work that takes so long at that size.
-
-    Jobs may have fewer workers than they ran with, but not more, since nothing was measured there. Time begins with
-    the first submission. Raises `UserError`.
-    """
-    rows = parse_csv(path, text, _ElasticflowRow)
-    refuse_repeated(path, [(line, row.job_id) for line, row in rows], "job_id")
-    first = min(row.submission_time for _, row in rows)
-    return Workload.of(
-        path.stem,
-        [
-            Submission(
-                row.submission_time - first,
-                _spec(row.job_id, row.num_gpu, row.num_gpu),
-                CurveWork(row.duration * speedup(row.num_gpu), speedup),
-            )
-            for _, row in rows
-        ],
-    )
-
-
-def _spec(name: str, max_workers: int, wanted: int) -> JobSpec:
-    return JobSpec(
-        name=name,
-        command=COMMAND,
-        runtime=Runtime.ELASTIC,
-        min_workers=1,
-        max_workers=max_workers,
-        preferred_workers=min(wanted, max_workers),
-    )
