@@ -208,7 +208,7 @@ def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order, *, free_too:
     held = sum(
         count * other.shape.slots
         for other in snapshot.queued.values()
-        if other.id != job.id
+        if other.id != job.id and not other.reservation_shared
         for name, count in other.reservation
         if name == node.name
     )
@@ -220,6 +220,6 @@ def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order, *, free_too:
         and other.stop_reason is not StopReason.CANCELLED
         and order.more_important(job, other)
         for worker in other.workers
-        if worker.node == node.name
+        if worker.node == node.name and not worker.shared
     )
     return (free if free_too else min(free, 0)) - held + takeable

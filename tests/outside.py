@@ -16,13 +16,17 @@ _FAILURES = frozenset(reason.value for reason in FAILURES)
 
 
 def processes_fit(cluster: SimulatedCluster, snapshot: Snapshot) -> None:
-    """I1, I3: processes that exist, seen or not, share no slot of their own and hold no more than their node has."""
+    """I1, I3: processes that exist, seen or not, share no slot of their own and hold no more than their node has.
+
+    Who shares and is leaving may be on slots that are not oversold any more.
+    """
     held: dict[tuple[NodeName, int], WorkerId] = {}
     cpus: defaultdict[NodeName, float] = defaultdict(float)
     memory_mib: defaultdict[NodeName, int] = defaultdict(int)
     shared: Counter[NodeName] = Counter()
+    staying = {w.id for job in snapshot.active.values() if not job.finishing for w in job.wanted_workers}
     for name, start in cluster.alive():
-        shared[name] += len(start.slot_ids) if start.shared else 0
+        shared[name] += len(start.slot_ids) if start.shared and start.worker_id in staying else 0
         for slot in () if start.shared else start.slot_ids:
             other = held.setdefault((name, slot), start.worker_id)
             hold(other == start.worker_id, "I3", f"slot {slot} of {name} is held by {other} and {start.worker_id}")

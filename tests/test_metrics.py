@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from scheduler.clusters.simulated_process import Behaviour
 from scheduler.engine.board import Board
 from scheduler.engine.tick import TickReport
 from scheduler.metrics import METRICS, Metrics, priority_class
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
+from scheduler.model.job import Runtime
+from scheduler.model.observation import SlotLoad
 from scheduler.policy.invariants import Violation
 from tests.world import World
 
@@ -58,6 +62,24 @@ def value(metrics: Metrics, name: str, **labels: str) -> float:
 
 def report(*events: Event, **fields: Any) -> TickReport:
     return TickReport(at=0.0, leading=True, events=events, **fields)
+
+
+def test_shared_slots_are_counted_apart_and_their_owners_slots_once(w: Observed) -> None:
+    w.node("a", slots=2, oversell=2.0)
+    w.job("owner", workers=2, priority=5)
+    w.settle()
+    busy = Behaviour(runtime=Runtime.ELASTIC, load=SlotLoad(memory=0.5))
+    w.job("sharer", workers=1, oversell=True, behaviour=busy)
+    w.settle()
+    assert w.value("sched_slots", node="a", state="used") == w.value("sched_slots", node="a") == 2
+    assert w.value("sched_oversold_slots", node="a", state="used") == 1
+    assert w.value("sched_oversold_slots", node="a", state="free") == 1
+    assert w.value("sched_utilization_ratio") == 1
+    assert w.value("sched_crowded_slots") == 0
+    w.job("too much", workers=1, oversell=True, behaviour=replace(busy, load=SlotLoad(memory=0.95)))
+    w.settle()
+    assert w.value("sched_crowded_slots", node="a") == 1
+    assert w.value("sched_job_requeues_total", cause="OVERSOLD") == 1
 
 
 def bare() -> Metrics:

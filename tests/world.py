@@ -83,6 +83,7 @@ class World:
         behaviour: Behaviour | None = None,
         selector: dict[str, str] | None = None,
         gpu_type: str | None = None,
+        oversell: bool = False,
         **spec: object,
     ) -> JobId:
         """Submit a job; `workers` is a fixed number or (min, max)."""
@@ -93,6 +94,7 @@ class World:
             memory_mib=int(spec.pop("memory_mib", 0)),  # type: ignore[call-overload]
             node_selector=tuple(sorted((selector or {}).items())),
             gpu_type=gpu_type,
+            oversell=oversell,
         )
         job_spec = JobSpec(
             name=name,

@@ -437,14 +437,14 @@ class SimulatedCluster:
 
     def _loads(self, node: _Node) -> tuple[SlotLoad, ...]:
         """What all running processes of the node put on its slots together."""
-        loads = [(0.0, 0.0)] * node.facts.slots
+        memory, utilization = [0.0] * node.facts.slots, [0.0] * node.facts.slots
         for process in node.processes.values():
-            if process.phase is Phase.RUNNING:
-                load = self._behaviour(process.start.job_id).load
-                for slot in process.start.slot_ids:
-                    memory, utilization = loads[slot]
-                    loads[slot] = (memory + (load.memory or 0.0), utilization + (load.utilization or 0.0))
-        return tuple(SlotLoad(min(memory, 1.0), min(utilization, 1.0)) for memory, utilization in loads)
+            load = self._behaviour(process.start.job_id).load
+            for slot in process.start.slot_ids if process.phase is Phase.RUNNING else ():
+                if slot < node.facts.slots:
+                    memory[slot] += load.memory or 0.0
+                    utilization[slot] += load.utilization or 0.0
+        return tuple(SlotLoad(min(m, 1.0), min(u, 1.0)) for m, u in zip(memory, utilization, strict=True))
 
     def _behaviour(self, job_id: JobId) -> Behaviour:
         return self._behaviours.get(job_id, Behaviour())

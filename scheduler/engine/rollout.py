@@ -4,6 +4,7 @@ What differs from the real course of things: newcomers are ready and groups have
 leave takes all the grace it has, jobs end when it is known or declared that they do, and nothing fails.
 """
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ from scheduler.model.job import Job, JobState
 from scheduler.model.node import NodeIntent
 from scheduler.model.plan import Grow, Plan, Shrink, Start
 from scheduler.model.worker import ExitReason, Worker, WorkerState
-from scheduler.model.world import World
+from scheduler.model.world import CrowdedSlot, World
 from scheduler.policy.planner import Planner
 from scheduler.policy.remaining import EndBasis
 
@@ -30,13 +31,13 @@ class Rollout:
     """Call `decide` and `advance` in turn, the latter with one of the moments at which something happens next."""
 
     def __init__(self, world: World, now: float, settings: Settings) -> None:
-        self.world = world
+        self.world = world.with_crowded(_as_they_are(world))
         self.now = now
         self._settings = settings
         self._courses = Courses()
         self._planner = Planner(settings.policy)
         self._look_at: float | None = None
-        draft = Draft(world, now)
+        draft = Draft(self.world, now)
         for job in world.active.values():
             self._courses.follow(job, now)
             if job.state is not JobState.RUNNING:
@@ -130,6 +131,14 @@ class Rollout:
         for _ in ("the generation that stands", "the one with the newcomers"):
             _form(draft, job_id)
             settle(draft, job_id, self._settings.engine)
+
+
+def _as_they_are(world: World) -> dict[NodeName, dict[int, CrowdedSlot]]:
+    """No load to come is known: crowded slots stay closed to others, and who shares them stays."""
+    return {
+        name: {slot: replace(crowd, reopen_at=math.inf) for slot, crowd in slots.items()}
+        for name, slots in world.crowded.items()
+    }
 
 
 def _form(draft: Draft, job_id: JobId) -> None:

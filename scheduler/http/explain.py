@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from scheduler.config import PolicySettings
 from scheduler.engine.forecast import forecast
 from scheduler.http.errors import Refusal, documented
-from scheduler.http.feasible import needs, wishes
+from scheduler.http.feasible import most_workers, needs, wishes
 from scheduler.http.forecast import ForecastView, forecast_view
 from scheduler.http.jobs import find_job
 from scheduler.http.json import JsonResponse
@@ -122,7 +122,8 @@ def _why_waiting(job: Job, reason: WaitReason, world: World, now: float) -> str:
             behind = f" It is behind {_name(job.wait_for, world)}." if job.wait_for is not None else ""
             return (
                 f"Waits for free slots: {need}, and {free} of {sum(node.slots for node in suitable)} slots that "
-                f"suit it are free. Nothing less important holds enough to make room for it.{behind}"
+                f"suit it are free{_to_share(job, suitable, world)}. Nothing less important holds enough to make room "
+                f"for it.{behind}"
             )
         case WaitReason.WAITING_FOR_VICTIMS:
             held = _places(job.reservation)
@@ -141,7 +142,7 @@ def _why_waiting(job: Job, reason: WaitReason, world: World, now: float) -> str:
             total = sum(node.slots for node in suitable)
             return (
                 f"Too large for the cluster: {need}, and the nodes that suit it have {total} slots and would hold "
-                f"{sum(node.fits_empty(job.shape) for node in suitable)} workers when empty. "
+                f"{most_workers(job.spec, suitable)} workers when empty. "
                 "Lower its minimum, or add nodes."
             )
         case WaitReason.NODES_UNAVAILABLE:
@@ -151,6 +152,16 @@ def _why_waiting(job: Job, reason: WaitReason, world: World, now: float) -> str:
             return f"Waits for nodes that take no new workers now: {away or 'none is known'}."
         case _:
             assert_never(reason)
+
+
+def _to_share(job: Job, suitable: list[Node], world: World) -> str:
+    """What a job that accepts to share finds, and why it may be less than it seems."""
+    if not job.shape.oversell:
+        return ""
+    free = sum(_free_extra(node, world) for node in suitable if node.schedulable)
+    crowded = sum(len(world.crowded.get(node.name, ())) for node in suitable)
+    busy = f", but nobody new may share {crowded} that are or were too busy" if crowded else ""
+    return f", and {free} to share{busy}"
 
 
 def _why_starting(job: Job) -> str:

@@ -13,7 +13,7 @@ def warnings_for(spec: JobSpec, world: World | None) -> list[str]:
     suitable = [node for node in nodes if node.suits(spec.shape)]
     if not suitable:
         return [f"no node has {wishes(spec)}: the job waits until one comes"]
-    fits = sum(node.fits_empty(spec.shape) for node in suitable)
+    fits = most_workers(spec, suitable)
     if fits < spec.min_workers:
         which = "the whole cluster" if len(suitable) == len(nodes) else "all nodes that suit it"
         slots = sum(node.slots for node in suitable)
@@ -24,12 +24,18 @@ def warnings_for(spec: JobSpec, world: World | None) -> list[str]:
 
 
 def _unavailable(spec: JobSpec, suitable: list[Node]) -> list[str]:
-    usable = sum(node.fits_empty(spec.shape) for node in suitable if node.schedulable)
+    usable = most_workers(spec, [node for node in suitable if node.schedulable])
     if usable >= spec.min_workers:
         return []
     away = sorted(node.name for node in suitable if not node.schedulable)
     named = ", ".join(away[:5]) + (", …" if len(away) > 5 else "")
     return [f"the job waits as long as these nodes take no new workers: {named}"]
+
+
+def most_workers(spec: JobSpec, nodes: list[Node]) -> int:
+    """How many the nodes would hold if nothing else ran there, all on slots of their own or all on shared ones."""
+    own = sum(node.fits_empty(spec.shape) for node in nodes)
+    return max(own, sum(node.fits_shared(spec.shape) for node in nodes))
 
 
 def wishes(spec: JobSpec) -> str:

@@ -86,6 +86,12 @@ class Node:
             return 0
         return workers_that_fit(shape, self.slots, self.cpus, self.memory_mib)
 
+    def fits_shared(self, shape: WorkerShape) -> int:
+        """How many of them its extra slots would hold; each shares as many different slots as it needs."""
+        if not shape.oversell or shape.slots > self.slots or not self.suits(shape):
+            return 0
+        return workers_that_fit(shape, self.extra_slots, self.cpus, self.memory_mib)
+
 
 def workers_that_fit(shape: WorkerShape, slots: int, cpus: float, memory_mib: int) -> int:
     """How many workers of the shape fit into so many free slots, CPUs and MiB."""

@@ -18,7 +18,7 @@ from scheduler.model.job import Job
 from scheduler.policy.amounts import Amount, Held, Rows, Spare, add, fit_in, fit_in_rows, needs, pour, row
 from scheduler.policy.draft import Draft
 from scheduler.policy.order import end_of
-from scheduler.policy.place import GpuType, Suited
+from scheduler.policy.place import Group, Suited
 from scheduler.policy.stakes import RESIZABLE_STATES
 
 
@@ -60,7 +60,7 @@ def promise(draft: Draft, job: Job) -> Blocked:
                     before = freed[i] if i in freed else row(room, i)
                     after = freed[i] = add(before, amount)
                     fits[suited.types[i]] += fit_in(suited.need, after) - fit_in(suited.need, before)
-        enough = [gpu_type for gpu_type, fit in fits.items() if fit >= job.min_workers]
+        enough = [group for group, fit in fits.items() if fit >= job.min_workers]
         if enough:
             for i, amount in freed.items():
                 room[i] = amount
@@ -68,20 +68,20 @@ def promise(draft: Draft, job: Job) -> Blocked:
     return Blocked(job, math.inf, Spare(np.zeros_like(room), suited.mask))
 
 
-def _enough_of(suited: Suited, room: Rows, count: int) -> list[GpuType]:
-    """GPU types of which so many fit, by the position at which it is enough."""
+def _enough_of(suited: Suited, room: Rows, count: int) -> list[Group]:
+    """Groups in which so many fit, by the position at which it is enough."""
     fit = fit_in_rows(suited.need, room)
-    enough_at: dict[GpuType, int] = {}
-    for gpu_type, positions in suited.by_type.items():
+    enough_at: dict[Group, int] = {}
+    for group, positions in suited.by_type.items():
         so_far = fit[positions].cumsum()
         if len(so_far) and so_far[-1] >= count:
-            enough_at[gpu_type] = int(positions[so_far.searchsorted(count)])
-    return sorted(enough_at, key=lambda gpu_type: enough_at[gpu_type])
+            enough_at[group] = int(positions[so_far.searchsorted(count)])
+    return sorted(enough_at, key=lambda group: enough_at[group])
 
 
-def _left_over(job: Job, suited: Suited, room: Rows, gpu_type: GpuType) -> Spare:
+def _left_over(job: Job, suited: Suited, room: Rows, group: Group) -> Spare:
     """The room without what the blocked job takes of it: roomiest nodes first, so that it takes few."""
-    positions = suited.by_type[gpu_type]
+    positions = suited.by_type[group]
     fit = fit_in_rows(suited.need, room[positions])
     roomiest = np.argsort(-fit, kind="stable")
     before = fit[roomiest].cumsum() - fit[roomiest]
@@ -116,7 +116,9 @@ def _endings(draft: Draft, job: Job) -> Iterator[tuple[float, Held]]:
     for when, job_id in heapq.merge(draft.stakes.endings, sorted(started)):
         if job_id in draft.starts:
             shape = draft.world.queued[job_id].shape
-            yield when, tuple((i, needs(shape, count)) for i, count in draft.starts[job_id].items())
+            spread = draft.ledger.spread
+            spots = draft.starts[job_id].items()
+            yield when, tuple(piece for i, count in spots for piece in spread(i, needs(shape, count)))
             continue
         stake = draft.stakes[job_id]
         if not (stake.takeable and draft.order.more_important(job, stake.job)):

@@ -6,7 +6,7 @@ from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import World
 from scheduler.policy.draft import Draft
 from scheduler.policy.ledger import View
-from scheduler.policy.place import Spots
+from scheduler.policy.place import Spots, group_of
 
 
 def shrink_over_maximum(draft: Draft) -> None:
@@ -43,10 +43,8 @@ def more_spots(draft: Draft, job: Job, count: int) -> Spots | None:
     staying = draft.staying(job)
     if not staying:
         return fits.place(count)
-    node = draft.world.nodes[staying[0].node]
-    position = draft.ledger.position
-    own = {position[w.node] for w in staying if w.node in position}
-    return fits.place_more(count, node.gpu_type, own)
+    own = {i for worker in staying if (i := draft.ledger.where(worker)) is not None}
+    return fits.place_more(count, group_of(draft.world, staying[0]), own)
 
 
 def _restarts_whole(job: Job) -> bool:

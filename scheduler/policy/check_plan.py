@@ -5,14 +5,15 @@ from collections.abc import Iterator
 
 from scheduler.config import PolicyName, PolicySettings
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobState, Placement, StopReason, WaitReason
+from scheduler.model.job import Job, JobState, StopReason, WaitReason
 from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import Stray, World
 from scheduler.policy.amounts import Amount, add, amount_of, enough, needs
 from scheduler.policy.check_world import Violation
-from scheduler.policy.ledger import left_of
+from scheduler.policy.halves import half, halves, other_half, owner_of, shown
+from scheduler.policy.ledger import left_of, left_to_share
 from scheduler.policy.order import Order
 
 #: Policies that stop a job for one of the same priority.
@@ -79,7 +80,7 @@ def _gang(world: World, job: Job, action: Start | Reserve, now: float) -> Iterat
     most = job.max_workers if isinstance(action, Start) else job.min_workers
     if not job.min_workers <= count <= most:
         yield Violation("I2", f"job {job.id} {what} {count} workers, not {job.min_workers} to {most}")
-    yield from _placement(world, job, action.placement)
+    yield from _placement(world, job, action)
 
 
 def _growth(world: World, job: Job, action: Grow) -> Iterator[Violation]:
@@ -88,10 +89,11 @@ def _growth(world: World, job: Job, action: Grow) -> Iterator[Violation]:
     count = len(job.wanted_workers) + sum(n for _, n in action.placement)
     if not job.min_workers <= count <= job.max_workers:
         yield Violation("I2", f"job {job.id} grows to {count} workers, not {job.min_workers} to {job.max_workers}")
-    yield from _placement(world, job, action.placement)
+    yield from _placement(world, job, action)
 
 
-def _placement(world: World, job: Job, placement: Placement) -> Iterator[Violation]:
+def _placement(world: World, job: Job, action: Start | Grow | Reserve) -> Iterator[Violation]:
+    placement = action.placement
     names = [name for name, _ in placement]
     if len(set(names)) != len(names) or any(count < 1 for _, count in placement):
         yield Violation("PLAN", f"placement of job {job.id} names a node twice or for nothing: {placement}")
@@ -102,6 +104,10 @@ def _placement(world: World, job: Job, placement: Placement) -> Iterator[Violati
     here |= {world.nodes[w.node].gpu_type for w in job.wanted_workers if w.node in world.nodes}
     if len(here) > 1:
         yield Violation("I1", f"job {job.id} would be on several GPU types: {sorted(map(str, here))}")
+    if action.shared and not (job.shape.oversell and all(job.shape.slots <= node.slots for node in nodes)):
+        yield Violation("I1", f"job {job.id} would share slots, which does not suit it: {placement}")
+    if any(worker.shared is not action.shared for worker in job.wanted_workers):
+        yield Violation("I1", f"job {job.id} would have slots of its own and shared ones: {placement}")
 
 
 def _shrinking(world: World, job: Job, plan_shrinks: Shrink) -> Iterator[Violation]:
@@ -110,6 +116,8 @@ def _shrinking(world: World, job: Job, plan_shrinks: Shrink) -> Iterator[Violati
         yield Violation("PLAN", f"job {job.id} shrinks while it is {job.state}")
     if not plan_shrinks.workers or not wanted.issuperset(plan_shrinks.workers):
         yield Violation("PLAN", f"job {job.id} shrinks by workers that it does not have: {plan_shrinks.workers}")
+    if plan_shrinks.reason is LeaveReason.OVERSOLD and not any(worker.shared for worker in job.wanted_workers):
+        yield Violation("PLAN", f"job {job.id} shrinks as oversold and shares nothing")
 
 
 def _victims(world: World, plan: Plan, order: Order, settings: PolicySettings) -> Iterator[Violation]:
@@ -131,7 +139,9 @@ def _victims(world: World, plan: Plan, order: Order, settings: PolicySettings) -
         taker = world.job(action.for_job) if action.for_job is not None else None
         if taker is None or (taker.id not in served and not (_shares(action) and taker.id in world.active)):
             yield Violation("I5", f"job {victim.id} loses workers for {action.for_job}, which gets nothing by it")
-        elif not victim.spec.preemptible or not _may_take(taker, victim, action, order, settings):
+        elif not victim.spec.preemptible or not (
+            _may_take(taker, victim, action, order, settings) or _makes_room_beside(plan, taker, victim)
+        ):
             yield Violation("I5", f"job {victim.id} loses workers for job {taker.id}, which may not take them")
     for job_id, count in leaving.items():
         job = world.active.get(job_id)
@@ -151,18 +161,25 @@ def _may_take(taker: Job, victim: Job, action: Shrink | StopJob, order: Order, s
     return taker.priority >= victim.priority and (isinstance(action, Shrink) or settings.name in STOPS_EQUALS)
 
 
+def _makes_room_beside(plan: Plan, taker: Job, victim: Job) -> bool:
+    """Whether the victim shares slots of nodes on which an equally important job gets some of its own."""
+    gets = [a for a in plan.actions if isinstance(a, Start | Reserve) and a.job_id == taker.id and not a.shared]
+    shares = all(worker.shared for worker in victim.wanted_workers)
+    return bool(gets) and shares and taker.priority >= victim.priority
+
+
 def _capacity(world: World, plan: Plan) -> Iterator[Violation]:
     """What takes slots fits into what is free now; what is held fits into that and what is being freed."""
-    held = {job.id: job.reservation for job in world.reserved.values()}
+    held = {job.id: halves(job.reservation, job.reservation_shared) for job in world.reserved.values()}
     taking: Counter[tuple[NodeName, WorkerShape]] = Counter()
     for action in plan.actions:
         if isinstance(action, Reserve):
-            held[action.job_id] = action.placement
+            held[action.job_id] = halves(action.placement, action.shared)
         elif isinstance(action, Release | Start):
             held.pop(action.job_id, None)
         job = world.job(action.job_id)
         if job is not None and isinstance(action, Start | Grow):
-            for name, count in action.placement:
+            for name, count in halves(action.placement, action.shared):
                 taking[name, job.shape] += count
     holding: Counter[tuple[NodeName, WorkerShape]] = Counter()
     for job_id, placement in held.items():
@@ -170,19 +187,31 @@ def _capacity(world: World, plan: Plan) -> Iterator[Violation]:
         if job is not None:
             for name, count in placement:
                 holding[name, job.shape] += count
-    left = {name: _free(world, name) for name, _ in (*taking, *holding)}
+    left = {part: _free(world, part) for name, _ in (*taking, *holding) for part in (name, other_half(name))}
     yield from _draw(left, taking, "more is taken than is free")
     for leaving in _leaving(world, plan):
-        amount = left.get(leaving.node)
-        if amount is not None:
-            left[leaving.node] = add(amount, amount_of(leaving, world.nodes[leaving.node]))
+        name = half(leaving.node, leaving.shared)
+        if name in left:
+            _add(left, name, amount_of(leaving, world.nodes[leaving.node]), 1)
     yield from _draw(left, holding, "more is held than is free or being freed")
 
 
 def _free(world: World, name: NodeName) -> Amount | None:
-    """What nobody holds of the node now; None if it takes no workers."""
-    node = world.nodes.get(name)
-    return left_of(node, world.used(name)) if node is not None and node.schedulable else None
+    """What nobody holds of this half of a node now; None if the node takes no workers."""
+    owner, shared = owner_of(name)
+    node = world.nodes.get(owner)
+    if node is None or not node.schedulable:
+        return None
+    used = world.used(owner)
+    return left_to_share(node, used, world.crowded.get(owner, ())) if shared else left_of(node, used)
+
+
+def _add(left: dict[NodeName, Amount | None], name: NodeName, amount: Amount, sign: int) -> None:
+    """Count an amount of one half, whose CPUs and memory are the other one's, too."""
+    for part, piece in ((name, amount), (other_half(name), (0, *amount[1:]))):
+        before = left[part]
+        if before is not None:
+            left[part] = add(before, piece, sign)
 
 
 def _leaving(world: World, plan: Plan) -> Iterator[Worker | Stray]:
@@ -202,16 +231,14 @@ def _draw(
 ) -> Iterator[Violation]:
     """Take it off what is left, and name the nodes that do not have so much."""
     for (name, shape), count in drawn.items():
-        amount = left[name]
-        if amount is not None:
-            left[name] = add(amount, needs(shape, count), -1)
+        _add(left, name, needs(shape, count), -1)
     for name in sorted({name for name, _ in drawn}):
         amount = left[name]
         if amount is None:
-            yield Violation("I1", f"{name} takes no workers, yet a plan counts on it")
+            yield Violation("I1", f"{shown(name)} takes no workers, yet a plan counts on it")
         elif not enough(amount):
             slots, nano, memory = amount
-            yield Violation("I1", f"{name}: {what}: {slots} slots, {nano / 1e9:g} CPUs, {memory} MiB left")
+            yield Violation("I1", f"{shown(name)}: {what}: {slots} slots, {nano / 1e9:g} CPUs, {memory} MiB left")
 
 
 def _reasons(world: World, plan: Plan) -> Iterator[Violation]:

@@ -7,6 +7,7 @@ from scheduler.model.job import Job, Placement, StopReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.amounts import Held
+from scheduler.policy.halves import halves, whole
 from scheduler.policy.place import Spots
 from scheduler.policy.stakes import held_by
 from scheduler.policy.survey import Survey
@@ -37,7 +38,8 @@ class Draft:
         self._staying: dict[JobId, tuple[Worker, ...]] = {}
         for job_id in sorted(self.world.reserved):
             if job_id in self.world.queued:
-                self.hold(self.world.reserved[job_id], self.world.reserved[job_id].reservation)
+                job = self.world.reserved[job_id]
+                self.hold(job, halves(job.reservation, job.reservation_shared))
 
     def staying(self, job: Job) -> tuple[Worker, ...]:
         """The active job's workers that nobody asked to leave, in the world or in this draft; oldest first."""
@@ -96,8 +98,8 @@ class Draft:
         for job_id in sorted(self.shrinks):
             actions += self.shrinks[job_id]
         actions += self._reservation_actions()
-        actions += [Start(job_id, self.places.named(spots)) for job_id, spots in self.starts.items()]
-        actions += [Grow(job_id, self.places.named(spots)) for job_id, spots in self.grows.items()]
+        actions += [Start(job_id, *whole(self.places.named(spots))) for job_id, spots in self.starts.items()]
+        actions += [Grow(job_id, *whole(self.places.named(spots))) for job_id, spots in self.grows.items()]
         return Plan(tuple(actions), self.waiting, self.next_look_at)
 
     def _reservation_actions(self) -> list[Action]:
@@ -107,8 +109,9 @@ class Draft:
             if job_id not in self.holding and job_id not in self.starts
         ]
         for job_id, placement in self.holding.items():
-            if self.world.queued[job_id].reservation != placement:
-                actions.append(Reserve(job_id, placement))
+            job = self.world.queued[job_id]
+            if halves(job.reservation, job.reservation_shared) != placement:
+                actions.append(Reserve(job_id, *whole(placement)))
         return actions
 
     def _occupy(self, job: Job, spots: Spots) -> None:

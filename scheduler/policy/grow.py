@@ -16,7 +16,7 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.growing import Growers, GrowthRank, growth_rank
 from scheduler.policy.ledger import View
 from scheduler.policy.order import end_of
-from scheduler.policy.place import Fits, GpuType, Spots
+from scheduler.policy.place import Fits, Group, Spots, group_of
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Candidate:
     job: Job
     fits: Fits
     spare: Spare | None
-    gpu_type: GpuType
+    group: Group
     #: Workers that it has or starts with, by position where the node takes more.
     own: Spots
     size: int
@@ -116,7 +116,7 @@ class Dealing:
 
     def _serve(self, candidate: Candidate) -> None:
         """One more worker, if one fits."""
-        spots = candidate.fits.place_more(1, candidate.gpu_type, candidate.own.keys() | candidate.gained.keys())
+        spots = candidate.fits.place_more(1, candidate.group, candidate.own.keys() | candidate.gained.keys())
         if spots is None:
             return
         _take(self._draft, candidate, spots, 1)
@@ -138,29 +138,29 @@ class Dealing:
         )
         spare = blocked.spare if blocked is not None and bound_all else None
         suited = self._draft.places.suited(growers.shape)
-        return suited.fits(View.OPEN, spare).total(growers.gpu_type) > 0
+        return suited.fits(View.OPEN, spare).total(growers.group) > 0
 
     def _running(self, job: Job) -> Candidate | None:
         """The running job, if something is open for it, the draft leaves its size alone, and it is not about to end."""
         draft = self._draft
         spare = self._spare(job)
         fits = self._fits(job, spare)
-        gpu_type = draft.world.nodes[job.workers[0].node].gpu_type
-        if not fits.total(gpu_type) or draft.touched(job) or self._near_end(job):
+        group = group_of(draft.world, job.workers[0])
+        if not fits.total(group) or draft.touched(job) or self._near_end(job):
             return None
         own: Spots = {}
         for worker in job.workers:
-            i = draft.ledger.position.get(worker.node)
+            i = draft.ledger.where(worker)
             if i is not None:
                 own[i] = own.get(i, 0) + 1
-        return Candidate(job, fits, spare, gpu_type, own, len(job.workers))
+        return Candidate(job, fits, spare, group, own, len(job.workers))
 
     def _starting(self, job: Job) -> Candidate:
         draft = self._draft
         own = dict(draft.starts[job.id])
-        gpu_type = draft.ledger.nodes[next(iter(own))].gpu_type
+        group = draft.places.suited(job.shape).types[next(iter(own))]
         spare = self._spare(job)
-        return Candidate(job, self._fits(job, spare), spare, gpu_type, own, sum(own.values()))
+        return Candidate(job, self._fits(job, spare), spare, group, own, sum(own.values()))
 
     def _spare(self, job: Job) -> Spare | None:
         blocked = self._blocked
@@ -184,10 +184,10 @@ def _place_together(draft: Draft, candidate: Candidate) -> None:
     count = sum(candidate.gained.values())
     if job.id in draft.starts:
         _take(draft, candidate, candidate.own, -1)
-        spots = candidate.fits.place_more(count + job.min_workers, candidate.gpu_type, ())
+        spots = candidate.fits.place_more(count + job.min_workers, candidate.group, ())
         draft.starts[job.id] = {}
     else:
-        spots = candidate.fits.place_more(count, candidate.gpu_type, candidate.own)
+        spots = candidate.fits.place_more(count, candidate.group, candidate.own)
     assert spots is not None, "what it just gave back is free"
     draft.grow(job, spots)
     _use_spare(candidate, spots, 1)

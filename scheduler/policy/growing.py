@@ -11,21 +11,21 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker, WorkerState
 from scheduler.model.world import World
 from scheduler.policy.order import end_of
-from scheduler.policy.place import GpuType
+from scheduler.policy.place import Group, group_of
 
 _GROWING_STATES = frozenset({JobState.RUNNING, JobState.RESIZING})
 
 #: Place in growth, smaller first: priority, gain per slot, size, age, id.
 GrowthRank = tuple[int, float, int, float, JobId]
-#: Shape, GPU type, priority, preemptible.
-Kind = tuple[WorkerShape, GpuType, int, bool]
+#: Shape, where they are, priority, preemptible.
+Kind = tuple[WorkerShape, Group, int, bool]
 
 
 class Growers:
     """Running jobs that are alike and have room below their maximum."""
 
     def __init__(self, kind: Kind) -> None:
-        self.shape, self.gpu_type, self.priority, self.preemptible = kind
+        self.shape, self.group, self.priority, self.preemptible = kind
         self.ranks: list[GrowthRank] = []
         #: (when, job) of those that have to cool down first, soonest first.
         self.cooling: list[tuple[float, JobId]] = []
@@ -61,7 +61,7 @@ class Growing:
             if known is not None:
                 self._remove(known, job_id)
             if job is not None and _wants_more(job):
-                self._add(job, world.nodes[job.workers[0].node].gpu_type)
+                self._add(job, group_of(world, job.workers[0]))
 
     def advance(self, now: float) -> None:
         """Time has passed: some have cooled down."""
@@ -71,8 +71,8 @@ class Growing:
             while cooling and cooling[0][0] <= now:
                 insort(growers.ranks, self._known[cooling.pop(0)[1]].rank)
 
-    def _add(self, job: Job, gpu_type: GpuType) -> None:
-        kind = (job.shape, gpu_type, job.priority, job.spec.preemptible)
+    def _add(self, job: Job, group: Group) -> None:
+        kind = (job.shape, group, job.priority, job.spec.preemptible)
         growers = self._growers.get(kind)
         if growers is None:
             growers = self._growers[kind] = Growers(kind)
@@ -95,7 +95,7 @@ class Growing:
         else:
             del growers.ranks[bisect_left(growers.ranks, known.rank)]
         if not growers.ranks and not growers.cooling:
-            del self._growers[growers.shape, growers.gpu_type, growers.priority, growers.preemptible]
+            del self._growers[growers.shape, growers.group, growers.priority, growers.preemptible]
 
 
 def growth_rank(job: Job, size: int) -> GrowthRank:

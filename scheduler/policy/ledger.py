@@ -8,10 +8,10 @@ Three numbers per node and resource: what is *free* now, what is *coming* (held 
     soon   usable once those who are leaving have left: free + coming - held
 
 Only nodes that take new workers are in it. Nodes have positions, by name, so that every choice ends in a fixed
-tie-break.
+tie-break; behind them come the shared halves of those that are oversold (`scheduler.policy.halves`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import Enum
 
 import numpy as np
@@ -22,7 +22,8 @@ from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
 from scheduler.model.world import NO_USAGE, NodeUsage, Stray, World
-from scheduler.policy.amounts import NOTHING, Amount, Rows, add, amount_of, least, nano_cpus, needs
+from scheduler.policy.amounts import NOTHING, Amount, Held, Rows, add, amount_of, least, nano_cpus, needs
+from scheduler.policy.halves import shareable, shared_half
 
 #: Changes that readers have not taken notice of are let go at this number; see `Places.trim`.
 LOG_MAX = 50_000
@@ -43,8 +44,16 @@ class Ledger:
     """
 
     def __init__(self, world: World) -> None:
-        self.nodes: list[Node] = sorted((n for n in world.nodes.values() if n.schedulable), key=lambda n: n.name)
+        own = sorted((n for n in world.nodes.values() if n.schedulable), key=lambda n: n.name)
+        oversold = [node for node in own if node.extra_slots]
+        self.nodes: list[Node] = [*own, *map(shared_half, oversold)]
+        #: How many positions are nodes' own halves; the others are shared.
+        self.own = len(own)
         self.position: dict[NodeName, int] = {node.name: i for i, node in enumerate(self.nodes)}
+        #: The other half of an oversold node's half.
+        self._twin: dict[int, int] = {}
+        for k, node in enumerate(oversold, self.own):
+            self._twin |= {k: self.position[node.name], self.position[node.name]: k}
         #: Positions whose numbers changed, in order; readers remember how far they have read.
         self.log: list[int] = []
         self._free: dict[int, Amount] = dict.fromkeys(range(len(self.nodes)), NOTHING)
@@ -54,9 +63,14 @@ class Ledger:
         self.occupied: set[int] = set()
         self._strays: dict[WorkerId, Stray] = {}
         self._undo: list[tuple[dict[int, Amount], int, Amount | None]] | None = None
-        self.recount(world, self.position)
+        self.recount(world, [node.name for node in own])
         self._soon: Rows = np.zeros((len(self.nodes), 3), np.int64)
         self._soon_read = 0
+
+    @property
+    def oversold(self) -> bool:
+        """Whether any node has slots to share."""
+        return bool(self._twin)
 
     @property
     def plain(self) -> bool:
@@ -78,13 +92,35 @@ class Ledger:
 
     def take(self, i: int, shape: WorkerShape, count: int) -> None:
         """Use free capacity for `count` workers; a negative count gives it back."""
-        self._put(self._free, i, add(self._free[i], needs(shape, count), -1))
+        for k, amount in self.spread(i, needs(shape, count)):
+            self._put(self._free, k, add(self._free[k], amount, -1))
+
+    def where(self, holder: Worker | Stray) -> int | None:
+        """The half of its node on which it holds slots."""
+        i = self.position.get(holder.node)
+        return self._twin.get(i) if holder.shared and i is not None else i
+
+    def held_by(self, holder: Worker | Stray) -> Held:
+        """What a worker or stray holds: slots of its half, CPUs and memory of both."""
+        own, i = self.position.get(holder.node), self.where(holder)
+        if own is None:
+            return ()
+        amount = amount_of(holder, self.nodes[own])
+        if i is None:  # it shares slots of a node that is oversold no more
+            return ((own, (0, *amount[1:])),)
+        return self.spread(i, amount)
+
+    def spread(self, i: int, amount: Amount) -> Held:
+        """An amount of one half, and what that means for the other."""
+        twin = self._twin.get(i)
+        if twin is None or not (amount[1] or amount[2]):
+            return ((i, amount),)
+        return ((i, amount), (twin, (0, *amount[1:])))
 
     def leave(self, leaving: Worker | Stray) -> None:
         """What this worker or stray holds is being freed."""
-        i = self.position.get(leaving.node)
-        if i is not None:
-            self.come(i, amount_of(leaving, self.nodes[i]))
+        for i, amount in self.held_by(leaving):
+            self.come(i, amount)
 
     def come(self, i: int, amount: Amount, sign: int = 1) -> None:
         """So much of node `i` is being freed; with sign -1, no more."""
@@ -94,8 +130,8 @@ class Ledger:
         """Hold capacity for a waiting job; with sign -1, stop holding it."""
         for name, count in placement:
             i = self.position.get(name)
-            if i is not None:
-                self._put(self._held, i, add(self._held.get(i, NOTHING), needs(shape, count), sign))
+            for k, amount in self.spread(i, needs(shape, count)) if i is not None else ():
+                self._put(self._held, k, add(self._held.get(k, NOTHING), amount, sign))
 
     def clear_log(self) -> None:
         """Forget the log, once every reader has read it."""
@@ -120,9 +156,8 @@ class Ledger:
         if strays != self._strays:
             for known, sign in ((self._strays, -1), (strays, 1)):
                 for stray in known.values():
-                    if stray.node in self.position:
-                        i = self.position[stray.node]
-                        self.come(i, amount_of(stray, self.nodes[i]), sign)
+                    for i, amount in self.held_by(stray):
+                        self.come(i, amount, sign)
                         moved.add(stray.node)
             self._strays = strays
         with_strays = {stray.node for stray in strays.values()}
@@ -131,6 +166,9 @@ class Ledger:
                 used = world.used(name) if name in with_strays else world.usage.get(name, NO_USAGE)
                 i = self.position[name]
                 self._put(self._free, i, left_of(self.nodes[i], used))
+                if i in self._twin:
+                    to_share = left_to_share(self.nodes[i], used, world.crowded.get(name, ()))
+                    self._put(self._free, self._twin[i], to_share)
 
     def _follow(self) -> None:
         if self._soon_read < len(self.log):
@@ -156,3 +194,9 @@ def left_of(node: Node, used: NodeUsage) -> Amount:
     """What is left of the node beside what is used."""
     slots = node.slots - (used.slot_mask & ((1 << node.slots) - 1)).bit_count()
     return (slots, nano_cpus(node.cpus) - nano_cpus(used.cpus), node.memory_mib - used.memory_mib)
+
+
+def left_to_share(node: Node, used: NodeUsage, crowded: Collection[int]) -> Amount:
+    """What is left of the node's shared half while these of its slots are crowded."""
+    _, cpus, memory = left_of(node, used)
+    return (shareable(node, crowded) - used.slots_shared, cpus, memory)

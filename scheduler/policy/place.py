@@ -1,4 +1,5 @@
-"""Where workers go: fewest nodes, one GPU type per job, then the nodes left fullest, then by name.
+"""Where workers go: on slots of their own before shared ones, fewest nodes, one GPU type per job, then the nodes left
+fullest, then by name.
 
 `Suited` says what the nodes of a shape could hold at all; `Fits` keeps, for one shape and one view of the ledger, how
 many workers each node would take, in buckets, so that a placement need not look at every node.
@@ -6,6 +7,7 @@ many workers each node would take, in buckets, so that a placement need not look
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,17 +15,40 @@ import numpy.typing as npt
 from scheduler.model.job import Placement, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.amounts import NOTHING, Amount, Rows, Spare, add, fit_in, fit_in_rows, least, needs
+from scheduler.policy.halves import shared_half
 from scheduler.policy.ledger import LOG_MAX, Ledger, View
 
-GpuType = str | None
+#: Workers of a job are on nodes of one GPU type, and all on slots of their own (False) or all on shared ones.
+Group = tuple[bool, str | None]
 #: Workers per node position.
 Spots = dict[int, int]
 #: Shapes remembered between passes.
 SHAPES_MAX = 1000
-#: A node, how many are like it, and the positions of those that take new workers.
-Kind = tuple[Node, int, list[int]]
+
+
+@dataclass(slots=True)
+class Kind:
+    """Halves of nodes that are alike, how many, and the positions of those that take new workers."""
+
+    node: Node
+    shared: bool
+    #: The most slots that one worker may have there.
+    slots_max: int
+    count: int = 0
+    positions: list[int] = field(default_factory=list)
+
+    def suits(self, shape: WorkerShape) -> bool:
+        if self.shared and not (shape.oversell and shape.slots <= self.slots_max):
+            return False
+        return self.node.suits(shape)
+
+
+def group_of(world: World, worker: Worker) -> Group:
+    """Where other workers of its job may be."""
+    return (worker.shared, world.nodes[worker.node].gpu_type)
 
 
 class Suited:
@@ -33,23 +58,24 @@ class Suited:
         self.shape = shape
         #: What one worker needs.
         self.need = needs(shape)
-        #: Position to GPU type of nodes that take new workers.
-        self.types: dict[int, GpuType] = {}
-        everywhere: dict[GpuType, int] = {}
-        ready: dict[GpuType, int] = {}
-        for node, count, positions in kinds:
-            if node.suits(shape):
-                fit = node.fits_empty(shape)
-                everywhere[node.gpu_type] = everywhere.get(node.gpu_type, 0) + fit * count
-                ready[node.gpu_type] = ready.get(node.gpu_type, 0) + fit * len(positions)
-                self.types |= dict.fromkeys(positions, node.gpu_type)
+        #: Position to group of nodes that take new workers.
+        self.types: dict[int, Group] = {}
+        everywhere: dict[Group, int] = {}
+        ready: dict[Group, int] = {}
+        for kind in kinds:
+            if kind.suits(shape):
+                group = (kind.shared, kind.node.gpu_type)
+                fit = kind.node.fits_empty(shape)
+                everywhere[group] = everywhere.get(group, 0) + fit * kind.count
+                ready[group] = ready.get(group, 0) + fit * len(kind.positions)
+                self.types |= dict.fromkeys(kind.positions, group)
         self.matched = bool(everywhere)
-        #: The most workers of one GPU type that empty nodes would hold: of all nodes, and of those that take workers.
+        #: The most workers of one group that empty nodes would hold: of all nodes, and of those that take workers.
         self.most_everywhere = max(everywhere.values(), default=0)
         self.most_ready = max(ready.values(), default=0)
-        self.by_type: dict[GpuType, npt.NDArray[np.int64]] = {
-            gpu_type: np.array(sorted(i for i in self.types if self.types[i] == gpu_type), np.int64)
-            for gpu_type in sorted(ready, key=str)
+        self.by_type: dict[Group, npt.NDArray[np.int64]] = {
+            group: np.array(sorted(i for i in self.types if self.types[i] == group), np.int64)
+            for group in sorted(ready, key=str)
         }
         #: Whether a position suits.
         self.mask = np.zeros(len(ledger.nodes), np.bool_)
@@ -79,10 +105,10 @@ class Suited:
                 self._bounded_fits[view, spare] = fits
         return fits
 
-    def totals(self, room: Rows) -> dict[GpuType, int]:
-        """How many workers would fit into this much room, by GPU type."""
+    def totals(self, room: Rows) -> dict[Group, int]:
+        """How many workers would fit into this much room, by group."""
         fit = fit_in_rows(self.need, room)
-        return {gpu_type: int(fit[positions].sum()) for gpu_type, positions in self.by_type.items()}
+        return {group: int(fit[positions].sum()) for group, positions in self.by_type.items()}
 
     def all_fits(self) -> Iterable["Fits"]:
         """What outlives a pass."""
@@ -96,9 +122,7 @@ class Suited:
 class Fits:
     """How many workers of one shape fit where, in one view; follows the ledger through its log."""
 
-    def __init__(
-        self, need: Amount, types: dict[int, GpuType], ledger: Ledger, view: View, spare: Spare | None
-    ) -> None:
+    def __init__(self, need: Amount, types: dict[int, Group], ledger: Ledger, view: View, spare: Spare | None) -> None:
         self._need = need
         self._types = types
         self._ledger = ledger
@@ -106,7 +130,7 @@ class Fits:
         self._spare = spare
         #: Workers that fit and slots left, where at least one fits.
         self._at: dict[int, tuple[int, int]] = {}
-        self._groups: dict[GpuType, _Group] = {}
+        self._groups: dict[Group, _Group] = {}
         self._read = len(ledger.log)
         for i in ledger.occupied:
             if i in types:
@@ -121,32 +145,32 @@ class Fits:
         self.follow()
         return self._at[i][0] if i in self._at else 0
 
-    def totals(self) -> dict[GpuType, int]:
-        """Workers that fit, by GPU type."""
+    def totals(self) -> dict[Group, int]:
+        """Workers that fit, by group."""
         self.follow()
-        return {gpu_type: group.total for gpu_type, group in self._groups.items()}
+        return {key: group.total for key, group in self._groups.items()}
 
     def most(self) -> int:
-        """The most workers that fit on nodes of one GPU type."""
+        """The most workers that fit on nodes of one group."""
         self.follow()
         return max((group.total for group in self._groups.values()), default=0)
 
     def place(self, count: int) -> Spots | None:
         """The best spots for `count` workers of a job that has none yet; None if they do not fit."""
         self.follow()
-        best: tuple[tuple[int, int, str], Spots] | None = None
-        for gpu_type, group in self._groups.items():
+        best: tuple[tuple[bool, int, int, str], Spots] | None = None
+        for (shared, gpu_type), group in self._groups.items():
             if group.total >= count:
                 spots, slots_left = group.place(count)
-                rank = (len(spots), slots_left, gpu_type or "")
+                rank = (shared, len(spots), slots_left, gpu_type or "")
                 if best is None or rank < best[0]:
                     best = (rank, spots)
         return best[1] if best else None
 
-    def place_more(self, count: int, gpu_type: GpuType, own: Collection[int]) -> Spots | None:
-        """Spots for `count` further workers of a job on nodes of its GPU type, its own nodes first."""
+    def place_more(self, count: int, like: Group, own: Collection[int]) -> Spots | None:
+        """Spots for `count` further workers of a job, on nodes of its group, its own nodes first."""
         self.follow()
-        group = self._groups.get(gpu_type)
+        group = self._groups.get(like)
         if group is None or group.total < count:
             return None
         spots: Spots = {}
@@ -164,10 +188,10 @@ class Fits:
             group.add(*self._at[i], i)
         return spots
 
-    def total(self, gpu_type: GpuType) -> int:
-        """Workers that fit on nodes of this GPU type."""
+    def total(self, key: Group) -> int:
+        """Workers that fit on nodes of this group."""
         self.follow()
-        group = self._groups.get(gpu_type)
+        group = self._groups.get(key)
         return group.total if group else 0
 
     def start_over(self) -> None:
@@ -206,7 +230,7 @@ class Fits:
 
 
 class _Group:
-    """Nodes of one GPU type by how many workers they take."""
+    """Nodes that may hold one job together, by how many workers they take."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -291,17 +315,26 @@ class Places:
     def amounts(self, placement: Placement, shape: WorkerShape) -> list[tuple[int, Amount]]:
         """What a placement holds, by position, where nodes take workers."""
         position = self._ledger.position
-        return [(position[name], needs(shape, count)) for name, count in placement if name in position]
+        held = (self._ledger.spread(position[name], needs(shape, n)) for name, n in placement if name in position)
+        return [piece for pieces in held for piece in pieces]
 
 
 def _kinds(world: World, ledger: Ledger) -> list[Kind]:
-    """Nodes that are alike stand together, for one of them tells what all of them are good for."""
+    """Halves that are alike stand together, for one of them tells what all of them are good for."""
     kinds: dict[object, Kind] = {}
     for node in world.nodes.values():
-        key = (node.gpu_type, node.labels, node.slots, node.cpus, node.memory_mib)
-        first, count, positions = kinds.get(key, (node, 0, []))
-        position = ledger.position.get(node.name)
-        if position is not None:
-            positions.append(position)
-        kinds[key] = (first, count + 1, positions)
+        _count_in(kinds, Kind(node, False, node.slots), ledger)
+        if node.extra_slots:
+            open_slots = node.slots - len(world.crowded.get(node.name, ()))
+            _count_in(kinds, Kind(shared_half(node), True, open_slots), ledger)
     return list(kinds.values())
+
+
+def _count_in(kinds: dict[object, Kind], kind: Kind, ledger: Ledger) -> None:
+    part = kind.node
+    key = (part.gpu_type, part.labels, part.slots, part.cpus, part.memory_mib, kind.shared, kind.slots_max)
+    kind = kinds.setdefault(key, kind)
+    kind.count += 1
+    position = ledger.position.get(part.name)
+    if position is not None:
+        kind.positions.append(position)

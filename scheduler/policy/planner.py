@@ -8,6 +8,7 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.drain import drain
 from scheduler.policy.grow import grow
 from scheduler.policy.reasons import explain
+from scheduler.policy.sharing import relieve
 from scheduler.policy.starts import Starts
 from scheduler.policy.survey import Survey
 
@@ -43,7 +44,8 @@ def plan(world: World, now: float, settings: PolicySettings) -> Plan:
 
 
 def _drafted(draft: Draft) -> Plan:
-    # 1. Running jobs come back inside their bounds and off the nodes that are being emptied.
+    # 1. Running jobs come off crowded slots and nodes that are being emptied, and back inside their bounds.
+    relieve(draft)
     shrink_over_maximum(draft)
     drain(draft)
     repair_below_minimum(draft)

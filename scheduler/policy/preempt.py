@@ -72,7 +72,7 @@ class Search:
 
     def useful(self, freed: Held) -> bool:
         """Whether it frees anything on a node that suits the job."""
-        return bool(freed) and freed[0][0] in self.types
+        return any(i in self.types for i, _ in freed)
 
 
 def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
@@ -139,8 +139,9 @@ def _take_by_node(search: Search, victims: Iterable[Victim]) -> None:
     for victim in victims:
         if victim.surplus:
             for worker, freed in victim.workers:
-                if search.useful(freed):
-                    on_node.setdefault(freed[0][0], []).append((victim.job, worker, freed))
+                for i, _ in freed:
+                    if i in search.types:
+                        on_node.setdefault(i, []).append((victim.job, worker, freed))
     heap = [(len(needed), i) for i in on_node if (needed := _needed_on(search, i, on_node[i], surplus))]
     heapq.heapify(heap)
     while heap and not search.enough:
@@ -151,7 +152,8 @@ def _take_by_node(search: Search, victims: Iterable[Victim]) -> None:
                 surplus[taking.victim.id] -= 1
                 search.take(taking)
             gone = {taking.workers[0].id for taking in needed}
-            on_node[i] = [entry for entry in on_node[i] if entry[1].id not in gone]
+            for k in {k for taking in needed for k, _ in taking.freed if k in on_node}:
+                on_node[k] = [entry for entry in on_node[k] if entry[1].id not in gone]
             needed = _needed_on(search, i, on_node[i], surplus)
         if needed:
             heapq.heappush(heap, (len(needed), i))
@@ -168,7 +170,7 @@ def _needed_on(
     for victim, worker, freed in workers:
         if used.get(victim.id, 0) < surplus[victim.id]:
             used[victim.id] = used.get(victim.id, 0) + 1
-            together = add(together, freed[0][1])
+            together = add(together, dict(freed)[i])
             takings.append(Taking(victim, (worker,), False, freed))
             if search.fit_with(i, together) > before:
                 return takings

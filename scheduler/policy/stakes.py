@@ -12,7 +12,7 @@ import numpy as np
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState
 from scheduler.model.worker import Desired, Worker
-from scheduler.policy.amounts import Held, Rows, add, amount_of, pour
+from scheduler.policy.amounts import Held, Rows, add, pour
 from scheduler.policy.ledger import Ledger
 from scheduler.policy.order import end_of
 
@@ -165,12 +165,9 @@ def stake_of(job: Job, ledger: Ledger) -> Stake:
 
 def held_by(workers: Iterable[Worker], ledger: Ledger) -> Held:
     """What these workers hold, by position."""
-    position, nodes = ledger.position, ledger.nodes
     held: dict[int, tuple[int, int, int]] = {}
     for worker in workers:
-        i = position.get(worker.node)
-        if i is not None:
-            amount = amount_of(worker, nodes[i])
+        for i, amount in ledger.held_by(worker):
             held[i] = add(held[i], amount) if i in held else amount
     return tuple(held.items())
 

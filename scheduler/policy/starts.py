@@ -15,6 +15,7 @@ from scheduler.model.plan import Waiting
 from scheduler.policy.amounts import Rows, Spare, row
 from scheduler.policy.backfill import Blocked, promise
 from scheduler.policy.draft import Draft
+from scheduler.policy.halves import whole
 from scheduler.policy.ledger import View
 from scheduler.policy.order import Rank
 from scheduler.policy.place import Fits, Spots, Suited
@@ -235,7 +236,7 @@ class Starts:
         """Whom the job waits for: as said before, or the first job with workers that are leaving those nodes."""
         if job.wait_reason is WaitReason.WAITING_FOR_VICTIMS:
             return job.wait_for
-        names = {name for name, _ in placement}
+        names = {name for name, _ in whole(placement)[0]}
         leaving = (
             other.id
             for other in self.draft.world.leaving.values()

@@ -38,7 +38,8 @@ class Survey:
     def follow(self, world: World, now: float) -> bool:
         """Bring everything up to date; False where a new survey has to be made instead."""
         touched = world.touched_since(self.world)
-        if now < self.order.now or not _same_nodes(self.world, world, touched):
+        same_nodes = _same_nodes(self.world, world, touched) and self.world.crowded == world.crowded
+        if now < self.order.now or not same_nodes:
             return False
         before, self.world = self.world, world
         job_ids = touched.jobs if touched is not None else None

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.worker import Worker
-from scheduler.policy.amounts import Held, Spare, amount_of, pour
+from scheduler.policy.amounts import Held, Spare, pour
 from scheduler.policy.draft import Draft
+from scheduler.policy.ledger import Ledger
 from scheduler.policy.place import Suited
 
 
@@ -24,9 +25,14 @@ class Victim:
         """How many workers it has above its minimum."""
         return max(len(self.workers) - self.job.min_workers, 0)
 
+    def beside(self, ledger: Ledger) -> "Victim":
+        """The same with only what its leaving frees for those who have slots of their own."""
+        own = ((worker, _own_part(freed, ledger)) for worker, freed in self.workers)
+        return Victim(self.job, tuple(own))
+
 
 class Victims:
-    """All preemptible jobs of a draft: least important first, then least lost work, then the newest."""
+    """All preemptible jobs of a draft: those that share first, then least important, least lost work, the newest."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -35,15 +41,18 @@ class Victims:
         self._records: dict[JobId, Victim] = {}
 
     def of(self, job: Job) -> Iterator[Victim]:
-        """Those that may lose workers to this job now."""
+        """Those that may lose workers to this job now.
+
+        Who shares makes room for a job of the same importance, too, if that needs CPUs or memory beside its own slots.
+        """
         draft = self._draft
-        for priority in sorted(draft.stakes.takeable):
-            if priority >= job.priority:
-                return
-            for victim in self._of_priority(priority):
-                free_to_lose = victim.id not in draft.grows and victim.id not in draft.stops
-                if free_to_lose and draft.order.more_important(job, victim):
-                    yield self._known(victim)
+        for victim in self._candidates(job.priority):
+            if victim.id in draft.grows or victim.id in draft.stops:
+                continue
+            if draft.order.more_important(job, victim):
+                yield self._known(victim)
+            elif victim.priority == job.priority:
+                yield self._known(victim).beside(draft.ledger)
 
     def refresh(self, changed: Iterable[JobId]) -> None:
         """Take notice of what the draft took from these jobs."""
@@ -59,14 +68,31 @@ class Victims:
             holder = draft.world.queued[holder_id]
             if holder.priority < job.priority:
                 pour(room, draft.places.amounts(placement, holder.shape))
+        if draft.ledger.oversold:
+            for sharer in self._sharing(job.priority):
+                pour(room, _own_part(draft.held(sharer), draft.ledger))
         if spare is not None:
             room = spare.within(room)
         return max(suited.totals(room).values(), default=0)
 
+    def _candidates(self, priority: int) -> Iterator[Job]:
+        """Those that share and are no more important, then the others that are less important."""
+        priorities = [other for other in sorted(self._draft.stakes.takeable) if other <= priority]
+        oversold = self._draft.ledger.oversold
+        if oversold:
+            for other in priorities:
+                yield from self._sharing(other)
+        for other in priorities:
+            if other < priority:
+                yield from (job for job in self._of_priority(other) if not (oversold and _shares(job)))
+
+    def _sharing(self, priority: int) -> list[Job]:
+        return [job for job in self._of_priority(priority) if _shares(job)]
+
     def _of_priority(self, priority: int) -> list[Job]:
         jobs = self._in_turn.get(priority)
         if jobs is None:
-            jobs = [stake.job for stake in self._draft.stakes.takeable[priority].values()]
+            jobs = [stake.job for stake in self._draft.stakes.takeable.get(priority, {}).values()]
             jobs.sort(key=lambda job: (lost_work(job, self._draft.now), -job.id))
             self._in_turn[priority] = jobs
         return jobs
@@ -78,13 +104,17 @@ class Victims:
         return record
 
     def _record(self, job: Job) -> Victim:
-        ledger = self._draft.ledger
-        workers = []
-        for worker in reversed(self._draft.staying(job)):
-            i = ledger.position.get(worker.node)
-            freed: Held = () if i is None else ((i, amount_of(worker, ledger.nodes[i])),)
-            workers.append((worker, freed))
-        return Victim(job, tuple(workers))
+        held_by, youngest_first = self._draft.ledger.held_by, reversed(self._draft.staying(job))
+        return Victim(job, tuple((worker, held_by(worker)) for worker in youngest_first))
+
+
+def _shares(job: Job) -> bool:
+    return any(worker.shared for worker in job.workers)
+
+
+def _own_part(held: Held, ledger: Ledger) -> Held:
+    """What is held of nodes' own halves."""
+    return tuple(piece for piece in held if piece[0] < ledger.own)
 
 
 def lost_work(job: Job, now: float) -> float:

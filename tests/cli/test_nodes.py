@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.calls import Call
+from tests.cli.test_jobs import submitted, until
 from tests.daemon import running_daemon
 
 Sched = Callable[..., Call]
@@ -39,3 +40,23 @@ def test_nodes_are_listed_cordoned_drained_and_used_again(
         call = alone("cordon", "no such node", name)
         assert (call.status, call.err) == (3, "sched: no node no such node\n")
         assert name in call.out
+
+
+def test_two_jobs_on_one_slot_are_shown_as_owner_and_sharer(
+    alone: Sched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_daemon(tmp_path, slots=1, local={"oversell": 2}) as daemon:
+        monkeypatch.setenv("SCHED_STATE_DIR", str(daemon.state_dir))
+        owner = submitted(alone, "owner", "--priority", "1")
+        until(daemon, owner, "RUNNING")
+        sharer = submitted(alone, "sharer", "--oversell")
+        until(daemon, sharer, "RUNNING")
+        [node] = alone("nodes", "-o", "json").ok().document["nodes"]
+        assert (node["slots_used"], node["extra_slots_used"], node["sharers"]) == (1, 1, [f"{sharer}-1"])
+        assert f"1/1 {sharer}-1" in " ".join(alone("nodes").ok().out.split())
+        shown = " ".join(alone("show", "sharer").ok().out.split())
+        assert "slots may be shared" in shown
+        assert "0 shared" in shown
+        assert "■□  1/1" in alone("top", "--once").ok().out
+        alone("cancel", "owner", "sharer").ok()
+        until(daemon, sharer, "CANCELLED")

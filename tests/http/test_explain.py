@@ -25,6 +25,22 @@ def test_a_job_that_waits_for_slots_says_what_it_needs_and_what_is_free(site: Si
     assert (view["details"]["slots_free"], view["details"]["slots_suitable"]) == (1, 4)
 
 
+def test_a_job_that_shares_slots_says_so_and_one_that_has_to_leave_says_why(site: Site) -> None:
+    site.node("a", slots=4, oversell=1.25)
+    site.submit(priority=5, workers=4)
+    site.advance(1)
+    sharer, hungry = site.submit(oversell=True), site.submit(oversell=True, workers=2)
+    site.advance(5)
+    assert "on slots that it shares with others" in explain(site, sharer)["summary"]
+    assert "0 of 4 slots that suit it are free, and 0 to share" in explain(site, hungry)["summary"]
+    assert explain(site, hungry)["details"]["extra_slots_free"] == 0
+    site.node("a", slots=4)
+    site.tick()
+    view = explain(site, sharer)
+    assert (view["state"], view["reason"]) == ("STOPPING", "OVERSOLD")
+    assert "not oversold any more" in view["summary"]
+
+
 def test_impossible_jobs_say_so(site: Site) -> None:
     large, odd = site.submit(workers=9), site.submit(node_selector={"zone": "b"})
     site.advance(1)

@@ -1,6 +1,8 @@
 """Reading jobs page by page, and asking for changes: stored as intents, done by the next tick."""
 
+from scheduler.clusters.simulated_process import Behaviour
 from scheduler.model.job import JobState
+from scheduler.model.observation import SlotLoad
 from tests.http.site import Site
 
 
@@ -114,6 +116,23 @@ def test_nodes_are_shown_cordoned_and_used_again(site: Site) -> None:
     site.tick()
     assert site.client.get("/v1/nodes").json()["nodes"][0]["intent"] == "ACTIVE"
     assert site.client.post("/v1/nodes/b/drain").json()["error"]["message"] == "no node b"
+
+
+def test_an_oversold_node_shows_who_shares_and_what_is_crowded(site: Site) -> None:
+    site.node("a", slots=4, oversell=1.5)
+    site.submit(workers=4, priority=5)
+    site.advance(5)
+    sharer = site.submit(workers=2, oversell=True)
+    site.cluster.behave(sharer, Behaviour(load=SlotLoad(memory=0.95)))
+    site.tick()
+    [node] = site.client.get("/v1/nodes").json()["nodes"]
+    assert (node["slots"], node["slots_used"], node["oversell"]) == (4, 4, 1.5)
+    assert (node["extra_slots"], node["extra_slots_used"], node["sharers"]) == (2, 2, ["2-1", "2-2"])
+    assert [w["shared"] for w in site.client.get(f"/v1/jobs/{sharer}").json()["live_workers"]] == [True, True]
+    site.advance(5)
+    [node] = site.client.get("/v1/nodes").json()["nodes"]
+    assert (node["crowded_slots"], node["extra_slots_used"]) == ([0, 1], 0)
+    assert site.client.get(f"/v1/jobs/{sharer}").json()["reason"] == "INSUFFICIENT_SLOTS"
 
 
 def test_the_cluster_at_a_glance(site: Site) -> None:

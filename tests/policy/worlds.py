@@ -1,5 +1,6 @@
 """Worlds built directly from model values, and a tiny engine that enacts plans on them at once."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,6 @@ from scheduler.model.job import (
     Job,
     JobSpec,
     JobState,
-    Placement,
     Progress,
     StopReason,
     WaitReason,
@@ -20,7 +20,7 @@ from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Desired, LeaveReason, Worker, WorkerState
-from scheduler.model.world import Stray, World, mask_of
+from scheduler.model.world import CrowdedSlot, Stray, World, mask_of, sharers
 from scheduler.policy.invariants import check_plan, check_world
 from scheduler.policy.planner import plan
 
@@ -37,11 +37,12 @@ class Cluster:
         self.jobs: dict[JobId, Job] = {}
         self.nodes: dict[NodeName, Node] = {}
         self.strays: dict[Any, Stray] = {}
+        self.crowded: dict[NodeName, dict[int, CrowdedSlot]] = {}
 
     def __repr__(self) -> str:
-        lines = [f"{n.name}: {n.slots} slots {n.gpu_type} {n.intent}" for n in self.nodes.values()]
+        lines = [f"{n.name}: {n.slots} slots x{n.oversell} {n.gpu_type} {n.intent}" for n in self.nodes.values()]
         for j in self.jobs.values():
-            spots = [w.node + ("" if w.wanted else "!") for w in j.workers]
+            spots = [w.node + ("+" if w.shared else "") + ("" if w.wanted else "!") for w in j.workers]
             lines.append(
                 f"job {j.id} {j.state} prio {j.priority} {j.min_workers}-{j.max_workers} x{j.shape.slots} {spots} "
                 f"preemptible={j.spec.preemptible} limit={j.spec.time_limit_seconds} submitted={j.submitted_at - NOW} "
@@ -60,14 +61,18 @@ class Cluster:
         return self
 
     def running(self, number: int, on: dict[str, int], **fields: Any) -> "Cluster":
-        """A RUNNING job whose members stand on these nodes, in this order; `leaving=n` of the youngest are leaving."""
+        """A RUNNING job whose members stand on these nodes, in this order; `leaving=n` of the youngest are leaving.
+
+        `shared=True`: on shared slots.
+        """
+        shared = fields.pop("shared", False)
         leaving = fields.pop("leaving", 0)
         standby = fields.pop("standby", 0)
         leave_for = fields.pop("leave_for", None)
         fields = {"state": JobState.RUNNING, "started_at": LONG_AGO, "wait_reason": None, **fields}
         job = self._job(number, fields)
         names = [name for name, count in on.items() for _ in range(count)]
-        workers = self.workers_on(job, names, LONG_AGO, self.slots_used())
+        workers = self.workers_on(job, names, LONG_AGO, shared)
         for k in range(len(workers)):
             if k >= len(workers) - leaving:
                 workers[k] = replace(
@@ -88,20 +93,32 @@ class Cluster:
         self.strays[key] = Stray(key, JobId(number), NodeName(node), tuple(slots))
         return self
 
+    def crowd(self, node: str, slot: int, *, leave_at: float = NOW, reopen_at: float | None = None) -> "Cluster":
+        """A slot whose load is above a limit, or was (`reopen_at`)."""
+        name = NodeName(node)
+        slots = {**self.crowded.get(name, {}), slot: CrowdedSlot(leave_at, reopen_at)}
+        self.crowded = {**self.crowded, name: slots}
+        return self
+
     def slots_used(self) -> dict[str, int]:
         world = self.world()
         return {name: world.used(name).slot_mask for name in self.nodes}
 
-    def workers_on(
-        self, job: Job, names: Sequence[str], at: float, used: dict[str, int], first: int = 1
-    ) -> list[Worker]:
-        """Ready members on these nodes, on their lowest free slots, which are then used."""
+    def workers_on(self, job: Job, names: Sequence[str], at: float, shared: bool, first: int = 1) -> list[Worker]:
+        """Ready members on these nodes, on their lowest free slots, or shared on those with the fewest sharers."""
+        used = self.slots_used()
+        sharing = Counter((who.node, slot) for who in sharers(self.world()) for slot in who.slot_ids)
         workers = []
         for k, name in enumerate(names):
             node = self.nodes[NodeName(name)]
-            free = [s for s in range(node.slots) if not used[node.name] >> s & 1][: job.shape.slots]
+            if shared:
+                open_slots = set(range(node.slots)) - self.crowded.get(node.name, {}).keys()
+                free = sorted(open_slots, key=lambda s: sharing[node.name, s])[: job.shape.slots]
+                sharing.update((node.name, slot) for slot in free)
+            else:
+                free = [s for s in range(node.slots) if not used[node.name] >> s & 1][: job.shape.slots]
+                used[node.name] |= mask_of(tuple(free))
             assert len(free) == job.shape.slots, f"no room for job {job.id} on {name}"
-            used[node.name] |= mask_of(tuple(free))
             workers.append(
                 Worker(
                     worker_id(job.id, first + k),
@@ -113,6 +130,7 @@ class Cluster:
                     at,
                     cpus=job.shape.cpus,
                     memory_mib=job.shape.memory_mib,
+                    shared=shared,
                     state=WorkerState.READY,
                     rank=len(job.wanted_workers) + k,
                     started_at=at,
@@ -122,7 +140,8 @@ class Cluster:
         return workers
 
     def world(self) -> World:
-        return World.of(self.jobs.values(), self.nodes.values()).with_strays(self.strays)
+        world = World.of(self.jobs.values(), self.nodes.values())
+        return world.with_strays(self.strays).with_crowded(self.crowded)
 
     def plan(self, *, outside_bounds: bool = False) -> Plan:
         """The plan for now, once world and plan were found to hold the invariants; `outside_bounds`: but for sizes."""
@@ -170,6 +189,7 @@ class Cluster:
             "cpus": fields.pop("cpus", 0.0),
             "memory_mib": fields.pop("memory_mib", 0),
             "gpu_type": fields.pop("gpu_type", None),
+            "oversell": fields.pop("oversell", False),
             "node_selector": tuple(sorted(fields.pop("node_selector", {}).items())),
         }
         progress = Progress(
@@ -190,7 +210,6 @@ class Cluster:
 
 def enact(cluster: Cluster, made: Plan, *, slowly: bool = False) -> None:
     """Do what the plan says, and let everything that was being freed be gone; `slowly`: who leaves is still there."""
-    used = cluster.slots_used()
     for action in made.actions:
         match action:
             case StopJob(job_id, reason, _):
@@ -202,12 +221,14 @@ def enact(cluster: Cluster, made: Plan, *, slowly: bool = False) -> None:
                 job = cluster.jobs[job_id]
                 asked = (replace(w, desired=Desired.STOP, rank=None) if w.id in leaving else w for w in job.workers)
                 cluster.jobs[job_id] = replace(job, workers=tuple(asked), last_resize_at=cluster.now)
-            case Reserve(job_id, placement):
-                cluster.jobs[job_id] = replace(cluster.jobs[job_id], reservation=placement)
+            case Reserve(job_id, placement, shared):
+                job = cluster.jobs[job_id]
+                cluster.jobs[job_id] = replace(job, reservation=placement, reservation_shared=shared)
             case Release(job_id):
-                cluster.jobs[job_id] = replace(cluster.jobs[job_id], reservation=())
-            case Start(job_id, placement) | Grow(job_id, placement):
-                _add(cluster, job_id, placement, used, starting=isinstance(action, Start))
+                job = cluster.jobs[job_id]
+                cluster.jobs[job_id] = replace(job, reservation=(), reservation_shared=False)
+            case Start() | Grow():
+                _add(cluster, action)
     for job_id, waiting in made.waiting.items():
         job = cluster.jobs[job_id]
         assert job.state is JobState.QUEUED
@@ -230,12 +251,12 @@ def _stop(cluster: Cluster, job_id: JobId, reason: StopReason) -> None:
     )
 
 
-def _add(cluster: Cluster, job_id: JobId, placement: Placement, used: dict[str, int], *, starting: bool) -> None:
-    job = cluster.jobs[job_id]
-    names = [name for name, count in placement for _ in range(count)]
-    added = cluster.workers_on(job, names, cluster.now, used, job.next_ordinal)
+def _add(cluster: Cluster, action: Start | Grow) -> None:
+    job = cluster.jobs[action.job_id]
+    names = [name for name, count in action.placement for _ in range(count)]
+    added = cluster.workers_on(job, names, cluster.now, action.shared, job.next_ordinal)
     job = replace(job, workers=job.workers + tuple(added), next_ordinal=job.next_ordinal + len(added))
-    if starting:
+    if isinstance(action, Start):
         waited = cluster.now - job.queued_at
         job = replace(
             job,
@@ -245,10 +266,11 @@ def _add(cluster: Cluster, job_id: JobId, placement: Placement, used: dict[str, 
             wait_reason=None,
             wait_for=None,
             reservation=(),
+            reservation_shared=False,
         )
     else:
         job = replace(job, last_resize_at=cluster.now)
-    cluster.jobs[job_id] = job
+    cluster.jobs[job.id] = job
 
 
 def _be_gone(cluster: Cluster) -> None:

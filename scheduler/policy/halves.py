@@ -1,0 +1,56 @@
+"""An oversold node has two halves: its own slots, and those beyond them that are for workers that share.
+
+To the planner the shared half is a node of its own, with a name that no node has: slots are counted apart, while CPUs
+and memory of both halves are the node's, so that what one takes the other lacks.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from scheduler.model.ids import NodeName
+from scheduler.model.job import Placement
+from scheduler.model.node import Node
+
+_SHARED = "\0shared"
+
+
+def half(name: NodeName, shared: bool) -> NodeName:
+    """The name by which the planner knows this half of the node."""
+    return NodeName(name + _SHARED) if shared else name
+
+
+def owner_of(name: NodeName) -> tuple[NodeName, bool]:
+    """The node of a half, and whether it is the shared one."""
+    return NodeName(name.removesuffix(_SHARED)), name.endswith(_SHARED)
+
+
+def other_half(name: NodeName) -> NodeName:
+    """The half that draws on the same CPUs and memory."""
+    node, shared = owner_of(name)
+    return half(node, not shared)
+
+
+def shown(name: NodeName) -> str:
+    """A half's name for people."""
+    return name.replace("\0", " ")
+
+
+def shared_half(node: Node) -> Node:
+    """The slots beyond the node's own, as a node."""
+    return replace(node, name=half(node.name, True), slots=node.extra_slots, oversell=1.0)
+
+
+def halves(placement: Placement, shared: bool) -> Placement:
+    """A placement as the planner knows it."""
+    return tuple((half(name, True), count) for name, count in placement) if shared else placement
+
+
+def whole(placement: Placement) -> tuple[Placement, bool]:
+    """A placement as everybody else knows it, and whether it is on shared slots."""
+    shared = any(owner_of(name)[1] for name, _ in placement)
+    return tuple((owner_of(name)[0], count) for name, count in placement) if shared else placement, shared
+
+
+def shareable(node: Node, crowded: Collection[int]) -> int:
+    """How many of the extra slots may be used while some of the node's slots are crowded."""
+    return node.extra_slots * (node.slots - len(crowded)) // node.slots if node.slots else 0

@@ -1,0 +1,113 @@
+"""Those who share slots beyond the physical count leave first: off crowded slots, and where nothing is oversold now."""
+
+from collections.abc import Set
+
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job, StopReason
+from scheduler.model.worker import LeaveReason, Worker
+from scheduler.policy.draft import Draft
+
+#: A node and one of its slots.
+Place = tuple[NodeName, int]
+
+
+def relieve(draft: Draft) -> None:
+    """Ask those to leave who share what is not there any more, then one of each crowded slot."""
+    world = draft.world
+    surplus = {
+        name: usage.slots_shared - world.nodes[name].extra_slots
+        for name, usage in world.usage.items()
+        if usage.slots_shared > world.nodes[name].extra_slots
+    }
+    crowded = {
+        (name, slot): crowd.leave_at
+        for name, slots in world.crowded.items()
+        for slot, crowd in slots.items()
+        if crowd.reopen_at is None
+    }
+    if not surplus and not crowded:
+        return
+    leavers = Leavers(draft, surplus.keys() | {name for name, _ in crowded})
+    leavers.give_up(surplus.keys())
+    leavers.thin_out(crowded)
+    leavers.enact()
+
+
+class Leavers:
+    """Who has to leave some nodes, job by job."""
+
+    def __init__(self, draft: Draft, nodes: Set[NodeName]) -> None:
+        self._draft = draft
+        sharing = [pair for job in _jobs_on(draft, nodes) for pair in _in_turn(draft, job)]
+        #: Who may be asked, first to leave first: least important, no loss to its job, youngest.
+        self._candidates = [(job, worker) for _, job, worker in sorted(sharing, key=lambda entry: entry[0])]
+        self._leaving: dict[JobId, list[Worker]] = {}
+
+    def give_up(self, nodes: Set[NodeName]) -> None:
+        """As many leave each node as have no extra slot there."""
+        surplus = {name: -self._draft.world.nodes[name].extra_slots for name in nodes}
+        for _, worker in self._candidates:
+            if worker.node in surplus:
+                surplus[worker.node] += len(worker.slot_ids)
+        for job, worker in self._candidates:
+            if surplus.get(worker.node, 0) > 0:
+                for gone in self._ask(job, worker):
+                    if gone.node in surplus:
+                        surplus[gone.node] -= len(gone.slot_ids)
+
+    def thin_out(self, crowded: dict[Place, float]) -> None:
+        """One leaves each slot that is above a limit, once it is known what the last one's leaving changed."""
+        relieved = {place for workers in self._leaving.values() for worker in workers for place in _places(worker)}
+        for job, worker in self._candidates:
+            here = _places(worker) & crowded.keys()
+            if not here or here & relieved:
+                continue
+            due = min(crowded[place] for place in here)
+            if due > self._draft.now:
+                self._draft.look_at(due)
+                continue
+            for gone in self._ask(job, worker):
+                relieved |= _places(gone)
+
+    def enact(self) -> None:
+        """Write it into the draft: a job that cannot go on without its leavers is stopped."""
+        for job_id, workers in sorted(self._leaving.items()):
+            job = self._draft.world.active[job_id]
+            if len(self._draft.staying(job)) - len(workers) >= job.min_workers:
+                self._draft.shrink(job, tuple(workers), LeaveReason.OVERSOLD)
+            else:
+                self._draft.stop(job, StopReason.OVERSOLD)
+
+    def _ask(self, job: Job, worker: Worker) -> tuple[Worker, ...]:
+        """It leaves, and all others of its job with it where too few would be left; gives who leaves by that."""
+        leaving = self._leaving.setdefault(job.id, [])
+        staying = tuple(w for w in self._draft.staying(job) if w not in leaving)
+        if worker not in staying:
+            return ()
+        gone = (worker,) if len(staying) > job.min_workers else staying
+        leaving.extend(gone)
+        return gone
+
+
+def _jobs_on(draft: Draft, nodes: Set[NodeName]) -> list[Job]:
+    """Jobs that share slots of these nodes and may be resized."""
+    stakes = draft.stakes
+    found = (stakes[job_id] for job_id in sorted({job_id for name in nodes for job_id in stakes.on.get(name, ())}))
+    return [
+        stake.job
+        for stake in found
+        if stake.resizable and any(w.shared and w.node in nodes for w in draft.staying(stake.job))
+    ]
+
+
+def _in_turn(draft: Draft, job: Job) -> list[tuple[tuple[int, bool, float, int, int], Job, Worker]]:
+    """The job's workers with their place in the order in which sharers leave."""
+    surplus = len(draft.staying(job)) - job.min_workers
+    return [
+        ((job.priority, k >= surplus, -worker.created_at, -job.id, -worker.ordinal), job, worker)
+        for k, worker in enumerate(reversed(draft.staying(job)))
+    ]
+
+
+def _places(worker: Worker) -> set[Place]:
+    return {(worker.node, slot) for slot in worker.slot_ids}
