@@ -7,27 +7,16 @@ turns out not to be needed is given back, harshest and latest first. Nothing is 
 
 import heapq
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, StopReason
-from scheduler.model.worker import LeaveReason, Worker
-from scheduler.policy.amounts import NOTHING, Amount, Held, Spare, add
+from scheduler.model.worker import LeaveReason
+from scheduler.policy.amounts import NOTHING, Amount, Spare, add, fit_in, least
 from scheduler.policy.draft import Draft
 from scheduler.policy.ledger import View
 from scheduler.policy.place import Fits, Suited
+from scheduler.policy.stakes import Taking
 from scheduler.policy.victims import Victim, Victims
-
-
-@dataclass(frozen=True, slots=True)
-class Taking:
-    """One thing taken, and what that frees on which nodes."""
-
-    victim: Job
-    #: Workers asked to leave; none where it is a reservation that is taken over.
-    workers: tuple[Worker, ...]
-    whole: bool
-    freed: Held
 
 
 class Search:
@@ -38,15 +27,14 @@ class Search:
         self.types = suited.types
         self.takings: list[Taking] = []
         self.count = job.min_workers
-        self.shape = job.shape
+        self.need = suited.need
         self.fits: Fits = suited.fits(View.SOON, spare)
-        self._extra: dict[int, Amount] = {}
+        self._spare = spare
+        #: What nodes that lose workers have then, and how many workers of the job they would take.
+        self._room: dict[int, Amount] = {}
         self._fit: dict[int, int] = {}
         self._totals = self.fits.totals()
-
-    @property
-    def enough(self) -> bool:
-        return any(total >= self.count for total in self._totals.values())
+        self.enough = self._is_enough()
 
     def take(self, taking: Taking) -> None:
         self.takings.append(taking)
@@ -56,23 +44,43 @@ class Search:
         """Count what the taking frees as available, or with sign -1 as not available any more."""
         for i, amount in taking.freed:
             if i in self.types:
-                extra = self._extra[i] = add(self._extra.get(i, NOTHING), amount, sign)
-                fit = self.fits.fit(i, extra)
-                gpu_type = self.types[i]
-                self._totals[gpu_type] = self._totals.get(gpu_type, 0) + fit - self.fit(i)
-                self._fit[i] = fit
+                room = self._room[i] = add(self.room(i), amount, sign)
+                fit, before = self._fit_in(i, room), self.fit(i)
+                if fit != before:
+                    self._fit[i] = fit
+                    self._totals[self.types[i]] = self._totals.get(self.types[i], 0) + fit - before
+                    self.enough = self._is_enough()
+
+    def room(self, i: int) -> Amount:
+        """What the node has after the takings, whatever bounds the job."""
+        room = self._room.get(i)
+        return self.draft.ledger.available(i, View.SOON) if room is None else room
 
     def fit(self, i: int) -> int:
         """How many workers of the job the node would take."""
-        return self._fit[i] if i in self._fit else self.fits.known(i)
+        fit = self._fit.get(i)
+        if fit is None:
+            fit = self._fit[i] = self.fits.known(i)
+        return fit
 
     def fit_with(self, i: int, amount: Amount) -> int:
         """The same if so much more were free."""
-        return self.fits.fit(i, add(self._extra.get(i, NOTHING), amount))
+        return self._fit_in(i, add(self.room(i), amount))
 
-    def useful(self, freed: Held) -> bool:
-        """Whether it frees anything on a node that suits the job."""
-        return any(i in self.types for i, _ in freed)
+    def improved(self) -> set[int]:
+        """Nodes that take more workers of the job than they did before the takings."""
+        return {i for i, fit in self._fit.items() if fit != self.fits.known(i)}
+
+    def _fit_in(self, i: int, room: Amount) -> int:
+        bound = self._spare.bound(i) if self._spare is not None else None
+        return fit_in(self.need, room if bound is None else least(room, bound))
+
+    def _is_enough(self) -> bool:
+        return any(total >= self.count for total in self._totals.values())
+
+    def useful(self, taking: Taking) -> bool:
+        """Whether a worker holds anything on a node that suits the job."""
+        return any(i in self.types for i, _ in taking.freed)
 
 
 def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
@@ -125,23 +133,23 @@ def _reservations(draft: Draft, job: Job) -> Iterator[Taking]:
 def _take_in_turn(search: Search, victims: Iterable[Victim]) -> None:
     """Job by job, the youngest useful workers first."""
     for victim in victims:
-        for worker, freed in _shrinkable(search, victim):
+        for taking in _shrinkable(search, victim):
             if search.enough:
                 return
-            search.take(Taking(victim.job, (worker,), False, freed))
+            search.take(taking)
 
 
 def _take_by_node(search: Search, victims: Iterable[Victim]) -> None:
     """Node by node, where fewest must leave: a worker that needs several slots needs them together."""
     victims = list(victims)
     surplus = {victim.job.id: victim.surplus for victim in victims}
-    on_node: dict[int, list[tuple[Job, Worker, Held]]] = {}
+    on_node: dict[int, list[Taking]] = {}
     for victim in victims:
         if victim.surplus:
-            for worker, freed in victim.workers:
-                for i, _ in freed:
+            for taking in victim.takings:
+                for i, _ in taking.freed:
                     if i in search.types:
-                        on_node.setdefault(i, []).append((victim.job, worker, freed))
+                        on_node.setdefault(i, []).append(taking)
     heap = [(len(needed), i) for i in on_node if (needed := _needed_on(search, i, on_node[i], surplus))]
     heapq.heapify(heap)
     while heap and not search.enough:
@@ -153,25 +161,24 @@ def _take_by_node(search: Search, victims: Iterable[Victim]) -> None:
                 search.take(taking)
             gone = {taking.workers[0].id for taking in needed}
             for k in {k for taking in needed for k, _ in taking.freed if k in on_node}:
-                on_node[k] = [entry for entry in on_node[k] if entry[1].id not in gone]
+                on_node[k] = [taking for taking in on_node[k] if taking.workers[0].id not in gone]
             needed = _needed_on(search, i, on_node[i], surplus)
         if needed:
             heapq.heappush(heap, (len(needed), i))
 
 
-def _needed_on(
-    search: Search, i: int, workers: list[tuple[Job, Worker, Held]], surplus: dict[JobId, int]
-) -> list[Taking]:
+def _needed_on(search: Search, i: int, candidates: list[Taking], surplus: dict[JobId, int]) -> list[Taking]:
     """Who must leave node `i` until one more of the job fits there; nobody if that cannot be."""
     before = search.fit(i)
     used: dict[JobId, int] = {}
     together: Amount = NOTHING
     takings: list[Taking] = []
-    for victim, worker, freed in workers:
+    for taking in candidates:
+        victim = taking.victim
         if used.get(victim.id, 0) < surplus[victim.id]:
             used[victim.id] = used.get(victim.id, 0) + 1
-            together = add(together, dict(freed)[i])
-            takings.append(Taking(victim, (worker,), False, freed))
+            together = add(together, dict(taking.freed)[i])
+            takings.append(taking)
             if search.fit_with(i, together) > before:
                 return takings
     return []
@@ -181,30 +188,35 @@ def _take_whole(search: Search, victims: Iterable[Victim]) -> None:
     """All that shrinking gives, and then whole jobs."""
     victims = list(victims)
     for victim in victims:
-        for worker, freed in _shrinkable(search, victim):
-            search.take(Taking(victim.job, (worker,), False, freed))
+        for taking in _shrinkable(search, victim):
+            search.take(taking)
     shrunk = {taking.workers[0].id for taking in search.takings if taking.workers}
     for victim in victims:
         if search.enough:
             return
-        rest = [(worker, freed) for worker, freed in victim.workers if worker.id not in shrunk]
-        if any(search.useful(freed) for _, freed in rest):
-            workers = tuple(worker for worker, _ in rest)
-            search.take(Taking(victim.job, workers, True, tuple(piece for _, freed in rest for piece in freed)))
+        rest = [taking for taking in victim.takings if taking.workers[0].id not in shrunk]
+        if any(search.useful(taking) for taking in rest):
+            workers = tuple(worker for taking in rest for worker in taking.workers)
+            search.take(Taking(victim.job, workers, True, tuple(piece for taking in rest for piece in taking.freed)))
 
 
-def _shrinkable(search: Search, victim: Victim) -> list[tuple[Worker, Held]]:
+def _shrinkable(search: Search, victim: Victim) -> list[Taking]:
     surplus = victim.surplus
-    if not surplus:
+    if surplus <= 0:
         return []
-    return [(worker, freed) for worker, freed in victim.workers if search.useful(freed)][:surplus]
+    return [taking for taking in victim.takings if search.useful(taking)][:surplus]
 
 
 def _give_back(search: Search) -> list[Taking]:
     """What is really needed, in the order in which it was taken."""
     kept: list[Taking] = []
     stopped: set[JobId] = set()
-    for taking in reversed(search.takings):
+    takings = search.takings
+    if not any(taking.whole for taking in takings):
+        # only on these nodes can it make a difference
+        improved = search.improved()
+        takings = [taking for taking in takings if any(i in improved for i, _ in taking.freed)]
+    for taking in reversed(takings):
         if taking.victim.id in stopped:
             kept.append(taking)
             continue

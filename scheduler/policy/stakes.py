@@ -6,6 +6,7 @@ Whatever a pass has to know of all active jobs stands here as an index or a sum,
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,16 @@ from scheduler.policy.order import end_of
 RESIZABLE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 #: Priorities for which the sum of what stands below is remembered.
 SUMS_MAX = 64
+
+
+class Taking(NamedTuple):
+    """One thing taken from a job, and what that frees on which nodes."""
+
+    victim: Job
+    #: Workers asked to leave; none where it is a reservation that is taken over.
+    workers: tuple[Worker, ...]
+    whole: bool
+    freed: Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,7 @@ class Stakes:
         self.endings: list[tuple[float, JobId]] = []
         #: Priority to the jobs that may be taken from.
         self.takeable: dict[int, dict[JobId, Stake]] = {}
+        self._one_by_one: dict[JobId, tuple[Taking, ...]] = {}
         self._below: dict[int, Rows] = {}
         #: What the draft took: (priority, what it freed).
         self._taken: list[tuple[int, Held]] = []
@@ -73,6 +85,7 @@ class Stakes:
             self._below.clear()
         for job_id, job in jobs:
             before = self._stakes.pop(job_id, None)
+            self._one_by_one.pop(job_id, None)
             if before is not None:
                 self._index(before, -1)
                 nodes.update(worker.node for worker in before.job.workers)
@@ -98,6 +111,13 @@ class Stakes:
         for other, stakes in self.takeable.items():
             if other < priority:
                 yield from stakes.values()
+
+    def one_by_one(self, job: Job) -> tuple[Taking, ...]:
+        """Each of the job's workers that stay in the world, youngest first."""
+        takings = self._one_by_one.get(job.id)
+        if takings is None:
+            takings = self._one_by_one[job.id] = one_by_one(job, self._stakes[job.id].staying, self._ledger)
+        return takings
 
     def take(self, job: Job, workers: Iterable[Worker]) -> None:
         """The draft takes these workers from the job."""
@@ -161,6 +181,11 @@ def stake_of(job: Job, ledger: Ledger) -> Stake:
         ids = {worker.id for worker in staying}
         leaving = held_by((worker for worker in job.workers if worker.id not in ids), ledger)
     return Stake(job, staying, held_by(staying, ledger), leaving)
+
+
+def one_by_one(job: Job, workers: tuple[Worker, ...], ledger: Ledger) -> tuple[Taking, ...]:
+    """Each of these workers of the job as something that could be taken, youngest first."""
+    return tuple(Taking(job, (worker,), False, ledger.held_by(worker)) for worker in reversed(workers))
 
 
 def held_by(workers: Iterable[Worker], ledger: Ledger) -> Held:

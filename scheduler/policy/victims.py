@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.model.worker import Worker
 from scheduler.policy.amounts import Held, Spare, pour
 from scheduler.policy.draft import Draft
 from scheduler.policy.ledger import Ledger
 from scheduler.policy.place import Suited
+from scheduler.policy.stakes import Taking, one_by_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +17,17 @@ class Victim:
     """An active job that may lose workers."""
 
     job: Job
-    #: Workers that stay so far with what each would free, youngest first.
-    workers: tuple[tuple[Worker, Held], ...]
+    #: Its workers that stay so far, youngest first.
+    takings: tuple[Taking, ...]
 
     @property
     def surplus(self) -> int:
         """How many workers it has above its minimum."""
-        return max(len(self.workers) - self.job.min_workers, 0)
+        return max(len(self.takings) - self.job.min_workers, 0)
 
     def beside(self, ledger: Ledger) -> "Victim":
         """The same with only what its leaving frees for those who have slots of their own."""
-        own = ((worker, _own_part(freed, ledger)) for worker, freed in self.workers)
+        own = (taking._replace(freed=_own_part(taking.freed, ledger)) for taking in self.takings)
         return Victim(self.job, tuple(own))
 
 
@@ -104,8 +104,10 @@ class Victims:
         return record
 
     def _record(self, job: Job) -> Victim:
-        held_by, youngest_first = self._draft.ledger.held_by, reversed(self._draft.staying(job))
-        return Victim(job, tuple((worker, held_by(worker)) for worker in youngest_first))
+        draft = self._draft
+        if draft.touched(job):
+            return Victim(job, one_by_one(job, draft.staying(job), draft.ledger))
+        return Victim(job, draft.stakes.one_by_one(job))
 
 
 def _shares(job: Job) -> bool:
@@ -120,5 +122,4 @@ def _own_part(held: Held, ledger: Ledger) -> Held:
 def lost_work(job: Job, now: float) -> float:
     """Slot-seconds that a stop would throw away: everything since the last commit."""
     since = job.started_at if job.progress.last_commit_at is None else job.progress.last_commit_at
-    slots = sum(len(worker.slot_ids) for worker in job.workers)
-    return max(now - (now if since is None else since), 0.0) * slots
+    return max(now - (now if since is None else since), 0.0) * len(job.workers) * job.shape.slots
