@@ -10,7 +10,7 @@ from benchmarks.figure import machine, save, table
 from benchmarks.trouble import Skipped
 
 #: In the order of a full run.
-NAMES = ("tick", "startup", "submits", "throughput", "discover_hosts", "preempt", "resize_pause")
+NAMES = ("decision", "tick", "startup", "submits", "throughput", "discover_hosts", "preempt", "resize_pause")
 
 
 def main() -> int:
