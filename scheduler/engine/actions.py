@@ -15,14 +15,16 @@ def due_actions(
     world: World,
     unsettled: Iterable[Job],
     observation: Observation,
+    ended: Iterable[WorkerObservation],
     told: Set[WorkerId],
     launch: LaunchContext,
     now: float,
 ) -> list[ClusterAction]:
     """What the cluster should be told now.
 
-    `unsettled` are the jobs with workers that may have to be started or stopped. `told` are workers that were asked
-    to stop by this engine already: asking again is harmless, but only needed once their deadline has passed.
+    `unsettled` are the jobs with workers that may have to be started or stopped; `ended` are the workers that the
+    cluster still lists although their end was seen. `told` are workers that were asked to stop by this engine already:
+    asking again is harmless, but only needed once their deadline has passed.
     """
     stops: list[ClusterAction] = [StopWorker(stray.id, stray.node, 0.0) for stray in world.strays.values()]
     starts: list[ClusterAction] = []
@@ -34,11 +36,7 @@ def due_actions(
                     stops.append(StopWorker(worker.id, worker.node, grace_seconds))
             elif _to_start(worker, observation, now):
                 starts.append(start_worker(job, worker, launch))
-    forgets: list[ClusterAction] = [
-        ForgetWorker(seen.id, seen.node)
-        for seen in observation.workers.values()
-        if not seen.alive and not _is_live(world, seen)
-    ]
+    forgets: list[ClusterAction] = [ForgetWorker(seen.id, seen.node) for seen in ended if not _is_live(world, seen)]
     return [*stops, *forgets, *starts]
 
 

@@ -44,6 +44,8 @@ class Attention:
         self._hearing = hearing
         self._known: dict[JobId, _Known] = {}
         self._seen: Observation | None = None
+        #: Workers whose end was seen.
+        self._ended: set[WorkerId] = set()
 
     def reset(self) -> None:
         """Forget everything: nothing that was observed counts as absorbed."""
@@ -58,10 +60,10 @@ class Attention:
         """What observation, reports or time may change."""
         before = self._seen
         if before is None or before.nodes != observation.nodes:
-            return Focus(list(world.active.values()), list(observation.workers.values()))
+            return self._focus(list(world.active.values()), list(observation.workers.values()))
         moved = _moved(before.workers, observation.workers)
         touched = {seen.job_id for seen in moved}
-        touched.update(seen.job_id for seen in before.workers.values() if seen.id not in observation.workers)
+        touched.update(seen.job_id for seen in _gone(before.workers, observation.workers, moved))
         touched.update(
             report.job_id
             for report in observation.reports.values()
@@ -73,7 +75,13 @@ class Attention:
             late = known.deadline is not None and known.deadline <= now
             if not known.settled or late or job.id in touched:
                 due.append(job)
-        return Focus(due, moved)
+        return self._focus(due, moved)
+
+    def ended(self, observation: Observation) -> list[WorkerObservation]:
+        """Workers whose end was seen and that the cluster still lists."""
+        listed = [seen for worker_id in self._ended if (seen := observation.workers.get(worker_id)) is not None]
+        self._ended = {seen.id for seen in listed}
+        return listed
 
     def unsettled(self, world: World) -> list[Job]:
         """The active jobs for which the cluster may have something to do."""
@@ -92,6 +100,10 @@ class Attention:
         if len(self._known) > 2 * len(world.active) + 100:
             self._known = {job_id: known for job_id, known in self._known.items() if job_id in world.active}
         return min((d for d in deadlines if d > now), default=None)
+
+    def _focus(self, jobs: list[Job], moved: list[WorkerObservation]) -> Focus:
+        self._ended.update(seen.id for seen in moved if not seen.alive)
+        return Focus(jobs, moved)
 
     def _is_news(self, job: Job, report: WorkerReport, now: float) -> bool:
         """Whether a settled job changes by this report: only its progress can, and that is kept at intervals."""
@@ -124,3 +136,15 @@ def _moved(
 ) -> list[WorkerObservation]:
     """Workers that appeared or changed."""
     return [seen for worker_id, seen in after.items() if (old := before.get(worker_id)) is not seen and old != seen]
+
+
+def _gone(
+    before: Mapping[WorkerId, WorkerObservation],
+    after: Mapping[WorkerId, WorkerObservation],
+    moved: list[WorkerObservation],
+) -> list[WorkerObservation]:
+    """Workers that the cluster does not list any more, given those that appeared or changed."""
+    appeared = sum(1 for seen in moved if seen.id not in before)
+    if len(before) + appeared == len(after):
+        return []
+    return [seen for worker_id, seen in before.items() if worker_id not in after]

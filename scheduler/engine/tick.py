@@ -239,7 +239,8 @@ class Engine:
     ) -> tuple[ActionFailure, ...]:
         if self._clock.now() >= lease.expires_at:
             return ()  # too slow to be sure that nobody else leads; the next tick finds out
-        actions = due_actions(world, unsettled, observation, self._told, self._launch, now)
+        ended = self._attention.ended(observation)
+        actions = due_actions(world, unsettled, observation, ended, self._told, self._launch, now)
         failures = tuple(self._cluster.apply(actions)) if actions else ()
         self._uncertain = frozenset(failure.action.worker_id for failure in failures)
         self._told.update(a.worker_id for a in actions if isinstance(a, StopWorker))
