@@ -1,6 +1,6 @@
 """Those who share slots beyond the physical count leave first: off crowded slots, and where nothing is oversold now."""
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, StopReason
@@ -13,34 +13,31 @@ Place = tuple[NodeName, int]
 
 def relieve(draft: Draft) -> None:
     """Ask those to leave who share what is not there any more, then one of each crowded slot."""
-    world = draft.world
-    surplus = {
-        name: usage.slots_shared - world.nodes[name].extra_slots
-        for name, usage in world.usage.items()
-        if usage.slots_shared > world.nodes[name].extra_slots
-    }
+    world, stakes = draft.world, draft.stakes
+    sharing = [stakes[job_id].job for job_id in sorted(stakes.sharing)]
+    nodes = {worker.node for job in sharing for worker in job.workers if worker.shared}
+    overfull = {name for name in nodes if world.usage[name].slots_shared > world.nodes[name].extra_slots}
     crowded = {
         (name, slot): crowd.leave_at
-        for name, slots in world.crowded.items()
-        for slot, crowd in slots.items()
+        for name in nodes & world.crowded.keys()
+        for slot, crowd in world.crowded[name].items()
         if crowd.reopen_at is None
     }
-    if not surplus and not crowded:
-        return
-    leavers = Leavers(draft, surplus.keys() | {name for name, _ in crowded})
-    leavers.give_up(surplus.keys())
-    leavers.thin_out(crowded)
-    leavers.enact()
+    if overfull or crowded:
+        leavers = Leavers(draft, sharing)
+        leavers.give_up(overfull)
+        leavers.thin_out(crowded)
+        leavers.enact()
 
 
 class Leavers:
-    """Who has to leave some nodes, job by job."""
+    """Who has to leave shared slots, job by job."""
 
-    def __init__(self, draft: Draft, nodes: Set[NodeName]) -> None:
+    def __init__(self, draft: Draft, sharing: Iterable[Job]) -> None:
         self._draft = draft
-        sharing = [pair for job in _jobs_on(draft, nodes) for pair in _in_turn(draft, job)]
+        entries = [entry for job in sharing for entry in _in_turn(draft, job)]
         #: Who may be asked, first to leave first: least important, no loss to its job, youngest.
-        self._candidates = [(job, worker) for _, job, worker in sorted(sharing, key=lambda entry: entry[0])]
+        self._candidates = [(job, worker) for _, job, worker in sorted(entries, key=lambda entry: entry[0])]
         self._leaving: dict[JobId, list[Worker]] = {}
 
     def give_up(self, nodes: Set[NodeName]) -> None:
@@ -80,24 +77,13 @@ class Leavers:
 
     def _ask(self, job: Job, worker: Worker) -> tuple[Worker, ...]:
         """It leaves, and all others of its job with it where too few would be left; gives who leaves by that."""
-        leaving = self._leaving.setdefault(job.id, [])
+        leaving = self._leaving.get(job.id, [])
         staying = tuple(w for w in self._draft.staying(job) if w not in leaving)
         if worker not in staying:
             return ()
         gone = (worker,) if len(staying) > job.min_workers else staying
-        leaving.extend(gone)
+        self._leaving[job.id] = [*leaving, *gone]
         return gone
-
-
-def _jobs_on(draft: Draft, nodes: Set[NodeName]) -> list[Job]:
-    """Jobs that share slots of these nodes and may be resized."""
-    stakes = draft.stakes
-    found = (stakes[job_id] for job_id in sorted({job_id for name in nodes for job_id in stakes.on.get(name, ())}))
-    return [
-        stake.job
-        for stake in found
-        if stake.resizable and any(w.shared and w.node in nodes for w in draft.staying(stake.job))
-    ]
 
 
 def _in_turn(draft: Draft, job: Job) -> list[tuple[tuple[int, bool, float, int, int], Job, Worker]]:

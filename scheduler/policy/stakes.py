@@ -64,6 +64,8 @@ class Stakes:
         #: Resizable jobs above their maximum and below their minimum.
         self.over: set[JobId] = set()
         self.under: set[JobId] = set()
+        #: Resizable jobs on shared slots.
+        self.sharing: set[JobId] = set()
         #: Active jobs by the nodes on which they have workers.
         self.on: dict[NodeName, set[JobId]] = {}
         #: (end, job) of the attempts that a time limit ends, soonest first.
@@ -141,6 +143,7 @@ class Stakes:
         if stake.resizable:
             _mark(self.over, job.id, sign > 0 and len(stake.staying) > job.max_workers)
             _mark(self.under, job.id, sign > 0 and len(stake.staying) < job.min_workers)
+            _mark(self.sharing, job.id, sign > 0 and any(worker.shared for worker in stake.staying))
         if stake.takeable:
             bucket = self.takeable.setdefault(job.priority, {})
             if sign > 0:
