@@ -186,11 +186,13 @@ def _setup(
 ) -> "Setup":
     from scheduler.simulate.run import Setup
 
+    tells_fraction = Knowledge.DURATIONS in (jobs.declare or [])
     return Setup(
         nodes=nodes,
         settings=settings,
         every_seconds=duration_seconds(cluster.every, "--every"),
-        tells_fraction=Knowledge.DURATIONS in (jobs.declare or []),
+        report_seconds=60.0 if tells_fraction else 600.0,
+        tells_fraction=tells_fraction,
         until_seconds=duration_seconds(cluster.until, "--until"),
     )
 

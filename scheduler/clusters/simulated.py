@@ -7,12 +7,13 @@ that will happen stands in one heap of timers, so that a large cluster in which 
 
 import heapq
 import itertools
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Protocol
 
+from scheduler.clusters.simulated_job import SimulatedJob
 from scheduler.clusters.simulated_process import EXIT_KILLED, Behaviour, Process
 from scheduler.clusters.simulated_work import Labour
 from scheduler.engine.board import Board
@@ -65,14 +66,6 @@ class _Node:
     processes: dict[WorkerId, Process] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Group:
-    """The membership that a job's workers know of."""
-
-    generation: int = 0
-    members: frozenset[WorkerId] = frozenset()
-
-
 class SimulatedCluster:
     """Nodes, processes and faults under a clock that the test or the simulator moves."""
 
@@ -80,10 +73,7 @@ class SimulatedCluster:
         self._clock = clock
         self._nodes: dict[NodeName, _Node] = {}
         self._processes: dict[WorkerId, Process] = {}
-        self._by_job: dict[JobId, dict[WorkerId, Process]] = {}
-        self._behaviours: dict[JobId, Behaviour] = {}
-        self._labours: dict[JobId, Labour] = {}
-        self._groups: dict[JobId, _Group] = {}
+        self._jobs: defaultdict[JobId, SimulatedJob] = defaultdict(SimulatedJob)
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._wake: Callable[[], None] = lambda: None
@@ -107,7 +97,7 @@ class SimulatedCluster:
         self._board = board
         self._reports = reports
         board.subscribe(self._listen)
-        self._listen(self._by_job)
+        self._listen(list(self._jobs))
 
     def add_node(self, facts: NodeObservation) -> None:
         """A node joins the cluster, or has other facts than before."""
@@ -118,10 +108,7 @@ class SimulatedCluster:
 
     def behave(self, job_id: JobId, behaviour: Behaviour) -> None:
         """Set how workers of the job that start from now on behave."""
-        self._behaviours[job_id] = behaviour
-        work = behaviour.whole_work
-        if work is not None and job_id not in self._labours:
-            self._labours[job_id] = Labour(work, self._clock.now())
+        self._jobs[job_id].behave(behaviour, self._clock.now())
 
     def lose_node(self, name: NodeName, *, listed: bool = True) -> None:
         """The node becomes unreachable, and is not even listed if so told; its processes go on unseen."""
@@ -169,7 +156,7 @@ class SimulatedCluster:
 
     def labour(self, job_id: JobId) -> Labour | None:
         """How far the job's work has got; None for a job that runs for ever."""
-        return self._labours.get(job_id)
+        return self._jobs[job_id].labour
 
     def next_event_at(self) -> float | None:
         """When something happens next by itself; None if nothing will."""
@@ -248,12 +235,12 @@ class SimulatedCluster:
 
     def _launch(self, node: _Node, start: StartWorker, *, launches: bool) -> None:
         now = self._clock.now()
-        behaviour = self._behaviour(start.job_id)
+        behaviour = self._jobs[start.job_id].behaviour
         elastic = behaviour.runtime is Runtime.ELASTIC
         process = Process(start, node.facts.name, Phase.LAUNCHING, now, elastic)
         node.processes[start.worker_id] = process
         self._processes[start.worker_id] = process
-        self._by_job.setdefault(start.job_id, {})[start.worker_id] = process
+        self._jobs[start.job_id].processes[start.worker_id] = process
         self.started.append(start.worker_id)
         if launches:
             self._move_on(process, now + behaviour.launch_seconds)
@@ -268,7 +255,7 @@ class SimulatedCluster:
         worker_id = process.start.worker_id
         self._nodes[process.node].processes.pop(worker_id, None)
         self._processes.pop(worker_id, None)
-        self._by_job.get(process.start.job_id, {}).pop(worker_id, None)
+        self._jobs[process.start.job_id].processes.pop(worker_id, None)
 
     def _ask(self, process: Process, grace_seconds: float) -> None:
         now = self._clock.now()
@@ -276,14 +263,14 @@ class SimulatedCluster:
         kill_at = now + grace_seconds
         process.kill_at = kill_at if process.kill_at is None else min(kill_at, process.kill_at)
         self._move_on(process, process.kill_at)
-        leave_seconds = self._behaviour(process.start.job_id).leave_seconds
+        leave_seconds = self._jobs[process.start.job_id].behaviour.leave_seconds
         if leave_seconds is not None:
             self._move_on(process, process.asked_at + leave_seconds)
         self._share_work(process.start.job_id)
 
     def _advance_process(self, process: Process) -> None:
         now = self._clock.now()
-        behaviour = self._behaviour(process.start.job_id)
+        behaviour = self._jobs[process.start.job_id].behaviour
         if not process.alive:
             return
         if process.kill_at is not None and now >= process.kill_at:
@@ -321,37 +308,23 @@ class SimulatedCluster:
         if world is None:
             return  # the daemon is away: they go on as they are
         for job_id in jobs:
-            job = world.active.get(job_id)
-            group = self._groups.setdefault(job_id, _Group())
-            if job is not None and job.published_size and job.generation > group.generation:
-                group.generation = job.generation
-                group.members = frozenset(worker.id for worker in job.workers if worker.member)
+            published = world.active.get(job_id)
+            if published is not None and self._jobs[job_id].read(published):
                 self._share_work(job_id)
-                self._form_later(job_id, job.generation)
+                self._form_later(job_id, published.generation)
 
     def _form_later(self, job_id: JobId, generation: int) -> None:
-        form_at = self._clock.now() + self._behaviour(job_id).form_seconds
+        form_at = self._clock.now() + self._jobs[job_id].behaviour.form_seconds
         self._at(form_at, lambda: self._form(job_id, generation))
 
     def _form(self, job_id: JobId, generation: int) -> None:
         """The members of a generation become a group, unless there is a newer one; they report it."""
-        group = self._groups[job_id]
-        if group.generation != generation:
-            return
-        members = [each for each in self._members(job_id) if each.elastic and each.ready and not each.hung]
-        for process in members:
-            process.generation = generation
-        self._share_work(job_id)
-        for process in members:
-            self._report(process, self._clock.now(), formed=True)
-
-    def _members(self, job_id: JobId) -> list[Process]:
-        """Processes that exist and belong to the group that the job's workers know of."""
-        group = self._groups.get(job_id)
-        if group is None:
-            return []
-        processes = self._by_job.get(job_id, {}).values()
-        return [each for each in processes if each.alive and each.start.worker_id in group.members]
+        job = self._jobs[job_id]
+        if job.generation == generation:
+            formed = job.form()
+            self._share_work(job_id)
+            for process in formed:
+                self._report(process, self._clock.now(), formed=True)
 
     def _talk(self, process: Process, behaviour: Behaviour, now: float) -> None:
         """Report readiness, and then again at every heartbeat."""
@@ -361,8 +334,8 @@ class SimulatedCluster:
             self._report(process, now)
 
     def _report(self, process: Process, now: float, *, formed: bool = False) -> None:
-        behaviour = self._behaviour(process.start.job_id)
-        labour = self._labours.get(process.start.job_id)
+        job = self._jobs[process.start.job_id]
+        behaviour, labour = job.behaviour, job.labour
         pace = labour.pace if labour is not None and behaviour.work is not None else None
         process.heard_at = now
         if behaviour.heartbeat_seconds is not None:
@@ -378,50 +351,31 @@ class SimulatedCluster:
             samples_per_second=pace.samples_per_second if pace is not None else None,
             efficiency=pace.efficiency if pace is not None else None,
             resize_seconds=behaviour.form_seconds if formed and pace is not None else None,
-            fraction=self._fraction(labour, now) if labour is not None and behaviour.tells_fraction else None,
+            fraction=labour.fraction_at(now) if labour is not None and behaviour.tells_fraction else None,
         )
         if self._reports.put(report):
             self._wake()
 
-    def _fraction(self, labour: Labour, now: float) -> float:
-        labour.count(now)
-        return labour.fraction
-
     def _share_work(self, job_id: JobId) -> None:
-        """Who works may have changed: count what was done before, and see when the work will be done now."""
-        labour = self._labours.get(job_id)
-        if labour is not None:
-            working = self._working(job_id)
-            members = tuple(Counter(process.node for process in working).values())
-            labour.set_members(members, self._share(job_id, working), self._clock.now())
-            self._work_later(job_id, labour)
+        """Who works may have changed."""
+        job = self._jobs[job_id]
+        job.share_work(self._clock.now())
+        self._work_later(job)
 
-    def _share(self, job_id: JobId, working: Sequence[Process]) -> float:
-        """How much of a worker that has its slots to itself each of them is, on average."""
-        shared = sum(1 for process in working if process.start.shared)
-        return 1.0 + shared * (self._behaviour(job_id).shared_speed - 1.0) / len(working) if shared else 1.0
-
-    def _working(self, job_id: JobId) -> list[Process]:
-        """Those that do their share of the job's work now."""
-        if self._behaviour(job_id).pause_to_form and not self._has_formed(job_id):
-            return []
-        return [process for process in self._by_job.get(job_id, {}).values() if process.working]
-
-    def _has_formed(self, job_id: JobId) -> bool:
-        group = self._groups.get(job_id)
-        return group is not None and all(each.generation == group.generation for each in self._members(job_id))
-
-    def _work_later(self, job_id: JobId, labour: Labour) -> None:
+    def _work_later(self, job: SimulatedJob) -> None:
         """Look again when the pace ends; if the work is done, its workers end."""
+        labour = job.labour
+        if labour is None:
+            return
         if labour.finished_at is not None:
-            for process in self._working(job_id):
+            for process in job.working():
                 self._exit(process, EXIT_DONE)
         elif labour.due is not None:
-            self._at(labour.due, lambda: self._work_on(job_id, labour))
+            self._at(labour.due, lambda: self._work_on(job, labour))
 
-    def _work_on(self, job_id: JobId, labour: Labour) -> None:
+    def _work_on(self, job: SimulatedJob, labour: Labour) -> None:
         if labour.go_on(self._clock.now()):
-            self._work_later(job_id, labour)
+            self._work_later(job)
 
     def _end(self, process: Process, exit_code: int) -> None:
         self._exit(process, exit_code)
@@ -439,15 +393,12 @@ class SimulatedCluster:
         """What all running processes of the node put on its slots together."""
         memory, utilization = [0.0] * node.facts.slots, [0.0] * node.facts.slots
         for process in node.processes.values():
-            load = self._behaviour(process.start.job_id).load
+            load = self._jobs[process.start.job_id].behaviour.load
             for slot in process.start.slot_ids if process.phase is Phase.RUNNING else ():
                 if slot < node.facts.slots:
                     memory[slot] += load.memory or 0.0
                     utilization[slot] += load.utilization or 0.0
         return tuple(SlotLoad(min(m, 1.0), min(u, 1.0)) for m, u in zip(memory, utilization, strict=True))
-
-    def _behaviour(self, job_id: JobId) -> Behaviour:
-        return self._behaviours.get(job_id, Behaviour())
 
 
 def _oversold(node: _Node) -> bool:

@@ -63,10 +63,10 @@ class Labour:
         self._share = 1.0
         self._counted_until = now
 
-    @property
-    def fraction(self) -> float:
-        """Share of it that is done, as counted last."""
-        return min(self.done / self.work.total, 1.0) if self.work.total > 0 else 1.0
+    def fraction_at(self, now: float) -> float:
+        """Share of it that is done by now."""
+        self.count(now)
+        return min(self.done / self.work.total, 1.0)
 
     def set_members(self, members: tuple[int, ...], share: float, now: float) -> None:
         """From now on these work: how many on each node, nodes without any left out; empty: nobody.

@@ -28,8 +28,6 @@ from scheduler.store.sqlstore import SqlStore
 
 #: Virtual time begins here: the engine takes 0 for "never".
 START = 1_000_000.0
-#: A tick in which nothing is due costs time and changes nothing: at most so often.
-IDLE_TICK_SECONDS = 60.0
 #: Nobody else can lead, so the lease never runs out.
 LEASE_SECONDS = 1e9
 #: After so many ticks in which nothing ran and nothing happened, what is left will never run.
@@ -44,8 +42,8 @@ class Setup:
     settings: Settings
     #: Decide only at multiples of it; 0: whenever something happens, as the daemon does.
     every_seconds: float = 0.0
-    #: Workers report at least so often.
-    report_seconds: float = 60.0
+    #: Workers that have nothing new to say report, and commit their work, so often; the engine looks as often.
+    report_seconds: float = 600.0
     #: Whether they report how much of the job is done.
     tells_fraction: bool = False
     #: Give up then.
@@ -90,7 +88,7 @@ class _Stage:
         self._setup = setup
         self._store = store
         self._clock = VirtualClock(START)
-        settings = _settings(setup.settings, directory)
+        settings = _settings(setup, directory)
         board, reports = Board(), ReportBox()
         self._cluster = SimulatedCluster(self._clock, board, reports)
         for node in setup.nodes:
@@ -173,11 +171,12 @@ def _refuse_defects(report: TickReport) -> None:
         )
 
 
-def _settings(settings: Settings, directory: Path) -> Settings:
+def _settings(setup: Setup, directory: Path) -> Settings:
+    settings = setup.settings
     engine = settings.engine.model_copy(
         update={
             "lease_seconds": LEASE_SECONDS,
-            "tick_interval_seconds": max(settings.engine.tick_interval_seconds, IDLE_TICK_SECONDS),
+            "tick_interval_seconds": max(settings.engine.tick_interval_seconds, setup.report_seconds),
         }
     )
     return settings.model_copy(update={"engine": engine, "state_dir": directory})
