@@ -33,6 +33,10 @@ class PolicySettings(_Frozen):
     grow_cooldown_seconds: Seconds = 2.0
     #: A job grows again only after this many times its own measured resize cost.
     grow_payback_factor: float = Field(default=10.0, ge=0)
+    #: Published elastic policies: a job does not shrink for equals sooner after its last resize.
+    rebalance_seconds: Seconds = 30.0
+    #: tiresias: what a job has had when it falls into the second queue.
+    tiresias_slot_seconds: float = Field(default=3600.0 * 16, gt=0)
     #: A job whose time limit ends sooner is not resized by growth.
     near_end_seconds: Seconds = 5.0
     #: Used share of a GPU's memory above which those who share it leave; None: not watched.

@@ -16,6 +16,8 @@ from scheduler.policy.halves import half, halves, other_half, owner_of, shown
 from scheduler.policy.ledger import left_of, left_to_share
 from scheduler.policy.order import Order
 
+#: Policies under which a job holds capacity for its preferred size, not its minimum.
+FIXED_SIZES: frozenset[PolicyName] = frozenset({"fifo", "easy", "conservative", "tiresias", "shortest"})
 #: Policies that stop a job for one of the same priority.
 STOPS_EQUALS: frozenset[PolicyName] = frozenset({"tiresias", "shortest"})
 
@@ -27,7 +29,7 @@ def check_plan(world: World, plan: Plan, now: float, settings: PolicySettings) -
     """Violations of capacity (I1), bounds (I2), priority (I5), and contradictions (PLAN). `now` is in unix seconds."""
     return [
         *_kinds(plan),
-        *(violation for action in plan.actions for violation in _check(world, action, now)),
+        *(violation for action in plan.actions for violation in _check(world, action, now, settings)),
         *_victims(world, plan, Order(now, settings), settings),
         *_capacity(world, plan),
         *_reasons(world, plan),
@@ -51,7 +53,7 @@ def _kinds(plan: Plan) -> Iterator[Violation]:
 
 
 def _check(
-    world: World, action: Start | Grow | Shrink | StopJob | Reserve | Release, now: float
+    world: World, action: Start | Grow | Shrink | StopJob | Reserve | Release, now: float, settings: PolicySettings
 ) -> Iterator[Violation]:
     job = world.job(action.job_id)
     if job is None:
@@ -59,7 +61,7 @@ def _check(
         return
     match action:
         case Start() | Reserve():
-            yield from _gang(world, job, action, now)
+            yield from _gang(world, job, action, now, settings)
         case Grow():
             yield from _growth(world, job, action)
         case Shrink():
@@ -72,12 +74,12 @@ def _check(
                 yield Violation("PLAN", f"job {job.id} has no reservation to release")
 
 
-def _gang(world: World, job: Job, action: Start | Reserve, now: float) -> Iterator[Violation]:
+def _gang(world: World, job: Job, action: Start | Reserve, now: float, settings: PolicySettings) -> Iterator[Violation]:
     what = "starts" if isinstance(action, Start) else "reserves"
     if job.state is not JobState.QUEUED or job.not_before > now:
         yield Violation("PLAN", f"job {job.id} {what} while it is {job.state} until {job.not_before:.3f}")
     count = sum(n for _, n in action.placement)
-    most = job.max_workers if isinstance(action, Start) else job.min_workers
+    most = job.max_workers if isinstance(action, Start) or settings.name in FIXED_SIZES else job.min_workers
     if not job.min_workers <= count <= most:
         yield Violation("I2", f"job {job.id} {what} {count} workers, not {job.min_workers} to {most}")
     yield from _placement(world, job, action)

@@ -7,6 +7,7 @@ from scheduler.policy.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.draft import Draft
 from scheduler.policy.drain import drain
 from scheduler.policy.grow import grow
+from scheduler.policy.published.plan import published_plan
 from scheduler.policy.reasons import explain
 from scheduler.policy.sharing import relieve
 from scheduler.policy.starts import Starts
@@ -28,6 +29,8 @@ class Planner:
 
         `now` is in unix seconds. `waiting` names only the jobs whose reason differs from the one that they carry.
         """
+        if self._settings.name != "elastic":
+            return published_plan(world, now, self._settings)
         survey, self._survey = self._survey, None  # what an error leaves half done is not used again
         if survey is None or not survey.follow(world, now):
             survey = Survey(world, now, self._settings)

@@ -33,8 +33,10 @@ Head = tuple[Rank, int, Line | None]
 class Starts:
     """One pass over the queue. Afterwards `left` are the jobs outside all lines for which no reason was found yet."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, *, promises: bool = True) -> None:
+        """Without promises, who cannot be placed is not protected from those behind it."""
         self.draft = draft
+        self._promises = promises
         #: The first job that could not be placed; those behind it must not delay it.
         self.blocked: Blocked | None = None
         self.left: list[tuple[Job, Suited]] = []
@@ -135,7 +137,7 @@ class Starts:
             return True
         if own:
             self.draft.openings += 1
-        if self.blocked is None:
+        if self.blocked is None and self._promises:
             self.blocked = promise(self.draft, job)
         return False
 

@@ -1,0 +1,55 @@
+"""Growth of running jobs, and of those that start, to a size that was decided elsewhere, as far as slots are free."""
+
+from collections.abc import Mapping
+
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, JobState
+from scheduler.policy.bounds import more_spots
+from scheduler.policy.draft import Draft
+from scheduler.policy.ledger import View
+
+
+def grow_to(draft: Draft, targets: Mapping[JobId, int]) -> None:
+    """Most important first, then by age: as near to its target as fits now."""
+    jobs = [job for job_id in targets if (job := draft.world.job(job_id)) is not None]
+    for job in sorted(jobs, key=lambda job: (-job.priority, job.submitted_at, job.id)):
+        if job.id in draft.starts:
+            _start_larger(draft, job, targets[job.id])
+        elif may_grow(draft, job):
+            missing = targets[job.id] - len(draft.staying(job))
+            grow_by(draft, job, missing)
+
+
+def grow_by(draft: Draft, job: Job, most: int) -> int:
+    """So many more workers for a running job, or as many as fit; gives how many."""
+    fits = draft.places.suited(job.shape).fits(View.OPEN)
+    most = min(most, fits.most())
+    for count in range(most, 0, -1):
+        spots = more_spots(draft, job, count)
+        if spots is not None:
+            draft.grow(job, spots)
+            return count
+    return 0
+
+
+def may_grow(draft: Draft, job: Job) -> bool:
+    """Whether it runs undisturbed, and its last resize is long enough ago; if only that is in the way, look again."""
+    if job.state is not JobState.RUNNING or job.finishing or draft.touched(job):
+        return False
+    if not job.workers or not all(worker.wanted and worker.member for worker in job.workers):
+        return False
+    cooled = (job.last_resize_at or 0.0) + draft.settings.grow_cooldown_seconds
+    draft.look_at(cooled)
+    return cooled <= draft.now
+
+
+def _start_larger(draft: Draft, job: Job, target: int) -> None:
+    """Place a starting job anew, as a whole."""
+    own = draft.starts[job.id]
+    for i, count in own.items():
+        draft.ledger.take(i, job.shape, -count)
+    fits = draft.places.suited(job.shape).fits(View.OPEN)
+    size = max(min(target, fits.most()), sum(own.values()))
+    spots = fits.place(size)
+    draft.starts[job.id] = {}
+    draft.grow(job, own if spots is None else spots)

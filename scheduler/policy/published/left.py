@@ -1,0 +1,58 @@
+"""How much is left of a job, for policies that cannot do without a number.
+
+Work is counted as in `scheduler.policy.remaining`: in the unit of the job's speeds times seconds.
+"""
+
+import math
+
+from scheduler.model.job import Job
+from scheduler.policy.remaining import speed, work_declared, work_left
+
+#: In the unit of the job's own speeds.
+SPEED_MIN = 1e-9
+#: The least that is guessed to be left, in worker-seconds; guesses are this times a power of two.
+GUESS_SECONDS = 60.0
+#: A moment that was computed for a step has reached it.
+_ROUNDING = 1e-6
+
+
+def work_to_do(job: Job, now: float) -> float:
+    """What is left: the undone share of what was declared, else what is known otherwise, else a guess."""
+    declared, fraction = work_declared(job), job.progress.fraction
+    if declared is not None and fraction is not None:
+        return max(declared * (1.0 - fraction) - _since_report(job, now), 0.0)
+    known = work_left(job, now)
+    return known[0] if known is not None else _guess(job, now) * pace(job, 1)
+
+
+def seconds_left(job: Job, workers: int, now: float) -> float:
+    """How long that takes with so many workers."""
+    return work_to_do(job, now) / pace(job, workers)
+
+
+def pace(job: Job, workers: int) -> float:
+    """Its speed at this size, never 0: a job that reports none would have no end."""
+    return max(speed(job, workers), SPEED_MIN)
+
+
+def guess_grows_at(job: Job, now: float) -> float | None:
+    """When a running job will have had so much that more is guessed to be left; None where nothing is guessed."""
+    slots = sum(len(worker.slot_ids) for worker in job.workers if worker.started_at is not None)
+    if not slots or job.progress.fraction is not None or work_left(job, now) is not None:
+        return None
+    return now + (_guess(job, now) * job.shape.slots - job.attained(now)) / slots
+
+
+def _guess(job: Job, now: float) -> float:
+    """Worker-seconds: about as much as it has had, in steps: two jobs must not overtake each other for ever."""
+    had = job.attained(now) / job.shape.slots
+    steps = math.floor(math.log2(max(had / GUESS_SECONDS, 0.5)) + _ROUNDING) + 1
+    return GUESS_SECONDS * 2.0**steps
+
+
+def _since_report(job: Job, now: float) -> float:
+    """What it has done since its workers reported last."""
+    reported_at, size = job.progress.reported_at, len(job.wanted_workers)
+    if reported_at is None or not size:
+        return 0.0
+    return max(now - reported_at, 0.0) * speed(job, size)

@@ -1,0 +1,85 @@
+"""Plans of published policies: the ordinary steps of the planner over the world as the policy sees it.
+
+view            ranks, sizes and predicted ends as the policy has them
+hold back       conservative backfill: who would delay a promise does not take part
+bounds, drain   as always
+starts          in the policy's order, at the size or the minimum; more important jobs take from less important ones
+share           elastic policies: targets, who gives to whom, and growth
+reasons         as always
+"""
+
+from dataclasses import replace
+
+from scheduler.config import PolicySettings
+from scheduler.model.ids import JobId
+from scheduler.model.job import JobState, StopReason
+from scheduler.model.plan import Action, Plan, StopJob, Waiting
+from scheduler.model.world import Changes, World
+from scheduler.policy.bounds import repair_below_minimum, shrink_over_maximum
+from scheduler.policy.draft import Draft
+from scheduler.policy.drain import drain
+from scheduler.policy.published.growth import grow_to
+from scheduler.policy.published.profile import held_back
+from scheduler.policy.published.rule import Backfill, Rule
+from scheduler.policy.published.rules import RULES
+from scheduler.policy.published.sharing import Sharing
+from scheduler.policy.published.view import view
+from scheduler.policy.reasons import explain
+from scheduler.policy.starts import Starts
+from scheduler.policy.survey import Survey
+
+
+def published_plan(world: World, now: float, settings: PolicySettings) -> Plan:
+    """What the policy that the settings name would change now."""
+    rule = RULES[settings.name]
+    seen = view(world, now, rule, settings)
+    back = held_back(seen, now) if rule.backfill is Backfill.CONSERVATIVE else {}
+    seen = seen.evolve(Changes(jobs=tuple(replace(seen.queued[k], state=JobState.SUSPENDED) for k in back)))
+    # Ages are for the order of the default policy; these have their own.
+    draft = Draft(Survey(seen, now, settings.model_copy(update={"aging_per_hour": 0.0})))
+    _decide(draft, rule)
+    _look_at_key_changes(draft, world, rule, settings)
+    made = draft.plan()
+    waiting = {**made.waiting, **_changed(world, back)}
+    return replace(made, actions=tuple(_named(world, action) for action in made.actions), waiting=waiting)
+
+
+def _decide(draft: Draft, rule: Rule) -> None:
+    shrink_over_maximum(draft)
+    drain(draft)
+    repair_below_minimum(draft)
+    starts = Starts(draft, promises=rule.backfill is Backfill.EASY)
+    starts.run()
+    if rule.sizes is not None:
+        Sharing(draft, starts, rule.sizes).run()
+    else:
+        grow_to(draft, {job.id: job.max_workers for job in draft.world.active.values()})
+    explain(draft, starts)
+
+
+def _named(world: World, action: Action) -> Action:
+    """What looks like a preemption where ranks are priorities may be between equals."""
+    if not isinstance(action, StopJob) or action.reason is not StopReason.PREEMPTED or action.for_job is None:
+        return action
+    taker, loser = world.job(action.for_job), world.job(action.job_id)
+    equals = taker is not None and loser is not None and taker.priority == loser.priority
+    return replace(action, reason=StopReason.REBALANCED) if equals else action
+
+
+def _changed(world: World, back: dict[JobId, Waiting]) -> dict[JobId, Waiting]:
+    """Reasons of those held back that they do not carry yet."""
+    return {
+        job_id: said
+        for job_id, said in back.items()
+        if (world.queued[job_id].wait_reason, world.queued[job_id].wait_for) != (said.reason, said.for_job)
+    }
+
+
+def _look_at_key_changes(draft: Draft, world: World, rule: Rule, settings: PolicySettings) -> None:
+    """While somebody waits, a running job that falls behind may have to stop for it."""
+    if rule.key_changes_at is None or not world.queued:
+        return
+    for job in world.active.values():
+        when = rule.key_changes_at(job, draft.now, settings)
+        if when is not None:
+            draft.look_at(when)

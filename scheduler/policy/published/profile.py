@@ -1,0 +1,123 @@
+"""A profile of free slots over time, and who has to wait so that nobody's promised start is delayed."""
+
+import math
+from bisect import bisect_right
+
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.plan import Waiting
+from scheduler.model.world import World
+from scheduler.policy.order import end_of
+from scheduler.policy.place import GpuType
+
+#: Promises that one plan makes; who waits behind so many does not start before one of them has.
+PROMISES_MAX = 500
+
+
+class Profile:
+    """Free slots from now on: `slots[k]` from `times[k]` until the next time."""
+
+    def __init__(self, now: float, slots: int) -> None:
+        self.times = [now]
+        self.slots = [slots]
+
+    def change(self, start: float, end: float, slots: int) -> None:
+        """So many slots more between the two moments; what was before the profile begins is now."""
+        first, last = self._cut(max(start, self.times[0])), self._cut(end)
+        for k in range(first, last):
+            self.slots[k] += slots
+
+    def earliest(self, slots: int, seconds: float) -> float:
+        """The first moment from which so many slots are free for so long; infinite if there is none."""
+        start: float | None = None
+        for k, free in enumerate(self.slots):
+            if free < slots:
+                start = None
+            elif start is None:
+                start = self.times[k]
+            if start is not None and (k + 1 == len(self.times) or self.times[k + 1] >= start + seconds):
+                return start
+        return math.inf
+
+    def _cut(self, at: float) -> int:
+        """The index of the step that begins at this moment."""
+        if at == math.inf:
+            return len(self.times)
+        k = bisect_right(self.times, at) - 1
+        if self.times[k] < at:
+            k += 1
+            self.times.insert(k, at)
+            self.slots.insert(k, self.slots[k - 1])
+        return k
+
+
+def held_back(world: World, now: float) -> dict[JobId, Waiting]:
+    """Waiting jobs whose promised start is later than now, each with its reason."""
+    back: dict[JobId, Waiting] = {}
+    booked: list[tuple[GpuType, float, float, int]] = []
+    queue = sorted(world.queued.values(), key=lambda job: (-job.priority, job.submitted_at, job.id))
+    profiles: dict[GpuType, Profile] = {}
+    priority, first = math.inf, None
+    for place, job in enumerate(queue):
+        if job.priority < priority:
+            priority = job.priority
+            profiles = _profiles(world, now, job.priority)
+            for gpu_type, start, end, slots in booked:
+                profiles[gpu_type].change(start, end, -slots)
+        if job.not_before > now:
+            continue
+        start, gpu_type = _promise(job, world, profiles) if place < PROMISES_MAX else (math.inf, None)
+        slots = job.min_workers * job.shape.slots
+        if start < math.inf:
+            end = start + _seconds(job)
+            profiles[gpu_type].change(start, end, -slots)
+            booked.append((gpu_type, start, end, slots))
+        if start > now and _possible(job, world):
+            fits_now = any(profiles[each].slots[0] >= slots for each in _types(job, world))
+            reason = WaitReason.BEHIND_RESERVATION if fits_now else WaitReason.INSUFFICIENT_SLOTS
+            back[job.id] = Waiting(reason, first if fits_now else None)
+            first = job.id if first is None else first
+    return back
+
+
+def _promise(job: Job, world: World, profiles: dict[GpuType, Profile]) -> tuple[float, GpuType]:
+    """The earliest start, and on which GPUs."""
+    slots = job.min_workers * job.shape.slots
+    starts = [(profiles[each].earliest(slots, _seconds(job)), each) for each in _types(job, world)]
+    return min(starts, key=lambda start: start[0], default=(math.inf, None))
+
+
+def _seconds(job: Job) -> float:
+    return job.spec.time_limit_seconds if job.spec.time_limit_seconds is not None else math.inf
+
+
+def _types(job: Job, world: World) -> list[GpuType]:
+    suitable = {node.gpu_type for node in world.nodes.values() if node.schedulable and node.suits(job.shape)}
+    return sorted(suitable, key=str)
+
+
+def _possible(job: Job, world: World) -> bool:
+    """Whether empty nodes would hold it; the planner has the reason for those that no node suits."""
+    fits: dict[GpuType, int] = {}
+    for node in world.nodes.values():
+        if node.schedulable:
+            fits[node.gpu_type] = fits.get(node.gpu_type, 0) + node.fits_empty(job.shape)
+    return max(fits.values(), default=0) >= job.min_workers
+
+
+def _profiles(world: World, now: float, priority: int) -> dict[GpuType, Profile]:
+    """What a class sees: slots that are free, being freed, or held by less important jobs, and when others end."""
+    profiles = {node.gpu_type: Profile(now, 0) for node in world.nodes.values()}
+    for node in world.nodes.values():
+        if node.schedulable:
+            profiles[node.gpu_type].change(now, math.inf, node.slots)
+    for job in world.active.values():
+        if job.state is JobState.STOPPING or (job.spec.preemptible and job.priority < priority):
+            continue
+        end = end_of(job, job.started_at)
+        for worker in job.wanted_workers:
+            node = world.nodes[worker.node]
+            if node.schedulable:
+                until = math.inf if end is None else max(end, now)
+                profiles[node.gpu_type].change(now, until, -len(worker.slot_ids))
+    return profiles

@@ -1,0 +1,24 @@
+"""shortest: the job with the least time left at its preferred size goes first, and stops those that need longer.
+
+Shortest remaining processing time first has the least mean completion time on one machine: L. Schrage, "A Proof of the
+Optimality of the Shortest Remaining Processing Time Discipline", 1968. It needs declared durations; without one, a
+job is taken to need about as much as it has had.
+"""
+
+from scheduler.config import PolicySettings
+from scheduler.model.job import Job
+from scheduler.policy.published.left import guess_grows_at, seconds_left
+from scheduler.policy.published.rule import Rule
+
+
+def time_left(job: Job, now: float, settings: PolicySettings) -> float:
+    """Seconds that it still needs at its preferred size."""
+    return seconds_left(job, job.preferred_workers, now)
+
+
+def guess_grows(job: Job, now: float, settings: PolicySettings) -> float | None:
+    """Time only brings the end of a running job nearer, but where that is a guess."""
+    return guess_grows_at(job, now)
+
+
+RULE = Rule(key=time_left, stops_equals=True, key_changes_at=guess_grows)

@@ -1,0 +1,131 @@
+"""The world as a published policy sees it, so that the ordinary planner decides as that policy would.
+
+Priorities become ranks where equals stop each other; ages become places where equals are not served by age; sizes are
+fixed where the policy fixes them; and predicted ends stand as time limits where promises rest on them. What a plan says
+about such a world holds for the real one: it has the same jobs, workers and nodes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from scheduler.config import PolicySettings
+from scheduler.model.booking import Booking
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, JobState
+from scheduler.model.shape import WorkerShape
+from scheduler.model.world import Changes, World
+from scheduler.policy.published.left import seconds_left
+from scheduler.policy.published.rule import Backfill, Rule
+from scheduler.policy.stakes import RESIZABLE_STATES
+
+
+def view(world: World, now: float, rule: Rule, settings: PolicySettings) -> World:
+    """The world through the eyes of this rule."""
+    jobs = [job for job in world.all_jobs() if job.state is not JobState.SUSPENDED]
+    seen = {job.id: job for job in jobs}
+    if rule.key is not None:
+        _order(seen, now, rule, settings)
+    if rule.sizes is None:
+        most = _Most(world)
+        for job_id, job in seen.items():
+            seen[job_id] = _fixed(job, most.of(job.shape))
+    else:
+        for job_id, job in seen.items():
+            seen[job_id] = _keeping(job)
+    if rule.backfill is not Backfill.FIRST_FIT:
+        for job_id, job in seen.items():
+            seen[job_id] = _ending(job, now)
+    changed = tuple(job for job in seen.values() if job is not world.job(job.id))
+    bookings = tuple(_spread_booking(each, seen) for each in world.bookings.values()) if rule.stops_equals else ()
+    return world.evolve(Changes(jobs=changed, bookings=bookings))
+
+
+def fixed_size(job: Job, most: int) -> int:
+    """The size at which it starts where sizes are fixed: the preferred one, or what the cluster holds of it."""
+    return max(min(job.preferred_workers, most), job.min_workers)
+
+
+def _fixed(job: Job, most: int) -> Job:
+    """Waiting: one size. Active: the size that it has, and one that lost workers may have them back."""
+    wanted = fixed_size(job, most)
+    if job.state is JobState.QUEUED:
+        return _bounded(job, wanted, wanted)
+    size = len(job.wanted_workers)
+    if not job.min_workers <= size <= job.max_workers:
+        return job
+    return _bounded(job, size, max(size, wanted))
+
+
+def _keeping(job: Job) -> Job:
+    """A running job from which nobody may take keeps what it has."""
+    size = len(job.wanted_workers)
+    if job.state not in RESIZABLE_STATES or job.spec.preemptible or not job.min_workers <= size <= job.max_workers:
+        return job
+    return _bounded(job, size, job.max_workers)
+
+
+def _bounded(job: Job, low: int, high: int) -> Job:
+    if (job.min_workers, job.max_workers) == (low, high):
+        return job
+    return replace(job, min_workers=low, max_workers=high)
+
+
+def _ending(job: Job, now: float) -> Job:
+    """Its predicted end as a time limit; one that has outlived its prediction is about to end."""
+    limit, expected = job.spec.time_limit_seconds, job.spec.expected_seconds
+    if expected is None:
+        return job
+    size = len(job.wanted_workers) or job.preferred_workers
+    had = now - job.started_at if job.state.active and job.started_at is not None else 0.0
+    predicted = had + seconds_left(job, size, now)
+    if limit is not None and limit <= predicted:
+        return job
+    return replace(job, spec=replace(job.spec, time_limit_seconds=predicted))
+
+
+def _order(seen: dict[JobId, Job], now: float, rule: Rule, settings: PolicySettings) -> None:
+    """Write the rule's order into ages, and where equals stop each other, into priorities."""
+    assert rule.key is not None
+    keys = {job.id: (-job.priority, rule.key(job, now, settings), job.submitted_at, job.id) for job in seen.values()}
+    in_order = sorted(seen.values(), key=lambda job: keys[job.id])
+    rank, before = len(in_order), None
+    for place, job in enumerate(in_order):
+        if before is not None and _parts(before, job):
+            rank -= 1
+        priority = job.priority * _spread(seen) + rank if rule.stops_equals else job.priority
+        seen[job.id] = replace(job, priority=priority, submitted_at=float(place))
+        before = job
+
+
+def _spread(seen: Mapping[JobId, Job]) -> int:
+    """How far priorities are moved apart, so that ranks fit between any two."""
+    return len(seen) + 1
+
+
+def _spread_booking(booking: Booking, seen: Mapping[JobId, Job]) -> Booking:
+    """The booking admits whom it admitted before."""
+    if booking.priority_min is None:
+        return booking
+    return replace(booking, priority_min=booking.priority_min * _spread(seen))
+
+
+def _parts(before: Job, job: Job) -> bool:
+    """Whether the two need different ranks: jobs that wait side by side are told apart by their ages."""
+    waiting = before.state is JobState.QUEUED and job.state is JobState.QUEUED
+    return not waiting or before.priority != job.priority
+
+
+class _Most:
+    """The most workers of a shape that the cluster's nodes of one GPU type would hold."""
+
+    def __init__(self, world: World) -> None:
+        self._nodes = list(world.nodes.values())
+        self._known: dict[WorkerShape, int] = {}
+
+    def of(self, shape: WorkerShape) -> int:
+        if shape not in self._known:
+            fits: dict[str | None, int] = {}
+            for node in self._nodes:
+                fits[node.gpu_type] = fits.get(node.gpu_type, 0) + node.fits_empty(shape)
+            self._known[shape] = max(fits.values(), default=0)
+        return self._known[shape]
