@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.worker import Worker
-from scheduler.policy.amounts import NOTHING, Amount, add, amount_of
+from scheduler.policy.amounts import NOTHING, Amount, add
 from scheduler.policy.draft import Draft
 from scheduler.policy.ledger import View
-from scheduler.policy.place import Fits, GpuType, Suited
+from scheduler.policy.place import Fits, Group, Suited
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +30,18 @@ class _Piece:
 
 
 def free_up(
-    draft: Draft, suited: Suited, gpu_type: GpuType, givers: Sequence[Giver], count: int
+    draft: Draft, suited: Suited, group: Group, givers: Sequence[Giver], count: int
 ) -> Mapping[JobId, list[Worker]]:
-    """Who must leave for `count` workers to fit on nodes of this type soon; nobody if that cannot be.
+    """Who must leave for `count` workers to fit on nodes of this group soon; nobody if that cannot be.
 
     `givers` come in the order in which they give.
     """
     fits = suited.fits(View.SOON)
-    on_node = _pieces(draft, suited, gpu_type, givers)
+    on_node = _pieces(draft, suited, group, givers)
     left = [giver.surplus for giver in givers]
     freed: dict[int, Amount] = {}
     leaving: dict[JobId, list[Worker]] = {}
-    for _ in range(fits.total(gpu_type), count):
+    for _ in range(fits.total(group), count):
         choice = _fewest(fits, on_node, left, freed)
         if choice is None:
             return {}
@@ -54,14 +54,14 @@ def free_up(
     return leaving
 
 
-def _pieces(draft: Draft, suited: Suited, gpu_type: GpuType, givers: Sequence[Giver]) -> dict[int, list[_Piece]]:
+def _pieces(draft: Draft, suited: Suited, group: Group, givers: Sequence[Giver]) -> dict[int, list[_Piece]]:
     """By node: workers in the order in which they leave, the youngest of each job first."""
     on_node: dict[int, list[_Piece]] = {}
     for giver, each in enumerate(givers):
         for worker in reversed(draft.staying(each.job)):
-            i = draft.ledger.position.get(worker.node)
-            if i is not None and suited.types.get(i, ...) == gpu_type:
-                piece = _Piece(giver, worker, amount_of(worker, draft.ledger.nodes[i]))
+            i = draft.ledger.where(worker)
+            if i is not None and suited.types.get(i) == group:
+                piece = _Piece(giver, worker, dict(draft.ledger.held_by(worker))[i])
                 on_node.setdefault(i, []).append(piece)
     return on_node
 

@@ -25,6 +25,7 @@ from scheduler.policy.published.rules import RULES
 from scheduler.policy.published.sharing import Sharing
 from scheduler.policy.published.view import view
 from scheduler.policy.reasons import explain
+from scheduler.policy.sharing import relieve
 from scheduler.policy.starts import Starts
 from scheduler.policy.survey import Survey
 
@@ -40,11 +41,13 @@ def published_plan(world: World, now: float, settings: PolicySettings) -> Plan:
     _decide(draft, rule)
     _look_at_key_changes(draft, world, rule, settings)
     made = draft.plan()
+    actions = tuple(_named(world, action) for action in made.actions) if rule.stops_equals else made.actions
     waiting = {**made.waiting, **_changed(world, back)}
-    return replace(made, actions=tuple(_named(world, action) for action in made.actions), waiting=waiting)
+    return replace(made, actions=actions, waiting=waiting)
 
 
 def _decide(draft: Draft, rule: Rule) -> None:
+    relieve(draft)
     shrink_over_maximum(draft)
     drain(draft)
     repair_below_minimum(draft)

@@ -8,8 +8,8 @@ from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.world import World
 from scheduler.policy.order import end_of
-from scheduler.policy.place import GpuType
 
+GpuType = str | None
 #: Promises that one plan makes; who waits behind so many does not start before one of them has.
 PROMISES_MAX = 500
 
@@ -117,7 +117,7 @@ def _profiles(world: World, now: float, priority: int) -> dict[GpuType, Profile]
         end = end_of(job, job.started_at)
         for worker in job.wanted_workers:
             node = world.nodes[worker.node]
-            if node.schedulable:
+            if node.schedulable and not worker.shared:
                 until = math.inf if end is None else max(end, now)
                 profiles[node.gpu_type].change(now, until, -len(worker.slot_ids))
     return profiles

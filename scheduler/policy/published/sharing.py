@@ -1,9 +1,9 @@
 """Sharing among equals, for elastic policies: who waits gets its minimum from those above theirs, then all move to the
 sizes that the policy says.
 
-Slots are counted by GPU type, as a running job stays on its type. From the most important class down, each may use
-what those above leave, but for the minimums of the classes below. Nobody shrinks unless another gains by it, and what
-fits no target goes to whoever can use it.
+Slots are counted by GPU type, own and shared ones apart, for a running job stays where it is in both. From the most
+important class down, each may use what those above leave, but for the minimums of the classes below. Nobody shrinks
+unless another gains by it, and what fits no target goes to whoever can use it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.draft import Draft
 from scheduler.policy.ledger import View
-from scheduler.policy.place import GpuType
+from scheduler.policy.place import Group, group_of
 from scheduler.policy.published.giving import Giver, free_up
 from scheduler.policy.published.growth import grow_by, grow_to, may_grow
 from scheduler.policy.published.rule import Sizes
@@ -42,7 +42,7 @@ class Sharing:
         draft = self._draft
         yield from (draft.world.queued[job_id] for job_id in (*draft.starts, *draft.holding))
         for job in draft.world.active.values():
-            if draft.stakes[job.id].resizable and not any(worker.shared for worker in job.workers):
+            if draft.stakes[job.id].resizable:
                 yield job
 
     def _size(self, job: Job) -> int:
@@ -54,13 +54,17 @@ class Sharing:
             return sum(draft.starts[job.id].values())
         return sum(count for _, count in draft.holding.get(job.id, ()))
 
-    def _gpu_type(self, job: Job) -> GpuType:
-        draft, nodes = self._draft, self._draft.world.nodes
+    def _group(self, job: Job) -> Group:
+        draft = self._draft
         if job.id in draft.world.active:
-            return nodes[job.workers[0].node].gpu_type
+            return group_of(draft.world, job.workers[0])
         if job.id in draft.starts:
-            return draft.ledger.nodes[next(iter(draft.starts[job.id]))].gpu_type
-        return nodes[draft.holding[job.id][0][0]].gpu_type
+            return self._group_at(next(iter(draft.starts[job.id])))
+        return self._group_at(draft.ledger.position[draft.holding[job.id][0][0]])
+
+    def _group_at(self, i: int) -> Group:
+        ledger = self._draft.ledger
+        return (i >= ledger.own, ledger.nodes[i].gpu_type)
 
     # who waits
 
@@ -82,9 +86,9 @@ class Sharing:
     def _make_room(self, job: Job) -> bool:
         draft = self._draft
         suited = draft.places.suited(job.shape)
-        for gpu_type in suited.by_type:
-            givers = self._givers_to_waiting(job, gpu_type)
-            takings = free_up(draft, suited, gpu_type, givers, job.min_workers)
+        for group in suited.by_type:
+            givers = self._givers_to_waiting(job, group)
+            takings = free_up(draft, suited, group, givers, job.min_workers)
             if takings:
                 self._take(takings, job)
                 spots = suited.fits(View.SOON).place(job.min_workers)
@@ -96,40 +100,40 @@ class Sharing:
                 return True
         return False
 
-    def _givers_to_waiting(self, job: Job, gpu_type: GpuType) -> list[Giver]:
+    def _givers_to_waiting(self, job: Job, group: Group) -> list[Giver]:
         """Everybody above the minimum, the farthest above its target first, were the job to take part."""
-        able = [other for other in self._members if self._may_give(other, job, gpu_type)]
-        targets = self._targets_in([*self._of_type(gpu_type), job], gpu_type)
+        able = [other for other in self._members if self._may_give(other, job, group)]
+        targets = self._targets_in([*self._of_group(group), job], group)
         able.sort(key=lambda other: (other.priority, targets[other.id] - self._size(other), -other.id))
         return [Giver(other, self._size(other) - other.min_workers) for other in able]
 
-    def _may_give(self, other: Job, job: Job, gpu_type: GpuType) -> bool:
+    def _may_give(self, other: Job, job: Job, group: Group) -> bool:
         draft = self._draft
         return (
             other.id in draft.world.active
             and other.id not in draft.grows
             and other.priority <= job.priority
             and self._size(other) > other.min_workers
-            and self._gpu_type(other) == gpu_type
+            and self._group(other) == group
         )
 
     # sizes
 
-    def _of_type(self, gpu_type: GpuType) -> list[Job]:
-        return [job for job in self._members if self._gpu_type(job) == gpu_type]
+    def _of_group(self, group: Group) -> list[Job]:
+        return [job for job in self._members if self._group(job) == group]
 
     def _targets(self, members: Iterable[Job]) -> dict[JobId, int]:
-        types = {self._gpu_type(job) for job in members}
+        groups = {self._group(job) for job in members}
         targets: dict[JobId, int] = {}
-        for gpu_type in types:
-            targets |= self._targets_in(self._of_type(gpu_type), gpu_type)
+        for group in groups:
+            targets |= self._targets_in(self._of_group(group), group)
         return targets
 
-    def _targets_in(self, members: list[Job], gpu_type: GpuType) -> dict[JobId, int]:
+    def _targets_in(self, members: list[Job], group: Group) -> dict[JobId, int]:
         """The size of every member, were slots as good as each other."""
         ledger = self._draft.ledger
         soon = ledger.soon()
-        free = sum(max(int(soon[i][0]), 0) for i, node in enumerate(ledger.nodes) if node.gpu_type == gpu_type)
+        free = sum(max(int(soon[i][0]), 0) for i in range(len(ledger.nodes)) if self._group_at(i) == group)
         slots = free + sum(self._size(job) * job.shape.slots for job in members)
         targets: dict[JobId, int] = {}
         for priority in sorted({job.priority for job in members}, reverse=True):
@@ -162,17 +166,17 @@ class Sharing:
         draft = self._draft
         if job.id not in draft.holding and not may_grow(draft, job):
             return True
-        suited, gpu_type = draft.places.suited(job.shape), self._gpu_type(job)
+        suited, group = draft.places.suited(job.shape), self._group(job)
         moving = False
         while missing:
             fits = suited.fits(View.SOON)
-            if not fits.total(gpu_type):
-                givers = self._givers_above(targets, job, gpu_type)
-                takings = free_up(draft, suited, gpu_type, givers, 1)
+            if not fits.total(group):
+                givers = self._givers_above(targets, job, group)
+                takings = free_up(draft, suited, group, givers, 1)
                 if not takings:
                     return moving
                 self._take(takings, job)
-            spots = fits.place_more(1, gpu_type, ())
+            spots = fits.place_more(1, group, ())
             assert spots is not None, "there is room for one more"
             placement = draft.places.named(spots)
             draft.ledger.hold(placement, job.shape)
@@ -180,12 +184,12 @@ class Sharing:
             moving, missing = True, missing - 1
         return moving
 
-    def _givers_above(self, targets: Mapping[JobId, int], job: Job, gpu_type: GpuType) -> list[Giver]:
+    def _givers_above(self, targets: Mapping[JobId, int], job: Job, group: Group) -> list[Giver]:
         """Least important first, then the farthest above its target."""
         above = [
             (self._size(other) - targets[other.id], other)
             for other in self._members
-            if self._may_give(other, job, gpu_type) and self._size(other) > targets[other.id] and self._rested(other)
+            if self._may_give(other, job, group) and self._size(other) > targets[other.id] and self._rested(other)
         ]
         above.sort(key=lambda each: (each[1].priority, -each[0], -each[1].id))
         return [Giver(other, surplus) for surplus, other in above]
