@@ -39,6 +39,10 @@ class PolicySettings(_Frozen):
     tiresias_slot_seconds: float = Field(default=3600.0 * 16, gt=0)
     #: A job whose time limit ends sooner is not resized by growth.
     near_end_seconds: Seconds = 5.0
+    #: Booked slots are to be free so long before their window, besides the grace of those who have to leave.
+    booking_lead_seconds: Seconds = 5.0
+    #: Booked slots that no job of the booking uses so long after its start are lent to elastic jobs.
+    booking_idle_seconds: Seconds = 60.0
     #: Used share of a GPU's memory above which those who share it leave; None: not watched.
     oversell_memory_max: float | None = Field(default=0.9, gt=0, le=1)
     #: The same of its utilization.

@@ -1,4 +1,4 @@
-"""Invariants I1 to I9 after every tick: from inside (world, store), and from outside (processes).
+"""Invariants I1 to I9 and I11 after every tick: from inside (world, store), and from outside (processes).
 
 A reservation that is broken counts as `RESERVED`. Liveness (I10) is what a test asks for at its end.
 """
@@ -22,6 +22,7 @@ from scheduler.policy.invariants import check_world
 from scheduler.policy.order import Order
 from scheduler.store.sqlstore import SqlStore
 from tests import outside
+from tests.booked import BookingsKept
 from tests.broken import Broken, hold
 from tests.reserved import Promises, reservations_fit
 
@@ -60,6 +61,7 @@ class InvariantChecker:
         self._published: dict[tuple[JobId, int], str] = {}
         self._minima: dict[JobId, int] = {}
         self._promises = Promises()
+        self._bookings = BookingsKept()
         self._unended: list[JobId] = []
         self._submitted_seen = 0
         self._events_seen = 0
@@ -89,7 +91,9 @@ class InvariantChecker:
         self._promises.after_tick(snapshot, order, now)
         if report.error is None:
             self._no_lasting_inversion(snapshot, order, now)
+            self._bookings.after_tick(snapshot, self._world.settings.policy, now)
         else:
+            self._bookings.clear()
             self._inverted_since.clear()  # while nothing can be decided, nothing is decided wrongly
         self._no_job_is_lost(snapshot)
 
@@ -189,10 +193,10 @@ class InvariantChecker:
 def _could_start(job: Job, snapshot: Snapshot, order: Order) -> bool:
     """Whether what strictly less important preemptible jobs hold would do, on nodes of one GPU type.
 
-    Free slots help unless somebody waits before it. What is reserved or leaving counts as not available, so that it
-    errs towards False.
+    Free slots help unless somebody waits before it. What is reserved, leaving or booked counts as not available, so
+    that it errs towards False.
     """
-    if job.shape.cpus or job.shape.memory_mib:
+    if job.shape.cpus or job.shape.memory_mib or snapshot.booking_of(job) is not None:
         return False
     first = order.queue(snapshot.queued.values())[0].id == job.id
     room: dict[str | None, int] = {}
@@ -200,7 +204,8 @@ def _could_start(job: Job, snapshot: Snapshot, order: Order) -> bool:
         if node.schedulable and node.suits(job.shape):
             fit = _usable(node, job, snapshot, order, free_too=first) // job.shape.slots
             room[node.gpu_type] = room.get(node.gpu_type, 0) + fit
-    return max(room.values(), default=0) >= job.min_workers
+    booked = sum(booking.slots for booking in snapshot.bookings.values())
+    return max(room.values(), default=0) >= job.min_workers + -(-booked // job.shape.slots)
 
 
 def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order, *, free_too: bool) -> int:
@@ -219,6 +224,7 @@ def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order, *, free_too:
         and not other.finishing
         and other.stop_reason is not StopReason.CANCELLED
         and order.more_important(job, other)
+        and snapshot.booking_of(other) is None
         for worker in other.workers
         if worker.node == node.name and not worker.shared
     )

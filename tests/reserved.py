@@ -84,8 +84,13 @@ class Promises:
 
 
 def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, now: float) -> bool:
-    """Whether the job changed, what it waited for is out of service, or someone more important came."""
-    if job.min_workers != before.min_workers or job.attempt != before.attempt or job.not_before > now:
+    """Whether the job changed, what it waited for is out of service, or someone more important, or a booking, came."""
+    if (
+        job.min_workers != before.min_workers
+        or job.attempt != before.attempt
+        or job.not_before > now
+        or snapshot.bookings
+    ):
         return True
     names = {name for name, _ in before.reservation}
     if any((node := snapshot.nodes.get(name)) is None or not node.schedulable for name in names):

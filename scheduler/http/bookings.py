@@ -75,6 +75,8 @@ class BookingNamed(TypedDict):
 )
 def book(services: Use, body: Body) -> Response:
     """Ask for a booking; the next tick promises it, or refuses it where nodes have gone meanwhile."""
+    if services.settings.policy.name != "elastic":
+        raise Conflict(f"policy {services.settings.policy.name} knows no bookings: set policy.name to elastic")
     booking = _booking(parse_request(BookingRequest, body), services)
     if services.board.world is not None:
         standing = services.store.list_bookings()

@@ -150,6 +150,13 @@ def _why_waiting(job: Job, reason: WaitReason, world: World, now: float) -> str:
                 f"{n.name} ({n.health if n.health != 'UP' else n.intent})" for n in suitable if not n.schedulable
             )
             return f"Waits for nodes that take no new workers now: {away or 'none is known'}."
+        case WaitReason.BOOKED_LATER | WaitReason.BOOKING_FULL:
+            return _why_booked(job, need, world, now)
+        case WaitReason.BEHIND_BOOKING:
+            return (
+                f"Would fit, but could not be out of booked slots in time: {need}. A time limit that ends before the "
+                'booking starts, or an elastic job, could use them ("sched bookings" lists them).'
+            )
         case _:
             assert_never(reason)
 
@@ -162,6 +169,15 @@ def _to_share(job: Job, suitable: list[Node], world: World) -> str:
     crowded = sum(len(world.crowded.get(node.name, ())) for node in suitable)
     busy = f", but nobody new may share {crowded} that are or were too busy" if crowded else ""
     return f", and {free} to share{busy}"
+
+
+def _why_booked(job: Job, need: str, world: World, now: float) -> str:
+    booking = world.booking_of(job)
+    if booking is None:
+        return f"Its booking {job.spec.booking} is over: it is looked at as an ordinary job next."
+    if booking.start_at > now:
+        return f"Waits for its booking {booking.name}, which starts in {booking.start_at - now:.0f} s."
+    return f"Waits for other jobs of its booking {booking.name}, which has {booking.slots} slots: {need}."
 
 
 def _why_starting(job: Job) -> str:
@@ -188,6 +204,8 @@ def _why_this_size(
     crowded_out = next((worker for worker in job.leaving if worker.leave_reason is LeaveReason.OVERSOLD), None)
     if crowded_out is not None:
         return "OVERSOLD", None, f"{shown}: it gives workers up, since {_STOP_TEXTS[StopReason.OVERSOLD]}."
+    if any(worker.leave_reason is LeaveReason.BOOKED for worker in job.leaving):
+        return "BOOKED", None, f"{shown}: it gives workers up, since {_STOP_TEXTS[StopReason.BOOKED]}."
     if size >= job.max_workers:
         return None, None, f"{shown}: all that it may have."
     if job.finishing:
@@ -236,6 +254,7 @@ _STOP_TEXTS: dict[StopReason, str] = {
     StopReason.SUSPENDED: "a user suspended it",
     StopReason.RESUMED: "a user resumed it before it was gone; it is queued again then",
     StopReason.CANCELLED: "a user cancelled it",
+    StopReason.BOOKED: "its slots are booked",
     StopReason.BOOKING_ENDED: "its booking is over",
 }
 

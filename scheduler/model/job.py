@@ -76,6 +76,8 @@ class StopReason(StrEnum):
     #: Resumed before the workers of the suspended job were gone.
     RESUMED = "RESUMED"
     CANCELLED = "CANCELLED"
+    #: Its slots are booked, and shrinking was not enough.
+    BOOKED = "BOOKED"
     #: Its booking is over, and nobody could take slots from it.
     BOOKING_ENDED = "BOOKING_ENDED"
 
@@ -92,6 +94,7 @@ STOP_TARGETS: dict[StopReason, JobState] = {
     StopReason.SUSPENDED: JobState.SUSPENDED,
     StopReason.RESUMED: JobState.QUEUED,
     StopReason.CANCELLED: JobState.CANCELLED,
+    StopReason.BOOKED: JobState.QUEUED,
     StopReason.BOOKING_ENDED: JobState.QUEUED,
 }
 
@@ -113,6 +116,12 @@ class WaitReason(StrEnum):
     NO_MATCHING_NODE = "NO_MATCHING_NODE"
     #: The nodes that suit it, all empty, would not hold its minimum.
     EXCEEDS_CLUSTER = "EXCEEDS_CLUSTER"
+    #: The window of its booking has not begun.
+    BOOKED_LATER = "BOOKED_LATER"
+    #: Other jobs of its booking use what is booked.
+    BOOKING_FULL = "BOOKING_FULL"
+    #: It would fit, but could not be out of booked slots in time.
+    BEHIND_BOOKING = "BEHIND_BOOKING"
     #: Nodes that suit it are down, cordoned, draining or quarantined.
     NODES_UNAVAILABLE = "NODES_UNAVAILABLE"
 

@@ -48,6 +48,8 @@ class LeaveReason(StrEnum):
     DRAINED = "DRAINED"
     #: It is worth more to another job that is at least as important.
     REBALANCED = "REBALANCED"
+    #: Its slots are booked.
+    BOOKED = "BOOKED"
     #: A user lowered the job's maximum.
     SCALED = "SCALED"
     #: The load of a slot that it shares crossed a limit, or the slot is not oversold any more.

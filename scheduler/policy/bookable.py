@@ -52,26 +52,35 @@ def _most_slots(booking: Booking, nodes: Mapping[NodeName, Node]) -> str:
 
 def _fit_together(bookings: list[Booking], nodes: Mapping[NodeName, Node]) -> bool:
     """Whether empty nodes hold all of them at once, each on GPUs of one type."""
-    room: dict[NodeName, Amount] = {
-        node.name: (node.slots, nano_cpus(node.cpus), node.memory_mib) for node in nodes.values()
-    }
-    return all(_allot(booking, nodes, room) for booking in scarcest_first(bookings, nodes))
+    return slots_kept(bookings, nodes, room_of(nodes.values())) == sum(booking.slots for booking in bookings)
 
 
-def _allot(booking: Booking, nodes: Mapping[NodeName, Node], room: dict[NodeName, Amount]) -> bool:
-    """Take what the booking needs out of the room, the roomiest nodes first; False where it does not fit."""
+def room_of(nodes: Iterable[Node]) -> dict[NodeName, Amount]:
+    """What the nodes have when empty."""
+    return {node.name: (node.slots, nano_cpus(node.cpus), node.memory_mib) for node in nodes}
+
+
+def slots_kept(bookings: Iterable[Booking], nodes: Mapping[NodeName, Node], room: Mapping[NodeName, Amount]) -> int:
+    """How many of the slots that they book, at once and each on GPUs of one type, this room has."""
+    left = dict(room)
+    return sum(_allot(booking, nodes, left) for booking in scarcest_first(bookings, nodes))
+
+
+def _allot(booking: Booking, nodes: Mapping[NodeName, Node], room: dict[NodeName, Amount]) -> int:
+    """Take what the booking needs out of the room, the roomiest nodes first, as far as it goes; the slots taken."""
     fits: dict[str | None, list[tuple[int, NodeName]]] = {}
-    for name, node in nodes.items():
-        if node.suits(booking.shape):
-            fits.setdefault(node.gpu_type, []).append((fit_in(needs(booking.shape), room[name]), name))
-    enough = {kind: found for kind, found in fits.items() if sum(fit for fit, _ in found) >= booking.workers}
-    if not enough:
-        return False
-    # the type with least room to spare leaves most to others
-    kind = min(enough, key=lambda each: (sum(fit for fit, _ in enough[each]), each or ""))
+    for name, amount in room.items():
+        if nodes[name].suits(booking.shape):
+            fits.setdefault(nodes[name].gpu_type, []).append((fit_in(needs(booking.shape), amount), name))
+    totals = {kind: sum(fit for fit, _ in found) for kind, found in fits.items()}
+    if not totals:
+        return 0
+    # of the types that have enough, the one with least room to spare leaves most to others
+    enough = {kind: total for kind, total in totals.items() if total >= booking.workers}
+    kind = min(enough or totals, key=lambda kind: (totals[kind] if enough else -totals[kind], kind or ""))
     left = booking.workers
-    for fit, name in sorted(enough[kind], key=lambda found: (-found[0], found[1])):
+    for fit, name in sorted(fits[kind], key=lambda found: (-found[0], found[1])):
         taken = min(fit, left)
         room[name] = add(room[name], needs(booking.shape, taken), -1)
         left -= taken
-    return True
+    return (booking.workers - left) * booking.shape.slots

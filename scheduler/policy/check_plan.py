@@ -11,6 +11,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import Stray, World
 from scheduler.policy.amounts import Amount, add, amount_of, enough, needs
+from scheduler.policy.check_bookings import check_bookings, inside_booking
 from scheduler.policy.check_world import Violation
 from scheduler.policy.halves import half, halves, other_half, owner_of, shown
 from scheduler.policy.ledger import left_of, left_to_share
@@ -26,12 +27,16 @@ _RESIZABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 
 
 def check_plan(world: World, plan: Plan, now: float, settings: PolicySettings) -> list[Violation]:
-    """Violations of capacity (I1), bounds (I2), priority (I5), and contradictions (PLAN). `now` is in unix seconds."""
+    """Violations of capacity (I1), bounds (I2), priority (I5), bookings (I11), and contradictions (PLAN).
+
+    `now` is in unix seconds.
+    """
     return [
         *_kinds(plan),
         *(violation for action in plan.actions for violation in _check(world, action, now, settings)),
-        *_victims(world, plan, Order(now, settings), settings),
+        *_victims(world, plan, Order(now, settings), now, settings),
         *_capacity(world, plan),
+        *check_bookings(world, plan, _leaving(world, plan), now, settings),
         *_reasons(world, plan),
     ]
 
@@ -122,7 +127,7 @@ def _shrinking(world: World, job: Job, plan_shrinks: Shrink) -> Iterator[Violati
         yield Violation("PLAN", f"job {job.id} shrinks as oversold and shares nothing")
 
 
-def _victims(world: World, plan: Plan, order: Order, settings: PolicySettings) -> Iterator[Violation]:
+def _victims(world: World, plan: Plan, order: Order, now: float, settings: PolicySettings) -> Iterator[Violation]:
     """Shrinks keep the minimum; who loses for another may lose for it."""
     leaving: Counter[JobId] = Counter()
     served = set(world.reserved) & world.queued.keys()
@@ -136,13 +141,20 @@ def _victims(world: World, plan: Plan, order: Order, settings: PolicySettings) -
             continue
         if isinstance(action, Shrink):
             leaving[victim.id] += len(set(action.workers))
+        inside = inside_booking(world, victim, now)
+        if action.reason in (LeaveReason.BOOKED, StopReason.BOOKED) and (inside or not victim.spec.preemptible):
+            yield Violation("I11", f"job {victim.id} loses workers for a booking, which may not take them")
         if action.reason not in _TAKEN:
             continue
+        if inside:
+            yield Violation("I11", f"job {victim.id} loses workers for job {action.for_job} inside its booking")
         taker = world.job(action.for_job) if action.for_job is not None else None
         if taker is None or (taker.id not in served and not (_shares(action) and taker.id in world.active)):
             yield Violation("I5", f"job {victim.id} loses workers for {action.for_job}, which gets nothing by it")
         elif not victim.spec.preemptible or not (
-            _may_take(taker, victim, action, order, settings) or _makes_room_beside(plan, taker, victim)
+            inside_booking(world, taker, now)
+            or _may_take(taker, victim, action, order, settings)
+            or _makes_room_beside(plan, taker, victim)
         ):
             yield Violation("I5", f"job {victim.id} loses workers for job {taker.id}, which may not take them")
     for job_id, count in leaving.items():

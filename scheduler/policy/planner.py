@@ -3,6 +3,7 @@
 from scheduler.config import PolicySettings
 from scheduler.model.plan import Plan
 from scheduler.model.world import World
+from scheduler.policy.booking_guard import plan_around
 from scheduler.policy.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.draft import Draft
 from scheduler.policy.drain import drain
@@ -31,6 +32,9 @@ class Planner:
         """
         if self._settings.name != "elastic":
             return published_plan(world, now, self._settings)
+        return plan_around(world, now, self._settings, lambda seen: self._plan(seen, now))
+
+    def _plan(self, world: World, now: float) -> Plan:
         survey, self._survey = self._survey, None  # what an error leaves half done is not used again
         if survey is None or not survey.follow(world, now):
             survey = Survey(world, now, self._settings)

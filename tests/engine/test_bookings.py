@@ -2,11 +2,13 @@
 
 import pytest
 
+from scheduler.clusters.simulated_process import Behaviour
 from scheduler.engine.tick import Step
 from scheduler.model.booking import BookingState
 from scheduler.model.event import EventKind
 from scheduler.model.ids import NodeName
-from scheduler.model.job import JobState, StopReason
+from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
+from scheduler.model.worker import LeaveReason
 from tests.world import START, World
 
 
@@ -127,3 +129,84 @@ def test_at_the_end_a_job_goes_on_unless_nobody_could_take_slots_from_it(w: Worl
         (firm, StopReason.BOOKING_ENDED, "booking b is over")
     ]
     assert w.get(firm).retries_used == 0
+
+
+SLOW = Behaviour(runtime=Runtime.ELASTIC, leave_seconds=25.0)
+
+
+def test_elastic_jobs_fill_the_hole_and_are_out_at_the_start(w: World) -> None:
+    w.node("a", slots=4)
+    w.node("b", slots=4)
+    low = w.job("low", workers=(1, 8), behaviour=SLOW, grace_seconds=30.0, priority=5)
+    w.book("b", slots=6, start=600, duration=600)
+    booked = w.job("booked", workers=(2, 6), booking="b")
+    w.advance(564)
+    w.expect(low, JobState.RUNNING, workers=8)
+    assert w.expect(booked, JobState.QUEUED).wait_reason is WaitReason.BOOKED_LATER
+    w.advance(35.9)
+    w.expect(low, JobState.RUNNING, workers=2)
+    assert len(w.get(low).workers) == 2
+    w.advance(0.2)
+    w.expect(booked, JobState.STARTING, workers=6)
+    w.settle()
+    w.expect(booked, JobState.RUNNING, workers=6)
+    [started] = [event for event in w.events(EventKind.JOB_STARTED) if event.job_id == booked]
+    assert started.at == START + 600
+    [shrunk] = w.events(EventKind.JOB_SHRANK)
+    assert (shrunk.at, shrunk.cause, shrunk.detail) == (START + 565, LeaveReason.BOOKED, "8 -> 2 workers")
+
+
+def test_who_does_not_leave_in_its_grace_is_killed_in_time(w: World) -> None:
+    w.node("a", slots=4)
+    stubborn = Behaviour(runtime=Runtime.ELASTIC, leave_seconds=1e9)
+    w.job("stubborn", workers=(4, 4), preemptible=True, behaviour=stubborn, runtime=Runtime.ELASTIC)
+    w.settle()
+    w.book("b", slots=4, start=100, duration=600)
+    booked = w.job("booked", workers=4, booking="b")
+    w.advance(101)
+    w.expect(booked, JobState.STARTING, workers=4)
+
+
+@pytest.mark.parametrize("step", list(Step), ids=lambda step: step.name)
+@pytest.mark.parametrize("at", [64.0, 66.0, 99.0])
+def test_the_engines_death_around_the_start_delays_and_breaks_nothing(w: World, step: Step, at: float) -> None:
+    w.node("a", slots=8)
+    low = w.job("low", workers=(1, 8), behaviour=SLOW, grace_seconds=30.0)
+    w.settle()
+    w.book("b", slots=6, start=100, duration=600)
+    booked = w.job("booked", workers=(6, 6), booking="b")
+    w.advance(at)
+    w.tick_until(step)
+    w.advance(max(100.0 - at, 45.0))
+    w.settle()
+    w.expect(booked, JobState.RUNNING, workers=6)
+    w.expect(low, JobState.RUNNING, workers=2)
+    assert w.get(low).attempt == 1
+
+
+def test_unused_slots_are_lent_and_taken_back_by_whoever_comes(w: World) -> None:
+    w.node("a", slots=8)
+    low = w.job("low", workers=(1, 8), priority=9)
+    w.book("b", slots=8, start=100, duration=3600)
+    w.advance(100)
+    assert w.get(low).state is JobState.QUEUED, "all of it is booked"
+    w.advance(70)
+    w.settle()
+    w.expect(low, JobState.RUNNING, workers=8)
+    late = w.job("late", workers=(2, 4), booking="b")
+    w.settle()
+    w.expect(late, JobState.RUNNING, workers=4)
+    w.expect(low, JobState.RUNNING, workers=4)
+
+
+def test_a_node_lost_in_the_window_is_made_up_for(w: World) -> None:
+    w.node("a", slots=4)
+    w.node("b", slots=4)
+    low = w.job("low", workers=(1, 4), priority=9)
+    w.book("b", slots=4, start=0, duration=3600)
+    booked = w.job("booked", workers=(4, 4), booking="b")
+    w.settle()
+    w.cluster.lose_node(w.get(booked).workers[0].node)
+    w.settle(120)
+    w.expect(booked, JobState.RUNNING, workers=4)
+    assert w.get(low).state is JobState.QUEUED

@@ -5,6 +5,7 @@ The oracles here count capacity from the world's workers directly and share no c
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -15,6 +16,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.plan import Grow, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.shape import WorkerShape
 from scheduler.policy.invariants import check_world
 from scheduler.policy.order import Order
 from tests.policy.worlds import CORDONED, DRAINING, NOW, Cluster, enact
@@ -388,3 +390,22 @@ def test_without_aging_the_stream_of_more_important_jobs_does_starve_it(hours: i
     c.waiting(3, priority=1)
     c.finish(2)
     assert [a.job_id for a in c.actions()] == [3]
+
+
+@given(c=clusters(drains=True), data=st.data())
+def test_beside_bookings_plans_hold_the_invariants_and_come_to_rest(c: Cluster, data: st.DataObject) -> None:
+    for name in data.draw(st.sampled_from((("b",), ("b", "c")))):
+        start = data.draw(st.sampled_from((-100.0, 0.0, 20.0, 1000.0)))
+        slots = data.draw(st.integers(1, 2))
+        c.booked(name, data.draw(st.integers(1, 6)), start, start + 2000.0, WorkerShape(slots=slots))
+    for number in list(c.jobs):
+        booking = data.draw(st.sampled_from((None, None, "b", "c")))
+        c.jobs[number] = replace(c.jobs[number], spec=replace(c.jobs[number].spec, booking=booking))
+    for _ in range(12):
+        before = dict(c.jobs)
+        made = c.plan(outside_bounds=True)
+        enact(c, made)
+        if not made.actions and c.jobs == before:
+            return
+        c.now += 0.01
+    raise AssertionError(f"no rest: {made}")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from scheduler.config import PolicySettings
+from scheduler.model.booking import Booking, BookingState
 from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import (
     STOP_TARGETS,
@@ -38,6 +39,7 @@ class Cluster:
         self.nodes: dict[NodeName, Node] = {}
         self.strays: dict[Any, Stray] = {}
         self.crowded: dict[NodeName, dict[int, CrowdedSlot]] = {}
+        self.bookings: list[Booking] = []
 
     def __repr__(self) -> str:
         lines = [f"{n.name}: {n.slots} slots x{n.oversell} {n.gpu_type} {n.intent}" for n in self.nodes.values()]
@@ -53,6 +55,16 @@ class Cluster:
     def node(self, name: str, slots: int = 8, **fields: Any) -> "Cluster":
         labels = tuple(sorted(fields.pop("labels", {}).items()))
         self.nodes[NodeName(name)] = Node(NodeName(name), f"host-{name}", slots, labels=labels, **fields)
+        return self
+
+    def booked(
+        self, name: str, workers: int, start: float, end: float, shape: WorkerShape | None = None, **fields: Any
+    ) -> "Cluster":
+        """A planned booking whose window is so many seconds from now."""
+        shape = shape or WorkerShape()
+        window = (self.now + start, self.now + end)
+        planned = Booking(name, *window, workers, shape, LONG_AGO, state=BookingState.PLANNED, **fields)
+        self.bookings.append(planned)
         return self
 
     def waiting(self, number: int, **fields: Any) -> "Cluster":
@@ -140,7 +152,7 @@ class Cluster:
         return workers
 
     def world(self) -> World:
-        world = World.of(self.jobs.values(), self.nodes.values())
+        world = World.of(self.jobs.values(), self.nodes.values(), self.bookings)
         return world.with_strays(self.strays).with_crowded(self.crowded)
 
     def plan(self, *, outside_bounds: bool = False) -> Plan:
@@ -248,6 +260,7 @@ def _stop(cluster: Cluster, job_id: JobId, reason: StopReason) -> None:
         started_at=None,
         wait_reason=WaitReason.SUBMITTED,
         wait_for=None,
+        stop_reason=reason,
     )
 
 

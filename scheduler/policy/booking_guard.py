@@ -1,0 +1,110 @@
+"""Who may use booked slots before the window: only who can be out of them by then.
+
+Elastic preemptible jobs can be, by their grace; others where their time limit ends before. All others are kept to what
+leaves the bookings enough room at every moment.
+"""
+
+from collections.abc import Callable
+
+from scheduler.config import PolicySettings
+from scheduler.model.booking import Booking
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job
+from scheduler.model.plan import Grow, Plan, Reserve, Start
+from scheduler.model.world import World
+from scheduler.policy.amounts import Amount, add, amount_of, needs
+from scheduler.policy.bookable import room_of, slots_kept
+from scheduler.policy.booking import Seen, hold_from
+from scheduler.policy.order import end_of
+
+#: Plans made until all of them that stay too long are denied together.
+ROUNDS_MAX = 6
+
+
+def plan_around(world: World, now: float, settings: PolicySettings, make: Callable[[World], Plan]) -> Plan:
+    """The plan that `make` gives for a world without bookings, made to honour them."""
+    if not world.bookings:
+        return make(world)
+    guard = _Guard(world, now, settings)
+    denied: frozenset[JobId] = frozenset()
+    split: frozenset[str] = frozenset()
+    for _ in range(ROUNDS_MAX):
+        seen = Seen(world, now, settings, denied, split)
+        made = make(seen.world)
+        unmet = seen.unmet(made)
+        refused = frozenset() if unmet else guard.refused(seen.plan(made))
+        if not unmet and not refused:
+            return seen.plan(made)
+        denied, split = denied | refused, split | unmet
+    seen = Seen(world, now, settings, guard.all_that_stay(), split)
+    return seen.plan(make(seen.world))
+
+
+class _Guard:
+    """Keeps an account, for the start of each booking, of the room that those who stay leave."""
+
+    def __init__(self, world: World, now: float, settings: PolicySettings) -> None:
+        self._world = world
+        self._now = now
+        self._settings = settings
+        self._moments = sorted({max(booking.start_at, now) for booking in world.bookings.values()})
+
+    def refused(self, made: Plan) -> frozenset[JobId]:
+        """Jobs that this plan lets into room that bookings need when they are still there."""
+        refused: set[JobId] = set()
+        for moment in self._moments:
+            bookings = [each for each in self._world.bookings.values() if each.start_at <= moment < each.end_at]
+            room = self._room(moment)
+            kept = slots_kept(bookings, self._world.nodes, room)
+            for action in made.actions:
+                if not isinstance(action, Start | Grow | Reserve) or action.job_id in refused or action.shared:
+                    continue
+                job = self._world.job(action.job_id)
+                if job is None or not self._stays(job, moment, new=True) or self._inside(job, bookings):
+                    continue
+                less = dict(room)
+                for name, count in action.placement:
+                    if name in less:
+                        less[name] = add(less[name], needs(job.shape, count), -1)
+                if slots_kept(bookings, self._world.nodes, less) < kept:
+                    refused.add(job.id)
+                else:
+                    room = less
+        return frozenset(refused)
+
+    def all_that_stay(self) -> frozenset[JobId]:
+        """Everybody who might be refused."""
+        jobs = [*self._world.queued.values(), *self._world.active.values()]
+        return frozenset(
+            job.id
+            for job in jobs
+            if self._world.booking_of(job) is None and any(self._stays(job, each, new=True) for each in self._moments)
+        )
+
+    def _room(self, moment: float) -> dict[NodeName, Amount]:
+        """What is not held then by jobs that stay."""
+        bookings = [each for each in self._world.bookings.values() if each.start_at <= moment < each.end_at]
+        near = any(self._now >= hold_from(each, self._world, self._settings) for each in bookings)
+        # until a later one nodes may come back
+        room = room_of(node for node in self._world.nodes.values() if node.schedulable or not near)
+        for job in self._world.active.values():
+            if self._stays(job, moment, new=False) and not self._inside(job, bookings):
+                for worker in job.wanted_workers:
+                    if worker.node in room and not worker.shared:
+                        held = amount_of(worker, self._world.nodes[worker.node])
+                        room[worker.node] = add(room[worker.node], held, -1)
+        return room
+
+    def _stays(self, job: Job, moment: float, *, new: bool) -> bool:
+        """Whether the job would still be where it is at that moment, and could not be made to leave by then."""
+        end = end_of(job, job.started_at if job.state.active else self._now)
+        if end is not None and end <= moment:
+            return False
+        if not (job.elastic and job.spec.preemptible):
+            return True
+        lead = job.spec.grace_seconds + self._settings.booking_lead_seconds + self._settings.near_end_seconds
+        return new and self._now < moment < self._now + lead
+
+    def _inside(self, job: Job, bookings: list[Booking]) -> bool:
+        """Whether what it holds is part of what is booked."""
+        return any(booking.admits(job) for booking in bookings)

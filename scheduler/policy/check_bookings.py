@@ -1,0 +1,91 @@
+"""What must hold of a plan while a booking is open."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from scheduler.config import PolicySettings
+from scheduler.model.booking import Booking
+from scheduler.model.ids import NodeName
+from scheduler.model.job import Job
+from scheduler.model.node import NodeIntent
+from scheduler.model.plan import Grow, Plan, Start
+from scheduler.model.worker import Worker
+from scheduler.model.world import Stray, World
+from scheduler.policy.amounts import Amount, add, amount_of, needs
+from scheduler.policy.bookable import slots_kept
+from scheduler.policy.check_world import Violation
+from scheduler.policy.ledger import left_of
+
+
+def inside_booking(world: World, job: Job, now: float) -> bool:
+    """Whether the window of the job's booking has begun."""
+    booking = world.booking_of(job)
+    return booking is not None and booking.start_at <= now
+
+
+def check_bookings(
+    world: World, plan: Plan, leaving: Iterable[Worker | Stray], now: float, settings: PolicySettings
+) -> Iterator[Violation]:
+    """I11: from the start of a booking until its slots are lent, nobody else takes what it needs.
+
+    Not judged where the planner may choose between GPU types. `leaving` are those who leave by then. Who comes back to
+    its minimum, or moves off a draining node, is let through: it has to leave next.
+    """
+    if settings.name != "elastic":
+        return  # published policies know no bookings
+    takes = [(job, each) for each in plan.actions if isinstance(each, Start | Grow) and (job := world.job(each.job_id))]
+    room = _room(world, takes, leaving) if world.bookings else {}
+    for booking in world.bookings.values():
+        kinds = {node.gpu_type for node in world.nodes.values() if node.suits(booking.shape)}
+        if len(kinds) > 1 or not booking.start_at <= now < booking.start_at + settings.booking_idle_seconds:
+            continue
+        others = [(job, action) for job, action in takes if _takes_of(world, job, action, booking)]
+        mine = _held(world, booking)
+        mine += sum(job.shape.slots * _count(action) for job, action in takes if booking.admits(job))
+        rest = replace(booking, workers=max(booking.slots - mine, 0) // booking.shape.slots)
+        before = dict(room)
+        for job, action in others:
+            for name, count in action.placement:
+                if name in before:
+                    before[name] = add(before[name], needs(job.shape, count))
+        could, can = (slots_kept([rest], world.nodes, each) for each in (before, room))
+        if can < could:
+            names = ", ".join(str(job.id) for job, _ in others)
+            told = f"needs {rest.slots} more slots and has {can}, and job {names} takes some"
+            yield Violation("I11", f"booking {booking.name} {told}")
+
+
+def _room(
+    world: World, takes: Iterable[tuple[Job, Start | Grow]], leaving: Iterable[Worker | Stray]
+) -> dict[NodeName, Amount]:
+    """What nodes have left once the plan is done and everybody who leaves is gone."""
+    room = {name: left_of(node, world.used(name)) for name, node in world.nodes.items() if node.schedulable}
+    for job, action in takes:
+        for name, count in action.placement if not action.shared else ():
+            if name in room:
+                room[name] = add(room[name], needs(job.shape, count), -1)
+    for leaver in leaving:
+        if leaver.node in room and not leaver.shared:
+            room[leaver.node] = add(room[leaver.node], amount_of(leaver, world.nodes[leaver.node]))
+    return room
+
+
+def _held(world: World, booking: Booking) -> int:
+    """Slots that its jobs hold and keep."""
+    jobs = (job for job in world.active.values() if booking.admits(job))
+    return sum(len(worker.slot_ids) for job in jobs for worker in job.wanted_workers)
+
+
+def _count(action: Start | Grow) -> int:
+    return sum(count for _, count in action.placement)
+
+
+def _takes_of(world: World, job: Job, action: Start | Grow, booking: Booking) -> bool:
+    """Whether a job that is inside no booking of that time takes more slots than it has to."""
+    inside = world.booking_of(job)
+    if action.shared or (inside is not None and inside.overlaps(booking)):
+        return False
+    if isinstance(action, Start):
+        return True
+    moves = any(world.nodes[w.node].intent is NodeIntent.DRAINING for w in job.wanted_workers if w.node in world.nodes)
+    return len(job.wanted_workers) >= job.min_workers and not moves
