@@ -1,9 +1,13 @@
 """Bookings over HTTP: what is stored, what is refused with one clear line, and what jobs may name."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scheduler.config import PolicySettings, Settings
+from scheduler.http.app import create_app
 from tests.http.site import Site
 
 WINDOW = {"duration_seconds": 600}
@@ -117,3 +121,17 @@ def test_a_job_names_a_booking_that_is_for_it(site: Site) -> None:
         batch = site.client.post("/v1/jobs/batch", json={"jobs": [job, {**job, **change}]})
         assert batch.json()["error"]["field"] == "jobs.1.booking"
     assert site.client.get(f"/v1/jobs/{site.submit(**job)}").json()["booking"] == "n"
+
+
+def test_policies_that_know_no_bookings_take_none(tmp_path: Path) -> None:
+    settings = Settings(state_dir=tmp_path, policy=PolicySettings(name="fifo"))
+    site = Site(tmp_path)
+    site.services = replace(site.services, settings=settings)
+    site.app = create_app(site.services)
+    with site.served():
+        refused = site.client.post("/v1/bookings", json={"name": "n", "slots": 1, **WINDOW})
+        assert (refused.status_code, refused.json()["error"]["message"]) == (
+            409,
+            "policy fifo knows no bookings: set policy.name to elastic",
+        )
+    site.close()
