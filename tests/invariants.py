@@ -18,6 +18,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job, StopReason
 from scheduler.model.node import Node
 from scheduler.model.world import World as Snapshot
+from scheduler.policy.check_plan import FIXED_SIZES
 from scheduler.policy.invariants import check_world
 from scheduler.policy.order import Order
 from scheduler.store.sqlstore import SqlStore
@@ -163,7 +164,7 @@ class InvariantChecker:
     def _no_lasting_inversion(self, snapshot: Snapshot, order: Order, now: float) -> None:
         """I5: nobody waits long at zero while less important jobs hold what would let it start."""
         for job in snapshot.queued.values():
-            if now >= job.not_before and _could_start(job, snapshot, order):
+            if now >= job.not_before and _could_start(job, self._starting_size(job), snapshot, order):
                 since = self._inverted_since.setdefault(job.id, now)
                 graces = [j.spec.grace_seconds for j in snapshot.active.values()]
                 limit = max(graces, default=0.0) + INVERSION_SLACK_SECONDS
@@ -174,6 +175,9 @@ class InvariantChecker:
         for job_id in list(self._inverted_since):
             if job_id not in snapshot.queued:
                 del self._inverted_since[job_id]
+
+    def _starting_size(self, job: Job) -> int:
+        return job.preferred_workers if self._world.settings.policy.name in FIXED_SIZES else job.min_workers
 
     def _no_job_is_lost(self, snapshot: Snapshot) -> None:
         """I6: every accepted job has ended, is in the world, or is still in the inbox."""
@@ -190,7 +194,7 @@ class InvariantChecker:
                 self._unended.remove(job_id)
 
 
-def _could_start(job: Job, snapshot: Snapshot, order: Order) -> bool:
+def _could_start(job: Job, size: int, snapshot: Snapshot, order: Order) -> bool:
     """Whether what strictly less important preemptible jobs hold would do, on nodes of one GPU type.
 
     Free slots help unless somebody waits before it. What is reserved, leaving or booked counts as not available, so
@@ -205,7 +209,7 @@ def _could_start(job: Job, snapshot: Snapshot, order: Order) -> bool:
             fit = _usable(node, job, snapshot, order, free_too=first) // job.shape.slots
             room[node.gpu_type] = room.get(node.gpu_type, 0) + fit
     booked = sum(booking.slots for booking in snapshot.bookings.values())
-    return max(room.values(), default=0) >= job.min_workers + -(-booked // job.shape.slots)
+    return max(room.values(), default=0) >= size + -(-booked // job.shape.slots)
 
 
 def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order, *, free_too: bool) -> int:

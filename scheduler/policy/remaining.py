@@ -26,7 +26,11 @@ class EndBasis(StrEnum):
 
 def speed(job: Job, workers: int) -> float:
     """Its speed at this size: between measured or declared sizes on a line, without any as many as it has workers."""
-    points = job.progress.throughput if len(job.progress.throughput) > 1 else job.spec.speedup
+    return speed_at(job.progress.throughput if len(job.progress.throughput) > 1 else job.spec.speedup, workers)
+
+
+def speed_at(points: tuple[tuple[int, float], ...], workers: int) -> float:
+    """The same where (workers, speed) are known at these sizes, ascending."""
     if not points:
         return float(workers)
     first_workers, first_speed = points[0]

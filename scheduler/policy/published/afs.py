@@ -53,7 +53,9 @@ def sizes(jobs: Sequence[Job], slots: int, now: float) -> Mapping[JobId, int]:
     """Workers per job; `jobs` come in the order of `time_alone`."""
     given, left = minimums(jobs, slots)
     work = {job.id: work_to_do(job, now) for job in jobs}
-    contest = {job.id: _contestant(job, given[job.id], work[job.id]) for job in jobs if given[job.id]}
+    # A contest of pairs may end otherwise in another order: it is always that of submission.
+    in_turn = sorted(jobs, key=lambda job: job.id)
+    contest = {job.id: _contestant(job, given[job.id], work[job.id]) for job in in_turn if given[job.id]}
     while True:
         open_to = [
             each

@@ -1,6 +1,6 @@
 """Which workers leave so that another job has room: as few as possible, from those who give first."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.model.ids import JobId
@@ -30,11 +30,12 @@ class _Piece:
 
 
 def free_up(
-    draft: Draft, suited: Suited, group: Group, givers: Sequence[Giver], count: int
+    draft: Draft, suited: Suited, group: Group, givers: Sequence[Giver], count: int, near: Collection[int] = ()
 ) -> Mapping[JobId, list[Worker]]:
     """Who must leave for `count` workers to fit on nodes of this group soon; nobody if that cannot be.
 
-    `givers` come in the order in which they give.
+    `givers` come in the order in which they give. Rather on the nodes `near`, and rather where a giver has few workers,
+    so that jobs come to be on fewer nodes.
     """
     fits = suited.fits(View.SOON)
     on_node = _pieces(draft, suited, group, givers)
@@ -42,7 +43,7 @@ def free_up(
     freed: dict[int, Amount] = {}
     leaving: dict[JobId, list[Worker]] = {}
     for _ in range(fits.total(group), count):
-        choice = _fewest(fits, on_node, left, freed)
+        choice = _fewest(fits, on_node, left, freed, near)
         if choice is None:
             return {}
         i, pieces = choice
@@ -67,17 +68,22 @@ def _pieces(draft: Draft, suited: Suited, group: Group, givers: Sequence[Giver])
 
 
 def _fewest(
-    fits: Fits, on_node: Mapping[int, list[_Piece]], left: Sequence[int], freed: Mapping[int, Amount]
+    fits: Fits,
+    on_node: Mapping[int, list[_Piece]],
+    left: Sequence[int],
+    freed: Mapping[int, Amount],
+    near: Collection[int],
 ) -> tuple[int, list[_Piece]] | None:
-    """The node where fewest have to leave until one more fits; among such, where those who give first do."""
-    best: tuple[tuple[int, int, int], list[_Piece]] | None = None
+    """The node where fewest have to leave until one more fits; among such a near one, where those who give first do."""
+    best: tuple[tuple[int, bool, int, int, int], list[_Piece]] | None = None
     for i, pieces in on_node.items():
         needed = _needed(fits, i, pieces, left, freed.get(i, NOTHING))
         if needed:
-            rank = (len(needed), needed[-1].giver, i)
+            last = needed[-1].giver
+            rank = (len(needed), i not in near, last, sum(piece.giver == last for piece in pieces), i)
             if best is None or rank < best[0]:
                 best = (rank, needed)
-    return (best[0][2], best[1]) if best else None
+    return (best[0][-1], best[1]) if best else None
 
 
 def _needed(fits: Fits, i: int, pieces: Sequence[_Piece], left: Sequence[int], freed: Amount) -> list[_Piece]:

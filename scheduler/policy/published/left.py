@@ -1,12 +1,13 @@
-"""How much is left of a job, for policies that cannot do without a number.
+"""How much is left of a job, and how fast it is, for policies that cannot do without numbers.
 
-Work is counted as in `scheduler.policy.remaining`: in the unit of the job's speeds times seconds.
+Speeds are those that were declared, else those that were measured: beyond the sizes that a job had, measured ones say
+little. Work is counted in the unit of the job's speeds times seconds.
 """
 
 import math
 
 from scheduler.model.job import Job
-from scheduler.policy.remaining import speed, work_declared, work_left
+from scheduler.policy.remaining import speed, speed_at, work_left
 
 #: In the unit of the job's own speeds.
 SPEED_MIN = 1e-9
@@ -18,11 +19,14 @@ _ROUNDING = 1e-6
 
 def work_to_do(job: Job, now: float) -> float:
     """What is left: the undone share of what was declared, else what is known otherwise, else a guess."""
-    declared, fraction = work_declared(job), job.progress.fraction
-    if declared is not None and fraction is not None:
-        return max(declared * (1.0 - fraction) - _since_report(job, now), 0.0)
+    expected, fraction = job.spec.expected_seconds, job.progress.fraction
+    if expected is not None and fraction is not None:
+        return max(expected * pace(job, job.preferred_workers) * (1.0 - fraction) - _since_report(job, now), 0.0)
     known = work_left(job, now)
-    return known[0] if known is not None else _guess(job, now) * pace(job, 1)
+    if known is None:
+        return _guess(job, now) * pace(job, 1)
+    size = len(job.wanted_workers) or job.preferred_workers
+    return known[0] / max(speed(job, size), SPEED_MIN) * pace(job, size)
 
 
 def seconds_left(job: Job, workers: int, now: float) -> float:
@@ -32,7 +36,7 @@ def seconds_left(job: Job, workers: int, now: float) -> float:
 
 def pace(job: Job, workers: int) -> float:
     """Its speed at this size, never 0: a job that reports none would have no end."""
-    return max(speed(job, workers), SPEED_MIN)
+    return max(speed_at(job.spec.speedup or job.progress.throughput, workers), SPEED_MIN)
 
 
 def guess_grows_at(job: Job, now: float) -> float | None:
@@ -55,4 +59,4 @@ def _since_report(job: Job, now: float) -> float:
     reported_at, size = job.progress.reported_at, len(job.wanted_workers)
     if reported_at is None or not size:
         return 0.0
-    return max(now - reported_at, 0.0) * speed(job, size)
+    return max(now - reported_at, 0.0) * pace(job, size)

@@ -62,6 +62,13 @@ class Sharing:
             return self._group_at(next(iter(draft.starts[job.id])))
         return self._group_at(draft.ledger.position[draft.holding[job.id][0][0]])
 
+    def _positions(self, job: Job) -> set[int]:
+        """Where it has workers, or has a reservation for them."""
+        draft = self._draft
+        if job.id in draft.world.active:
+            return {i for worker in draft.staying(job) if (i := draft.ledger.where(worker)) is not None}
+        return {draft.ledger.position[name] for name, _ in draft.holding.get(job.id, ())}
+
     def _group_at(self, i: int) -> Group:
         ledger = self._draft.ledger
         return (i >= ledger.own, ledger.nodes[i].gpu_type)
@@ -166,17 +173,17 @@ class Sharing:
         draft = self._draft
         if job.id not in draft.holding and not may_grow(draft, job):
             return True
-        suited, group = draft.places.suited(job.shape), self._group(job)
+        suited, group, own = draft.places.suited(job.shape), self._group(job), self._positions(job)
         moving = False
         while missing:
             fits = suited.fits(View.SOON)
             if not fits.total(group):
                 givers = self._givers_above(targets, job, group)
-                takings = free_up(draft, suited, group, givers, 1)
+                takings = free_up(draft, suited, group, givers, 1, own)
                 if not takings:
                     return moving
                 self._take(takings, job)
-            spots = fits.place_more(1, group, ())
+            spots = fits.place_more(1, group, own)
             assert spots is not None, "there is room for one more"
             placement = draft.places.named(spots)
             draft.ledger.hold(placement, job.shape)
