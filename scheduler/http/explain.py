@@ -20,6 +20,7 @@ from scheduler.model.job import Job, JobState, Placement, StopReason, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.worker import LeaveReason
 from scheduler.model.world import World
+from scheduler.policy.check_plan import FIXED_SIZES
 
 router = APIRouter(tags=["jobs"])
 
@@ -88,7 +89,7 @@ def explain(job: Job, world: World, settings: PolicySettings, now: float) -> Exp
     match job.state:
         case JobState.QUEUED:
             why = job.wait_reason or WaitReason.SUBMITTED
-            reason, for_job, summary = why, job.wait_for, _why_waiting(job, why, world, now)
+            reason, for_job, summary = why, job.wait_for, _why_waiting(job, why, world, settings, now)
         case JobState.STARTING:
             summary = _why_starting(job)
         case JobState.RUNNING | JobState.RESIZING:
@@ -111,8 +112,9 @@ def explain(job: Job, world: World, settings: PolicySettings, now: float) -> Exp
     }
 
 
-def _why_waiting(job: Job, reason: WaitReason, world: World, now: float) -> str:
-    need = f"it needs {needs(job.spec, job.min_workers)}"
+def _why_waiting(job: Job, reason: WaitReason, world: World, settings: PolicySettings, now: float) -> str:
+    size = job.preferred_workers if settings.name in FIXED_SIZES else job.min_workers
+    need = f"it needs {needs(job.spec, size)}"
     suitable = [node for node in world.nodes.values() if node.suits(job.shape)]
     free = sum(_free_slots(node, world) for node in suitable if node.schedulable)
     match reason:
@@ -127,7 +129,7 @@ def _why_waiting(job: Job, reason: WaitReason, world: World, now: float) -> str:
             )
         case WaitReason.WAITING_FOR_VICTIMS:
             held = _places(job.reservation)
-            return f"Starts as soon as less important jobs have left: {held} held for it and being freed."
+            return f"Starts as soon as {_who_leaves(job, world)} have left: {held} held for it and being freed."
         case WaitReason.BEHIND_RESERVATION:
             return (
                 f"Would fit, but waits behind {_name(job.wait_for, world)}, for which slots are held: {need}, and "
@@ -180,6 +182,12 @@ def _why_booked(job: Job, need: str, world: World, now: float) -> str:
     return f"Waits for other jobs of its booking {booking.name}, which has {booking.slots} slots: {need}."
 
 
+def _who_leaves(job: Job, world: World) -> str:
+    other = world.job(job.wait_for) if job.wait_for is not None else None
+    equal = other is not None and other.priority >= job.priority
+    return "workers of jobs that share with it" if equal else "less important jobs"
+
+
 def _why_starting(job: Job) -> str:
     ready = sum(worker.state == "READY" for worker in job.wanted_workers)
     return f"Is starting: {ready} of {len(job.wanted_workers)} workers are ready (attempt {job.attempt})."
@@ -208,6 +216,8 @@ def _why_this_size(
         return "BOOKED", None, f"{shown}: it gives workers up, since {_STOP_TEXTS[StopReason.BOOKED]}."
     if size >= job.max_workers:
         return None, None, f"{shown}: all that it may have."
+    if settings.name in FIXED_SIZES and size >= job.preferred_workers:
+        return None, None, f"{shown}: the size that it has under policy {settings.name}."
     if job.finishing:
         return None, None, f"{shown}: it is finishing, so it is not resized any more."
     suitable = [node for node in world.nodes.values() if node.suits(job.shape) and node.schedulable]

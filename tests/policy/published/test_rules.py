@@ -1,0 +1,104 @@
+"""Published policies of fixed sizes, by hand."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.config import PolicyName, PolicySettings
+from scheduler.model.job import StopReason, WaitReason
+from scheduler.model.plan import Reserve, Start, StopJob
+from scheduler.policy.published.profile import Profile
+from tests.policy.worlds import NOW, Cluster
+
+
+def cluster(name: PolicyName, **policy: Any) -> Cluster:
+    return Cluster(PolicySettings(name=name, **policy))
+
+
+def started(c: Cluster) -> list[int]:
+    return [action.job_id for action in c.actions() if isinstance(action, Start)]
+
+
+def queue_of_three(name: PolicyName) -> Cluster:
+    """8 slots, 4 held for 100 s more. Job 2 needs all; 3 needs 2 for 50 s, 4 needs 2 for 200 s."""
+    c = cluster(name).node("a", 8)
+    c.running(1, {"a": 4}, workers=(4, 4), expected_seconds=1100.0)
+    c.waiting(2, workers=(8, 8), submitted_at=NOW - 30, expected_seconds=100.0)
+    c.waiting(3, workers=(2, 2), submitted_at=NOW - 20, expected_seconds=50.0)
+    return c.waiting(4, workers=(2, 2), submitted_at=NOW - 10, expected_seconds=200.0)
+
+
+def test_fifo_starts_whoever_fits() -> None:
+    assert started(queue_of_three("fifo")) == [3, 4]
+
+
+@pytest.mark.parametrize("name", ["easy", "conservative"])
+def test_backfill_lets_in_only_who_ends_before_the_promise_of_the_first(name: PolicyName) -> None:
+    c = queue_of_three(name)
+    c.step()
+    assert (c.size(3), c.reason(2), c.reason(4)) == (2, WaitReason.INSUFFICIENT_SLOTS, WaitReason.BEHIND_RESERVATION)
+    assert c.jobs[4].wait_for == 2  # type: ignore[index]
+
+
+def two_promises(name: PolicyName) -> Cluster:
+    """Job 1 holds 6 of 8 slots for 100 s more. Jobs 2 (6) and 3 (8) wait; job 4 (2) ends after 150 s."""
+    c = cluster(name).node("a", 8)
+    c.running(1, {"a": 6}, workers=(6, 6), expected_seconds=1100.0)
+    c.waiting(2, workers=(6, 6), submitted_at=NOW - 30, expected_seconds=10.0)
+    c.waiting(3, workers=(8, 8), submitted_at=NOW - 20, expected_seconds=100.0)
+    return c.waiting(4, workers=(2, 2), submitted_at=NOW - 10, expected_seconds=150.0)
+
+
+def test_easy_protects_only_the_first_and_conservative_the_second_too() -> None:
+    assert started(two_promises("easy")) == [4]
+    assert started(two_promises("conservative")) == []
+
+
+def test_tiresias_serves_the_first_queue_first_and_stops_the_second() -> None:
+    c = cluster("tiresias", tiresias_slot_seconds=4000.0).node("a", 8)
+    c.running(1, {"a": 4}, workers=(4, 4), served_slot_seconds=0.0)  # 4 slots for 1000 s: it has just fallen
+    c.running(2, {"a": 3}, workers=(3, 3))
+    c.waiting(3, workers=(5, 5), served_slot_seconds=9000.0, submitted_at=NOW - 2000)
+    c.waiting(4, workers=(2, 2))
+    assert c.actions() == [StopJob(1, StopReason.REBALANCED, 4), Reserve(4, (("a", 2),))]  # type: ignore[arg-type]
+
+
+def test_shortest_stops_the_longest_and_no_more_than_it_needs() -> None:
+    c = cluster("shortest").node("a", 8)
+    c.running(1, {"a": 4}, workers=(4, 4), expected_seconds=1500.0)
+    c.running(2, {"a": 4}, workers=(4, 4), expected_seconds=9000.0)
+    c.waiting(3, workers=(2, 2), expected_seconds=400.0)
+    c.waiting(4, workers=(2, 2), expected_seconds=600.0)
+    assert c.actions() == [
+        StopJob(2, StopReason.REBALANCED, 3),  # type: ignore[arg-type]
+        Reserve(3, (("a", 2),)),  # type: ignore[arg-type]
+        Reserve(4, (("a", 2),)),  # type: ignore[arg-type]
+    ]
+
+
+def test_nobody_is_stopped_where_that_would_not_make_room() -> None:
+    c = cluster("shortest").node("a", 4).node("b", 4)
+    c.running(1, {"a": 2}, workers=(2, 2), expected_seconds=9000.0)
+    c.running(2, {"a": 2, "b": 2}, workers=(4, 4), expected_seconds=1100.0)
+    c.waiting(3, workers=(2, 2), slots=4, expected_seconds=400.0)
+    c.running(4, {"b": 1}, workers=(1, 1), preemptible=False)
+    assert not c.actions()
+
+
+def test_a_profile_finds_the_first_window_that_is_wide_and_long_enough() -> None:
+    profile = Profile(0.0, 8)
+    profile.change(0.0, 100.0, -6)
+    profile.change(150.0, 200.0, -8)
+    assert profile.earliest(2, 150.0) == 0.0
+    assert profile.earliest(2, 151.0) == 200.0
+    assert profile.earliest(4, 50.0) == 100.0
+    assert profile.earliest(4, 51.0) == 200.0
+    assert profile.earliest(8, float("inf")) == 200.0
+    assert profile.earliest(9, 1.0) == float("inf")
+
+
+def test_the_past_of_a_profile_is_now() -> None:
+    profile = Profile(100.0, 4)
+    profile.change(0.0, 150.0, -4)
+    profile.change(0.0, 50.0, -4)
+    assert profile.earliest(4, 10.0) == 150.0
