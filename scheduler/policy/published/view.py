@@ -5,11 +5,9 @@ fixed where the policy fixes them; and predicted ends stand as time limits where
 about such a world holds for the real one: it has the same jobs, workers and nodes.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from scheduler.config import PolicySettings
-from scheduler.model.booking import Booking
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState
 from scheduler.model.shape import WorkerShape
@@ -36,8 +34,7 @@ def view(world: World, now: float, rule: Rule, settings: PolicySettings) -> Worl
         for job_id, job in seen.items():
             seen[job_id] = _ending(job, now)
     changed = tuple(job for job in seen.values() if job is not world.job(job.id))
-    bookings = tuple(_spread_booking(each, seen) for each in world.bookings.values()) if rule.stops_equals else ()
-    return world.evolve(Changes(jobs=changed, bookings=bookings))
+    return world.evolve(Changes(jobs=changed))
 
 
 def fixed_size(job: Job, most: int) -> int:
@@ -88,25 +85,14 @@ def _order(seen: dict[JobId, Job], now: float, rule: Rule, settings: PolicySetti
     assert rule.key is not None
     keys = {job.id: (-job.priority, rule.key(job, now, settings), job.submitted_at, job.id) for job in seen.values()}
     in_order = sorted(seen.values(), key=lambda job: keys[job.id])
-    rank, before = len(in_order), None
+    # Priorities move so far apart that ranks fit between any two.
+    spread, rank, before = len(in_order) + 1, len(in_order), None
     for place, job in enumerate(in_order):
         if before is not None and _parts(before, job):
             rank -= 1
-        priority = job.priority * _spread(seen) + rank if rule.stops_equals else job.priority
+        priority = job.priority * spread + rank if rule.stops_equals else job.priority
         seen[job.id] = replace(job, priority=priority, submitted_at=float(place))
         before = job
-
-
-def _spread(seen: Mapping[JobId, Job]) -> int:
-    """How far priorities are moved apart, so that ranks fit between any two."""
-    return len(seen) + 1
-
-
-def _spread_booking(booking: Booking, seen: Mapping[JobId, Job]) -> Booking:
-    """The booking admits whom it admitted before."""
-    if booking.priority_min is None:
-        return booking
-    return replace(booking, priority_min=booking.priority_min * _spread(seen))
 
 
 def _parts(before: Job, job: Job) -> bool:
