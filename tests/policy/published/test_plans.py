@@ -120,13 +120,17 @@ def test_priority_no_job_waits_that_less_important_ones_leave_room_for(
     first = first_waiting(c)
     if first is not None:
         gone = [worker.id for victim in takeable(c, first) for worker in victim.workers]
-        size = first.preferred_workers if name in FIXED_SIZES else first.min_workers
+        size = min(first.preferred_workers, most(c, first)) if name in FIXED_SIZES else first.min_workers
         assert workers_in(c, first, room(c, gone=gone)) < size
 
 
 def first_waiting(c: Cluster) -> Job | None:
     """The first in the queue that could start at all on an empty cluster."""
     waiting = [job for job in c.jobs.values() if job.state is JobState.QUEUED]
-    whole = Counter({node.name: node.slots for node in c.nodes.values() if node.schedulable})
-    possible = [job for job in waiting if workers_in(c, job, whole) >= job.preferred_workers]
+    possible = [job for job in waiting if most(c, job) >= job.min_workers]
     return min(possible, key=lambda job: (-job.priority, job.submitted_at, job.id), default=None)
+
+
+def most(c: Cluster, job: Job) -> int:
+    """The most workers of the job that the empty cluster would hold."""
+    return workers_in(c, job, Counter({node.name: node.slots for node in c.nodes.values() if node.schedulable}))
