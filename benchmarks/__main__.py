@@ -2,21 +2,30 @@
 
 import argparse
 import importlib
+import os
 import signal
 import sys
 import time
 
+from benchmarks import traces
 from benchmarks.figure import machine, save, table
 from benchmarks.trouble import Skipped
+from scheduler.errors import UserError
 
-#: In the order of a full run.
-NAMES = ("decision", "tick", "startup", "submits", "throughput", "discover_hosts", "preempt", "resize_pause")
+#: On this machine, in the order of a full run.
+MEASURED = ("decision", "tick", "startup", "submits", "throughput", "discover_hosts", "preempt", "resize_pause")
+#: In virtual time, on workloads that others published.
+SIMULATED = ("elasticdl", "paddle_edl", "kueue", "adaptdl")
+NAMES = MEASURED + SIMULATED
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of: {', '.join(NAMES)} (default: all)")
+    parser.add_argument("--traces", metavar="DIR", help=f"workloads of others (or {traces.VARIABLE}); adaptdl needs it")
     options = parser.parse_args()
+    if options.traces:
+        os.environ[traces.VARIABLE] = options.traces
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:
         parser.error(f"no benchmark {unknown[0]!r}: there are {', '.join(NAMES)}")
@@ -35,7 +44,7 @@ def measure(name: str) -> bool:
     began = time.monotonic()
     try:
         figures = importlib.import_module(f"benchmarks.{name}").run()
-    except Skipped as reason:
+    except (Skipped, UserError) as reason:
         print(f"not measured: {reason}")
         return False
     print(table(figures))

@@ -22,6 +22,8 @@ class Figure:
     at_most: float | None = None
     at_least: float | None = None
     note: str = ""
+    #: What others published for the same, with its unit.
+    published: str = ""
 
     @property
     def verdict(self) -> str:
@@ -52,9 +54,11 @@ def number(value: float) -> str:
 
 
 def table(figures: Sequence[Figure]) -> str:
-    rows = [("figure", "measured", "target", "", "note")]
-    rows += [(f.what, f.measured, f.target, f.verdict, f.note) for f in figures]
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    rows = [("figure", "measured", "published", "target", "", "note")]
+    rows += [(f.what, f.measured, f.published, f.target, f.verdict, f.note) for f in figures]
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    rows = list(zip(*columns, strict=True))
+    widths = [max(map(len, column)) for column in columns]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )

@@ -1,15 +1,15 @@
-"""`python -m benchmarks.readme` writes README.md's generated parts: measured figures, metrics, commands.
+"""`python -m benchmarks.readme` writes README.md's generated parts: measured and simulated figures, metrics, commands.
 
 Figures come from benchmarks/results; where a benchmark has no result, the rows that stand there stay.
 """
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from benchmarks.__main__ import NAMES
-from benchmarks.figure import RESULTS, load
+from benchmarks.__main__ import MEASURED, SIMULATED
+from benchmarks.figure import RESULTS, Figure, load
 from scheduler.cli.reference import BEGIN, END, reference
 from scheduler.metrics import METRICS
 
@@ -20,7 +20,9 @@ _MARK = "<!-- {0}: made by python -m benchmarks.readme -->", "<!-- {0}: end -->"
 def main() -> int:
     text = README.read_text()
     figures = _part(text, *(mark.format("figures") for mark in _MARK))
-    text = _replace(text, *(mark.format("figures") for mark in _MARK), "\n".join(_figure_rows(figures)))
+    text = _replace(text, *(mark.format("figures") for mark in _MARK), "\n".join(_measured_rows(figures)))
+    figures = _part(text, *(mark.format("simulated") for mark in _MARK))
+    text = _replace(text, *(mark.format("simulated") for mark in _MARK), "\n".join(_simulated_rows(figures)))
     text = _replace(text, *(mark.format("metrics") for mark in _MARK), "\n".join(_metric_rows()))
     text = _replace(text, BEGIN, END, reference().strip())
     machines = {json.loads(path.read_text())["machine"] for path in RESULTS.glob("*.json")}
@@ -30,17 +32,43 @@ def main() -> int:
     return 0
 
 
-def _figure_rows(old: str) -> Iterator[str]:
+def _measured_rows(old: str) -> Iterator[str]:
     yield "| command | figure | measured | target | |"
     yield "|---|---|---|---|---|"
-    for name in NAMES:
+    for command, figure in _figures(MEASURED, old):
+        yield (
+            figure
+            if isinstance(figure, str)
+            else (f"| {command} | {figure.what} | {figure.measured} | {figure.target} | {_missed(figure)} |")
+        )
+
+
+def _simulated_rows(old: str) -> Iterator[str]:
+    yield "| command | figure | simulated | published by others | target | |"
+    yield "|---|---|---|---|---|---|"
+    for command, figure in _figures(SIMULATED, old):
+        yield (
+            figure
+            if isinstance(figure, str)
+            else (
+                f"| {command} | {figure.what} | {figure.measured} | {figure.published} | {figure.target} "
+                f"| {' '.join(filter(None, (_missed(figure), figure.note)))} |"
+            )
+        )
+
+
+def _figures(names: Iterable[str], old: str) -> Iterator[tuple[str, Figure | str]]:
+    """Command and figure of each result; the rows that stand there where a benchmark has none."""
+    for name in names:
         command = f"`python -m benchmarks {name}`"
         figures = load(name)
         if not figures:
-            yield from (line for line in old.splitlines() if line.startswith(f"| {command} "))
-        for figure in figures:
-            verdict = "**missed**" if figure.verdict == "MISSED" else ""
-            yield f"| {command} | {figure.what} | {figure.measured} | {figure.target} | {verdict} |"
+            yield from ((command, line) for line in old.splitlines() if line.startswith(f"| {command} "))
+        yield from ((command, figure) for figure in figures)
+
+
+def _missed(figure: Figure) -> str:
+    return "**missed**" if figure.verdict == "MISSED" else ""
 
 
 def _metric_rows() -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""What the benchmarks say of workloads that others published."""
