@@ -31,8 +31,10 @@ class PolicySettings(_Frozen):
     aging_ceilings: tuple[int, ...] = ()
     #: Between two growths of one job.
     grow_cooldown_seconds: Seconds = 2.0
-    #: A job grows again only after this many times its own measured resize cost.
-    grow_payback_factor: float = Field(default=10.0, ge=0)
+    #: A job grows again only after this many times its own measured resize cost...
+    grow_cooldown_factor: float = Field(default=2.0, ge=0)
+    #: ... and only where its end comes nearer by this many times that cost.
+    grow_payback_factor: float = Field(default=16.0, ge=0)
     #: Published elastic policies: a job does not shrink for equals sooner after its last resize.
     rebalance_seconds: Seconds = 30.0
     #: tiresias: what a job has had when it falls into the second queue.
@@ -43,6 +45,18 @@ class PolicySettings(_Frozen):
     booking_lead_seconds: Seconds = 5.0
     #: Booked slots that no job of the booking uses so long after its start are lent to elastic jobs.
     booking_idle_seconds: Seconds = 60.0
+    #: Whether jobs of equal priority give up workers above their minimum for each other.
+    share: bool = True
+    #: A worker moves to another job only where it is worth this share more, since both pay for a resize.
+    share_margin: float = Field(default=0.5, ge=0)
+    #: Who gets how much is looked at again at least this often while jobs compete.
+    share_interval_seconds: float = Field(default=60.0, gt=0)
+    #: Jobs that have had less are in the first service class; each further class reaches four times as far.
+    service_class_slot_seconds: float = Field(default=28800.0, gt=0)
+    #: A job that has not reported its speed yet grows no further than this for a while...
+    unmeasured_workers: int = Field(default=4, ge=1)
+    #: ... namely until it has run for so long.
+    measure_seconds: Seconds = 30.0
     #: Used share of a GPU's memory above which those who share it leave; None: not watched.
     oversell_memory_max: float | None = Field(default=0.9, gt=0, le=1)
     #: The same of its utilization.

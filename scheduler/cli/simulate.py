@@ -77,6 +77,14 @@ class WorkloadOptions:
             rich_help_panel=_WORKLOAD,
         ),
     ] = None
+    progress: Annotated[
+        bool,
+        typer.Option(
+            "--progress/--no-progress",
+            help="Whether workers report, as they go, how much of the job is done.",
+            rich_help_panel=_WORKLOAD,
+        ),
+    ] = True
     noise: Annotated[
         float,
         typer.Option(
@@ -186,13 +194,11 @@ def _setup(
 ) -> "Setup":
     from scheduler.simulate.run import Setup
 
-    tells_fraction = Knowledge.DURATIONS in (jobs.declare or [])
     return Setup(
         nodes=nodes,
         settings=settings,
         every_seconds=duration_seconds(cluster.every, "--every"),
-        report_seconds=60.0 if tells_fraction else 600.0,
-        tells_fraction=tells_fraction,
+        tells_fraction=jobs.progress,
         until_seconds=duration_seconds(cluster.until, "--until"),
     )
 

@@ -38,6 +38,10 @@ class Work(Protocol):
         """The pace of this many workers on each node (none is zero) when `done` units are done."""
         ...
 
+    def fraction(self, done: float) -> float:
+        """The share of the work that workers say is done when `done` units are."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerSeconds:
@@ -47,6 +51,9 @@ class WorkerSeconds:
 
     def pace(self, members: tuple[int, ...], done: float) -> Pace:
         return Pace(float(sum(members)), self.total)
+
+    def fraction(self, done: float) -> float:
+        return done / self.total
 
 
 class Labour:
@@ -66,7 +73,7 @@ class Labour:
     def fraction_at(self, now: float) -> float:
         """Share of it that is done by now."""
         self.count(now)
-        return min(self.done / self.work.total, 1.0)
+        return min(self.work.fraction(self.done), 1.0)
 
     def set_members(self, members: tuple[int, ...], share: float, now: float) -> None:
         """From now on these work: how many on each node, nodes without any left out; empty: nobody.

@@ -1,4 +1,4 @@
-"""Growth: what is left goes to elastic jobs, by priority; among equals by gain per slot, then evenly.
+"""Growth: what is left goes to elastic jobs, by priority; among equals by what a worker is worth, then evenly.
 
 Jobs that this plan starts take part, so that a job starts at once at the size it can have. Running jobs that are alike
 stand in a row: where nothing is open for one of them, nobody behind it is looked at.
@@ -13,10 +13,11 @@ from scheduler.model.job import Job
 from scheduler.policy.amounts import Spare
 from scheduler.policy.backfill import Blocked
 from scheduler.policy.draft import Draft
-from scheduler.policy.growing import Growers, GrowthRank, growth_rank
 from scheduler.policy.ledger import View
 from scheduler.policy.order import end_of
+from scheduler.policy.peers import GrowthRank, Peers, growth_rank
 from scheduler.policy.place import Fits, Group, Spots, group_of
+from scheduler.policy.worth import Worth
 
 
 @dataclass(slots=True)
@@ -24,6 +25,7 @@ class Candidate:
     """A job with room below its maximum, and what growth gave it so far."""
 
     job: Job
+    worth: Worth
     fits: Fits
     spare: Spare | None
     group: Group
@@ -34,14 +36,18 @@ class Candidate:
 
     @property
     def rank(self) -> GrowthRank:
-        return growth_rank(self.job, self.size)
+        return growth_rank(self.job, self.worth, self.size)
+
+    @property
+    def wants_more(self) -> bool:
+        return self.size < self.job.max_workers and self.worth.of_next(self.size) > 0.0
 
 
 @dataclass(slots=True)
 class Row:
-    """Growers, and how far they were served."""
+    """Peers, and how many of their growers were served."""
 
-    growers: Growers
+    peers: Peers
     k: int = 0
 
 
@@ -49,13 +55,14 @@ class Row:
 Head = tuple[GrowthRank, Candidate | Row]
 
 
-def grow(draft: Draft, blocked: Blocked | None) -> None:
+def grow(draft: Draft, blocked: Blocked | None) -> "Dealing":
     """Deal open slots out one worker at a time, then place what each job got together."""
     dealing = Dealing(draft, blocked)
     dealing.run()
     for candidate in dealing.served():
         _place_together(draft, candidate)
     dealing.look_at_cooling()
+    return dealing
 
 
 class Dealing:
@@ -72,11 +79,11 @@ class Dealing:
         for job_id in draft.starts:
             job = draft.world.queued[job_id]
             candidate = self._starting(job) if job.elastic and not self._near_end(job) else None
-            if candidate is not None and candidate.size < job.max_workers:
+            if candidate is not None and candidate.wants_more:
                 heads.append((candidate.rank, candidate))
-        for growers in draft.survey.growing.growers:
-            if growers.ranks and self._open(growers):
-                heads.append((growers.ranks[0], Row(growers)))
+        for peers in draft.survey.peers:
+            if peers.growers and self._open(peers):
+                heads.append((peers.growers[0], Row(peers)))
         heapq.heapify(heads)
         while heads:
             _, head = heapq.heappop(heads)
@@ -84,6 +91,11 @@ class Dealing:
                 self._serve(head)
             else:
                 self._serve_next(head)
+
+    @property
+    def sizes(self) -> dict[JobId, int]:
+        """How large those are now who got something."""
+        return {job_id: candidate.size for job_id, candidate in self._gained.items()}
 
     def served(self) -> Iterator[Candidate]:
         """Who got something: those that start, in their order, then running jobs by id."""
@@ -95,22 +107,22 @@ class Dealing:
     def look_at_cooling(self) -> None:
         """Look again when the first job has cooled down that could have grown now."""
         active = self._draft.world.active
-        for growers in self._draft.survey.growing.growers:
-            if growers.cooling and self._open(growers):
-                for ready_at, job_id in growers.cooling:
+        for peers in self._draft.survey.peers:
+            if peers.cooling and self._open(peers):
+                for ready_at, job_id in peers.cooling:
                     if self._running(active[job_id]) is not None:
                         self._draft.look_at(ready_at)
                         break
 
     def _serve_next(self, row: Row) -> None:
         """Serve the next of the row for whom something is open."""
-        growers = row.growers
-        if not self._open(growers):
+        peers = row.peers
+        if not self._open(peers):
             return
-        candidate = self._running(self._draft.world.active[growers.ranks[row.k][-1]])
+        candidate = self._running(self._draft.world.active[peers.growers[row.k][-1]])
         row.k += 1
-        if row.k < len(growers.ranks):
-            heapq.heappush(self._heads, (growers.ranks[row.k], row))
+        if row.k < len(peers.growers):
+            heapq.heappush(self._heads, (peers.growers[row.k], row))
         if candidate is not None:
             self._serve(candidate)
 
@@ -124,21 +136,21 @@ class Dealing:
             candidate.gained[i] = candidate.gained.get(i, 0) + count
         candidate.size += 1
         self._gained[candidate.job.id] = candidate
-        if candidate.size < candidate.job.max_workers:
+        if candidate.wants_more:
             heapq.heappush(self._heads, (candidate.rank, candidate))
 
-    def _open(self, growers: Growers) -> bool:
+    def _open(self, peers: Peers) -> bool:
         """Whether any of them could get a slot; where the blocked job bounds all of them, what it leaves counts."""
         blocked = self._blocked
         bound_all = (
             blocked is not None
-            and (not growers.ends or growers.ends[0] > blocked.shadow)
-            and growers.priority <= blocked.job.priority
-            and blocked.bounds_all(growers.priority, growers.preemptible)
+            and (not peers.ends or peers.ends[0] > blocked.shadow)
+            and peers.priority <= blocked.job.priority
+            and blocked.bounds_all(peers.priority, peers.preemptible)
         )
         spare = blocked.spare if blocked is not None and bound_all else None
-        suited = self._draft.places.suited(growers.shape)
-        return suited.fits(View.OPEN, spare).total(growers.group) > 0
+        suited = self._draft.places.suited(peers.shape)
+        return suited.fits(View.OPEN, spare).total(peers.group) > 0
 
     def _running(self, job: Job) -> Candidate | None:
         """The running job, if something is open for it, the draft leaves its size alone, and it is not about to end."""
@@ -153,14 +165,15 @@ class Dealing:
             i = draft.ledger.where(worker)
             if i is not None:
                 own[i] = own.get(i, 0) + 1
-        return Candidate(job, fits, spare, group, own, len(job.workers))
+        return Candidate(job, draft.survey.peers[job.id].worth, fits, spare, group, own, len(job.workers))
 
     def _starting(self, job: Job) -> Candidate:
         draft = self._draft
         own = dict(draft.starts[job.id])
         group = draft.places.suited(job.shape).types[next(iter(own))]
         spare = self._spare(job)
-        return Candidate(job, self._fits(job, spare), spare, group, own, sum(own.values()))
+        worth = Worth(job, draft.now, draft.settings)
+        return Candidate(job, worth, self._fits(job, spare), spare, group, own, sum(own.values()))
 
     def _spare(self, job: Job) -> Spare | None:
         blocked = self._blocked

@@ -10,6 +10,7 @@ from scheduler.policy.drain import drain
 from scheduler.policy.grow import grow
 from scheduler.policy.published.plan import published_plan
 from scheduler.policy.reasons import explain
+from scheduler.policy.share import share
 from scheduler.policy.sharing import relieve
 from scheduler.policy.starts import Starts
 from scheduler.policy.survey import Survey
@@ -59,8 +60,9 @@ def _drafted(draft: Draft) -> Plan:
     # 2. The queue, in order: start, else take what is being freed, else preempt, else wait.
     starts = Starts(draft)
     starts.run()
-    # 3. What nobody waits for goes to elastic jobs.
-    grow(draft, starts.blocked)
+    # 3. What nobody waits for goes to elastic jobs; equals share.
+    dealing = grow(draft, starts.blocked)
+    share(draft, dealing, starts.blocked)
     # 4. Every job that is left has a reason.
     explain(draft, starts)
     return draft.plan()

@@ -97,6 +97,18 @@ def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare
     return None
 
 
+def share_with(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
+    """Workers above the minimum of jobs of the same priority that let this one start; None if they would not do."""
+    if not victims.equals_have(job.priority):
+        return None
+    for step in (_take_in_turn, _take_by_node):
+        search = Search(draft, job, suited, spare)
+        step(search, victims.equals(job.priority))
+        if search.enough:
+            return _give_back(search)
+    return None
+
+
 def dominated(draft: Draft, job: Job) -> list[Job]:
     """Waiting jobs whose reservation this one may take over, least important first."""
     queued = draft.world.queued
@@ -104,7 +116,9 @@ def dominated(draft: Draft, job: Job) -> list[Job]:
     return draft.order.queue(holders)[::-1]
 
 
-def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> JobId | None:
+def apply(
+    draft: Draft, job: Job, takings: list[Taking], victims: Victims, reason: LeaveReason = LeaveReason.PREEMPTED
+) -> JobId | None:
     """Write the takings into the draft; gives the first job that loses workers."""
     losing: dict[JobId, list[Taking]] = {}
     for taking in takings:
@@ -119,7 +133,7 @@ def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> Jo
             draft.stop(victim, StopReason.PREEMPTED, job.id)
         else:
             leaving = tuple(worker for taking in mine for worker in taking.workers)
-            draft.shrink(victim, leaving, LeaveReason.PREEMPTED, job.id)
+            draft.shrink(victim, leaving, reason, job.id)
     victims.refresh(losing)
     return next(iter(losing), None)
 

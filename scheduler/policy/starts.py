@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, Placement, WaitReason
 from scheduler.model.plan import Waiting
+from scheduler.model.worker import LeaveReason
 from scheduler.policy.amounts import Rows, Spare, row
 from scheduler.policy.backfill import Blocked, promise
 from scheduler.policy.draft import Draft
@@ -19,7 +20,7 @@ from scheduler.policy.halves import whole
 from scheduler.policy.ledger import View
 from scheduler.policy.order import Rank
 from scheduler.policy.place import Fits, Spots, Suited
-from scheduler.policy.preempt import apply, dominated, find_takings
+from scheduler.policy.preempt import apply, dominated, find_takings, share_with
 from scheduler.policy.queue import Line
 from scheduler.policy.victims import Victims
 
@@ -212,16 +213,18 @@ class Starts:
         if spots is None:
             victims = self._victims
             reach = victims.reach(job, suited, spare)
-            takings = None
+            takings, reason = None, LeaveReason.PREEMPTED
             if reach >= job.min_workers:
                 takings = find_takings(draft, job, suited, victims, spare)
+            if takings is None:
+                takings, reason = share_with(draft, job, suited, victims, spare), LeaveReason.REBALANCED
             if takings is None:
                 failed = self._failed if spare is None else self._failed_behind
                 failed[suited] = (draft.openings, job.priority, min(reach + 1, job.min_workers))
                 return False
             if spare is not None:  # it may use what it takes
                 soon = suited.fits(View.SOON, spare.as_it_is())
-            victim = apply(draft, job, takings, victims)
+            victim = apply(draft, job, takings, victims, reason)
             spots = soon.place(job.min_workers)
         assert spots is not None, "takings are enough for the job"
         if limit is not None:

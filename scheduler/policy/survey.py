@@ -7,9 +7,9 @@ from typing import TypeVar
 from scheduler.config import PolicySettings
 from scheduler.model.node import Node, NodeIntent
 from scheduler.model.world import Touched, World
-from scheduler.policy.growing import Growing
 from scheduler.policy.ledger import Ledger
 from scheduler.policy.order import Order
+from scheduler.policy.peers import AllPeers
 from scheduler.policy.place import Places
 from scheduler.policy.queue import Queue
 from scheduler.policy.stakes import Stakes
@@ -29,9 +29,8 @@ class Survey:
         self.places = Places(world, self.ledger)
         self.stakes = Stakes(self.ledger)
         self.stakes.update(world.active.items())
-        self.growing = Growing(settings)
-        self.growing.advance(now)
-        self.growing.update(world, world.active.items())
+        self.peers = AllPeers(settings)
+        self.peers.update(world, now, world.active.items())
         self.queue = Queue(self.order, world.queued.values())
         self.draining = {node.name for node in world.nodes.values() if node.intent is NodeIntent.DRAINING}
 
@@ -46,8 +45,7 @@ class Survey:
         self.order = Order(now, self.settings)
         active = list(_changed(before.active, world.active, job_ids))
         names = self.stakes.update((job_id, after) for job_id, _, after in active)
-        self.growing.update(world, ((job_id, after) for job_id, _, after in active))
-        self.growing.advance(now)
+        self.peers.update(world, now, ((job_id, after) for job_id, _, after in active))
         self.ledger.recount(world, names)
         if self.order.ages:
             self.queue = Queue(self.order, world.queued.values())

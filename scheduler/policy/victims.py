@@ -1,5 +1,6 @@
 """Who may lose workers, in what order, and how much that could free at most."""
 
+import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -53,6 +54,18 @@ class Victims:
                 yield self._known(victim)
             elif victim.priority == job.priority:
                 yield self._known(victim).beside(draft.ledger)
+
+    def equals(self, priority: int) -> Iterator[Victim]:
+        """Those of this priority that have workers above their minimum, where the last is worth least first."""
+        draft = self._draft
+        rows = (peers.givers for peers in draft.survey.peers if peers.priority == priority)
+        for _, _, job_id in heapq.merge(*rows):
+            if job_id not in draft.grows and job_id not in draft.stops:
+                yield self._known(draft.survey.peers[job_id].job)
+
+    def equals_have(self, priority: int) -> bool:
+        """Whether any job of this priority has workers above its minimum."""
+        return any(peers.givers for peers in self._draft.survey.peers if peers.priority == priority)
 
     def refresh(self, changed: Iterable[JobId]) -> None:
         """Take notice of what the draft took from these jobs."""

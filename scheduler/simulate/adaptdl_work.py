@@ -93,6 +93,13 @@ class AdaptdlWork:
             self._paces[key] = self._best(members, epoch)
         return self._paces[key]
 
+    def fraction(self, done: float) -> float:
+        """Workers count epochs; these make more and less progress."""
+        progress = self._application.progress
+        epoch = min(bisect_right(progress, done), len(progress) - 1)
+        before = progress[epoch - 1] if epoch else 0.0
+        return (epoch + (done - before) / (progress[epoch] - before)) / len(progress)
+
     def _best(self, members: tuple[int, ...], epoch: int) -> Pace:
         if members not in self._steps:
             self._steps[members] = self._batching.steps(self._application, members)

@@ -43,9 +43,9 @@ class Setup:
     #: Decide only at multiples of it; 0: whenever something happens, as the daemon does.
     every_seconds: float = 0.0
     #: Workers that have nothing new to say report, and commit their work, so often; the engine looks as often.
-    report_seconds: float = 600.0
+    report_seconds: float = 60.0
     #: Whether they report how much of the job is done.
-    tells_fraction: bool = False
+    tells_fraction: bool = True
     #: Give up then.
     until_seconds: float = 10 * 365 * 86400.0
 

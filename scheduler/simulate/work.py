@@ -19,6 +19,9 @@ class CurveWork:
         speed = self.speedup(sum(members))
         return Pace(speed, self.total, samples_per_second=speed)
 
+    def fraction(self, done: float) -> float:
+        return done / self.total
+
 
 @dataclass(frozen=True, slots=True)
 class NoisyWork:
@@ -38,6 +41,9 @@ class NoisyWork:
 
     def pace(self, members: tuple[int, ...], done: float) -> Pace:
         return self.work.pace(members, done).times(self._factor(()) * self._factor(members))
+
+    def fraction(self, done: float) -> float:
+        return self.work.fraction(done)
 
     def _factor(self, members: tuple[int, ...]) -> float:
         if members not in self._factors:
