@@ -34,7 +34,7 @@ class PolicySettings(_Frozen):
     #: A job grows again only after this many times its own measured resize cost...
     grow_cooldown_factor: float = Field(default=2.0, ge=0)
     #: ... and only where its end comes nearer by this many times that cost.
-    grow_payback_factor: float = Field(default=16.0, ge=0)
+    grow_payback_factor: float = Field(default=32.0, ge=0)
     #: Published elastic policies: a job does not shrink for equals sooner after its last resize.
     rebalance_seconds: Seconds = 30.0
     #: tiresias: what a job has had when it falls into the second queue.
@@ -48,7 +48,7 @@ class PolicySettings(_Frozen):
     #: Whether jobs of equal priority give up workers above their minimum for each other.
     share: bool = True
     #: A worker moves to another job only where it is worth this share more, since both pay for a resize.
-    share_margin: float = Field(default=0.5, ge=0)
+    share_margin: float = Field(default=2.0, ge=0)
     #: Who gets how much is looked at again at least this often while jobs compete.
     share_interval_seconds: float = Field(default=60.0, gt=0)
     #: Jobs that have had less are in the first service class; each further class reaches four times as far.

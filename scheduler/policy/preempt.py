@@ -103,7 +103,7 @@ def share_with(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: 
         return None
     for step in (_take_in_turn, _take_by_node):
         search = Search(draft, job, suited, spare)
-        step(search, victims.equals(job.priority))
+        step(search, victims.equals(job))
         if search.enough:
             return _give_back(search)
     return None

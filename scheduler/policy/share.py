@@ -101,8 +101,24 @@ class _Exchange:
         first = self._givers.head
         if first is None or first[0] >= most or first[-1] == job_id:
             return None
-        together = Counter(worker.node for worker in self._staying(first[-1]))
-        return max(self._staying(first[-1]), key=lambda w: (together[w.node], w.node, w.ordinal))
+        return self._least_missed(first[-1], self._wanted(job_id, first[0] * self._margin))
+
+    def _least_missed(self, job_id: JobId, count: int) -> Worker:
+        """The first of so many to leave: where just enough of the job's workers are, else where most of them are."""
+        staying = self._staying(job_id)
+        together = Counter(worker.node for worker in staying)
+
+        def waste(worker: Worker) -> tuple[bool, int]:
+            left = together[worker.node] - count
+            return (left < 0, abs(left))
+
+        return min(staying, key=lambda w: (*waste(w), w.node, -w.ordinal))
+
+    def _wanted(self, job_id: JobId, least: float) -> int:
+        """How many workers the job would take if each has to be worth more than this; no more than a node's worth."""
+        party = self._party(job_id)
+        size, most = self._size(party), max(node.slots for node in self._draft.ledger.nodes)
+        return next((n for n in range(1, most) if party.worth.of_next(size + n) <= least), most)
 
     def _staying(self, job_id: JobId, node: NodeName | None = None) -> list[Worker]:
         """Its workers (on one node) that were not chosen so far, oldest first."""

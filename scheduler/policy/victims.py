@@ -1,6 +1,7 @@
 """Who may lose workers, in what order, and how much that could free at most."""
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -55,13 +56,16 @@ class Victims:
             elif victim.priority == job.priority:
                 yield self._known(victim).beside(draft.ledger)
 
-    def equals(self, priority: int) -> Iterator[Victim]:
-        """Those of this priority that have workers above their minimum, where the last is worth least first."""
+    def equals(self, job: Job) -> Iterator[Victim]:
+        """Jobs of the same priority that have workers above their minimum, where the last is worth least first.
+
+        A job that will not grow gets the places of workers that are few on their node, one that will those of many.
+        """
         draft = self._draft
-        rows = (peers.givers for peers in draft.survey.peers if peers.priority == priority)
+        rows = (peers.givers for peers in draft.survey.peers if peers.priority == job.priority)
         for _, _, job_id in heapq.merge(*rows):
             if job_id not in draft.grows and job_id not in draft.stops:
-                yield self._known(draft.survey.peers[job_id].job)
+                yield _by_company(self._known(draft.survey.peers[job_id].job), most_first=job.elastic)
 
     def equals_have(self, priority: int) -> bool:
         """Whether any job of this priority has workers above its minimum."""
@@ -136,3 +140,11 @@ def lost_work(job: Job, now: float) -> float:
     """Slot-seconds that a stop would throw away: everything since the last commit."""
     since = job.started_at if job.progress.last_commit_at is None else job.progress.last_commit_at
     return max(now - (now if since is None else since), 0.0) * len(job.workers) * job.shape.slots
+
+
+def _by_company(victim: Victim, *, most_first: bool) -> Victim:
+    """The same with those ahead who are many (or few) on their node."""
+    together = Counter(taking.workers[0].node for taking in victim.takings)
+    sign = -1 if most_first else 1
+    order = sorted(victim.takings, key=lambda taking: sign * together[taking.workers[0].node])
+    return Victim(victim.job, tuple(order))
