@@ -57,6 +57,8 @@ class PolicySettings(_Frozen):
     unmeasured_workers: int = Field(default=4, ge=1)
     #: ... namely until it has run for so long.
     measure_seconds: Seconds = 30.0
+    #: What was measured at larger sizes is forgotten after so long at one size: batch sizes, nodes and data change.
+    remeasure_seconds: float = Field(default=1800.0, gt=0)
     #: Used share of a GPU's memory above which those who share it leave; None: not watched.
     oversell_memory_max: float | None = Field(default=0.9, gt=0, le=1)
     #: The same of its utilization.

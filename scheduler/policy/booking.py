@@ -22,8 +22,8 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.model.world import Changes, World
 from scheduler.policy.bookable import scarcest_first
-from scheduler.policy.growing import cooled_at
 from scheduler.policy.order import Order
+from scheduler.policy.peers import cooled_at
 
 #: Above every priority that a job can be given.
 CLAIM_PRIORITY = 10**9

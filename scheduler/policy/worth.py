@@ -40,12 +40,13 @@ class Worth:
     __slots__ = ("_steps", "_weight", "cap", "changes_at", "remaining")
 
     def __init__(self, job: Job, now: float, settings: PolicySettings) -> None:
-        self.cap, cap_changes_at = _largest_size(job, now, settings)
+        points, forgets_at = _points(job, now, settings)
+        self.cap, cap_changes_at = _largest_size(job, points, now, settings)
         #: Slot-seconds with one worker that the job still needs, as far as can be told.
         self.remaining, class_changes_at = _remaining(job, now, settings)
         #: When time alone changes it; infinite: never.
-        self.changes_at = min(cap_changes_at, class_changes_at)
-        self._steps = _steps(_points(job), self.cap)
+        self.changes_at = min(forgets_at, cap_changes_at, class_changes_at)
+        self._steps = _steps(points, self.cap)
         self._weight = 1.0 / math.sqrt(self.remaining) / job.shape.slots
 
     def of_next(self, size: int) -> float:
@@ -109,13 +110,12 @@ def _last_news(job: Job) -> float:
     return max(moment or 0.0 for moment in (job.progress.reported_at, job.last_resize_at, job.running_at))
 
 
-def _largest_size(job: Job, now: float, settings: PolicySettings) -> tuple[int, float]:
+def _largest_size(job: Job, known: Points, now: float, settings: PolicySettings) -> tuple[int, float]:
     """The largest size that is worth trying, and when time alone changes that.
 
     A job that reports its speed is tried at no more than twice a size that it was measured at; one that does not is
     given a moment to do so.
     """
-    known = _points(job)
     present = len(job.workers)
     if known:
         return min(job.max_workers, max(2 * known[-1][0], present)), math.inf
@@ -128,14 +128,25 @@ def _largest_size(job: Job, now: float, settings: PolicySettings) -> tuple[int, 
     return cautious, waits_until
 
 
-def _points(job: Job) -> Points:
-    """Speed by size: measured points, and those declared ones that lie beyond them, brought to the same scale."""
+def _points(job: Job, now: float, settings: PolicySettings) -> tuple[Points, float]:
+    """Speed by size, and when time alone changes what is known.
+
+    Measured points, without those of larger sizes that are too old, then what was declared beyond them, brought to the
+    same scale.
+    """
     measured = tuple((size, speed) for size, speed in job.progress.throughput if speed > 0)
+    forgets_at = math.inf
+    present = len(job.workers)
+    if present and job.last_resize_at is not None and measured and measured[-1][0] > present:
+        forgets_at = job.last_resize_at + settings.remeasure_seconds
+        if forgets_at <= now:
+            measured, forgets_at = tuple(point for point in measured if point[0] <= present), math.inf
     declared = job.spec.speedup
     if not measured or not declared:
-        return measured or declared
+        return measured or declared, forgets_at
     scale = measured[-1][1] / _between(declared, measured[-1][0])
-    return measured + tuple((size, speed * scale) for size, speed in declared if size > measured[-1][0])
+    beyond = tuple((size, speed * scale) for size, speed in declared if size > measured[-1][0])
+    return measured + beyond, forgets_at
 
 
 def _between(points: Points, size: int) -> float:
