@@ -34,7 +34,7 @@ class PolicySettings(_Frozen):
     #: A job grows again only after this many times its own measured resize cost...
     grow_cooldown_factor: float = Field(default=2.0, ge=0)
     #: ... and only where its end comes nearer by this many times that cost.
-    grow_payback_factor: float = Field(default=32.0, ge=0)
+    grow_payback_factor: float = Field(default=48.0, ge=0)
     #: Published elastic policies: a job does not shrink for equals sooner after its last resize.
     rebalance_seconds: Seconds = 30.0
     #: tiresias: what a job has had when it falls into the second queue.

@@ -5,6 +5,7 @@ stand in a row: where nothing is open for one of them, nobody behind it is looke
 """
 
 import heapq
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -105,8 +106,11 @@ class Dealing:
         yield from running
 
     def look_at_cooling(self) -> None:
-        """Look again when the first job has cooled down that could have grown now."""
+        """Look again when the first job has cooled down that could have grown now, or may grow further then."""
         active = self._draft.world.active
+        widens_at = self._draft.survey.peers.widens_at
+        if widens_at < math.inf and any(self._open(peers) for peers in self._draft.survey.peers):
+            self._draft.look_at(widens_at)
         for peers in self._draft.survey.peers:
             if peers.cooling and self._open(peers):
                 for ready_at, job_id in peers.cooling:

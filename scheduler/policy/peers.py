@@ -64,6 +64,8 @@ class AllPeers:
         self._known: dict[JobId, Peer] = {}
         #: (when, job) of those whose worth changes with time, soonest first.
         self._changing: list[tuple[float, JobId]] = []
+        #: The same of those that may then try more workers.
+        self._widening: list[tuple[float, JobId]] = []
         self._now = -math.inf
 
     def __iter__(self) -> Iterator[Peers]:
@@ -71,6 +73,11 @@ class AllPeers:
 
     def __getitem__(self, job_id: JobId) -> Peer:
         return self._known[job_id]
+
+    @property
+    def widens_at(self) -> float:
+        """When time alone next lets one of them try more workers; infinite: never."""
+        return self._widening[0][0] if self._widening else math.inf
 
     def get(self, job_id: JobId) -> Peer | None:
         """The job among its peers; None if it is not running, not elastic, or in the middle of a change."""
@@ -104,6 +111,8 @@ class AllPeers:
         peer = self._known[job.id] = self._peer(job, peers)
         if peer.worth.changes_at < math.inf:
             insort(self._changing, (peer.worth.changes_at, job.id))
+        if peer.worth.widens_at < math.inf:
+            insort(self._widening, (peer.worth.widens_at, job.id))
         if peer.gives is not None:
             insort(peers.givers, peer.gives)
         if peer.grows is not None:
@@ -128,6 +137,8 @@ class AllPeers:
         peers = peer.peers
         if peer.worth.changes_at < math.inf:
             del self._changing[bisect_left(self._changing, (peer.worth.changes_at, job_id))]
+        if peer.worth.widens_at < math.inf:
+            del self._widening[bisect_left(self._widening, (peer.worth.widens_at, job_id))]
         if peer.gives is not None:
             del peers.givers[bisect_left(peers.givers, peer.gives)]
         if peer.grows is not None:

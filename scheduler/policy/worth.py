@@ -37,15 +37,17 @@ _STRIDE = 1.1
 class Worth:
     """What workers are worth to one value of a job at one moment, and until when that stands."""
 
-    __slots__ = ("_steps", "_weight", "cap", "changes_at", "remaining")
+    __slots__ = ("_steps", "_weight", "cap", "changes_at", "remaining", "widens_at")
 
     def __init__(self, job: Job, now: float, settings: PolicySettings) -> None:
         points, forgets_at = _points(job, now, settings)
         self.cap, cap_changes_at = _largest_size(job, points, now, settings)
         #: Slot-seconds with one worker that the job still needs, as far as can be told.
         self.remaining, class_changes_at = _remaining(job, now, settings)
-        #: When time alone changes it; infinite: never.
-        self.changes_at = min(forgets_at, cap_changes_at, class_changes_at)
+        #: When time alone lets it try more workers; infinite: never.
+        self.widens_at = min(forgets_at, cap_changes_at)
+        #: When time alone changes anything here; infinite: never.
+        self.changes_at = min(self.widens_at, class_changes_at)
         self._steps = _steps(points, self.cap)
         self._weight = 1.0 / math.sqrt(self.remaining) / job.shape.slots
 

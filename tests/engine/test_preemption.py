@@ -3,6 +3,7 @@
 from scheduler.clusters.simulated_process import Behaviour
 from scheduler.model.event import EventKind
 from scheduler.model.job import JobState, Runtime, WaitReason
+from scheduler.model.worker import LeaveReason
 from tests.world import World
 
 ELASTIC = Runtime.ELASTIC
@@ -60,14 +61,29 @@ def test_a_job_is_stopped_only_where_shrinking_is_not_enough(w: World) -> None:
     w.expect(low, JobState.RUNNING, workers=4)
 
 
-def test_equal_priority_never_preempts(w: World) -> None:
+def test_equal_priority_never_takes_what_the_minimum_needs(w: World) -> None:
     w.node("a", slots=4)
-    first = w.job("first", priority=3, workers=(1, 4))
+    first = w.job("first", priority=3, workers=(4, 4))
     w.settle()
     second = w.job("second", priority=3, workers=1)
     w.settle()
     w.expect(first, JobState.RUNNING, workers=4)
     w.expect(second, JobState.QUEUED)
+
+
+def test_an_equal_gives_up_what_it_has_above_its_minimum(w: World) -> None:
+    w.node("a", slots=4)
+    first = w.job("first", priority=3, workers=(1, 4))
+    w.settle()
+    second = w.job("second", priority=3, workers=2)
+    w.settle()
+    w.expect(first, JobState.RUNNING, workers=2)
+    w.expect(second, JobState.RUNNING, workers=2)
+    third = w.job("third", priority=3, workers=2)
+    w.settle()
+    w.expect(third, JobState.QUEUED)
+    [shrunk] = w.events(EventKind.JOB_SHRANK)
+    assert (shrunk.job_id, shrunk.cause, shrunk.for_job) == (first, LeaveReason.REBALANCED, second)
 
 
 def test_raising_a_priority_lets_a_waiting_job_take(w: World) -> None:

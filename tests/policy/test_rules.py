@@ -9,7 +9,6 @@ from scheduler.config import PolicySettings
 from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
 from scheduler.model.plan import Grow, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.worker import LeaveReason
-from scheduler.policy.growing import gain
 from scheduler.policy.order import Order, aged
 from tests.policy.worlds import CORDONED, DOWN, DRAINING, NOW, QUARANTINED, Cluster
 
@@ -164,7 +163,7 @@ def test_shrinking_node_by_node_saves_a_job_that_shrinking_in_turn_would_not() -
 
 @pytest.mark.parametrize(
     "spared",
-    [{"preemptible": False}, {"priority": 5}, {"finishing": True}, {"priority": 7}],
+    [{"preemptible": False}, {"priority": 5, "workers": (2, 2)}, {"finishing": True}, {"priority": 7}],
 )
 def test_what_may_not_be_taken_is_left_alone(spared: dict[str, Any]) -> None:
     c = Cluster().node("a", 2).running(1, {"a": 2}, **{"workers": (1, 2), **spared}).waiting(2, priority=5)
@@ -369,29 +368,12 @@ def test_the_job_that_gains_most_per_slot_grows_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("throughput", "size", "expected"),
-    [
-        ((), 1, 1.0),
-        (((1, 10.0),), 1, 1.0),
-        (((1, 10.0), (2, 15.0)), 2, 0.5),
-        (((1, 10.0), (2, 15.0)), 1, 0.5),
-        (((1, 10.0), (4, 25.0), (8, 29.0)), 4, 0.1),
-        (((2, 10.0), (4, 30.0)), 4, 1.0),
-        (((1, 0.0), (2, 5.0)), 2, 1.0),
-        (((1, 10.0), (2, 8.0)), 2, -0.2),
-    ],
-)
-def test_gain_is_what_the_next_worker_adds(throughput: Any, size: int, expected: float) -> None:
-    assert gain(throughput, size) == expected
-
-
-@pytest.mark.parametrize(
     ("fields", "grows", "look_at"),
     [
         ({"last_resize_at": NOW - 1}, False, NOW + 1),
         ({"last_resize_at": NOW - 2}, True, None),
-        ({"last_resize_at": NOW - 5, "resize_seconds": 1.0}, False, NOW + 5),
-        ({"last_resize_at": NOW - 10, "resize_seconds": 1.0}, True, None),
+        ({"last_resize_at": NOW - 5, "resize_seconds": 5.0}, False, NOW + 5),
+        ({"last_resize_at": NOW - 10, "resize_seconds": 5.0}, True, None),
         ({"time_limit_seconds": 1004.0}, False, None),
         ({"time_limit_seconds": 1005.0}, True, None),
         ({"state": JobState.RESIZING}, False, None),

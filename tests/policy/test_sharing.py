@@ -81,7 +81,7 @@ def test_both_halves_draw_on_the_cpus_and_memory_of_the_node() -> None:
 
 
 def test_what_a_more_important_sharer_is_freed_is_held_for_it() -> None:
-    c = full(oversold(), priority=9).running(2, {"a": 4}, workers=(1, 4), oversell=True, shared=True)
+    c = full(oversold(), priority=9).running(2, {"a": 4}, workers=(2, 4), oversell=True, shared=True)
     c.waiting(3, workers=(2, 2), priority=4, oversell=True)
     made = c.plan()
     assert Reserve(3, (("a", 2),), shared=True) in made.actions  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def test_sharers_give_way_only_to_who_is_as_important() -> None:
 
 
 def test_an_equally_important_sharer_does_not_push_another_out() -> None:
-    c = full(oversold(cpus=6.0)).running(2, {"a": 4}, workers=(1, 4), oversell=True, shared=True, cpus=1.5)
+    c = full(oversold(cpus=6.0)).running(2, {"a": 4}, workers=(4, 4), oversell=True, shared=True, cpus=1.5)
     assert c.waiting(3, oversell=True, cpus=1.0).actions() == []
 
 
