@@ -7,6 +7,7 @@ turns out not to be needed is given back, harshest and latest first. Nothing is 
 
 import heapq
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, StopReason
@@ -98,12 +99,16 @@ def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare
 
 
 def share_with(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
-    """Workers above the minimum of jobs of the same priority that let this one start; None if they would not do."""
+    """Workers above the minimum, of less important jobs and then of equals, that let it start; None if too few."""
     if not victims.equals_have(job.priority):
         return None
+    reservations = list(_reservations(draft, job))
     for step in (_take_in_turn, _take_by_node):
         search = Search(draft, job, suited, spare)
-        step(search, victims.equals(job))
+        for taking in reservations:
+            if not search.enough:
+                search.take(taking)
+        step(search, chain(victims.of(job), victims.equals(job)))
         if search.enough:
             return _give_back(search)
     return None
@@ -116,9 +121,7 @@ def dominated(draft: Draft, job: Job) -> list[Job]:
     return draft.order.queue(holders)[::-1]
 
 
-def apply(
-    draft: Draft, job: Job, takings: list[Taking], victims: Victims, reason: LeaveReason = LeaveReason.PREEMPTED
-) -> JobId | None:
+def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> JobId | None:
     """Write the takings into the draft; gives the first job that loses workers."""
     losing: dict[JobId, list[Taking]] = {}
     for taking in takings:
@@ -133,7 +136,8 @@ def apply(
             draft.stop(victim, StopReason.PREEMPTED, job.id)
         else:
             leaving = tuple(worker for taking in mine for worker in taking.workers)
-            draft.shrink(victim, leaving, reason, job.id)
+            equals = victim.priority == job.priority
+            draft.shrink(victim, leaving, LeaveReason.REBALANCED if equals else LeaveReason.PREEMPTED, job.id)
     victims.refresh(losing)
     return next(iter(losing), None)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, Placement, WaitReason
 from scheduler.model.plan import Waiting
-from scheduler.model.worker import LeaveReason
 from scheduler.policy.amounts import Rows, Spare, row
 from scheduler.policy.backfill import Blocked, promise
 from scheduler.policy.draft import Draft
@@ -213,18 +212,18 @@ class Starts:
         if spots is None:
             victims = self._victims
             reach = victims.reach(job, suited, spare)
-            takings, reason = None, LeaveReason.PREEMPTED
+            takings = None
             if reach >= job.min_workers:
                 takings = find_takings(draft, job, suited, victims, spare)
             if takings is None:
-                takings, reason = share_with(draft, job, suited, victims, spare), LeaveReason.REBALANCED
+                takings = share_with(draft, job, suited, victims, spare)
             if takings is None:
                 failed = self._failed if spare is None else self._failed_behind
                 failed[suited] = (draft.openings, job.priority, min(reach + 1, job.min_workers))
                 return False
             if spare is not None:  # it may use what it takes
                 soon = suited.fits(View.SOON, spare.as_it_is())
-            victim = apply(draft, job, takings, victims, reason)
+            victim = apply(draft, job, takings, victims)
             spots = soon.place(job.min_workers)
         assert spots is not None, "takings are enough for the job"
         if limit is not None:

@@ -308,7 +308,7 @@ def test_stability_a_world_settles_and_five_more_rounds_change_nothing(c: Cluste
     c.settle(rounds=30)
     for _ in range(5):
         made = c.step(60.0)
-        assert (made.actions, dict(made.waiting), made.next_look_at) == ((), {}, None)
+        assert (made.actions, dict(made.waiting)) == ((), {})
 
 
 @given(clusters(limits=(None,)))

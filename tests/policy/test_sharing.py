@@ -102,13 +102,13 @@ def test_sharers_do_not_count_against_owners() -> None:
     assert c.actions() == [Start(2, (("a", 4),))]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("priority", [0, 3])
-def test_sharers_make_room_for_owners_who_need_cpus_beside_their_slots(priority: int) -> None:
+@pytest.mark.parametrize(("priority", "reason"), [(0, LeaveReason.REBALANCED), (3, LeaveReason.PREEMPTED)])
+def test_sharers_make_room_for_owners_who_need_cpus_beside_their_slots(priority: int, reason: LeaveReason) -> None:
     c = oversold(cpus=4.0).running(1, {"a": 1}, workers=(1, 1), cpus=1.0, priority=-1)
     c.running(2, {"a": 3}, workers=(1, 3), cpus=1.0, oversell=True, shared=True)
     c.waiting(3, workers=(2, 2), cpus=1.0, priority=priority)
     shrinks = [action for action in c.actions() if isinstance(action, Shrink | StopJob)]
-    assert shrinks == [Shrink(2, ("2-3", "2-2"), LeaveReason.PREEMPTED, 3)]  # type: ignore[arg-type]
+    assert shrinks == [Shrink(2, ("2-3", "2-2"), reason, 3)]  # type: ignore[arg-type]
     c.settle()
     assert (c.size(1), c.size(2), c.size(3)) == (1, 1, 2)
 
