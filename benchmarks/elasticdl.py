@@ -62,7 +62,7 @@ def run() -> list[Figure]:
 
 
 def two_on_320_cpus(policy: PolicyName) -> Result:
-    """Experiment 1. Where both keep their 175 CPUs as far as possible, 1,010 s is the least for it."""
+    """Experiment 1. If the first keeps its 175 CPUs to its end, 1,010 s is the least for both."""
     work = 175 * 650.0
     return play([_job("first", 0, 175, work), _job("second", 300, 175, work)], "10x32", policy)
 
