@@ -2,10 +2,10 @@
 
 It needs the traces of petuum/adaptdl, branch osdi21-artifact, directory simulator: `adaptdl/workload-1.csv` and
 `-2.csv` (workloads), and `adaptdl/apps/` (traces). Published policies decide every 60 s as they did there, ours at
-once. An oracle is told beforehand how long each job takes and how fast it is with any number of workers; ours hears only what workers
-report as they go, their speed and how much is done. A change of membership costs a job 30 s. Figures are means over
-the two workloads. Beside them stand those of AdaptDL's simulator: of Pollux, Tiresias and Optimus as published, of the
-others as measured with it.
+once. An oracle is told beforehand how long each job takes and how fast it is with any number of workers; ours hears
+only what workers report as they go, their speed and how much is done. A change of membership costs a job 30 s. Figures
+are means over the two workloads. Beside them stand those of AdaptDL's simulator: of Pollux, Tiresias and Optimus as
+published, of the others as measured with it.
 """
 
 from collections.abc import Sequence

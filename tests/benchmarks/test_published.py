@@ -60,7 +60,6 @@ def test_twenty_elastic_jobs_use_more_than_twenty_of_fixed_sizes(elastic: Result
     assert percent_used(elastic, all_done(elastic)) >= percent_used(rigid, all_done(rigid))
 
 
-@pytest.mark.xfail(strict=True, reason="running equals do not shrink for those who wait")
 def test_twenty_elastic_jobs_wait_no_longer_than_paddle_edls(elastic: Result) -> None:
     assert mean_wait(elastic) <= 42.9
 
