@@ -53,6 +53,8 @@ class PolicySettings(_Frozen):
     share_interval_seconds: float = Field(default=60.0, gt=0)
     #: Jobs that have had less are in the first service class; each further class reaches four times as far.
     service_class_slot_seconds: float = Field(default=28800.0, gt=0)
+    #: Whether a job's size follows the speed that its workers report; else each worker is taken to add nearly as much.
+    measured_gain: bool = True
     #: A job that has not reported its speed yet grows no further than this for a while...
     unmeasured_workers: int = Field(default=4, ge=1)
     #: ... namely until it has run for so long.

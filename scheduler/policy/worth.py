@@ -121,7 +121,7 @@ def _largest_size(job: Job, known: Points, now: float, settings: PolicySettings)
     present = len(job.workers)
     if known:
         return min(job.max_workers, max(2 * known[-1][0], present)), math.inf
-    if job.spec.runtime is not Runtime.ELASTIC:
+    if job.spec.runtime is not Runtime.ELASTIC or not settings.measured_gain:
         return job.max_workers, math.inf
     cautious = max(settings.unmeasured_workers, job.min_workers, job.spec.preferred_workers or 0, present)
     waits_until = math.inf if job.running_at is None else job.running_at + settings.measure_seconds
@@ -136,6 +136,8 @@ def _points(job: Job, now: float, settings: PolicySettings) -> tuple[Points, flo
     Measured points, without those of larger sizes that are too old, then what was declared beyond them, brought to the
     same scale.
     """
+    if not settings.measured_gain:
+        return (), math.inf
     measured = tuple((size, speed) for size, speed in job.progress.throughput if speed > 0)
     forgets_at = math.inf
     present = len(job.workers)
