@@ -23,7 +23,11 @@ _START_SECONDS_MAX = 60.0
 _VICTIM = Path(__file__).parent / "programs" / "victim.py"
 _DIGITS = Path(__file__).parent.parent / "examples" / "digits.py"
 #: The victim regains its slots soon, so that trials follow each other; preemption itself waits for none of these.
-_SETTINGS = {"SCHED_POLICY__GROW_COOLDOWN_SECONDS": "0.1", "SCHED_POLICY__GROW_PAYBACK_FACTOR": "0"}
+_SETTINGS = {
+    "SCHED_POLICY__GROW_COOLDOWN_SECONDS": "0.1",
+    "SCHED_POLICY__GROW_PAYBACK_FACTOR": "0",
+    "SCHED_POLICY__MEASURED_GAIN": "false",
+}
 
 
 def run() -> list[Figure]:

@@ -16,7 +16,11 @@ STEPS_BETWEEN = 10
 _RESIZE_SECONDS_MAX = 60.0
 _STEPPER = Path(__file__).parent / "programs" / "stepper.py"
 #: Growth waits for neither cool-down nor pay-back: this measures the pause, not the policy.
-_SETTINGS = {"SCHED_POLICY__GROW_COOLDOWN_SECONDS": "0", "SCHED_POLICY__GROW_PAYBACK_FACTOR": "0"}
+_SETTINGS = {
+    "SCHED_POLICY__GROW_COOLDOWN_SECONDS": "0",
+    "SCHED_POLICY__GROW_PAYBACK_FACTOR": "0",
+    "SCHED_POLICY__MEASURED_GAIN": "false",
+}
 
 
 def run() -> list[Figure]:

@@ -122,6 +122,12 @@ class Flags:
             "--expected", metavar="DURATION", help="How long it runs, as far as you know.", rich_help_panel=_RULES
         ),
     ] = None
+    speedup: Annotated[
+        Words,
+        typer.Option(
+            "--speedup", metavar="WORKERS=SPEED", help="Speed with so many workers; repeatable.", rich_help_panel=_RULES
+        ),
+    ] = None
     max_retries: Annotated[
         int | None,
         typer.Option("--max-retries", help="Restarts after failures (default: 3).", rich_help_panel=_RULES),
@@ -197,6 +203,7 @@ OPTION_OF = {
     "preemptible": "--preemptible",
     "preferred_workers": "--preferred",
     "expected_seconds": "--expected",
+    "speedup": "--speedup",
     "oversell": "--oversell",
     "booking": "--booking",
     "client_key": "--client-key",

@@ -88,6 +88,7 @@ def _given(flags: Flags) -> dict[str, Any]:
         "preemptible": flags.preemptible,
         "preferred_workers": flags.preferred_workers,
         "expected_seconds": _seconds(flags.expected, "--expected"),
+        "speedup": _speedup(flags.speedup or []) or None,
         "oversell": flags.oversell,
         "booking": flags.booking,
         "client_key": flags.client_key,
@@ -99,6 +100,14 @@ def _given(flags: Flags) -> dict[str, Any]:
 
 def _seconds(text: str | None, option: str) -> float | None:
     return None if text is None else duration_seconds(text, option)
+
+
+def _speedup(items: list[str]) -> list[list[float]]:
+    """Pairs of workers and speed, ascending."""
+    try:
+        return sorted([float(workers), float(speed)] for workers, speed in pairs(items, "--speedup").items())
+    except ValueError:
+        raise InvalidInput("--speedup", f"{' '.join(items)} is not made of numbers as in 4=3.4") from None
 
 
 def _environment(items: list[str]) -> dict[str, str]:
