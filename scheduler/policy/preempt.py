@@ -108,7 +108,8 @@ def share_with(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: 
         for taking in reservations:
             if not search.enough:
                 search.take(taking)
-        step(search, chain(victims.of(job), victims.equals(job)))
+        lesser = (victim for victim in victims.of(job) if victim.job.priority < job.priority)
+        step(search, chain(lesser, victims.equals(job)))
         if search.enough:
             return _give_back(search)
     return None

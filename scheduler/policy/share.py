@@ -24,12 +24,15 @@ from scheduler.policy.worth import Worth
 
 def share(draft: Draft, dealing: Dealing, blocked: Blocked | None) -> None:
     """Let workers of running jobs go to their peers, after all that is open was dealt out."""
+    exchanges: list[_Exchange] = []
     for peers in draft.survey.peers:
         if not _compete(peers) and not draft.holding:
             continue
         draft.look_at(draft.now + draft.settings.share_interval_seconds)
         if blocked is None or not blocked.bounds_all(peers.priority, peers.preemptible):
-            _Exchange(draft, peers, dealing).run()
+            exchanges.append(_Exchange(draft, peers, dealing))
+    for exchange in exchanges:
+        exchange.run()
 
 
 def _compete(peers: Peers) -> bool:
@@ -57,6 +60,8 @@ class _Exchange:
         self._peers = peers
         self._margin = 1.0 + draft.settings.share_margin
         self._sizes = dealing.sizes
+        #: Workers for whom slots are being freed before anything is exchanged.
+        self._coming = self._being_freed()
         self._starting = {party.job.id: party for party in self._about_to_start()}
         #: Who leaves, by the job that loses them, and for whom the first of them does.
         self._leaving: dict[JobId, list[Worker]] = {}
@@ -68,7 +73,7 @@ class _Exchange:
         self._givers: _Standing[GivingRank] = _Standing(peers.givers, self._giving)
 
     def run(self) -> None:
-        for _ in range(self._coming()):
+        for _ in range(self._coming):
             if (grower := self._growers.head) is not None:
                 self._resize(grower[-1], 1)
         while (grower := self._growers.head) is not None and (worker := self._worker_for(grower)) is not None:
@@ -121,13 +126,13 @@ class _Exchange:
         return next((n for n in range(1, most) if party.worth.of_next(size + n) <= least), most)
 
     def _staying(self, job_id: JobId, node: NodeName | None = None) -> list[Worker]:
-        """Its workers (on one node) that were not chosen so far, oldest first."""
+        """Its workers (on one node) that were not chosen so far and whose places others may have, oldest first."""
         gone = {worker.id for worker in self._leaving.get(job_id, ())}
-        workers = self._draft.staying(self._party(job_id).job)
+        draft = self._draft
+        workers = (w for w in draft.staying(self._party(job_id).job) if draft.ledger.where(w) is not None)
         return [w for w in workers if w.id not in gone and node in (None, w.node)]
 
-    def _coming(self) -> int:
-        """Workers for whom slots are being freed."""
+    def _being_freed(self) -> int:
         suited = self._draft.places.suited(self._peers.shape)
         soon, open_now = (suited.fits(view).total(self._peers.group) for view in (View.SOON, View.OPEN))
         return max(soon - open_now, 0)
@@ -161,6 +166,8 @@ class _Exchange:
             return None
         size, job = self._sizes.get(job_id, len(known.job.workers)), known.job
         if draft.touched(job) or size <= job.min_workers or cooled_at(job, draft.settings) > draft.now:
+            return None
+        if not self._staying(job_id):
             return None
         return (known.worth.of_last(size), -job.submitted_at, job_id)
 

@@ -219,7 +219,8 @@ class Starts:
                 takings = share_with(draft, job, suited, victims, spare)
             if takings is None:
                 failed = self._failed if spare is None else self._failed_behind
-                failed[suited] = (draft.openings, job.priority, min(reach + 1, job.min_workers))
+                least = job.min_workers if victims.equals_have(job.priority) else min(reach + 1, job.min_workers)
+                failed[suited] = (draft.openings, job.priority, least)
                 return False
             if spare is not None:  # it may use what it takes
                 soon = suited.fits(View.SOON, spare.as_it_is())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.job import Job, JobState, Runtime, WaitReason
 from scheduler.model.plan import Grow, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.invariants import check_world
@@ -61,6 +61,9 @@ def random_fields(draw: st.DrawFn, shapes: tuple[int, ...], limits: tuple[float 
         "preemptible": draw(st.sampled_from((True, True, True, False))),
         "time_limit_seconds": draw(st.sampled_from(limits)),
         "queued_at": NOW - draw(st.integers(0, 7200)),
+        "runtime": draw(st.sampled_from((Runtime.ELASTIC, Runtime.COMMAND))),
+        "expected_seconds": draw(st.sampled_from((None, None, 100.0, 100_000.0))),
+        "speedup": draw(st.sampled_from(((), (), ((1, 1.0), (4, 2.0))))),
     }
 
 
@@ -75,6 +78,7 @@ def _fill(
 ) -> None:
     """A running job of any size within its bounds, where there is room for it on nodes of one GPU type."""
     fields = random_fields(draw, shapes, limits)
+    fields["running_at"] = NOW - draw(st.sampled_from((10.0, 1000.0)))
     used = c.slots_used()
     low, high = fields["workers"]
     spots: dict[str, int] = {}

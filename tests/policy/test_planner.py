@@ -44,7 +44,7 @@ def test_a_planner_may_be_shown_any_world_and_any_moment() -> None:
 
 
 def _time_passes(data: st.DataObject, c: Cluster) -> None:
-    c.now += data.draw(st.sampled_from((0.5, 3.0, 60.0, 2000.0)))
+    c.now += data.draw(st.sampled_from((0.5, 3.0, 30.0, 60.0, 1800.0, 2000.0)))
 
 
 def _a_job_arrives(data: st.DataObject, c: Cluster) -> None:
@@ -91,6 +91,30 @@ def _a_job_is_about_to_end(data: st.DataObject, c: Cluster) -> None:
         c.jobs[job.id] = replace(job, finishing=True)
 
 
+def _a_job_reports(data: st.DataObject, c: Cluster) -> None:
+    """Its speed at the size that it has, its resize cost, or how far it is."""
+    running = [job for job in c.jobs.values() if job.state is JobState.RUNNING and job.workers]
+    if not running:
+        return
+    job = data.draw(st.sampled_from(running))
+    speeds = dict(job.progress.throughput)
+    speeds[len(job.wanted_workers)] = data.draw(st.sampled_from((5.0, 10.0, 15.0, 40.0)))
+    progress = replace(
+        job.progress,
+        reported_at=c.now,
+        throughput=tuple(sorted(speeds.items())),
+        fraction=data.draw(st.sampled_from((None, None, 0.1, 0.9))),
+        resize_seconds=data.draw(st.sampled_from((None, 0.5, 20.0))),
+    )
+    c.jobs[job.id] = replace(job, progress=progress)
+
+
+def _a_job_has_had_more(data: st.DataObject, c: Cluster) -> None:
+    job = _some_job(data, c)
+    if job is not None:
+        c.jobs[job.id] = replace(job, served_slot_seconds=data.draw(st.sampled_from((28_700.0, 115_000.0, 1e6))))
+
+
 def _a_node_changes(data: st.DataObject, c: Cluster) -> None:
     node = data.draw(st.sampled_from(list(c.nodes.values())))
     fresh = Node(node.name, node.host, node.slots, gpu_type=node.gpu_type)
@@ -127,6 +151,9 @@ HAPPENINGS: tuple[Happening, ...] = (
     _a_worker_is_lost,
     _a_job_is_suspended_or_resumed,
     _a_job_is_about_to_end,
+    _a_job_reports,
+    _a_job_reports,
+    _a_job_has_had_more,
     _a_node_changes,
     _a_stray_is_seen_or_gone,
 )

@@ -209,6 +209,7 @@ class Cluster:
             resize_seconds=fields.pop("resize_seconds", None),
             throughput=fields.pop("throughput", ()),
             fraction=fields.pop("fraction", None),
+            reported_at=fields.pop("reported_at", None),
         )
         names = (
             *("time_limit_seconds", "preemptible", "runtime"),
@@ -275,6 +276,7 @@ def _add(cluster: Cluster, action: Start | Grow) -> None:
             job,
             state=JobState.RUNNING,
             started_at=cluster.now,
+            running_at=cluster.now,
             waited_seconds=waited,
             wait_reason=None,
             wait_for=None,

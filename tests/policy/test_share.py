@@ -1,0 +1,234 @@
+"""Sharing among equals: who waits gets the minimum, and a worker goes to where it is worth more."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.config import PolicySettings
+from scheduler.model.job import Runtime
+from scheduler.model.plan import Grow, Shrink, Start
+from scheduler.model.worker import LeaveReason
+from tests.policy.worlds import CORDONED, LONG_AGO, NOW, Cluster
+
+#: Speed by size of jobs to which more workers are worth all, something and nothing.
+STEEP = ((1, 10.0), (8, 80.0))
+BENT = ((1, 10.0), (8, 40.0))
+FLAT = ((1, 10.0), (8, 10.0))
+ALONE = PolicySettings(share=False)
+
+
+def shrinks(c: Cluster) -> list[Shrink]:
+    return [action for action in c.actions() if isinstance(action, Shrink)]
+
+
+def elastic(c: Cluster, number: int, on: dict[str, int], throughput: Any, **fields: Any) -> Cluster:
+    fields = {"workers": (1, 8), "runtime": Runtime.ELASTIC, "running_at": LONG_AGO, **fields}
+    return c.running(number, on, throughput=throughput, **fields)
+
+
+def flat_beside_steep(policy: PolicySettings | None = None, **of_grower: Any) -> Cluster:
+    """Job 1 has four workers of which three are worth nothing; job 2 would be twice as fast with four more."""
+    c = Cluster(policy).node("a", 8)
+    return elastic(elastic(c, 1, {"a": 4}, FLAT), 2, {"a": 4}, STEEP, **of_grower)
+
+
+# Who waits
+
+
+def test_a_waiting_equal_gets_its_minimum_from_whom_the_last_worker_is_worth_least() -> None:
+    c = Cluster().node("a", 8)
+    elastic(elastic(c, 1, {"a": 4}, STEEP), 2, {"a": 4}, BENT).waiting(3, workers=(2, 8))
+    (shrink,) = shrinks(c)
+    assert (shrink.job_id, len(shrink.workers), shrink.reason, shrink.for_job) == (2, 2, LeaveReason.REBALANCED, 3)
+    c.step()
+    assert [action for action in c.step().actions if isinstance(action, Start)] == [Start(3, (("a", 2),))]  # type: ignore[arg-type]
+    assert (c.size(1), c.size(2), c.size(3)) == (4, 2, 2)
+
+
+def test_nobody_goes_below_the_minimum_for_an_equal() -> None:
+    c = Cluster().node("a", 4)
+    elastic(c, 1, {"a": 4}, FLAT, workers=(3, 4)).waiting(2, workers=(2, 2))
+    assert c.actions() == []
+
+
+def test_who_is_not_preemptible_gives_nothing() -> None:
+    c = Cluster().node("a", 4)
+    elastic(c, 1, {"a": 4}, FLAT, preemptible=False).waiting(2)
+    assert c.actions() == []
+
+
+def test_without_sharing_who_waits_goes_on_waiting() -> None:
+    c = Cluster(ALONE).node("a", 4)
+    elastic(c, 1, {"a": 4}, FLAT).waiting(2)
+    assert c.actions() == []
+
+
+def test_less_important_jobs_give_before_equals_do() -> None:
+    c = Cluster().node("a", 8)
+    elastic(elastic(c, 1, {"a": 4}, FLAT), 2, {"a": 4}, STEEP, priority=-1).waiting(3, workers=(2, 2))
+    assert [shrink.job_id for shrink in shrinks(c)] == [2]
+
+
+def test_a_smaller_job_is_served_that_comes_before_one_too_large_to_serve() -> None:
+    c = Cluster().node("a", 4)
+    elastic(c, 1, {"a": 4}, FLAT, workers=(2, 4)).waiting(2, workers=(2, 2)).waiting(3, workers=(4, 4))
+    assert [len(shrink.workers) for shrink in shrinks(c)] == [2]
+
+
+def test_an_equal_that_shares_slots_gives_each_worker_once() -> None:
+    """Job 3 needs more CPUs than all that job 1 could give up while it keeps its minimum."""
+    c = Cluster().node("a", 4, oversell=2.0, cpus=6.0)
+    c.running(9, {"a": 1}, preemptible=False, cpus=2.0)
+    c.running(1, {"a": 4}, workers=(1, 4), shared=True, oversell=True, cpus=1.0)
+    c.waiting(3, workers=(2, 2), cpus=3.0)
+    assert c.actions() == []
+
+
+# Who runs
+
+
+def test_workers_move_to_where_they_are_worth_more() -> None:
+    c = flat_beside_steep()
+    (shrink,) = shrinks(c)
+    assert (shrink.job_id, len(shrink.workers), shrink.for_job) == (1, 3, 2)
+    c.settle()
+    assert (c.size(1), c.size(2)) == (1, 7)
+
+
+def test_without_sharing_they_stay() -> None:
+    assert flat_beside_steep(ALONE).actions() == []
+
+
+def test_they_stay_where_somebody_else_is_more_important_or_less() -> None:
+    assert flat_beside_steep(priority=-1).actions() == []
+    assert flat_beside_steep(priority=1).actions() == []
+
+
+def test_a_worker_has_to_be_worth_the_margin_more() -> None:
+    def world(margin: float) -> Cluster:
+        """One worker more is worth 1 to job 2, and the last of job 1 is worth 3/7."""
+        c = Cluster(PolicySettings(share_margin=margin)).node("a", 4)
+        return elastic(elastic(c, 1, {"a": 2}, BENT), 2, {"a": 2}, STEEP)
+
+    assert shrinks(world(1.30)) != []
+    assert world(1.35).actions() == []
+
+
+def test_close_values_move_nothing_however_long_they_run() -> None:
+    c = Cluster().node("a", 8)
+    half_done: dict[str, Any] = {"fraction": 0.5, "reported_at": NOW}
+    elastic(elastic(c, 1, {"a": 4}, BENT, **half_done), 2, {"a": 4}, ((1, 9.0), (8, 50.0)), **half_done)
+    for _ in range(20):
+        assert c.step(600.0).actions == ()
+
+
+def test_as_jobs_get_older_workers_move_now_and_then_and_never_to_and_fro() -> None:
+    """A day of two jobs that are alike: who has had more is worth less for a while."""
+    c = Cluster().node("a", 8)
+    elastic(elastic(c, 1, {"a": 6}, BENT), 2, {"a": 2}, BENT)
+    moves = [shrink for _ in range(24 * 12) for shrink in c.step(300.0).actions if isinstance(shrink, Shrink)]
+    assert len(moves) <= 8
+
+
+def test_what_moved_stays_there() -> None:
+    c = flat_beside_steep()
+    c.settle()
+    for _ in range(60):
+        assert c.step(60.0).actions == ()
+
+
+def test_a_worker_on_a_node_that_takes_nobody_is_left_alone() -> None:
+    c = Cluster().node("a", 4, intent=CORDONED).node("b", 4)
+    elastic(elastic(c, 1, {"a": 4}, FLAT), 2, {"b": 4}, STEEP)
+    assert c.actions() == []
+    elastic(c.node("c", 2), 3, {"c": 2}, FLAT)
+    assert [shrink.job_id for shrink in shrinks(c)] == [3]
+
+
+def test_growth_that_does_not_pay_for_its_resize_takes_from_nobody() -> None:
+    """From 4 to 8 workers, job 2 saves 500 seconds of the 1000 that it still needs."""
+    half_done: dict[str, Any] = {"fraction": 0.5, "reported_at": NOW}
+    assert shrinks(flat_beside_steep(resize_seconds=10.0, **half_done)) != []
+    assert flat_beside_steep(resize_seconds=11.0, **half_done).actions() == []
+
+
+def test_who_is_near_its_end_takes_from_nobody() -> None:
+    assert flat_beside_steep(time_limit_seconds=NOW - LONG_AGO + 4.0).actions() == []
+    assert shrinks(flat_beside_steep(time_limit_seconds=NOW - LONG_AGO + 6.0)) != []
+
+
+def test_who_was_resized_a_moment_ago_neither_takes_nor_gives() -> None:
+    cooling: dict[str, Any] = {"resize_seconds": 1.0, "last_resize_at": NOW - 1.9}
+    cooled = {**cooling, "last_resize_at": NOW - 2.0}
+    assert flat_beside_steep(**cooling).actions() == []
+    assert shrinks(flat_beside_steep(**cooled)) != []
+    for giving, moved in ((cooling, 0), (cooled, 1)):
+        c = Cluster().node("a", 8)
+        elastic(elastic(c, 1, {"a": 4}, FLAT, **giving), 2, {"a": 4}, STEEP)
+        assert len(shrinks(c)) == moved
+
+
+def test_places_are_given_up_where_the_one_who_gets_them_is() -> None:
+    c = Cluster().node("a", 4).node("b", 4)
+    elastic(elastic(c, 1, {"a": 2, "b": 2}, FLAT, workers=(2, 4)), 2, {"b": 2, "a": 1}, STEEP, workers=(1, 5))
+    elastic(c, 3, {"a": 1}, FLAT)
+    (shrink,) = shrinks(c)
+    nodes = {worker.id: worker.node for worker in c.world().active[shrink.job_id].workers}
+    assert [nodes[worker_id] for worker_id in shrink.workers] == ["b", "b"]
+    assert [action.placement for action in c.step().actions if isinstance(action, Grow)] == []
+    assert [action.placement for action in c.step().actions if isinstance(action, Grow)] == [(("b", 2),)]
+
+
+def test_what_one_priority_exchanges_does_not_count_for_another() -> None:
+    c = flat_beside_steep()
+    c.node("b", 8)
+    elastic(elastic(c, 3, {"b": 4}, FLAT, priority=1), 4, {"b": 4}, STEEP, priority=1)
+    assert [(shrink.job_id, len(shrink.workers)) for shrink in shrinks(c)] == [(1, 3), (3, 3)]
+
+
+@st.composite
+def equals(draw: st.DrawFn) -> Cluster:
+    """Full nodes of running elastic jobs that reported all kinds of speeds, and a short queue."""
+    c = Cluster()
+    number = 0
+    for name in "ab"[: draw(st.integers(1, 2))]:
+        c.node(name, draw(st.integers(4, 8)))
+        left = c.nodes[name].slots  # type: ignore[index]
+        while left:
+            number += 1
+            size = draw(st.integers(1, left))
+            low = draw(st.integers(1, size))
+            points = tuple((n, draw(st.floats(1.0, 100.0))) for n in sorted({1, size, 8}))
+            fields = _progress(draw)
+            elastic(c, number, {name: size}, points, workers=(low, draw(st.integers(size, 9))), **fields)
+            left -= size
+    for _ in range(draw(st.integers(0, 2))):
+        number += 1
+        c.waiting(number, workers=(draw(st.integers(1, 3)), 4), runtime=Runtime.ELASTIC)
+    return c
+
+
+def _progress(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "priority": draw(st.sampled_from((0, 0, 0, 1))),
+        "preemptible": draw(st.sampled_from((True, True, True, False))),
+        "fraction": draw(st.sampled_from((None, 0.1, 0.5, 0.99))),
+        "reported_at": NOW,
+        "resize_seconds": draw(st.sampled_from((None, 0.5, 5.0))),
+    }
+
+
+@settings(max_examples=30)
+@given(equals())
+def test_equals_share_and_settle(c: Cluster) -> None:
+    for _ in range(12):
+        before = dict(c.jobs)
+        for shrink in (action for action in c.step(30.0).actions if isinstance(action, Shrink)):
+            job = before[shrink.job_id]
+            assert len(job.wanted_workers) - len(shrink.workers) >= job.min_workers
+            assert job.spec.preemptible
+            assert shrink.for_job is not None
+            gets = before[shrink.for_job].priority
+            assert gets == job.priority if shrink.reason is LeaveReason.REBALANCED else gets > job.priority
+    c.settle(rounds=3, seconds=30.0)
