@@ -17,7 +17,8 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.ledger import View
 from scheduler.policy.place import Fits, Suited
 from scheduler.policy.stakes import Taking
-from scheduler.policy.victims import Victim, Victims
+from scheduler.policy.victim import Victim
+from scheduler.policy.victims import Victims
 
 
 class Search:
@@ -92,7 +93,7 @@ def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare
         for taking in reservations:
             if not search.enough:
                 search.take(taking)
-        step(search, victims.of(job))
+        step(search, victims.of(job, shrinkable=step is not _take_whole))
         if search.enough:
             return _give_back(search)
     return None
@@ -100,15 +101,13 @@ def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare
 
 def share_with(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
     """Workers above the minimum, of less important jobs and then of equals, that let it start; None if too few."""
-    if not victims.equals_have(job.priority):
-        return None
     reservations = list(_reservations(draft, job))
     for step in (_take_in_turn, _take_by_node):
         search = Search(draft, job, suited, spare)
         for taking in reservations:
             if not search.enough:
                 search.take(taking)
-        lesser = (victim for victim in victims.of(job) if victim.job.priority < job.priority)
+        lesser = (each for each in victims.of(job, shrinkable=True) if each.job.priority < job.priority)
         step(search, chain(lesser, victims.equals(job)))
         if search.enough:
             return _give_back(search)

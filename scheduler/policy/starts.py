@@ -216,11 +216,13 @@ class Starts:
             if reach >= job.min_workers:
                 takings = find_takings(draft, job, suited, victims, spare)
             if takings is None:
-                takings = share_with(draft, job, suited, victims, spare)
+                with_equals = victims.reach_with_equals(job, suited, spare)
+                if with_equals >= job.min_workers:
+                    takings = share_with(draft, job, suited, victims, spare)
+                reach = max(reach, with_equals)
             if takings is None:
                 failed = self._failed if spare is None else self._failed_behind
-                least = job.min_workers if victims.equals_have(job.priority) else min(reach + 1, job.min_workers)
-                failed[suited] = (draft.openings, job.priority, least)
+                failed[suited] = (draft.openings, job.priority, min(reach + 1, job.min_workers))
                 return False
             if spare is not None:  # it may use what it takes
                 soon = suited.fits(View.SOON, spare.as_it_is())
