@@ -70,10 +70,12 @@ def test_less_important_jobs_give_before_equals_do() -> None:
     assert [shrink.job_id for shrink in shrinks(c)] == [2]
 
 
-def test_a_smaller_job_is_served_that_comes_before_one_too_large_to_serve() -> None:
+def test_a_short_small_job_is_served_behind_one_too_large_to_serve() -> None:
+    """Job 3 is gone again before job 1 ends and makes room for job 2."""
     c = Cluster().node("a", 4)
-    elastic(c, 1, {"a": 4}, FLAT, workers=(2, 4)).waiting(2, workers=(2, 2)).waiting(3, workers=(4, 4))
-    assert [len(shrink.workers) for shrink in shrinks(c)] == [2]
+    elastic(c, 1, {"a": 4}, FLAT, workers=(2, 4), time_limit_seconds=NOW - LONG_AGO + 600.0)
+    c.waiting(2, workers=(4, 4)).waiting(3, workers=(2, 2), time_limit_seconds=60.0)
+    assert [(shrink.for_job, len(shrink.workers)) for shrink in shrinks(c)] == [(3, 2)]
 
 
 def test_an_equal_that_shares_slots_gives_each_worker_once() -> None:
@@ -125,10 +127,10 @@ def test_close_values_move_nothing_however_long_they_run() -> None:
 
 def test_as_jobs_get_older_workers_move_now_and_then_and_never_to_and_fro() -> None:
     """A day of two jobs that are alike: who has had more is worth less for a while."""
-    c = Cluster().node("a", 8)
+    c = Cluster(PolicySettings(share_margin=0.5)).node("a", 8)
     elastic(elastic(c, 1, {"a": 6}, BENT), 2, {"a": 2}, BENT)
     moves = [shrink for _ in range(24 * 12) for shrink in c.step(300.0).actions if isinstance(shrink, Shrink)]
-    assert len(moves) <= 8
+    assert 1 <= len(moves) <= 8
 
 
 def test_what_moved_stays_there() -> None:
