@@ -133,7 +133,7 @@ class Seen:
         self._looks += [from_, until]
         members = [job for job in self._real.active.values() if begun and booking.admits(job)]
         waiting = Order(now, self._settings).queue(job for job in self._real.queued.values() if booking.admits(job))
-        used = sum(len(worker.slot_ids) for job in members for worker in job.workers)
+        used = sum(len(worker.slot_ids) for job in members for worker in job.wanted_workers)
         left = max(booking.slots - used, 0)  # a user may have raised the minimum of one that runs
         for job in members:
             size = max(len(job.wanted_workers), job.min_workers)
