@@ -135,7 +135,10 @@ class Engine:
             self.lease = None
             self._board.clear()
             self._give_up(now, error)
-        self.report = replace(self.report, duration_seconds=self._clock.now() - now)
+        duration_seconds = self._clock.now() - now
+        if duration_seconds > self._settings.engine.tick_interval_seconds:
+            self._hearing.since = now + duration_seconds  # it stood still in the middle
+        self.report = replace(self.report, duration_seconds=duration_seconds)
 
     def release(self) -> None:
         """Let another engine lead at once."""
