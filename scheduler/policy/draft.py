@@ -8,6 +8,7 @@ from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, S
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.amounts import Held
 from scheduler.policy.halves import halves, whole
+from scheduler.policy.order import end_of
 from scheduler.policy.place import Spots
 from scheduler.policy.stakes import held_by
 from scheduler.policy.survey import Survey
@@ -52,6 +53,11 @@ class Draft:
     def touched(self, job: Job) -> bool:
         """Whether the draft changes the size of this active job."""
         return job.id in self.shrinks or job.id in self.stops or job.id in self.grows
+
+    def near_end(self, job: Job) -> bool:
+        """Whether a time limit ends its attempt, or the one that begins now, too soon for a resize to pay."""
+        end = end_of(job, job.started_at if job.state.active else self.now)
+        return end is not None and end - self.now < self.settings.near_end_seconds
 
     def start(self, job: Job, spots: Spots) -> None:
         self.starts[job.id] = dict(spots)

@@ -15,7 +15,6 @@ from scheduler.policy.amounts import Spare
 from scheduler.policy.backfill import Blocked
 from scheduler.policy.draft import Draft
 from scheduler.policy.ledger import View
-from scheduler.policy.order import end_of
 from scheduler.policy.peers import GrowthRank, Peers, growth_rank
 from scheduler.policy.place import Fits, Group, Spots, group_of
 from scheduler.policy.worth import Worth
@@ -41,7 +40,7 @@ class Candidate:
 
     @property
     def wants_more(self) -> bool:
-        return self.size < self.job.max_workers and self.worth.of_next(self.size) > 0.0
+        return self.worth.of_next(self.size) > 0.0
 
 
 @dataclass(slots=True)
@@ -79,7 +78,7 @@ class Dealing:
         draft, heads = self._draft, self._heads
         for job_id in draft.starts:
             job = draft.world.queued[job_id]
-            candidate = self._starting(job) if job.elastic and not self._near_end(job) else None
+            candidate = self._starting(job) if job.elastic and not draft.near_end(job) else None
             if candidate is not None and candidate.wants_more:
                 heads.append((candidate.rank, candidate))
         for peers in draft.survey.peers:
@@ -162,7 +161,7 @@ class Dealing:
         spare = self._spare(job)
         fits = self._fits(job, spare)
         group = group_of(draft.world, job.workers[0])
-        if not fits.total(group) or draft.touched(job) or self._near_end(job):
+        if not fits.total(group) or draft.touched(job) or draft.near_end(job):
             return None
         own: Spots = {}
         for worker in job.workers:
@@ -187,11 +186,6 @@ class Dealing:
 
     def _fits(self, job: Job, spare: Spare | None) -> Fits:
         return self._draft.places.suited(job.shape).fits(View.OPEN, spare)
-
-    def _near_end(self, job: Job) -> bool:
-        draft = self._draft
-        end = end_of(job, draft.now if job.id in draft.starts else job.started_at)
-        return end is not None and end - draft.now < draft.settings.near_end_seconds
 
 
 def _place_together(draft: Draft, candidate: Candidate) -> None:

@@ -170,7 +170,7 @@ def cooled_at(job: Job, settings: PolicySettings) -> float:
 def _grows(job: Job, worth: Worth, settings: PolicySettings) -> bool:
     """Whether one more worker serves the job, and growing pays for the resize before the job ends."""
     size = len(job.workers)
-    if size >= job.max_workers or worth.of_next(size) <= 0.0:
+    if worth.of_next(size) <= 0.0:
         return False
     cost = settings.grow_payback_factor * (job.progress.resize_seconds or 0.0)
     return cost == 0.0 or worth.seconds_saved(size) >= cost

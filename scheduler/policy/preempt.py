@@ -6,8 +6,7 @@ turns out not to be needed is given back, harshest and latest first. Nothing is 
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, StopReason
@@ -85,30 +84,41 @@ class Search:
         return any(i in self.types for i, _ in taking.freed)
 
 
+#: A way to take from victims until it is enough.
+Step = Callable[[Search, Iterable[Victim]], None]
+
+
 def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
     """The least that has to be taken for the job to fit, soon; None if everything would not be enough."""
-    reservations = list(_reservations(draft, job))
-    for step in (_take_in_turn, _take_by_node, _take_whole):
-        search = Search(draft, job, suited, spare)
-        for taking in reservations:
-            if not search.enough:
-                search.take(taking)
-        step(search, victims.of(job, shrinkable=step is not _take_whole))
-        if search.enough:
-            return _give_back(search)
-    return None
+    steps = (
+        (_take_in_turn, victims.of(job, shrinkable=True)),
+        (_take_by_node, victims.of(job, shrinkable=True)),
+        (_take_whole, victims.of(job)),
+    )
+    return _first_enough(draft, job, suited, spare, steps)
 
 
 def share_with(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
     """Workers above the minimum, of less important jobs and then of equals, that let it start; None if too few."""
+
+    def givers() -> Iterator[Victim]:
+        yield from (each for each in victims.of(job, shrinkable=True) if each.job.priority < job.priority)
+        yield from victims.equals(job)
+
+    return _first_enough(draft, job, suited, spare, ((_take_in_turn, givers()), (_take_by_node, givers())))
+
+
+def _first_enough(
+    draft: Draft, job: Job, suited: Suited, spare: Spare | None, steps: Iterable[tuple[Step, Iterable[Victim]]]
+) -> list[Taking] | None:
+    """What is needed of the first step's takings that are enough, after reservations; None if none of them are."""
     reservations = list(_reservations(draft, job))
-    for step in (_take_in_turn, _take_by_node):
+    for step, candidates in steps:
         search = Search(draft, job, suited, spare)
         for taking in reservations:
             if not search.enough:
                 search.take(taking)
-        lesser = (each for each in victims.of(job, shrinkable=True) if each.job.priority < job.priority)
-        step(search, chain(lesser, victims.equals(job)))
+        step(search, candidates)
         if search.enough:
             return _give_back(search)
     return None

@@ -8,6 +8,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from scheduler.model.ids import JobId, NodeName
@@ -17,8 +18,7 @@ from scheduler.policy.backfill import Blocked
 from scheduler.policy.draft import Draft
 from scheduler.policy.grow import Dealing
 from scheduler.policy.ledger import View
-from scheduler.policy.order import end_of
-from scheduler.policy.peers import GivingRank, GrowthRank, Peers, cooled_at, growth_rank
+from scheduler.policy.peers import GivingRank, GrowthRank, Peers, growth_rank
 from scheduler.policy.worth import Worth
 
 
@@ -122,8 +122,12 @@ class _Exchange:
     def _wanted(self, job_id: JobId, least: float) -> int:
         """How many workers the job would take if each has to be worth more than this; no more than a node's worth."""
         party = self._party(job_id)
-        size, most = self._size(party), max(node.slots for node in self._draft.ledger.nodes)
+        size, most = self._size(party), self._largest_node
         return next((n for n in range(1, most) if party.worth.of_next(size + n) <= least), most)
+
+    @cached_property
+    def _largest_node(self) -> int:
+        return max(node.slots for node in self._draft.ledger.nodes)
 
     def _staying(self, job_id: JobId, node: NodeName | None = None) -> list[Worker]:
         """Its workers (on one node) that were not chosen so far and whose places others may have, oldest first."""
@@ -154,10 +158,11 @@ class _Exchange:
         """Where it stands among growers at the size that it gets; None if it wants no more."""
         party, draft = self._party(job_id), self._draft
         size = self._size(party)
-        if job_id in draft.shrinks or job_id in draft.stops or job_id in self._leaving or self._near_end(party.job):
+        if job_id in draft.shrinks or job_id in draft.stops or job_id in self._leaving:
             return None
-        wants_more = size < party.job.max_workers and party.worth.of_next(size) > 0.0
-        return growth_rank(party.job, party.worth, size) if wants_more else None
+        if party.job.state.active and draft.near_end(party.job):
+            return None
+        return growth_rank(party.job, party.worth, size) if party.worth.of_next(size) > 0.0 else None
 
     def _giving(self, job_id: JobId) -> GivingRank | None:
         """Where it stands among givers at the size that it keeps; None if it gives no more."""
@@ -165,15 +170,11 @@ class _Exchange:
         if known is None or known.gives is None or known.peers is not self._peers or job_id in self._nodes:
             return None
         size, job = self._sizes.get(job_id, len(known.job.workers)), known.job
-        if draft.touched(job) or size <= job.min_workers or cooled_at(job, draft.settings) > draft.now:
+        if draft.touched(job) or size <= job.min_workers or known.ready_at > draft.now:
             return None
         if not self._staying(job_id):
             return None
         return (known.worth.of_last(size), -job.submitted_at, job_id)
-
-    def _near_end(self, job: Job) -> bool:
-        end = end_of(job, job.started_at)
-        return end is not None and end - self._draft.now < self._draft.settings.near_end_seconds
 
 
 R = TypeVar("R", bound=tuple[Any, ...])
