@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scheduler.errors import ConfigError
 
 Seconds = Annotated[float, Field(ge=0, le=10**9)]
+Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+$", max_length=500)]
 
 
 class _Frozen(BaseModel):
@@ -117,6 +118,10 @@ class LocalSettings(_Frozen):
 class HttpSettings(_Frozen):
     host: str = "127.0.0.1"
     port: int = Field(default=8470, ge=0, le=65535)
+    #: Where other replicas reach this daemon; None: as bound.
+    advertised_url: Url | None = None
+    #: Where workers reach any replica, such as a Service that stands before all of them; None: `advertised_url`.
+    workers_url: Url | None = None
     #: Bearer token of users; required on any address but loopback.
     token: str | None = Field(default=None, min_length=16)
     request_bytes_max: int = Field(default=32 * 1024 * 1024, ge=1024)

@@ -4,6 +4,7 @@ A supervisor process (`local_supervisor`) owns the workers; this side keeps its 
 what the engine wants. Logs are read from files, so they can be read without either.
 """
 
+import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -71,8 +72,11 @@ class LocalCluster:
             loads = {self._node.name: self._loads.loads} if self._loads is not None else {}
             return Observation(nodes={self._node.name: self._node}, workers=self._snapshot, loads=loads)
 
-    def apply(self, actions: Sequence[ClusterAction]) -> Sequence[ActionFailure]:
-        """Pass all of them to the supervisor in one message. Started workers are seen as LAUNCHING until it answers."""
+    def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
+        """Pass all of them to the supervisor in one message. Started workers are seen as LAUNCHING until it answers.
+
+        `until` needs no watching here: whoever leads next takes the supervisor over, which then hears nobody else.
+        """
         failures: list[ActionFailure] = []
         passed: list[ClusterAction] = []
         with self._changed:

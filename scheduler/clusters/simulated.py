@@ -7,6 +7,7 @@ that will happen stands in one heap of timers, so that a large cluster in which 
 
 import heapq
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -183,11 +184,14 @@ class SimulatedCluster:
         loads = {name: self._loads(node) for name, node in self._nodes.items() if node.reachable and _oversold(node)}
         return Observation(nodes, workers, loads=loads)
 
-    def apply(self, actions: Sequence[ClusterAction]) -> Sequence[ActionFailure]:
+    def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
         """Do what is asked, but for the faults that were ordered."""
         self.advance()
         failures = []
         for action in actions:
+            if self._clock.now() >= until:
+                failures.append(ActionFailure(action, "too late: another engine may lead"))
+                continue
             fault = self.action_faults.pop(0) if self.action_faults else None
             node = self._nodes.get(action.node)
             if node is None or not node.reachable:

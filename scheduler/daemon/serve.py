@@ -155,7 +155,9 @@ class Daemon:
                 raise ConfigError(f"the HTTP server could not start on {self._url}: the log says why")
 
     def _new_engine(self) -> Engine:
-        launch = LaunchContext(self._url, self._access.worker_token, self._state / JOBS_DIR)
+        advertised_url = self._settings.http.advertised_url or self._url
+        workers_url = self._settings.http.workers_url or advertised_url
+        launch = LaunchContext(workers_url, self._access.worker_token, self._state / JOBS_DIR)
         # The claim on the directory makes this name ours alone, so that a restarted daemon leads at once.
         holder = f"{socket.gethostname()}:{self._state}"
         return Engine(

@@ -1,5 +1,6 @@
 """What the engine needs of the outside: time, a store, a cluster."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -146,8 +147,11 @@ class Cluster(Protocol):
         """
         ...
 
-    def apply(self, actions: Sequence[ClusterAction]) -> Sequence[ActionFailure]:
-        """Do them in order. Idempotent; returns what failed."""
+    def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
+        """Do them in order. Idempotent; returns what failed.
+
+        Nothing is begun, and no request is left under way, after `until` (unix seconds): another engine may lead then.
+        """
         ...
 
     def on_change(self, wake: Callable[[], None]) -> None:

@@ -244,7 +244,7 @@ class Engine:
             return ()  # too slow to be sure that nobody else leads; the next tick finds out
         ended = self._attention.ended(observation)
         actions = due_actions(world, unsettled, observation, ended, self._told, self._launch, now)
-        failures = tuple(self._cluster.apply(actions)) if actions else ()
+        failures = tuple(self._cluster.apply(actions, lease.expires_at)) if actions else ()
         self._uncertain = frozenset(failure.action.worker_id for failure in failures)
         self._told.update(a.worker_id for a in actions if isinstance(a, StopWorker))
         self._told -= self._uncertain

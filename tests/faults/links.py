@@ -2,6 +2,7 @@
 
 import heapq
 import itertools
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -83,9 +84,9 @@ class Reach:
     def observe(self) -> Observation:
         return self._cluster.observe()
 
-    def apply(self, actions: Sequence[ClusterAction]) -> Sequence[ActionFailure]:
+    def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
         hold(self._leads(), "LEASE", f"a daemon that does not lead acts: {actions}")
-        return self._cluster.apply(actions)
+        return self._cluster.apply(actions, until)
 
     def on_change(self, wake: Callable[[], None]) -> None:
         self._cluster.on_change(wake)
