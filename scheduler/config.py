@@ -46,6 +46,8 @@ class PolicySettings(_Frozen):
     booking_lead_seconds: Seconds = 5.0
     #: Booked slots that no job of the booking uses so long after its start are lent to elastic jobs.
     booking_idle_seconds: Seconds = 60.0
+    #: Room that others of the cluster wait for is kept for them so long; who does not come by then waits for more.
+    demand_patience_seconds: Seconds = 60.0
     #: Whether jobs of equal priority give up workers above their minimum for each other.
     share: bool = True
     #: A worker moves to another job only where it is worth this share more, since both pay for a resize.

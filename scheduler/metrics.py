@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from scheduler.engine.board import Board
 from scheduler.engine.tick import TickReport
 from scheduler.model.event import Event, EventKind
+from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobState, StopReason, WaitReason
@@ -35,7 +36,7 @@ METRICS: tuple[Metric, ...] = (
         "sched_slots",
         "gauge",
         ("node", "state"),
-        "Slots by state: free, used, reserved (free, but held for a job), unavailable.",
+        "Slots by state: free, used, foreign (held by others than workers), reserved (free, but held for a job), unavailable.",
     ),
     Metric(
         "sched_oversold_slots",
@@ -314,7 +315,9 @@ def _add_slots(families: dict[str, _Family], world: World) -> None:
     for node in world.nodes.values():
         usage = world.usage.get(node.name, NO_USAGE)
         used = min(node.slots, usage.slots + strays[node.name, False])
-        for state, slots in _slots_of(node, node.slots, used, reserved[node.name, False]):
+        foreign = min(node.slots - used, world.foreign.get(node.name, NO_FOREIGN).slots)
+        families["sched_slots"].add_metric([node.name, "foreign"], foreign)
+        for state, slots in _slots_of(node, node.slots - foreign, used, reserved[node.name, False]):
             families["sched_slots"].add_metric([node.name, state], slots)
         shared = min(node.extra_slots, usage.slots_shared + strays[node.name, True])
         for state, slots in _slots_of(node, node.extra_slots, shared, reserved[node.name, True]):

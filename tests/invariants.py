@@ -13,6 +13,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.exits import FAILURES
 from scheduler.engine.tick import Engine, TickReport
 from scheduler.model.event import Event, EventKind
+from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.hosts import host_list
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, StopReason
@@ -197,8 +198,8 @@ class InvariantChecker:
 def _could_start(job: Job, size: int, snapshot: Snapshot, order: Order) -> bool:
     """Whether what strictly less important preemptible jobs hold would do, on nodes of one GPU type.
 
-    Free slots help unless somebody waits before it. What is reserved, leaving or booked counts as not available, so
-    that it errs towards False.
+    Free slots help unless somebody waits before it. What is reserved, leaving, booked or awaited by others counts as not
+    available, so that it errs towards False.
     """
     if job.shape.cpus or job.shape.memory_mib or snapshot.booking_of(job) is not None:
         return False
@@ -209,11 +210,12 @@ def _could_start(job: Job, size: int, snapshot: Snapshot, order: Order) -> bool:
             fit = _usable(node, job, snapshot, order, free_too=first) // job.shape.slots
             room[node.gpu_type] = room.get(node.gpu_type, 0) + fit
     booked = sum(booking.slots for booking in snapshot.bookings.values())
-    return max(room.values(), default=0) >= size + -(-booked // job.shape.slots)
+    awaited = sum(each.demand.shape.slots for each in snapshot.demands)
+    return max(room.values(), default=0) >= size + -(-(booked + awaited) // job.shape.slots)
 
 
 def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order, *, free_too: bool) -> int:
-    free = node.slots - snapshot.used(node.name).slots
+    free = node.slots - snapshot.used(node.name).slots - snapshot.foreign.get(node.name, NO_FOREIGN).slots
     held = sum(
         count * other.shape.slots
         for other in snapshot.queued.values()

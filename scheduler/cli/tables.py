@@ -145,7 +145,7 @@ def node_table(nodes: list[View], now: float) -> "RenderableType":
             node["name"],
             state_cell(node["health"]),
             _intent_cell(node, now),
-            f"{node['slots_used']}/{node['slots']}",
+            _slots(node),
             _extra(node),
             f"{node['cpus']:g}",
             f"{node['memory_mib'] / 1024:.0f} GiB" if node["memory_mib"] else "-",
@@ -155,6 +155,12 @@ def node_table(nodes: list[View], now: float) -> "RenderableType":
         for node in nodes
     ]
     return table(columns, rows)
+
+
+def _slots(node: View) -> str:
+    """Slots that workers hold, of how many, and what others hold of them."""
+    foreign = f" ({node['slots_foreign']} foreign)" if node["slots_foreign"] else ""
+    return f"{node['slots_used']}/{node['slots']}{foreign}"
 
 
 def _extra(node: View) -> str:

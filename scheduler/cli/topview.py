@@ -15,7 +15,7 @@ View = dict[str, Any]
 
 #: Colours of jobs on the map, given out by id, so that a job keeps its colour.
 _COLOURS = ("green", "blue", "magenta", "cyan", "yellow", "red", "bright_green", "bright_blue", "bright_magenta")
-_TAKEN, _FREE, _SHARED = "■", "·", "□"
+_TAKEN, _FREE, _SHARED, _FOREIGN = "■", "·", "□", "▒"
 _WAITING_ROWS_MAX = 15
 _ORDER = {"RUNNING": 0, "RESIZING": 0, "STARTING": 1, "STOPPING": 2, "QUEUED": 3, "SUSPENDED": 4}
 
@@ -56,6 +56,7 @@ def slot_map(nodes: list[View], jobs: list[View]) -> "RenderableType":
         marks = Text()
         sharers = set(node["sharers"])
         _mark(marks, _TAKEN, [worker for worker in node["workers"] if worker not in sharers], slots_each)
+        marks.append(_FOREIGN * node["slots_foreign"], style="dim")
         marks.append(_FREE * max(0, node["slots"] - len(marks)), style="dim")
         _mark(marks, _SHARED, node["sharers"], slots_each)
         result.add_row(Text(printable(node["name"]), style="bold"), marks, _node_state(node))

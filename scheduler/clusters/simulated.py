@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Protocol
 
+from scheduler.clusters.simulated_foreign import ForeignProcesses
 from scheduler.clusters.simulated_job import SimulatedJob
 from scheduler.clusters.simulated_process import EXIT_KILLED, Behaviour, Process
 from scheduler.clusters.simulated_work import Labour
@@ -21,6 +22,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.exits import EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE
 from scheduler.engine.ports import ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError
+from scheduler.model.foreign import NO_FOREIGN, ForeignUse
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Runtime
 from scheduler.model.observation import (
@@ -31,6 +33,7 @@ from scheduler.model.observation import (
     WorkerObservation,
     WorkerReport,
 )
+from scheduler.model.shape import WorkerShape
 
 
 class Fault(Enum):
@@ -87,6 +90,8 @@ class SimulatedCluster:
         #: Workers that failed by themselves: not launched, never ready, hung, or ended badly without being asked to.
         self.failed: set[WorkerId] = set()
         self._forgotten: dict[WorkerId, WorkerObservation] = {}
+        #: Processes of others beside the workers.
+        self.foreign = ForeignProcesses()
         #: Repeat ends that were forgotten already, as a cluster with a stale cache does.
         self.repeat_forgotten = False
         self.follow(board, reports)
@@ -174,15 +179,17 @@ class SimulatedCluster:
         now = self._clock.now()
         workers = dict(self._forgotten) if self.repeat_forgotten else {}
         nodes = {}
+        foreign = self._let_foreign_run()
         for name, node in self._nodes.items():
             if node.reachable:
-                nodes[name] = node.facts
+                held = foreign.get(name)
+                nodes[name] = node.facts if held is None else replace(node.facts, foreign=held)
                 for worker_id, process in node.processes.items():
                     workers[worker_id] = process.observe(now, node.lag_seconds)
             elif node.listed:
                 nodes[name] = replace(node.facts, up=False)
         loads = {name: self._loads(node) for name, node in self._nodes.items() if node.reachable and _oversold(node)}
-        return Observation(nodes, workers, loads=loads)
+        return Observation(nodes, workers, loads=loads, demands=self.foreign.demands)
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
         """Do what is asked, but for the faults that were ordered."""
@@ -392,6 +399,17 @@ class SimulatedCluster:
         if process.asked_at is None and exit_code not in HARMLESS_EXITS:
             self.failed.add(process.start.worker_id)
         self._at(process.ended_at + self._nodes[process.node].lag_seconds, self._wake)
+
+    def _let_foreign_run(self) -> dict[NodeName, ForeignUse]:
+        """Give those who wait what room there is beside the workers; what all of them hold then."""
+        if self.foreign.demands:
+            held: dict[NodeName, ForeignUse] = {}
+            for name, start in self.alive():
+                shape = WorkerShape(len(start.slot_ids), start.cpus, start.memory_mib)
+                held[name] = held.get(name, NO_FOREIGN).plus(shape)
+            reachable = {name: node.facts for name, node in self._nodes.items() if node.reachable}
+            self.foreign.take_room(reachable, held)
+        return self.foreign.use()
 
     def _loads(self, node: _Node) -> tuple[SlotLoad, ...]:
         """What all running processes of the node put on its slots together."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event, EventKind
+from scheduler.model.foreign import Awaited, ForeignUse
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job, JobState, Progress, check_job_transition
@@ -91,6 +92,12 @@ class Draft:
         if crowded != self.base.crowded:
             self.matters = True
             self.base = self.base.with_crowded(crowded)
+
+    def see_foreign(self, foreign: Mapping[NodeName, ForeignUse], demands: tuple[Awaited, ...]) -> None:
+        """What this tick's observation shows others to hold and to wait for."""
+        if foreign != self.base.foreign or demands != self.base.demands:
+            self.matters = True
+            self.base = self.base.with_foreign(foreign, demands)
 
     def move(self, job: Job, state: JobState) -> Job:
         """Put the job into another state; raises `IllegalTransition` where its table has no such edge."""

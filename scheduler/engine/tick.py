@@ -28,6 +28,7 @@ from scheduler.engine.casefile import Case, save_case
 from scheduler.engine.draft import Draft, committed
 from scheduler.engine.enact import enact
 from scheduler.engine.launch import LaunchContext
+from scheduler.engine.observe_foreign import absorb_foreign
 from scheduler.engine.observe_loads import absorb_loads
 from scheduler.engine.ports import ActionFailure, Clock, Cluster, Inbox, Lease, StopWorker, Store
 from scheduler.engine.reconcile import absorb
@@ -161,6 +162,7 @@ class Engine:
         focus = self._attention.focus(world, observation, now)
         draft = absorb(world, observation, inbox, focus, self._hearing, self._uncertain, now, self._settings.engine)
         absorb_loads(draft, observation.loads, self._settings.policy)
+        absorb_foreign(draft, observation, self._settings.policy)
         yield Step.ABSORBED
         decided, violations = self._plan(draft, now)
         enact(draft, decided, self._settings.engine)

@@ -15,6 +15,7 @@ from scheduler.http.jobs import find_job
 from scheduler.http.json import JsonResponse
 from scheduler.http.parameters import JobNumber
 from scheduler.http.services import Services, Use
+from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, Placement, StopReason, WaitReason
 from scheduler.model.node import Node
@@ -159,6 +160,8 @@ def _why_waiting(job: Job, reason: WaitReason, world: World, settings: PolicySet
                 f"Would fit, but could not be out of booked slots in time: {need}. A time limit that ends before the "
                 'booking starts, or an elastic job, could use them ("sched bookings" lists them).'
             )
+        case WaitReason.BEHIND_FOREIGN:
+            return f"Would fit, but others than this scheduler's jobs wait for that room: {need}."
         case _:
             assert_never(reason)
 
@@ -214,6 +217,8 @@ def _why_this_size(
         return "OVERSOLD", None, f"{shown}: it gives workers up, since {_STOP_TEXTS[StopReason.OVERSOLD]}."
     if any(worker.leave_reason is LeaveReason.BOOKED for worker in job.leaving):
         return "BOOKED", None, f"{shown}: it gives workers up, since {_STOP_TEXTS[StopReason.BOOKED]}."
+    if any(worker.leave_reason is LeaveReason.FOREIGN for worker in job.leaving):
+        return "FOREIGN", None, f"{shown}: it gives workers up, since {_STOP_TEXTS[StopReason.FOREIGN]}."
     if size >= job.max_workers:
         return None, None, f"{shown}: all that it may have."
     if settings.name in FIXED_SIZES and size >= job.preferred_workers:
@@ -266,6 +271,7 @@ _STOP_TEXTS: dict[StopReason, str] = {
     StopReason.CANCELLED: "a user cancelled it",
     StopReason.BOOKED: "its slots are booked",
     StopReason.BOOKING_ENDED: "its booking is over",
+    StopReason.FOREIGN: "others than this scheduler's jobs need its slots",
 }
 
 
@@ -288,7 +294,7 @@ def _details(job: Job, world: World, now: float) -> ExplainDetails:
 
 
 def _free_slots(node: Node, world: World) -> int:
-    return max(0, node.slots - world.used(node.name).slots)
+    return max(0, node.slots - world.used(node.name).slots - world.foreign.get(node.name, NO_FOREIGN).slots)
 
 
 def _free_extra(node: Node, world: World) -> int:

@@ -6,6 +6,7 @@ from typing_extensions import TypedDict
 
 from scheduler.engine.reports import ReportBox
 from scheduler.model.event import Event
+from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job, Progress
 from scheduler.model.node import Node
@@ -129,6 +130,8 @@ class NodeView(TypedDict):
     intent: str
     slots: int
     slots_used: int
+    #: Slots that others than workers hold.
+    slots_foreign: int
     #: Slots in relation to those that it has, which may be given out; what is beyond 1 is shared.
     oversell: float
     extra_slots: int
@@ -279,14 +282,11 @@ def node_views(nodes: Iterable[Node], world: World | None) -> list[NodeView]:
     for job in world.active.values() if world is not None else ():
         for worker in job.workers:
             workers.setdefault(worker.node, []).append(worker)
-    crowded = world.crowded if world is not None else {}
-    return [
-        _node_view(node, workers.get(node.name, []), sorted(crowded.get(node.name, ())))
-        for node in sorted(nodes, key=lambda node: node.name)
-    ]
+    world = world if world is not None else World()
+    return [_node_view(node, workers.get(node.name, []), world) for node in sorted(nodes, key=lambda node: node.name)]
 
 
-def _node_view(node: Node, workers: list[Worker], crowded: list[int]) -> NodeView:
+def _node_view(node: Node, workers: list[Worker], world: World) -> NodeView:
     return {
         "name": node.name,
         "host": node.host,
@@ -294,10 +294,11 @@ def _node_view(node: Node, workers: list[Worker], crowded: list[int]) -> NodeVie
         "intent": node.intent,
         "slots": node.slots,
         "slots_used": sum(len(w.slot_ids) for w in workers if not w.shared),
+        "slots_foreign": world.foreign.get(node.name, NO_FOREIGN).slots,
         "oversell": node.oversell,
         "extra_slots": node.extra_slots,
         "extra_slots_used": sum(len(w.slot_ids) for w in workers if w.shared),
-        "crowded_slots": crowded,
+        "crowded_slots": sorted(world.crowded.get(node.name, ())),
         "cpus": node.cpus,
         "memory_mib": node.memory_mib,
         "labels": dict(node.labels),

@@ -80,6 +80,8 @@ class StopReason(StrEnum):
     BOOKED = "BOOKED"
     #: Its booking is over, and nobody could take slots from it.
     BOOKING_ENDED = "BOOKING_ENDED"
+    #: Others than this scheduler's jobs need its slots, and shrinking was not enough.
+    FOREIGN = "FOREIGN"
 
 
 STOP_TARGETS: dict[StopReason, JobState] = {
@@ -96,6 +98,7 @@ STOP_TARGETS: dict[StopReason, JobState] = {
     StopReason.CANCELLED: JobState.CANCELLED,
     StopReason.BOOKED: JobState.QUEUED,
     StopReason.BOOKING_ENDED: JobState.QUEUED,
+    StopReason.FOREIGN: JobState.QUEUED,
 }
 
 
@@ -122,6 +125,8 @@ class WaitReason(StrEnum):
     BOOKING_FULL = "BOOKING_FULL"
     #: It would fit, but could not be out of booked slots in time.
     BEHIND_BOOKING = "BEHIND_BOOKING"
+    #: It would fit, but others than this scheduler's jobs wait for that room.
+    BEHIND_FOREIGN = "BEHIND_FOREIGN"
     #: Nodes that suit it are down, cordoned, draining or quarantined.
     NODES_UNAVAILABLE = "NODES_UNAVAILABLE"
 

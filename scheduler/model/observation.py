@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from scheduler.model.foreign import NO_FOREIGN, Demand, ForeignUse
 from scheduler.model.ids import JobId, NodeName, WorkerId
 
 
@@ -33,6 +34,8 @@ class NodeObservation:
     #: Slots that may be given out in relation to those that it has, at least 1.
     oversell: float = 1.0
     up: bool = True
+    #: What processes of others hold of it.
+    foreign: ForeignUse = NO_FOREIGN
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +101,5 @@ class Observation:
     reports: Mapping[WorkerId, WorkerReport] = field(default_factory=dict)
     #: Load of each slot in the order of their ids, for nodes where it is known and matters.
     loads: Mapping[NodeName, tuple[SlotLoad, ...]] = field(default_factory=dict)
+    #: What others wait for and are to have before this scheduler's jobs, most important first.
+    demands: tuple[Demand, ...] = ()

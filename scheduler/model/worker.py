@@ -50,6 +50,8 @@ class LeaveReason(StrEnum):
     REBALANCED = "REBALANCED"
     #: Its slots are booked.
     BOOKED = "BOOKED"
+    #: Others than this scheduler's jobs need its slots.
+    FOREIGN = "FOREIGN"
     #: A user lowered the job's maximum.
     SCALED = "SCALED"
     #: The load of a slot that it shares crossed a limit, or the slot is not oversold any more.

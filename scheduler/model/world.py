@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event
+from scheduler.model.foreign import Awaited, ForeignUse
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job, JobState, WaitReason
@@ -123,7 +124,8 @@ TRAIL_MAX = 64
 class World:
     """Jobs by what can happen to them, nodes, and what is used on each node by workers of jobs.
 
-    `strays` and `crowded` come from observations and are not stored; everything else equals what a load gives.
+    `strays`, `crowded`, `foreign` and `demands` come from observations and are not stored; everything else equals what
+    a load gives.
     """
 
     queued: Mapping[JobId, Job] = field(default_factory=dict)
@@ -134,6 +136,10 @@ class World:
     usage: Mapping[NodeName, NodeUsage] = field(default_factory=dict)
     strays: Mapping[WorkerId, Stray] = field(default_factory=dict)
     crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]] = field(default_factory=dict)
+    #: What others hold of nodes, where it is anything.
+    foreign: Mapping[NodeName, ForeignUse] = field(default_factory=dict)
+    #: What others wait for, most important first.
+    demands: tuple[Awaited, ...] = ()
     #: Planned and open ones, by name.
     bookings: Mapping[str, Booking] = field(default_factory=dict)
     #: Indexes: jobs for which capacity is held.
@@ -192,6 +198,8 @@ class World:
             usage=_moved_usage(self, jobs.values()),
             strays=self.strays,
             crowded=self.crowded,
+            foreign=self.foreign,
+            demands=self.demands,
             bookings=bookings,
             reserved=_moved(self.reserved, jobs, lambda job: bool(job.reservation)),
             leaving=_moved(self.leaving, jobs, _has_leavers),
@@ -218,6 +226,10 @@ class World:
     def with_crowded(self, crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]]) -> "World":
         """The same world with the crowded slots of a newer observation."""
         return replace(self, crowded=crowded)
+
+    def with_foreign(self, foreign: Mapping[NodeName, ForeignUse], demands: tuple[Awaited, ...]) -> "World":
+        """The same world with what others hold and wait for in a newer observation."""
+        return replace(self, foreign=foreign, demands=demands)
 
 
 def sharers(world: World) -> Iterator[Worker | Stray]:

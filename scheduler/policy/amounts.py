@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.model.foreign import ForeignUse
 from scheduler.model.node import CPU_EPSILON, Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
@@ -41,6 +42,11 @@ def amount_of(worker: Worker | Stray, node: Node) -> Amount:
     if slots and max(worker.slot_ids) >= node.slots:
         slots = sum(1 for slot in worker.slot_ids if slot < node.slots)
     return (slots, nano_cpus(worker.cpus), worker.memory_mib)
+
+
+def foreign_amount(foreign: ForeignUse) -> Amount:
+    """What others hold of a node."""
+    return (foreign.slots, nano_cpus(foreign.cpus), foreign.memory_mib)
 
 
 def add(a: Amount, b: Amount, sign: int = 1) -> Amount:

@@ -12,7 +12,7 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.plan import Grow, Plan, Reserve, Start
 from scheduler.model.world import World
-from scheduler.policy.amounts import Amount, add, amount_of, needs
+from scheduler.policy.amounts import Amount, add, amount_of, foreign_amount, needs
 from scheduler.policy.bookable import room_of, slots_kept
 from scheduler.policy.booking import Seen, hold_from
 from scheduler.policy.order import end_of
@@ -87,6 +87,9 @@ class _Guard:
         near = any(self._now >= hold_from(each, self._world, self._settings) for each in bookings)
         # until a later one nodes may come back
         room = room_of(node for node in self._world.nodes.values() if node.schedulable or not near)
+        for name, foreign in self._world.foreign.items():
+            if name in room:
+                room[name] = add(room[name], foreign_amount(foreign), -1)
         for job in self._world.active.values():
             if self._stays(job, moment, new=False) and not self._inside(job, bookings):
                 for worker in job.wanted_workers:

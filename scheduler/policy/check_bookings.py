@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from scheduler.config import PolicySettings
 from scheduler.model.booking import Booking
+from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.node import NodeIntent
@@ -59,7 +60,10 @@ def _room(
     world: World, takes: Iterable[tuple[Job, Start | Grow]], leaving: Iterable[Worker | Stray]
 ) -> dict[NodeName, Amount]:
     """What nodes have left once the plan is done and everybody who leaves is gone."""
-    room = {name: left_of(node, world.used(name)) for name, node in world.nodes.items() if node.schedulable}
+    nodes = (
+        (name, node, world.foreign.get(name, NO_FOREIGN)) for name, node in world.nodes.items() if node.schedulable
+    )
+    room = {name: left_of(node, world.used(name), foreign) for name, node, foreign in nodes}
     for job, action in takes:
         for name, count in action.placement if not action.shared else ():
             if name in room:

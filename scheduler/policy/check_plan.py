@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from scheduler.config import PolicyName, PolicySettings
+from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState, StopReason, WaitReason
 from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob
@@ -216,8 +217,8 @@ def _free(world: World, name: NodeName) -> Amount | None:
     node = world.nodes.get(owner)
     if node is None or not node.schedulable:
         return None
-    used = world.used(owner)
-    return left_to_share(node, used, world.crowded.get(owner, ())) if shared else left_of(node, used)
+    used, foreign = world.used(owner), world.foreign.get(owner, NO_FOREIGN)
+    return left_to_share(node, used, foreign, world.crowded.get(owner, ())) if shared else left_of(node, used, foreign)
 
 
 def _add(left: dict[NodeName, Amount | None], name: NodeName, amount: Amount, sign: int) -> None:

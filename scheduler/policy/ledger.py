@@ -16,13 +16,25 @@ from enum import Enum
 
 import numpy as np
 
+from scheduler.model.foreign import NO_FOREIGN, ForeignUse
 from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.job import Placement
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
 from scheduler.model.world import NO_USAGE, NodeUsage, Stray, World
-from scheduler.policy.amounts import NOTHING, Amount, Held, Rows, add, amount_of, least, nano_cpus, needs
+from scheduler.policy.amounts import (
+    NOTHING,
+    Amount,
+    Held,
+    Rows,
+    add,
+    amount_of,
+    foreign_amount,
+    least,
+    nano_cpus,
+    needs,
+)
 from scheduler.policy.halves import shareable, shared_half
 
 #: Changes that readers have not taken notice of are let go at this number; see `Places.trim`.
@@ -165,9 +177,10 @@ class Ledger:
             if name in self.position:
                 used = world.used(name) if name in with_strays else world.usage.get(name, NO_USAGE)
                 i = self.position[name]
-                self._put(self._free, i, left_of(self.nodes[i], used))
+                foreign = world.foreign.get(name, NO_FOREIGN)
+                self._put(self._free, i, left_of(self.nodes[i], used, foreign))
                 if i in self._twin:
-                    to_share = left_to_share(self.nodes[i], used, world.crowded.get(name, ()))
+                    to_share = left_to_share(self.nodes[i], used, foreign, world.crowded.get(name, ()))
                     self._put(self._free, self._twin[i], to_share)
 
     def _follow(self) -> None:
@@ -190,13 +203,14 @@ class Ledger:
         self.log.append(i)
 
 
-def left_of(node: Node, used: NodeUsage) -> Amount:
-    """What is left of the node beside what is used."""
+def left_of(node: Node, used: NodeUsage, foreign: ForeignUse) -> Amount:
+    """What is left of the node beside what workers and others use."""
     slots = node.slots - (used.slot_mask & ((1 << node.slots) - 1)).bit_count()
-    return (slots, nano_cpus(node.cpus) - nano_cpus(used.cpus), node.memory_mib - used.memory_mib)
+    left = (slots, nano_cpus(node.cpus) - nano_cpus(used.cpus), node.memory_mib - used.memory_mib)
+    return left if foreign is NO_FOREIGN else add(left, foreign_amount(foreign), -1)
 
 
-def left_to_share(node: Node, used: NodeUsage, crowded: Collection[int]) -> Amount:
+def left_to_share(node: Node, used: NodeUsage, foreign: ForeignUse, crowded: Collection[int]) -> Amount:
     """What is left of the node's shared half while these of its slots are crowded."""
-    _, cpus, memory = left_of(node, used)
+    _, cpus, memory = left_of(node, used, foreign)
     return (shareable(node, crowded) - used.slots_shared, cpus, memory)

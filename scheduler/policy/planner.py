@@ -5,6 +5,7 @@ from scheduler.model.plan import Plan
 from scheduler.model.world import World
 from scheduler.policy.booking_guard import plan_around
 from scheduler.policy.bounds import repair_below_minimum, shrink_over_maximum
+from scheduler.policy.demands import plan_beside_others
 from scheduler.policy.draft import Draft
 from scheduler.policy.drain import drain
 from scheduler.policy.grow import grow
@@ -31,6 +32,9 @@ class Planner:
 
         `now` is in unix seconds. `waiting` names only the jobs whose reason differs from the one that they carry.
         """
+        return plan_beside_others(world, now, lambda seen: self._plan_for(seen, now))
+
+    def _plan_for(self, world: World, now: float) -> Plan:
         if self._settings.name != "elastic":
             return published_plan(world, now, self._settings)
         return plan_around(world, now, self._settings, lambda seen: self._plan(seen, now))

@@ -46,6 +46,7 @@ class Survey:
         active = list(_changed(before.active, world.active, job_ids))
         names = self.stakes.update((job_id, after) for job_id, _, after in active)
         self.peers.update(world, now, ((job_id, after) for job_id, _, after in active))
+        names |= {name for name, _, _ in _changed(before.foreign, world.foreign, None)}
         self.ledger.recount(world, names)
         if self.order.ages:
             self.queue = Queue(self.order, world.queued.values())

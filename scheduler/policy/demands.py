@@ -1,0 +1,92 @@
+"""Room for processes of others, in terms that the planner knows.
+
+What others wait for stands in the queue as a job that does not exist, more important than any but what is booked. Where
+it would start there is room, which then stays free until the cluster gives it to them; where it would take, workers
+leave. The plan for this world, without those jobs, is the plan for the real one.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from scheduler.model.foreign import Demand
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job, JobSpec, StopReason, WaitReason
+from scheduler.model.node import Node
+from scheduler.model.plan import Action, Plan, Release, Shrink, StopJob, Waiting
+from scheduler.model.worker import LeaveReason
+from scheduler.model.world import Changes, World
+
+#: Above every priority that a job can be given, and below what is booked.
+DEMAND_PRIORITY = 10**9 // 2
+#: Ids of jobs that stand for demands go down from here; those of other jobs that do not exist never get there.
+FIRST_ID = -(10**9)
+#: A label for nodes on which a demand may run; no node of a user has it.
+LABEL = "\0demand"
+
+
+def plan_beside_others(world: World, now: float, make: Callable[[World], Plan]) -> Plan:
+    """The plan that `make` gives for a world in which nobody else waits for room, made to give them some."""
+    demands = [awaited.demand for awaited in world.demands if awaited.ignored_until is None]
+    if not demands:
+        return make(world)
+    stand_ins = {JobId(FIRST_ID - k): demand for k, demand in enumerate(demands)}
+    jobs = tuple(_stand_in(job_id, demand, now) for job_id, demand in stand_ins.items())
+    seen = world.evolve(Changes(jobs=jobs, nodes=tuple(_marked(world, demands))))
+    made = make(seen)
+    return replace(
+        made,
+        actions=tuple(_meant(world, made)),
+        waiting=_told(world, {job_id: said for job_id, said in made.waiting.items() if job_id not in stand_ins}),
+    )
+
+
+def _stand_in(job_id: JobId, demand: Demand, now: float) -> Job:
+    shape = demand.shape
+    if demand.nodes is not None:
+        shape = replace(shape, node_selector=tuple(sorted((*shape.node_selector, (LABEL, demand.name)))))
+    place = float(FIRST_ID - job_id)  # they are served in the order in which they are named
+    return Job(job_id, JobSpec("", (), shape=shape), DEMAND_PRIORITY, 1, 1, submitted_at=place, queued_at=now)
+
+
+def _marked(world: World, demands: list[Demand]) -> Iterator[Node]:
+    """Nodes with a label for each demand that may run there and not everywhere."""
+    labels: dict[NodeName, list[tuple[str, str]]] = {}
+    for demand in demands:
+        for name in demand.nodes or ():
+            labels.setdefault(name, []).append((LABEL, demand.name))
+    for name, added in labels.items():
+        if name in world.nodes:
+            node = world.nodes[name]
+            yield replace(node, labels=tuple(sorted((*node.labels, *added))))
+
+
+def _meant(world: World, made: Plan) -> Iterator[Action]:
+    """What the plan's actions mean where demands are no jobs."""
+    shrinks: dict[JobId, Shrink] = {}
+    others: list[Action] = []
+    for action in made.actions:
+        if action.job_id <= FIRST_ID:
+            continue
+        if isinstance(action, Shrink | StopJob) and action.for_job is not None and action.for_job <= FIRST_ID:
+            if isinstance(action, StopJob):
+                yield StopJob(action.job_id, StopReason.FOREIGN)
+            else:
+                before = shrinks[action.job_id].workers if action.job_id in shrinks else ()
+                shrinks[action.job_id] = Shrink(action.job_id, before + action.workers, LeaveReason.FOREIGN)
+        else:
+            others.append(action)
+    yield from shrinks.values()
+    yield from others
+
+
+def _told(world: World, waiting: dict[JobId, Waiting]) -> dict[JobId, Waiting]:
+    """Reasons that name no job which does not exist, and differ from those that are carried."""
+    for job_id, said in waiting.items():
+        if said.for_job is not None and said.for_job <= FIRST_ID:
+            waiting[job_id] = Waiting(WaitReason.BEHIND_FOREIGN)
+    queued = world.queued
+    return {
+        job_id: said
+        for job_id, said in waiting.items()
+        if (queued[job_id].wait_reason, queued[job_id].wait_for) != (said.reason, said.for_job)
+    }
