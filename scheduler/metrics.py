@@ -36,7 +36,7 @@ METRICS: tuple[Metric, ...] = (
         "sched_slots",
         "gauge",
         ("node", "state"),
-        "Slots by state: free, used, foreign (held by others than workers), reserved (free, but held for a job), unavailable.",
+        "Slots by state: free, used, foreign (held by others than workers), reserved (held for a job), unavailable.",
     ),
     Metric(
         "sched_oversold_slots",

@@ -198,8 +198,8 @@ class InvariantChecker:
 def _could_start(job: Job, size: int, snapshot: Snapshot, order: Order) -> bool:
     """Whether what strictly less important preemptible jobs hold would do, on nodes of one GPU type.
 
-    Free slots help unless somebody waits before it. What is reserved, leaving, booked or awaited by others counts as not
-    available, so that it errs towards False.
+    Free slots help unless somebody waits before it. What is reserved, leaving, booked or awaited by others counts as
+    not available, so that it errs towards False.
     """
     if job.shape.cpus or job.shape.memory_mib or snapshot.booking_of(job) is not None:
         return False

@@ -12,7 +12,7 @@ from scheduler.model.foreign import Demand
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobSpec, StopReason, WaitReason
 from scheduler.model.node import Node
-from scheduler.model.plan import Action, Plan, Release, Shrink, StopJob, Waiting
+from scheduler.model.plan import Action, Plan, Shrink, StopJob, Waiting
 from scheduler.model.worker import LeaveReason
 from scheduler.model.world import Changes, World
 

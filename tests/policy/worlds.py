@@ -7,6 +7,7 @@ from typing import Any
 
 from scheduler.config import PolicySettings
 from scheduler.model.booking import Booking, BookingState
+from scheduler.model.foreign import Awaited, Demand, ForeignUse
 from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import (
     STOP_TARGETS,
@@ -40,6 +41,8 @@ class Cluster:
         self.strays: dict[Any, Stray] = {}
         self.crowded: dict[NodeName, dict[int, CrowdedSlot]] = {}
         self.bookings: list[Booking] = []
+        self.foreign: dict[NodeName, ForeignUse] = {}
+        self.demands: list[Awaited] = []
 
     def __repr__(self) -> str:
         lines = [f"{n.name}: {n.slots} slots x{n.oversell} {n.gpu_type} {n.intent}" for n in self.nodes.values()]
@@ -65,6 +68,14 @@ class Cluster:
         window = (self.now + start, self.now + end)
         planned = Booking(name, *window, workers, shape, LONG_AGO, state=BookingState.PLANNED, **fields)
         self.bookings.append(planned)
+        return self
+
+    def demand(self, name: str, slots: int = 1, *, ignored_until: float | None = None, **fields: Any) -> "Cluster":
+        """A process of others that waits for room; `nodes=`: the names of those that it may use."""
+        nodes = fields.pop("nodes", None)
+        allowed = frozenset(map(NodeName, nodes)) if nodes is not None else None
+        demand = Demand(name, WorkerShape(slots, **fields), allowed)
+        self.demands.append(Awaited(demand, ignored_until=ignored_until))
         return self
 
     def waiting(self, number: int, **fields: Any) -> "Cluster":
@@ -153,7 +164,8 @@ class Cluster:
 
     def world(self) -> World:
         world = World.of(self.jobs.values(), self.nodes.values(), self.bookings)
-        return world.with_strays(self.strays).with_crowded(self.crowded)
+        world = world.with_strays(self.strays).with_crowded(self.crowded)
+        return world.with_foreign(self.foreign, tuple(self.demands))
 
     def plan(self, *, outside_bounds: bool = False) -> Plan:
         """The plan for now, once world and plan were found to hold the invariants; `outside_bounds`: but for sizes."""
