@@ -81,7 +81,8 @@ class EngineSettings(_Frozen):
     tick_interval_seconds: Seconds = 1.0
     #: Shortest time between two ticks, so that bursts are taken together.
     tick_gap_seconds: Seconds = 0.01
-    lease_seconds: Seconds = 10.0
+    #: A leader that has not been heard of for so long is replaced by a standby.
+    lease_seconds: float = Field(default=3.0, gt=0, le=10**9)
     #: Pause before the first replacement of a failed worker; doubles with each failure.
     backoff_seconds: Seconds = 1.0
     backoff_max_seconds: Seconds = 300.0

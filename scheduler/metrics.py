@@ -195,7 +195,7 @@ class Metrics:
     def observe(self, report: TickReport) -> None:
         """Take in what a tick did."""
         self._levels.leading = report.leading
-        result = "ok" if report.error is None else "error" if report.leading else "standby"
+        result = "error" if report.error is not None else "standby" if report.following else "ok"
         self.count("sched_ticks_total", result=result)
         self._histograms["sched_tick_duration_seconds"].observe(report.duration_seconds)
         for violation in report.violations:
@@ -285,7 +285,7 @@ class _Levels(Collector):
         for name, labels, level in self.watched:
             families[name].add_metric(list(labels.values()), level())
         world = self._board.world
-        if world is not None:
+        if world is not None and self.leading:
             _add_slots(families, world)
             _add_jobs(families, world, self._classes, self._now())
         yield from families.values()

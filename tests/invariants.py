@@ -114,24 +114,11 @@ class InvariantChecker:
         outside.failures_are_real(self._world.cluster, found)
 
     def _memory_equals_store(self, snapshot: Snapshot) -> None:
-        """I7: the world in memory is what a fresh load gives. A world is compared once: it never changes."""
+        """I7, once for each world: it never changes."""
         if snapshot is self._compared:
             return
         self._compared = snapshot
-        stored = self._world.store.load_world()
-        fresh = Snapshot.of(stored.jobs, stored.nodes, stored.bookings)
-        for mine, loaded, what in (
-            (snapshot.queued, fresh.queued, "queued"),
-            (snapshot.suspended, fresh.suspended, "suspended"),
-            (snapshot.active, fresh.active, "active"),
-            (snapshot.nodes, fresh.nodes, "nodes"),
-            (snapshot.usage, fresh.usage, "usage"),
-            (snapshot.bookings, fresh.bookings, "bookings"),
-        ):
-            differing = {
-                key: (mine.get(key), loaded.get(key)) for key in {*mine, *loaded} if mine.get(key) != loaded.get(key)
-            }
-            hold(not differing, "I7", f"{what} in memory differs from the store: {differing}")
+        equals_store(snapshot, self._world.store)
 
     def _published_is_allocation(self, snapshot: Snapshot) -> None:
         """I9: what discover_hosts answers is the membership of the published generation, and never changes."""
@@ -193,6 +180,35 @@ class InvariantChecker:
                 job = self._world.store.get_job(job_id)
                 hold(job is not None and job.state.terminal, "I6", f"job {job_id} is lost")
                 self._unended.remove(job_id)
+
+
+def equals_store(snapshot: Snapshot, store: SqlStore) -> None:
+    """I7: the world in memory is what a fresh load gives."""
+    stored = store.load_world()
+    fresh = Snapshot.of(stored.jobs, stored.nodes, stored.bookings)
+    for mine, loaded, what in (
+        (snapshot.queued, fresh.queued, "queued"),
+        (snapshot.suspended, fresh.suspended, "suspended"),
+        (snapshot.active, fresh.active, "active"),
+        (snapshot.nodes, fresh.nodes, "nodes"),
+        (snapshot.usage, fresh.usage, "usage"),
+        (snapshot.bookings, fresh.bookings, "bookings"),
+    ):
+        differing = {
+            key: (mine.get(key), loaded.get(key)) for key in {*mine, *loaded} if mine.get(key) != loaded.get(key)
+        }
+        hold(not differing, "I7", f"{what} in memory differs from the store: {differing}")
+
+
+def follows(board: Board, store: SqlStore) -> None:
+    """I7 and I9 of an engine that follows: it answers what is stored, job for job."""
+    hold(board.world is not None, "I7", "an engine that follows has no world")
+    assert board.world is not None
+    equals_store(board.world, store)
+    for job in board.world.active.values():
+        posting, hosts = board.posting(job.id), host_list(job)
+        text = hosts.text().encode() if hosts else b""
+        hold(posting is not None and posting.text == text, "I9", f"job {job.id} is answered otherwise than stored")
 
 
 def _could_start(job: Job, size: int, snapshot: Snapshot, order: Order) -> bool:

@@ -185,10 +185,11 @@ class World:
         self.kill_engine()
 
     def kill_engine(self) -> None:
-        """A crash: everything that was in memory is gone; a new engine starts once the lease has run out."""
+        """A crash: everything that was in memory is gone; another engine has seen the lease stay as it is."""
         self.restarts += 1
         self.engine = self._new_engine(f"engine-{next(self._engines)}")
         self.board.clear()
+        assert self.engine.tick().following
         self.clock.advance(self.settings.engine.lease_seconds)
 
     def stand_still(self, seconds: float) -> None:

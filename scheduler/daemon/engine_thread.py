@@ -84,7 +84,7 @@ class EngineThread:
                 # Whatever it is, training and the queue must go on; the world in memory is not to be trusted.
                 log.exception("tick failed", retry_seconds=self._backoff_seconds)
                 self._crash = f"{type(error).__name__}: {error}".partition("\n")[0]
-                self._engine.world = None
+                self._engine.forget()
                 self._on_crash()
                 self._stopping.wait(self._backoff_seconds)
                 self._backoff_seconds = min(self._backoff_seconds * 2, BACKOFF_SECONDS_MAX)

@@ -21,14 +21,45 @@ class Clock(Protocol):
         """Unix seconds."""
         ...
 
+    def monotonic(self) -> float:
+        """Seconds that never jump, whatever is done to the machine's time."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Leadership: `term` grows with every change of leader and fences the former one's commits."""
+    """Leadership of its holder: `term` grows with every change of leader and fences the former one's commits."""
 
     holder: str
     term: int
+    #: By the clock of its holder; unix seconds.
     expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLease:
+    """The lease as it stands in the store. Equal at two looks: its holder gave no sign of life in between."""
+
+    #: None: nobody holds it.
+    holder: str | None
+    term: int
+    #: By the clock of its holder, so that others can compare it with nothing but itself.
+    expires_at: float
+    #: How long the holder counts on it after a renewal.
+    ttl_seconds: float
+    #: Where the holder is reached.
+    url: str | None
+    #: Number of the newest commit; whoever sees it can also see all smaller ones.
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who leads, for people and for whoever has to reach it."""
+
+    name: str
+    term: int
+    url: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +70,21 @@ class StoredWorld:
     nodes: Sequence[Node]
     highest_job_id: int
     bookings: Sequence[Booking] = ()
+    #: Jobs above this id have not been taken out of the inbox.
+    admitted_job_id: int = 0
+    #: Number of the newest commit that it holds.
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNews:
+    """What commits changed: jobs (with live workers, ended ones too) and nodes; bookings are all there are now."""
+
+    jobs: Sequence[Job]
+    nodes: Sequence[Node]
+    bookings: Sequence[Booking]
+    highest_job_id: int
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +103,15 @@ class Store(Protocol):
     Every method may raise `StoreUnavailable`; then nothing is known to be written.
     """
 
-    def acquire_lease(self, holder: str, now: float, ttl_seconds: float) -> Lease | None:
-        """Take the lease if it is free, expired or already ours (then the term stays); None while another holds it."""
+    def read_lease(self) -> SeenLease: ...
+
+    def acquire_lease(
+        self, holder: str, now: float, ttl_seconds: float, *, url: str | None = None, outlived: SeenLease | None = None
+    ) -> Lease | None:
+        """Take the lease if it is free, already ours (then the term stays), or still as `outlived`; else None.
+
+        `outlived`: what the caller has seen unchanged for longer than it lasts, by its own clock.
+        """
         ...
 
     def renew_lease(self, lease: Lease, now: float, ttl_seconds: float) -> Lease:
@@ -70,6 +123,10 @@ class Store(Protocol):
         ...
 
     def load_world(self) -> StoredWorld: ...
+
+    def load_news(self, since: int) -> StoredNews:
+        """What commits after that revision changed."""
+        ...
 
     def take_inbox(self, limit: int) -> Inbox:
         """The oldest intents; they stay stored until a commit names them as done."""

@@ -43,6 +43,12 @@ class ReportBox:
                 self._latest.pop(worker_id, None)
                 self._fresh.pop(worker_id, None)
 
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._latest.clear()
+            self._fresh.clear()
+
 
 @dataclass(slots=True)
 class Hearing:

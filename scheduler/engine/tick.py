@@ -1,4 +1,4 @@
-"""One pass of the engine: observe, absorb, plan, check, commit, apply.
+"""One pass of the engine that leads: observe, absorb, plan, check, commit, apply. All others follow its commits.
 
             cluster.observe()      store.take_inbox()
                   |                       |
@@ -24,16 +24,18 @@ from scheduler.engine import collector
 from scheduler.engine.actions import due_actions
 from scheduler.engine.attention import Attention
 from scheduler.engine.board import Board
+from scheduler.engine.candidate import Candidate
 from scheduler.engine.casefile import Case, save_case
 from scheduler.engine.draft import Draft, committed
 from scheduler.engine.enact import enact
+from scheduler.engine.follower import Follower
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.observe_foreign import absorb_foreign
 from scheduler.engine.observe_loads import absorb_loads
-from scheduler.engine.ports import ActionFailure, Clock, Cluster, Inbox, Lease, StopWorker, Store
+from scheduler.engine.ports import ActionFailure, Clock, Cluster, Inbox, Leader, Lease, StopWorker, Store
 from scheduler.engine.reconcile import absorb
 from scheduler.engine.reports import Hearing, ReportBox
-from scheduler.errors import ClusterError, LeaseLost, StaleWrite, StoreError, StoreUnavailable
+from scheduler.errors import ClusterError, LeaseLost, SchemaMismatch, StaleWrite, StoreError, StoreUnavailable
 from scheduler.model.event import Event
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
@@ -69,6 +71,8 @@ class TickReport:
     duration_seconds: float = 0.0
     #: Whether this engine holds the lease.
     leading: bool = False
+    #: Whether another one does, and this one's world was in step with its commits.
+    following: bool = False
     events: tuple[Event, ...] = ()
     #: Jobs whose rows changed.
     changed: tuple[Job, ...] = ()
@@ -93,7 +97,9 @@ class Engine:
         board: Board,
         reports: ReportBox,
         holder: str,
+        url: str | None = None,
     ) -> None:
+        """`holder` names this engine among all of its store; `url` is where others reach it."""
         self._store = store
         self._cluster = cluster
         self._clock = clock
@@ -101,9 +107,11 @@ class Engine:
         self._launch = launch
         self._board = board
         self._reports = reports
-        self._holder = holder
-        self.lease: Lease | None = None
-        #: None until it is loaded, and again after a commit whose outcome is unknown.
+        self._candidate = Candidate(store, clock, holder, url, settings.engine.lease_seconds)
+        self._follower = Follower(store, board)
+        #: The newest term in which this engine has led.
+        self._term = 0
+        #: None until it is loaded, after a commit whose outcome is unknown, and while another engine leads.
         self.world: World | None = None
         self._hearing = Hearing(reports)
         #: Workers that this engine has asked to stop.
@@ -115,6 +123,16 @@ class Engine:
         #: The plan stays empty until then unless something that matters changes; None: it may not be empty.
         self._calm_until: float | None = None
         self.report = TickReport(at=0.0)
+
+    @property
+    def lease(self) -> Lease | None:
+        """None: this engine does not lead."""
+        return self._candidate.lease
+
+    @property
+    def leader(self) -> Leader | None:
+        """Who leads, this engine or another, as far as it knows."""
+        return self._candidate.leader
 
     def tick(self) -> TickReport:
         """Run every step; failures of the store or the cluster end the tick and are reported, not raised."""
@@ -130,12 +148,12 @@ class Engine:
             self._hearing.since = now  # it stood still, and with it the ears of this process
         try:
             yield from self._steps(now)
-        except (ClusterError, StoreUnavailable, StaleWrite) as error:
-            self._give_up(now, error)
+        except (ClusterError, StoreUnavailable, StaleWrite, SchemaMismatch) as error:
+            self._give_up(now, error, self._settings.engine.tick_interval_seconds)
         except LeaseLost as error:
-            self.lease = None
-            self._board.clear()
-            self._give_up(now, error)
+            self._candidate.lost()
+            self.world = None
+            self._give_up(now, error, 0.0)
         duration_seconds = self._clock.now() - now
         if duration_seconds > self._settings.engine.tick_interval_seconds:
             self._hearing.since = now + duration_seconds  # it stood still in the middle
@@ -143,16 +161,21 @@ class Engine:
 
     def release(self) -> None:
         """Let another engine lead at once."""
-        if self.lease is not None:
-            self._store.release_lease(self.lease)
-            self.lease = None
+        self._candidate.release()
+        self.world = None
+
+    def forget(self) -> None:
+        """Load the world before anything else is done with it."""
+        self.world = None
+        self._follower.forget()
 
     def _steps(self, now: float) -> Iterator[Step]:
-        lease = self._hold_lease(now)
+        lease = self._candidate.hold()
         if lease is None:
-            retry_at = now + self._settings.engine.lease_seconds / 3
-            self.report = TickReport(at=now, error="another engine leads", next_tick_at=retry_at)
+            self._follow(now)
             return
+        if lease.term != self._term:
+            self._begin(lease)
         world = self._load(now) if self.world is None else self.world
         yield Step.LEASED
         observation = self._observe()
@@ -179,7 +202,7 @@ class Engine:
         collector.keep(len(inbox.jobs))
         yield Step.POSTED
         unsettled = self._attention.unsettled(self.world)
-        failures = self._apply(self.world, unsettled, observation, lease, now)
+        failures = self._apply(self.world, unsettled, observation, now)
         self.report = TickReport(
             at=now,
             leading=True,
@@ -191,22 +214,24 @@ class Engine:
         )
         yield Step.APPLIED
 
-    def _hold_lease(self, now: float) -> Lease | None:
-        ttl_seconds = self._settings.engine.lease_seconds
-        if self.lease is None:
-            self.lease = self._store.acquire_lease(self._holder, now, ttl_seconds)
-            self.world = None
-        elif now >= self.lease.expires_at - ttl_seconds * 2 / 3:
-            self.lease = self._store.renew_lease(self.lease, now, ttl_seconds)
-        return self.lease
+    def _follow(self, now: float) -> None:
+        """Another engine leads: see what it has committed, and look again when its lease may have been outlived."""
+        seen = self._candidate.seen
+        changed = tuple(self._follower.follow(seen.revision)) if seen is not None else ()
+        wait_seconds = min(self._settings.engine.tick_interval_seconds, self._candidate.outlived_in_seconds())
+        self.report = TickReport(at=now, following=True, changed=changed, next_tick_at=now + wait_seconds)
+
+    def _begin(self, lease: Lease) -> None:
+        """Others have led since: what this engine did and heard before is of the past."""
+        self._told.clear()
+        self._uncertain = frozenset()
+        self._reports.clear()
+        self._term = lease.term
 
     def _load(self, now: float) -> World:
-        stored = self._store.load_world()
-        world = World.of(stored.jobs, stored.nodes, stored.bookings)
+        world = self._follower.take_over()
         self._attention.reset()
         self._calm_until = None
-        collector.keep(len(stored.jobs))
-        self._board.load(world, stored.highest_job_id)
         self._hearing.since = now  # what was said to an engine before this one is not known
         return world
 
@@ -240,13 +265,14 @@ class Engine:
             raise
 
     def _apply(
-        self, world: World, unsettled: list[Job], observation: Observation, lease: Lease, now: float
+        self, world: World, unsettled: list[Job], observation: Observation, now: float
     ) -> tuple[ActionFailure, ...]:
-        if self._clock.now() >= lease.expires_at:
+        seconds_left = self._candidate.seconds_left()
+        if seconds_left <= 0:
             return ()  # too slow to be sure that nobody else leads; the next tick finds out
         ended = self._attention.ended(observation)
         actions = due_actions(world, unsettled, observation, ended, self._told, self._launch, now)
-        failures = tuple(self._cluster.apply(actions, lease.expires_at)) if actions else ()
+        failures = tuple(self._cluster.apply(actions, self._clock.now() + seconds_left)) if actions else ()
         self._uncertain = frozenset(failure.action.worker_id for failure in failures)
         self._told.update(a.worker_id for a in actions if isinstance(a, StopWorker))
         self._told -= self._uncertain
@@ -257,9 +283,9 @@ class Engine:
         self._told.difference_update(ended)
         self._reports.forget(ended)
 
-    def _give_up(self, now: float, error: Exception) -> None:
-        retry_at = now + self._settings.engine.tick_interval_seconds
-        self.report = TickReport(at=now, leading=self.lease is not None, error=str(error), next_tick_at=retry_at)
+    def _give_up(self, now: float, error: Exception, wait_seconds: float) -> None:
+        leading = self.lease is not None
+        self.report = TickReport(at=now, leading=leading, error=str(error), next_tick_at=now + wait_seconds)
 
     def _next_tick_at(self, world: World, unsettled: list[Job], decided: Plan, inbox: Inbox, now: float) -> float:
         latest = now + self._settings.engine.tick_interval_seconds

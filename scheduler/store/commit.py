@@ -21,29 +21,29 @@ from scheduler.store.text import members_to_text
 
 def commit(connection: Connection, statements: Statements, changes: Changes, lease: Lease, now: float) -> None:
     """Raises `LeaseLost` or `StaleWrite`, after which the transaction must be rolled back."""
-    leadership.check(connection, lease)
-    _write_jobs(connection, statements, changes.jobs)
+    revision = leadership.advance(connection, lease)
+    _write_jobs(connection, statements, changes.jobs, revision)
     statements.upsert_workers.run(connection, [worker_values(worker) for worker in changes.workers])
-    _write_nodes(connection, statements, changes.nodes)
+    _write_nodes(connection, statements, changes.nodes, revision)
     bookings.write(connection, changes.bookings)
     _publish(connection, statements, changes.published, now)
     statements.delete_intents.run(connection, [{"done": intent_id} for intent_id in changes.intents_done])
     _write_events(connection, statements, changes.events)
 
 
-def _write_jobs(connection: Connection, statements: Statements, jobs: Sequence[Job]) -> None:
-    rows = [{**job_values(job, job.version + 1), "key": job.id, "version_read": job.version} for job in jobs]
+def _write_jobs(connection: Connection, statements: Statements, jobs: Sequence[Job], revision: int) -> None:
+    rows = [{**job_values(job, job.version + 1, revision), "key": job.id, "version_read": job.version} for job in jobs]
     written = statements.update_jobs.run(connection, rows)
     if written != len(jobs):
         raise StaleWrite(f"{len(jobs) - written} of {len(jobs)} jobs changed since they were read")
 
 
-def _write_nodes(connection: Connection, statements: Statements, nodes: Sequence[Node]) -> None:
+def _write_nodes(connection: Connection, statements: Statements, nodes: Sequence[Node], revision: int) -> None:
     """A node that was never stored has version 0."""
-    new = [node_values(node, 1) for node in nodes if node.version == 0]
+    new = [node_values(node, 1, revision) for node in nodes if node.version == 0]
     written = statements.insert_nodes.run(connection, new)
     rows = [
-        {**node_values(node, node.version + 1), "key": node.name, "version_read": node.version}
+        {**node_values(node, node.version + 1, revision), "key": node.name, "version_read": node.version}
         for node in nodes
         if node.version > 0
     ]

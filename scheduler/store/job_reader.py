@@ -102,6 +102,7 @@ class JobReader:
             reservation_shared,
             progress,
             version,
+            _revision,
         ) = row
         shape = (slots, cpus, memory_mib, node_selector, gpu_type, oversell)
         bounds = (spec_priority, spec_min_workers, spec_max_workers)

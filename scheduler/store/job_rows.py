@@ -53,8 +53,8 @@ def spec_values(spec: JobSpec) -> Values:
     }
 
 
-def job_values(job: Job, version: int) -> Values:
-    """What may change of a job, with the version that the row then has."""
+def job_values(job: Job, version: int, revision: int | None) -> Values:
+    """What may change of a job, with the version that the row then has and the commit that writes it."""
     return {
         "priority": job.priority,
         "min_workers": job.min_workers,
@@ -87,6 +87,7 @@ def job_values(job: Job, version: int) -> Values:
         "reservation_shared": job.reservation_shared or None,
         "progress": progress_to_text(job.progress),
         "version": version,
+        "revision": revision,
     }
 
 
@@ -175,4 +176,4 @@ def submitted_values(job_id: JobId, spec: JobSpec, now: float, template: Values)
 def template_of(specs: Sequence[JobSpec]) -> Values:
     """What the rows of newly submitted jobs have in common."""
     first = specs[0]
-    return job_values(Job(JobId(0), first, first.priority, first.min_workers, first.max_workers, 0.0, 0.0), 0)
+    return job_values(Job(JobId(0), first, first.priority, first.min_workers, first.max_workers, 0.0, 0.0), 0, None)

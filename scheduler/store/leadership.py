@@ -1,48 +1,73 @@
-"""The lease: one row that says who leads. Time is always the caller's; the term alone fences."""
+"""The lease: one row that says who leads and counts commits. Time is always the caller's; the term alone fences."""
 
-from sqlalchemy import Connection, select
+from typing import Any
 
-from scheduler.engine.ports import Lease
+from sqlalchemy import Connection, Row, Update, select
+
+from scheduler.engine.ports import Lease, SeenLease
 from scheduler.errors import LeaseLost, SchemaMismatch
 from scheduler.store.schema import lease as table
 
 
-def acquire(connection: Connection, holder: str, now: float, ttl_seconds: float) -> Lease | None:
-    row = connection.execute(select(table).with_for_update()).one_or_none()
-    if row is None:
-        raise SchemaMismatch("the database has no row for the lease: it was not built by `sched db upgrade`")
-    if row.holder == holder:
-        term = row.term
-    elif row.holder is None or row.expires_at <= now:
-        term = row.term + 1
+def read(connection: Connection) -> SeenLease:
+    return _seen(connection.execute(select(table)).one_or_none())
+
+
+def acquire(
+    connection: Connection, holder: str, url: str | None, now: float, ttl_seconds: float, outlived: SeenLease | None
+) -> Lease | None:
+    """The lease if it is free, ours, or still as the caller has outlived it; what others' clocks say is not asked."""
+    seen = _seen(connection.execute(select(table).with_for_update()).one_or_none())
+    if seen.holder == holder:
+        term = seen.term
+    elif seen.holder is None or seen == outlived:
+        term = seen.term + 1
     else:
         return None
-    expires_at = now + ttl_seconds
-    connection.execute(table.update().values(holder=holder, term=term, expires_at=expires_at))
-    return Lease(holder, term, expires_at)
+    lease = Lease(holder, term, now + ttl_seconds)
+    connection.execute(
+        table.update().values(holder=holder, term=term, expires_at=lease.expires_at, ttl_seconds=ttl_seconds, url=url)
+    )
+    return lease
 
 
 def renew(connection: Connection, lease: Lease, now: float, ttl_seconds: float) -> Lease:
     expires_at = now + ttl_seconds
-    renewed = connection.execute(
-        table.update().where(table.c.holder == lease.holder, table.c.term == lease.term).values(expires_at=expires_at)
-    )
+    renewed = connection.execute(_held(lease).values(expires_at=expires_at, ttl_seconds=ttl_seconds))
     if renewed.rowcount != 1:
-        raise LeaseLost(f"{lease.holder} no longer leads in term {lease.term}")
+        raise _lost(connection, lease)
     return Lease(lease.holder, lease.term, expires_at)
 
 
 def release(connection: Connection, lease: Lease) -> None:
-    connection.execute(
-        table.update()
-        .where(table.c.holder == lease.holder, table.c.term == lease.term)
-        .values(holder=None, expires_at=0.0)
-    )
+    connection.execute(_held(lease).values(holder=None, expires_at=0.0, url=None))
 
 
-def check(connection: Connection, lease: Lease) -> None:
-    """Raise `LeaseLost` unless this term still leads; nobody can take the lease until the transaction ends."""
-    row = connection.execute(select(table.c.holder, table.c.term).with_for_update()).one_or_none()
-    if row is None or row.holder != lease.holder or row.term != lease.term:
-        leader = f": {row.holder} leads in term {row.term}" if row is not None and row.holder else ""
-        raise LeaseLost(f"{lease.holder} no longer leads in term {lease.term}{leader}")
+def advance(connection: Connection, lease: Lease) -> int:
+    """The number of the commit that begins here. Raises `LeaseLost` unless this term still leads.
+
+    Nobody can take the lease until the transaction ends.
+    """
+    number = connection.execute(
+        _held(lease).values(revision=table.c.revision + 1).returning(table.c.revision)
+    ).scalar_one_or_none()
+    if number is None:
+        raise _lost(connection, lease)
+    return int(number)
+
+
+def _held(lease: Lease) -> Update:
+    """An update of the row as long as this term leads."""
+    return table.update().where(table.c.holder == lease.holder, table.c.term == lease.term)
+
+
+def _lost(connection: Connection, lease: Lease) -> LeaseLost:
+    seen = read(connection)
+    leader = f": {seen.holder} leads in term {seen.term}" if seen.holder else ""
+    return LeaseLost(f"{lease.holder} no longer leads in term {lease.term}{leader}")
+
+
+def _seen(row: Row[Any] | None) -> SeenLease:
+    if row is None:
+        raise SchemaMismatch("the database has no row for the lease: it was not built by `sched db upgrade`")
+    return SeenLease(row.holder, row.term, row.expires_at, row.ttl_seconds, row.url, row.revision)

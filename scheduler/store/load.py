@@ -1,13 +1,24 @@
-"""What the engine reads: the whole world at its start, and the inbox at every tick."""
+"""What the engine reads: the whole world at its start, then what others commit; and the inbox at every tick."""
 
 from itertools import chain
 
-from sqlalchemy import Boolean, ColumnElement, Connection, Integer, exists, literal_column, select, type_coerce
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Connection,
+    Integer,
+    bindparam,
+    exists,
+    func,
+    literal_column,
+    select,
+    type_coerce,
+)
 
-from scheduler.engine.ports import Inbox, StoredWorld
+from scheduler.engine.ports import Inbox, StoredNews, StoredWorld
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import TERMINAL_STATES, Job, JobState
-from scheduler.store import bookings
+from scheduler.store import bookings, leadership
 from scheduler.store.job_reader import jobs_from_rows
 from scheduler.store.job_rows import workers_by_job
 from scheduler.store.rows import intent_from_row, node_from_row
@@ -25,9 +36,17 @@ _RAW_COLUMNS = [type_coerce(c, Integer).label(c.name) if isinstance(c.type, Bool
 _ADMITTED_OPEN_JOBS = select(*_RAW_COLUMNS).where(jobs.c.state.in_(_OPEN_STATES), ~_IN_INBOX)
 _LIVE_WORKERS = select(workers).where(workers.c.live.is_not(None)).order_by(workers.c.job_id, workers.c.ordinal)
 
+_CHANGED_JOBS = select(*_RAW_COLUMNS).where(jobs.c.revision > bindparam("since")).order_by(jobs.c.id)
+_THEIR_WORKERS = _LIVE_WORKERS.where(
+    workers.c.job_id.in_(select(jobs.c.id).where(jobs.c.revision > bindparam("since")))
+)
+_CHANGED_NODES = select(nodes).where(nodes.c.revision > bindparam("since")).order_by(nodes.c.name)
+
 
 def load_world(connection: Connection) -> StoredWorld:
     """Jobs and bookings that no tick has taken yet are left out: they come through the inbox, once."""
+    revision = leadership.read(connection).revision  # first: it begins the snapshot that all of it is read from
+    highest_job_id, admitted_job_id = _job_ids(connection)
     live = workers_by_job(connection.execute(_LIVE_WORKERS))
     with connection.execute(_ADMITTED_OPEN_JOBS, execution_options={"yield_per": ROWS_AT_ONCE}) as result:
         # Sorted here: the database would copy the whole rows to do it.
@@ -36,9 +55,32 @@ def load_world(connection: Connection) -> StoredWorld:
     return StoredWorld(
         jobs=open_jobs,
         nodes=sorted((node_from_row(row) for row in connection.execute(select(nodes))), key=lambda node: node.name),
-        highest_job_id=connection.execute(select(counters.c.jobs)).scalar_one(),
+        highest_job_id=highest_job_id,
         bookings=bookings.promised(connection),
+        admitted_job_id=admitted_job_id,
+        revision=revision,
     )
+
+
+def load_news(connection: Connection, since: int) -> StoredNews:
+    """What commits after that revision changed. What is in the inbox has no revision, so it is left out here too."""
+    after = {"since": since}
+    revision = leadership.read(connection).revision
+    live = workers_by_job(connection.execute(_THEIR_WORKERS, after))
+    return StoredNews(
+        jobs=tuple(jobs_from_rows(connection.execute(_CHANGED_JOBS, after), live)),
+        nodes=tuple(node_from_row(row) for row in connection.execute(_CHANGED_NODES, after)),
+        bookings=bookings.promised(connection),
+        highest_job_id=connection.execute(select(counters.c.jobs)).scalar_one(),
+        revision=revision,
+    )
+
+
+def _job_ids(connection: Connection) -> tuple[int, int]:
+    """The highest id that was given, and the highest that was taken out of the inbox: they are taken in their order."""
+    highest = connection.execute(select(counters.c.jobs)).scalar_one()
+    first_waiting = connection.execute(select(func.min(intents.c.job_id)).where(_SUBMITTED)).scalar_one()
+    return highest, highest if first_waiting is None else first_waiting - 1
 
 
 def take_inbox(connection: Connection, limit: int) -> Inbox:

@@ -78,12 +78,17 @@ def downgrade(database: Database, revision: str) -> None:
 def check(database: Database) -> None:
     """Raise `SchemaMismatch` unless the database is at the newest revision."""
     with database.read() as connection:
-        current = _revision(connection)
+        check_on(connection, database.where)
+
+
+def check_on(connection: Connection, where: str) -> None:
+    """The same on a connection; `where` is the database for people."""
+    current = _revision(connection)
     if current is None:
-        raise SchemaMismatch(f"the database has no tables yet: {database.where}: run `sched db upgrade`")
-    _refuse_newer(current, database.where)
+        raise SchemaMismatch(f"the database has no tables yet: {where}: run `sched db upgrade`")
+    _refuse_newer(current, where)
     if current != newest_revision():
-        raise SchemaMismatch(f"the database is of an older version: {database.where}: run `sched db upgrade`")
+        raise SchemaMismatch(f"the database is of an older version: {where}: run `sched db upgrade`")
 
 
 def _is_up_to_date(database: Database) -> bool:

@@ -15,7 +15,7 @@ from scheduler.store.text import failures_from_text, failures_to_text, labels_fr
 from scheduler.store.values import Recurring
 
 
-def node_values(node: Node, version: int) -> Values:
+def node_values(node: Node, version: int, revision: int) -> Values:
     return {
         "name": node.name,
         "host": node.host,
@@ -32,6 +32,7 @@ def node_values(node: Node, version: int) -> Values:
         "quarantines": node.quarantines,
         "quarantined_until": node.quarantined_until,
         "version": version,
+        "revision": revision,
     }
 
 

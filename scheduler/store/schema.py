@@ -63,6 +63,10 @@ lease = Table(
     Column("holder", Text),
     Column("term", BigInteger, nullable=False),
     Column("expires_at", Double, nullable=False),
+    Column("ttl_seconds", Double, nullable=False),
+    Column("url", Text),
+    # Number of the newest commit. Whoever commits locks the row, so that numbers become visible in their order.
+    Column("revision", BigInteger, nullable=False),
     CheckConstraint("id = 1", name="one_row"),
 )
 
@@ -138,6 +142,8 @@ jobs = Table(
     Column("reservation_shared", Boolean),
     Column("progress", Text, nullable=False),
     Column("version", BigInteger, nullable=False),
+    # The commit that wrote the row last; NULL: none has since the column is there.
+    Column("revision", BigInteger),
     _one_of("state", JobState),
     _one_of("runtime", Runtime),
     CheckConstraint("min_workers >= 1 AND min_workers <= max_workers", name="bounds"),
@@ -152,6 +158,7 @@ jobs = Table(
     # What a live worker refers to.
     UniqueConstraint("id", "active"),
     Index(None, "state", "id"),
+    Index(None, "revision"),
     Index(
         None,
         "finished_at",
@@ -244,6 +251,8 @@ nodes = Table(
     Column("quarantines", BigInteger, nullable=False),
     Column("quarantined_until", Double),
     Column("version", BigInteger, nullable=False),
+    # As of jobs.
+    Column("revision", BigInteger),
     _one_of("health", NodeHealth),
     _one_of("intent", NodeIntent),
     CheckConstraint("slots >= 0 AND cpus >= 0 AND memory_mib >= 0", name="capacity"),

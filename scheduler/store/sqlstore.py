@@ -3,7 +3,7 @@
 import secrets as random_source
 from collections.abc import Callable, Sequence
 
-from scheduler.engine.ports import Inbox, Lease, StoredWorld
+from scheduler.engine.ports import Inbox, Lease, SeenLease, StoredNews, StoredWorld
 from scheduler.model.booking import Booking
 from scheduler.model.event import Event
 from scheduler.model.hosts import HostList
@@ -14,6 +14,7 @@ from scheduler.model.node import Node
 from scheduler.model.worker import Worker
 from scheduler.model.world import Changes
 from scheduler.store import bookings, browse, commit, leadership, load, migrate, recurrence, retention, secret, submit
+from scheduler.store.announce import Listener, Word, announce
 from scheduler.store.database import Database
 from scheduler.store.statements import Statements
 from scheduler.store.values import JobFilter, Purged, Recurring, Submitted
@@ -44,6 +45,8 @@ class SqlStore:
         self._database = Database(url, busy_timeout_seconds=busy_timeout_seconds, durable=durable)
         self._statements = Statements(self._database.writer.dialect)
         self._random_bytes = random_bytes
+        #: Tells what this process announces from what others do.
+        self._name = random_bytes(8).hex()
 
     @property
     def where(self) -> str:
@@ -66,25 +69,47 @@ class SqlStore:
 
     # The engine's side
 
-    def acquire_lease(self, holder: str, now: float, ttl_seconds: float) -> Lease | None:
-        """Take the lease if it is free, expired or already ours; None while another holds it."""
+    def read_lease(self) -> SeenLease:
+        """Who leads, and the number of the newest commit."""
+        with self._database.read() as connection:
+            return leadership.read(connection)
+
+    def acquire_lease(
+        self, holder: str, now: float, ttl_seconds: float, *, url: str | None = None, outlived: SeenLease | None = None
+    ) -> Lease | None:
+        """Take the lease if it is free, already ours, or still as `outlived`; None while another holds it.
+
+        Raises `SchemaMismatch` where the tables are not (any more) those of this version.
+        """
         with self._database.write(urgent=True) as connection:
-            return leadership.acquire(connection, holder, now, ttl_seconds)
+            lease = leadership.acquire(connection, holder, url, now, ttl_seconds, outlived)
+            if lease is not None:
+                migrate.check_on(connection, self.where)
+                announce(connection, Word.LED, self._name)
+            return lease
 
     def renew_lease(self, lease: Lease, now: float, ttl_seconds: float) -> Lease:
         """Extend it; raises `LeaseLost`."""
         with self._database.write(urgent=True) as connection:
-            return leadership.renew(connection, lease, now, ttl_seconds)
+            renewed = leadership.renew(connection, lease, now, ttl_seconds)
+            announce(connection, Word.LED, self._name)
+            return renewed
 
     def release_lease(self, lease: Lease) -> None:
         """Give it up; no error if it is lost already."""
         with self._database.write(urgent=True) as connection:
             leadership.release(connection, lease)
+            announce(connection, Word.LED, self._name)
 
     def load_world(self) -> StoredWorld:
         """Jobs that have not ended, with live workers, and bookings, both without those in the inbox; nodes."""
         with self._database.read() as connection:
             return load.load_world(connection)
+
+    def load_news(self, since: int) -> StoredNews:
+        """What commits after that revision changed: jobs, also ended ones, and nodes; bookings are all of them."""
+        with self._database.read() as connection:
+            return load.load_news(connection, since)
 
     def take_inbox(self, limit: int) -> Inbox:
         """The oldest intents, the jobs and the bookings that they ask for; they stay until a commit names them done."""
@@ -95,6 +120,14 @@ class SqlStore:
         """Write all of it or nothing. Raises `LeaseLost` or `StaleWrite`."""
         with self._database.write(urgent=True) as connection:
             commit.commit(connection, self._statements, changes, lease, now)
+            announce(connection, Word.LED, self._name)
+
+    def listen(self, on_asked: Callable[[], None], on_led: Callable[[], None]) -> Listener | None:
+        """Call these, on a thread of its own, when another process has asked for something or has led; see `Listener`.
+
+        None on SQLite, which tells nobody anything: what others did is found by looking.
+        """
+        return None if self._database.sqlite else Listener(self._database, self._name, on_asked, on_led)
 
     # Users' requests
 
@@ -103,7 +136,9 @@ class SqlStore:
         if not specs:
             return []
         with self._database.write() as connection:
-            return submit.submit(connection, self._statements, specs, now)
+            submitted = submit.submit(connection, self._statements, specs, now)
+            announce(connection, Word.ASKED, self._name)
+            return submitted
 
     def add_intent(
         self,
@@ -120,12 +155,16 @@ class SqlStore:
         """Store a request for the next tick; its id. Raises `InvalidInput` if the parts do not go together."""
         intent = Intent(0, kind, now, job_id, node, priority, min_workers, max_workers, booking)
         with self._database.write() as connection:
-            return submit.add_intent(connection, self._statements, intent)
+            intent_id = submit.add_intent(connection, self._statements, intent)
+            announce(connection, Word.ASKED, self._name)
+            return intent_id
 
     def add_booking(self, booking: Booking) -> int:
         """Store a booking for the next tick; its intent's id. Raises `Conflict` if its name is taken."""
         with self._database.write() as connection:
-            return bookings.add(connection, self._statements, booking)
+            intent_id = bookings.add(connection, self._statements, booking)
+            announce(connection, Word.ASKED, self._name)
+            return intent_id
 
     # What users read
 

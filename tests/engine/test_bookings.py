@@ -93,7 +93,7 @@ def test_the_engines_death_loses_no_booking(w: World, step: Step) -> None:
     w.tick()
     w.book("b", slots=4, start=5, duration=50)
     w.tick_until(step)
-    w.advance(1)
+    w.advance(5)
     assert state(w, "b") is BookingState.OPEN
     assert len(w.events(EventKind.BOOKING_PLANNED)) == len(w.events(EventKind.BOOKING_STARTED)) == 1
     w.clock.advance(60)

@@ -70,13 +70,13 @@ def test_a_stopped_loop_gives_its_lease_back(tmp_path: Path) -> None:
     store.close()
 
 
-def test_an_engine_beside_the_leader_reports_so_and_goes_on_asking(tmp_path: Path) -> None:
+def test_an_engine_beside_the_leader_follows_and_leads_once_it_may(tmp_path: Path) -> None:
     other = SqlStore(f"sqlite:///{tmp_path / 'loop.db'}")
     other.upgrade()
     lease = other.acquire_lease("other", SystemClock().now(), 600.0)
     assert lease is not None
     with _running(tmp_path, interval_seconds=600.0) as (loop, _, reports):
-        assert "leads" in (reports.get(timeout=WAIT_SECONDS).error or "")
+        assert reports.get(timeout=WAIT_SECONDS).following
         other.release_lease(lease)
         loop.wake()
         _wait_for(reports, "NODE_UP")

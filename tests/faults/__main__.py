@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _tell(seed: int) -> int:
     scenario = draw(seed)
-    for name in ("policy", "engine", "standby", "uncordon", "resume"):
+    for name in ("policy", "engine", "replicas", "uncordon", "resume"):
         print(f"{name}: {getattr(scenario, name)}")
     for node in scenario.nodes:
         print(brief(node))

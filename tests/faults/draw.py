@@ -67,6 +67,8 @@ def draw(seed: int) -> Scenario:
         arrivals = [_booked(of(f"booked {number}"), arrival) for number, arrival in enumerate(arrivals)]
     if of("upkeep").random() < 0.4:
         faults += (_upkeep(of(f"upkeep {number}")) for number in range(of("upkeep").randint(1, 4)))
+    if of("reads").random() < 0.4:
+        faults += (_fail_following(of(f"read {number}")) for number in range(of("reads").randint(1, 4)))
     return Scenario(
         seed=seed,
         policy=_policy(of("policy")),
@@ -74,7 +76,7 @@ def draw(seed: int) -> Scenario:
         nodes=nodes,
         arrivals=tuple(sorted(arrivals, key=lambda arrival: arrival.at)),
         faults=tuple(sorted(faults, key=lambda timed: timed[0])),
-        standby=r.random() < 0.5,
+        replicas=1 + (of("replicas").choice([1, 1, 2]) if r.random() < 0.5 else 0),
         uncordon=r.random() < 0.6,
         resume=r.random() < 0.6,
     )
@@ -220,6 +222,13 @@ def _fail_store(r: random.Random) -> Fault:
     method = r.choice(STORE_METHODS)
     reads = method in ("load_world", "take_inbox")
     return FailStore(method, r.choice([1, 1, 2, 4]), written=not reads and r.random() < 0.6)
+
+
+def _fail_following(r: random.Random) -> tuple[float, Fault]:
+    """Who leads, or what was committed, cannot be read for a while."""
+    return round(r.uniform(0.0, CHAOS_SECONDS), 2), FailStore(
+        r.choice(("read_lease", "load_news")), r.choice([1, 2, 8]), written=False
+    )
 
 
 def _ask_job(r: random.Random) -> Fault:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated import SimulatedCluster
-from scheduler.engine.ports import ActionFailure, ClusterAction, Inbox, Lease, StoredWorld
+from scheduler.engine.ports import ActionFailure, ClusterAction, Inbox, Lease, SeenLease, StoredNews, StoredWorld
 from scheduler.engine.reports import ReportBox
 from scheduler.errors import StaleWrite, StoreUnavailable
 from scheduler.model.observation import Observation, WorkerReport
@@ -31,8 +31,16 @@ class Line:
         self.term = 0
         self.faults: list[FailStore] = []
 
-    def acquire_lease(self, holder: str, now: float, ttl_seconds: float) -> Lease | None:
-        return self._call("acquire_lease", lambda: self._note(self._store.acquire_lease(holder, now, ttl_seconds)))
+    def read_lease(self) -> SeenLease:
+        return self._call("read_lease", self._store.read_lease)
+
+    def acquire_lease(
+        self, holder: str, now: float, ttl_seconds: float, *, url: str | None = None, outlived: SeenLease | None = None
+    ) -> Lease | None:
+        def acquire() -> Lease | None:
+            return self._note(self._store.acquire_lease(holder, now, ttl_seconds, url=url, outlived=outlived))
+
+        return self._call("acquire_lease", acquire)
 
     def renew_lease(self, lease: Lease, now: float, ttl_seconds: float) -> Lease:
         return self._call("renew_lease", lambda: self._store.renew_lease(lease, now, ttl_seconds))
@@ -42,6 +50,9 @@ class Line:
 
     def load_world(self) -> StoredWorld:
         return self._call("load_world", self._store.load_world)
+
+    def load_news(self, since: int) -> StoredNews:
+        return self._call("load_news", lambda: self._store.load_news(since))
 
     def take_inbox(self, limit: int) -> Inbox:
         return self._call("take_inbox", lambda: self._store.take_inbox(limit))

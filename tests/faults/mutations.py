@@ -4,16 +4,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from sqlalchemy import Connection
 
-from scheduler.engine import failures, reconcile
+from scheduler.engine import failures, follower, reconcile
+from scheduler.engine.candidate import Candidate
 from scheduler.engine.draft import Draft
 from scheduler.engine.exits import FAILURES
 from scheduler.engine.observe_workers import absorb_job_workers
+from scheduler.engine.ports import Lease, StoredNews
 from scheduler.model.job import Job
 from scheduler.model.observation import Observation
 from scheduler.model.worker import Desired, ExitReason, Worker, WorkerState
+from scheduler.model.world import Changes, World
 from scheduler.policy.ledger import Ledger
 from scheduler.store import leadership
+from scheduler.store.schema import lease as lease_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,17 @@ def _free_on_asking(draft: Draft, job: Job, observation: Observation, uncertain:
     return ended
 
 
+def _advance_for_anybody(connection: Connection, lease: Lease) -> int:
+    """Count the commit, whoever makes it."""
+    counted = lease_table.update().values(revision=lease_table.c.revision + 1).returning(lease_table.c.revision)
+    return int(connection.execute(counted).scalar_one())
+
+
+def _without_ends(world: World, news: StoredNews) -> Changes:
+    """Only jobs that go on."""
+    return Changes(jobs=tuple(job for job in news.jobs if not job.state.terminal), nodes=tuple(news.nodes))
+
+
 MUTATIONS = (
     Mutation(
         "a slot is given out before the exit is confirmed",
@@ -48,7 +64,17 @@ MUTATIONS = (
     Mutation(
         "a deposed leader may commit",
         "LEASE",
-        lambda patch: patch.setattr(leadership, "check", lambda connection, lease: None),
+        lambda patch: patch.setattr(leadership, "advance", _advance_for_anybody),
+    ),
+    Mutation(
+        "a standby takes a lease that it has not outlived",
+        "LEASE",
+        lambda patch: patch.setattr(Candidate, "outlived_in_seconds", lambda self: 0.0),
+    ),
+    Mutation(
+        "a standby overlooks that jobs end",
+        "I7",
+        lambda patch: patch.setattr(follower, "_changes", _without_ends),
     ),
     Mutation(
         "reservations are not counted",

@@ -201,8 +201,8 @@ class Scenario:
     nodes: tuple[NodeObservation, ...]
     arrivals: tuple[Arrival, ...]
     faults: tuple[tuple[float, Fault], ...]
-    #: Whether a second daemon waits for the lease.
-    standby: bool
+    #: How many daemons there are: one leads, the others follow.
+    replicas: int
     #: Whether nodes that operators took out of service come back when the faults stop.
     uncordon: bool
     #: Whether suspended jobs are resumed when the faults stop.

@@ -20,7 +20,7 @@ from tests.faults.links import Line, Mail
 from tests.faults.plan import Arrival, Fault, LoseNode, Scenario
 from tests.faults.settle import settle
 from tests.faults.story import Story, brief
-from tests.invariants import InvariantChecker
+from tests.invariants import InvariantChecker, follows
 
 START = 1_000_000.0
 #: More ticks than any seed needs: an engine that asks for tick after tick is one that does not settle.
@@ -56,8 +56,7 @@ class Run:
         for node in scenario.nodes:
             self.cluster.add_node(node)
         self.line = Line(store)
-        count = 2 if scenario.standby else 1
-        self.daemons = daemons(count, self.line, self.cluster, self.clock, self.settings)
+        self.daemons = daemons(scenario.replicas, self.line, self.cluster, self.clock, self.settings)
         self.leader = self.daemons[0]
         self.submitted: list[JobId] = []
         self.checker = InvariantChecker(self, story.event)
@@ -186,6 +185,8 @@ class Run:
             self.leader = daemon
             if fate is None:
                 self.checker.after_tick(daemon.engine.report)
+        elif daemon.engine.report.following:
+            follows(daemon.board, self.store)
         self._listen()
 
     def _listen(self) -> None:

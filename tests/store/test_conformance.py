@@ -228,7 +228,7 @@ def test_a_lost_lease_refuses_the_whole_commit(store: SqlStore) -> None:
     old = store.acquire_lease("old", NOW, 10)
     assert old is not None
     (job,) = admitted(store, old)
-    new = store.acquire_lease("new", NOW + 11, 10)
+    new = store.acquire_lease("new", NOW + 11, 10, outlived=store.read_lease())
     assert new is not None
     with pytest.raises(LeaseLost, match="new leads in term 2"):
         store.commit(Changes(jobs=(replace(job, priority=7),)), old, NOW)

@@ -1,0 +1,185 @@
+"""An engine beside the leader: what it knows, when it takes over, and that a leader of before can do no harm."""
+
+import pytest
+
+from scheduler.engine.board import Board, Known
+from scheduler.engine.launch import LaunchContext
+from scheduler.engine.ports import Clock, Leader
+from scheduler.engine.reports import ReportBox
+from scheduler.engine.tick import Engine, Step
+from scheduler.errors import StoreUnavailable
+from scheduler.model.ids import JobId
+from scheduler.model.job import JobState
+from scheduler.store.sqlstore import SqlStore
+from tests.invariants import follows
+from tests.world import World
+
+DAY = 86400.0
+
+
+class Skewed:
+    """The world's clock as another machine reads it."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self.seconds = seconds
+        #: How much its monotonic clock is behind for having stood still.
+        self.suspended_seconds = 0.0
+
+    def now(self) -> float:
+        return self._clock.now() + self.seconds
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic() - self.suspended_seconds
+
+
+class Replica:
+    """A second engine on the world's store and cluster."""
+
+    def __init__(self, w: World, clock: Clock | None = None, store: SqlStore | None = None) -> None:
+        self.board = Board()
+        launch = LaunchContext("http://127.0.0.1:2", str, w.directory / "jobs")
+        self.store = store or w.store
+        self.engine = Engine(
+            self.store,
+            w.cluster,
+            clock or w.clock,
+            w.settings,
+            launch,
+            self.board,
+            ReportBox(),
+            "replica",
+            "http://replica",
+        )
+
+
+@pytest.mark.parametrize("skew_seconds", [0.0, DAY, -DAY])
+def test_a_standby_takes_over_when_the_leader_is_silent_whatever_their_clocks_say(
+    w: World, skew_seconds: float
+) -> None:
+    w.node("a", slots=2)
+    job_id = w.job("j", workers=2)
+    w.settle()
+    replica = Replica(w, Skewed(w.clock, skew_seconds))
+    ttl_seconds = w.settings.engine.lease_seconds
+    for _ in range(10):  # longer than the lease, which the leader renews meanwhile
+        w.clock.advance(1)
+        w.tick()
+        assert replica.engine.tick().following
+    follows(replica.board, w.store)
+    assert replica.engine.leader == Leader("engine-1", 1, None)
+    alive = {start.worker_id for _, start in w.cluster.alive()}
+    w.clock.advance(ttl_seconds - 0.1)
+    assert replica.engine.tick().following
+    w.clock.advance(0.1)
+    report = replica.engine.tick()
+    assert (report.leading, report.error) == (True, None)
+    assert replica.engine.leader == Leader("replica", 2, "http://replica")
+    assert {start.worker_id for _, start in w.cluster.alive()} == alive, "the change of leader harms nobody"
+    w.expect(job_id, JobState.RUNNING, workers=2)
+
+
+def test_a_released_lease_is_taken_at_the_next_look(w: World) -> None:
+    w.node("a", slots=1)
+    w.tick()
+    replica = Replica(w)
+    assert replica.engine.tick().following
+    w.engine.release()
+    assert w.engine.lease is None
+    assert replica.engine.tick().leading
+    assert w.engine.tick().following
+
+
+def test_a_standby_answers_hosts_and_knows_which_jobs_there_are(w: World) -> None:
+    w.node("a", slots=2)
+    running = w.job("running", workers=1)
+    ended = w.job("ended", workers=1)
+    w.settle()
+    w.ask_cancel(ended)
+    w.settle()
+    replica = Replica(w)
+    waiting = w.job("not taken by a tick yet")
+    replica.engine.tick()
+    posting = replica.board.posting(running)
+    assert posting is not None
+    assert posting.text == b"host-a:1\n"
+    known = {job_id: replica.board.known(job_id) for job_id in (ended, waiting, JobId(waiting + 1))}
+    assert known == {ended: Known.ENDED, waiting: Known.WAITING, waiting + 1: Known.UNKNOWN}
+    w.tick()
+    report = replica.engine.tick()
+    assert [job.id for job in report.changed] == [waiting]
+    follows(replica.board, w.store)
+
+
+def test_nothing_is_asked_of_the_cluster_after_the_lease_has_ended(w: World) -> None:
+    w.node("a", slots=1)
+    w.tick()
+    w.job("j")
+    for step in w.engine.steps():
+        if step is Step.POSTED:
+            w.clock.advance(w.settings.engine.lease_seconds)
+    assert not w.cluster.alive()
+
+
+@pytest.mark.parametrize(("set_back_seconds", "suspended_seconds"), [(DAY, 0.0), (0.0, 60.0)])
+def test_a_leader_whose_clock_was_set_back_or_stood_still_does_not_act_on_an_old_lease(
+    w: World, set_back_seconds: float, suspended_seconds: float
+) -> None:
+    clock = Skewed(w.clock, 0.0)
+    w.node("a", slots=1)
+    leader = Replica(w, clock)
+    leader.engine.tick()
+    w.job("j")
+    for step in leader.engine.steps():
+        if step is Step.POSTED:
+            w.clock.advance(60)
+            clock.seconds = -set_back_seconds
+            clock.suspended_seconds = suspended_seconds
+    assert not w.cluster.alive()
+
+
+class _Unreadable(SqlStore):
+    """A store that one replica cannot read for a while."""
+
+    away = False
+
+    def read_lease(self):  # type: ignore[no-untyped-def]
+        if self.away:
+            raise StoreUnavailable("database cannot be reached")
+        return super().read_lease()
+
+
+def test_who_could_not_see_the_lease_for_long_watches_it_anew(w: World) -> None:
+    w.node("a", slots=1)
+    w.tick()
+    store = _Unreadable(f"sqlite:///{w.directory / 'world.db'}")
+    replica = Replica(w, store=store)
+    assert replica.engine.tick().following
+    store.away = True
+    for _ in range(10):
+        w.clock.advance(1)
+        assert replica.engine.tick().error == "database cannot be reached"
+    store.away = False
+    assert replica.engine.tick().following, "the leader may have been cut off just as well"
+    w.clock.advance(w.settings.engine.lease_seconds)
+    assert replica.engine.tick().leading
+    store.close()
+
+
+def test_a_leader_that_comes_back_follows_and_may_lead_again(w: World) -> None:
+    w.node("a", slots=2)
+    job_id = w.job("j", workers=1)
+    w.settle()
+    replica = Replica(w)
+    replica.engine.tick()
+    w.clock.advance(w.settings.engine.lease_seconds)
+    assert replica.engine.tick().leading
+    later = w.job("later", workers=1)
+    replica.engine.tick()
+    assert "replica leads in term 2" in (w.engine.tick().error or "")
+    assert w.engine.tick().following
+    follows(w.board, w.store)
+    replica.engine.release()
+    w.settle()
+    w.expect(job_id, JobState.RUNNING, workers=1)
+    w.expect(later, JobState.RUNNING, workers=1)
