@@ -108,6 +108,8 @@ class EngineSettings(_Frozen):
 class LocalSettings(_Frozen):
     """The local cluster."""
 
+    #: Holds workers, their logs and checkpoints; None: the state directory. Replicas on one machine name the same.
+    directory: Path | None = None
     #: Declared CPU slots where the machine has no GPU; None: one per core.
     slots: int | None = Field(default=None, ge=1, le=4096)
     #: Slots that may be given out in relation to those that there are; more than 1 is for jobs that accept to share.
@@ -155,6 +157,11 @@ class Settings(_Frozen):
     @property
     def state_path(self) -> Path:
         return self.state_dir.expanduser().absolute()
+
+    @property
+    def workers_path(self) -> Path:
+        """Where local workers are kept."""
+        return self.state_path if self.local.directory is None else self.local.directory.expanduser().absolute()
 
     @property
     def store_url(self) -> str:

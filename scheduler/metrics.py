@@ -62,6 +62,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("sched_oldest_wait_seconds", "gauge", (), "How long the job has waited that waits longest."),
     Metric("sched_workers", "gauge", ("state",), "Live workers by state; leaving: asked to leave."),
     Metric("sched_leading", "gauge", (), "1 while this daemon leads."),
+    Metric("sched_term", "gauge", (), "Number of the present leadership as this daemon knows it; 0: nobody leads."),
     Metric("sched_job_wait_seconds", "histogram", ("priority_class",), "From being queued to being started."),
     Metric(
         "sched_preempt_to_running_seconds",

@@ -176,7 +176,7 @@ def test_ticks_violations_and_standby_are_counted() -> None:
     metrics = bare()
     metrics.observe(report(duration_seconds=0.02, violations=(Violation("I1", "x"),)))
     metrics.observe(report(error="disk full"))
-    metrics.observe(TickReport(at=0.0, following=True))
+    metrics.observe(TickReport(at=0.0, followed=7))
     assert value(metrics, "sched_tick_duration_seconds_count") == 3
     assert value(metrics, "sched_invariant_violations_total", invariant="I1") == 1
     assert [value(metrics, "sched_ticks_total", result=result) for result in ("ok", "error", "standby")] == [1, 1, 1]

@@ -37,6 +37,8 @@ def headline(cluster: View) -> "Text":
     states = "  ".join(f"{count} {state.lower()}" for state, count in cluster["jobs_by_state"].items() if count)
     share = f" ({used / total:.0%})" if total else ""
     line = Text.assemble((f"{used} of {total} slots used{share}", "bold"), f"   jobs: {states or 'none'}")
+    if cluster["term"] is None and cluster["leader"]:
+        line.append(f"\na standby answers; {printable(cluster['leader']['name'])} leads", style="dim")
     if cluster["not_ready"]:
         line.append(f"\nnothing is being decided: {printable(cluster['not_ready'])}", style="red")
     return line

@@ -100,6 +100,11 @@ class LocalCluster:
                 self._note(action)
         return failures
 
+    @property
+    def taken_over(self) -> bool:
+        """Whether another one controls the supervisor now: this one sees and does nothing any more."""
+        return self._link.taken_over
+
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call `wake`, from a thread of the cluster, whenever `observe` would give more than what `apply` caused."""
         self._wakes.append(wake)

@@ -55,6 +55,8 @@ class SupervisorLink:
         self._on_down = on_down
         self._connection: socket.socket | None = None
         self._supervisor_pid = 0
+        #: Another daemon has the supervisor; this link has ended for good.
+        self.taken_over = False
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="local-supervisor-link", daemon=True)
         self._thread.start()
@@ -104,6 +106,7 @@ class SupervisorLink:
             try:
                 connection = self._open()
                 if connection is not None and self._listen(connection):
+                    self.taken_over = True
                     self._on_down("another daemon has taken over this state directory")
                     return
                 pause = _CONNECT_PAUSE_SECONDS

@@ -18,6 +18,12 @@ BACKOFF_SECONDS_MAX = 30.0
 SILENCE_SECONDS_MAX = 30.0
 
 
+def _standing(report: TickReport) -> str:
+    if report.error is not None:
+        return "nothing is decided"
+    return "following: another replica leads" if report.following else "leading: deciding"
+
+
 class EngineThread:
     """Runs the loop. A defect in a tick is logged and counted; the engine goes on with a freshly loaded world."""
 
@@ -46,10 +52,14 @@ class EngineThread:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """End after the present tick, give the lease back, and return then."""
+    def finish(self) -> None:
+        """Let it end after the present tick and give the lease back; does not wait for that."""
         self._stopping.set()
         self._loop.stop()
+
+    def stop(self) -> None:
+        """End after the present tick, give the lease back, and return then."""
+        self.finish()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -94,8 +104,8 @@ class EngineThread:
         self._report, self._crash, self._backoff_seconds = report, None, BACKOFF_SECONDS_MIN
         if report.error is not None and (before is None or before.error != report.error):
             log.warning("nothing is decided now", reason=report.error)
-        elif report.error is None and before is not None and before.error is not None:
-            log.info("deciding again")
+        elif report.error is None and (before is None or _standing(before) != _standing(report)):
+            log.info(_standing(report))
         for violation in report.violations:
             log.error("plan dropped: it breaks an invariant", invariant=violation.invariant, detail=violation.detail)
         for failure in report.action_failures:

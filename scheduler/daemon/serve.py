@@ -16,13 +16,14 @@ from scheduler.clock import SystemClock
 from scheduler.clusters.local import LocalCluster
 from scheduler.clusters.local_log_files import log_dir
 from scheduler.clusters.local_logs import LocalLogs
+from scheduler.clusters.local_shared import SharedLocalCluster
 from scheduler.config import Settings
 from scheduler.daemon.engine_thread import EngineThread
 from scheduler.daemon.logging import configure_logging
 from scheduler.daemon.recurring import RecurringJobs, new_timers
 from scheduler.daemon.retention import INTERVAL_SECONDS, Retention
 from scheduler.daemon.server import Server, bind, url_of
-from scheduler.daemon.state_dir import JOBS_DIR, announced, claimed
+from scheduler.daemon.state_dir import JOBS_DIR, announced, claimed, identity
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.loop import EngineLoop
@@ -33,6 +34,7 @@ from scheduler.http.access import Access, check_exposure
 from scheduler.http.app import create_app
 from scheduler.http.entry import Entry
 from scheduler.http.hosts import HostAnswers
+from scheduler.http.relay import Relay
 from scheduler.http.services import Services
 from scheduler.metrics import Metrics
 from scheduler.store.sqlstore import SqlStore
@@ -59,7 +61,7 @@ def run(settings: Settings) -> None:
         bound = stack.enter_context(bind(settings.http))
         store = open_store(settings)
         stack.callback(store.close)
-        cluster = LocalCluster(state, settings.local)
+        cluster = open_cluster(settings, state)
         stack.callback(cluster.close)
         Daemon(settings, state, store, cluster, url_of(bound)).serve(bound)
     log.info("stopped")
@@ -111,10 +113,19 @@ def open_store(settings: Settings) -> SqlStore:
     return store
 
 
+def open_cluster(settings: Settings, state: Path) -> LocalCluster | SharedLocalCluster:
+    """The local cluster. One that replicas share is not touched by those that follow."""
+    if settings.local.directory is None:
+        return LocalCluster(state, settings.local)
+    return SharedLocalCluster(settings.workers_path, settings.local)
+
+
 class Daemon:
     """The parts of one daemon that live as long as it serves."""
 
-    def __init__(self, settings: Settings, state: Path, store: SqlStore, cluster: LocalCluster, url: str) -> None:
+    def __init__(
+        self, settings: Settings, state: Path, store: SqlStore, cluster: LocalCluster | SharedLocalCluster, url: str
+    ) -> None:
         self._settings, self._state, self._store, self._url = settings, state, store, url
         self._cluster = cluster
         self._clock = SystemClock()
@@ -134,6 +145,8 @@ class Daemon:
             lambda: self._metrics.count("sched_tick_crashes_total"),
         )
         self._services = self._new_services()
+        #: The newest commit of another replica that was seen.
+        self._followed: int | None = None
 
     def serve(self, bound: socket.socket) -> None:
         """Answer on the socket until the process is told to stop."""
@@ -146,10 +159,13 @@ class Daemon:
             stack.enter_context(announced(self._state, self._url, self._settings.http.token))
             self._thread.start()
             stack.callback(self._thread.stop)
+            listener = self._store.listen(self._asked, self._led)
+            if listener is not None:
+                stack.callback(listener.close)
             self._start_timers()
             stack.callback(self._timers.shutdown)
             log.info("serving", url=self._url, state_dir=str(self._state), version=__version__, pid=os.getpid())
-            server = Server(app, on_stop=services.wake_all)
+            server = Server(app, on_stop=self._finish)
             server.run(sockets=[bound])
             if not server.started:
                 raise ConfigError(f"the HTTP server could not start on {self._url}: the log says why")
@@ -157,11 +173,19 @@ class Daemon:
     def _new_engine(self) -> Engine:
         advertised_url = self._settings.http.advertised_url or self._url
         workers_url = self._settings.http.workers_url or advertised_url
-        launch = LaunchContext(workers_url, self._access.worker_token, self._state / JOBS_DIR)
+        launch = LaunchContext(workers_url, self._access.worker_token, self._settings.workers_path / JOBS_DIR)
         # The claim on the directory makes this name ours alone, so that a restarted daemon leads at once.
-        holder = f"{socket.gethostname()}:{self._state}"
+        holder = f"{socket.gethostname()}-{identity(self._state)}"
         return Engine(
-            self._store, self._cluster, self._clock, self._settings, launch, self._board, self._reports, holder
+            self._store,
+            self._cluster,
+            self._clock,
+            self._settings,
+            launch,
+            self._board,
+            self._reports,
+            holder,
+            advertised_url,
         )
 
     def _new_services(self) -> Services:
@@ -172,12 +196,14 @@ class Daemon:
             reports=self._reports,
             clock=self._clock,
             access=self._access,
-            logs=LocalLogs(self._state),
+            logs=LocalLogs(self._settings.workers_path),
             recurrence=self._recurring,
             wake=self._thread.wake,
             metrics=self._metrics.render,
             not_ready=self._thread.not_ready,
             term=self._term,
+            leader=lambda: self._engine.leader,
+            relay=Relay(lambda: self._engine.leader),
             answers=HostAnswers(self._board),
         )
 
@@ -185,14 +211,37 @@ class Daemon:
         lease = self._engine.lease
         return lease.term if lease is not None else None
 
+    def _leaders_term(self) -> int:
+        leader = self._engine.leader
+        return leader.term if leader is not None else 0
+
+    def _asked(self) -> None:
+        """Another replica has stored a request."""
+        if self._engine.lease is not None:
+            self._thread.wake()
+
+    def _led(self) -> None:
+        """Another replica has committed, or taken or left the lead."""
+        if self._engine.lease is None:
+            self._thread.wake()
+
+    def _finish(self) -> None:
+        """Another replica may lead while requests that are under way here come to their end."""
+        self._thread.finish()
+        self._services.wake_all()
+
     def _observe(self, report: TickReport) -> None:
         self._metrics.observe(report)
         if report.events:
             self._services.events_bell.ring({None, *(event.job_id for event in report.events)})
+        elif report.following and report.followed != self._followed:
+            self._services.events_bell.ring({None, *(job.id for job in report.changed)})
+        self._followed = report.followed
 
     def _watch(self, app: Entry) -> None:
         for what, bell in (("hosts", self._services.hosts_bell), ("events", self._services.events_bell)):
             self._metrics.watch("sched_long_polls", bell.listening, what=what)
+        self._metrics.watch("sched_term", self._leaders_term)
         self._metrics.watch("sched_discover_hosts_answers_total", lambda: app.answered)
 
     def _start_timers(self) -> None:
@@ -200,7 +249,7 @@ class Daemon:
             self._store,
             self._settings.retention,
             self._clock.now,
-            log_dir(self._state),
+            log_dir(self._settings.workers_path),
             self._cluster.remove_job_files,
         )
         self._timers.add_job(retention.run, "interval", seconds=INTERVAL_SECONDS, id="retention")

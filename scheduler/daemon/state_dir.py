@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ LOCK_FILE = "daemon.lock"
 ADDRESS_FILE = "daemon.json"
 TOKEN_FILE = "token"
 JOBS_DIR = "jobs"
+IDENTITY_FILE = "identity"
 
 
 @contextmanager
@@ -36,6 +38,17 @@ def claimed(path: Path) -> Iterator[Path]:
         yield path
     finally:
         os.close(lock)
+
+
+def identity(path: Path) -> str:
+    """Names the daemon of this directory among all replicas, over restarts too: made once, by chance.
+
+    Only inside the claim, since nobody else of this name may live.
+    """
+    file = path / IDENTITY_FILE
+    if not file.exists():
+        _write_private(file, secrets.token_hex(4) + "\n")
+    return file.read_text().strip()
 
 
 @contextmanager

@@ -5,7 +5,10 @@ when they saw it: so whoever waits until it has seen the lease unchanged for as 
 has stopped counting on it before.
 """
 
+from contextlib import suppress
+
 from scheduler.engine.ports import Clock, Leader, Lease, SeenLease, Store
+from scheduler.errors import StoreUnavailable
 
 
 class Candidate:
@@ -21,7 +24,7 @@ class Candidate:
         #: As this engine knows it; None: nobody leads.
         self.leader: Leader | None = None
         #: The lease at the last look.
-        self.seen: SeenLease | None = None
+        self._seen: SeenLease | None = None
         # Monotonic seconds: since when it has been seen as it is, the last look, and the end of our own lease.
         self._seen_since = 0.0
         self._looked_at = 0.0
@@ -46,20 +49,26 @@ class Candidate:
             return 0.0
         return min(self._ends_at - self._clock.monotonic(), self.lease.expires_at - self._clock.now())
 
+    @property
+    def revision_seen(self) -> int:
+        """The newest commit at the last look."""
+        return 0 if self._seen is None else self._seen.revision
+
     def outlived_in_seconds(self) -> float:
         """How long the lease of the present holder has to stay as it is until another may take it."""
-        if self.seen is None or self.seen.holder is None:
+        if self._seen is None or self._seen.holder is None:
             return 0.0
-        return max(0.0, self._seen_since + self.seen.ttl_seconds - self._clock.monotonic())
+        return max(0.0, self._seen_since + self._seen.ttl_seconds - self._clock.monotonic())
 
     def lost(self) -> None:
         """Another has it."""
-        self.lease = self.leader = self.seen = None
+        self.lease = self.leader = self._seen = None
 
     def release(self) -> None:
-        """Let another engine lead at once."""
+        """Let another engine lead at once; where that cannot be told, it has to outlive the lease."""
         if self.lease is not None:
-            self._store.release_lease(self.lease)
+            with suppress(StoreUnavailable):
+                self._store.release_lease(self.lease)
             self.lost()
 
     def _take(self) -> Lease | None:
@@ -80,7 +89,7 @@ class Candidate:
     def _look(self, now: float) -> SeenLease:
         """The lease as it is. Who could not look for long has not watched: the holder may have been cut off as well."""
         seen = self._store.read_lease()
-        if seen != self.seen or now - self._looked_at > 2 * seen.ttl_seconds:
+        if seen != self._seen or now - self._looked_at > 2 * seen.ttl_seconds:
             self._seen_since = self._clock.monotonic()
-        self.seen, self._looked_at = seen, now
+        self._seen, self._looked_at = seen, now
         return seen

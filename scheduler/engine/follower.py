@@ -24,11 +24,11 @@ class Follower:
         self._board = board
         self._world: World | None = None
         #: The newest commit that the world holds.
-        self._revision = 0
+        self.revision = 0
 
     def follow(self, revision: int) -> Sequence[Job]:
         """Come up to at least this commit; the jobs that changed."""
-        if self._world is not None and revision == self._revision:
+        if self._world is not None and revision == self.revision:
             return ()
         return self._catch_up()[1]
 
@@ -45,11 +45,11 @@ class Follower:
     def _catch_up(self) -> tuple[World, Sequence[Job]]:
         if self._world is None:
             return self._load()
-        news = self._store.load_news(self._revision)
+        news = self._store.load_news(self.revision)
         world = self._world.evolve(_changes(self._world, news))
         self._board.update(world, news.jobs)
         self._board.expect(JobId(news.highest_job_id))
-        self._world, self._revision = world, news.revision
+        self._world, self.revision = world, news.revision
         return world, news.jobs
 
     def _load(self) -> tuple[World, Sequence[Job]]:
@@ -58,7 +58,7 @@ class Follower:
         collector.keep(len(stored.jobs))
         self._board.load(world, stored.admitted_job_id)
         self._board.expect(JobId(stored.highest_job_id))
-        self._world, self._revision = world, stored.revision
+        self._world, self.revision = world, stored.revision
         return world, stored.jobs
 
 

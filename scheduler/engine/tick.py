@@ -71,8 +71,8 @@ class TickReport:
     duration_seconds: float = 0.0
     #: Whether this engine holds the lease.
     leading: bool = False
-    #: Whether another one does, and this one's world was in step with its commits.
-    following: bool = False
+    #: Where another one leads: the newest of its commits that this one's world holds.
+    followed: int | None = None
     events: tuple[Event, ...] = ()
     #: Jobs whose rows changed.
     changed: tuple[Job, ...] = ()
@@ -82,6 +82,11 @@ class TickReport:
     error: str | None = None
     #: The latest moment for the next tick; a wake-up may come before.
     next_tick_at: float = 0.0
+
+    @property
+    def following(self) -> bool:
+        """Whether another engine leads and this one is in step with it."""
+        return self.followed is not None
 
 
 class Engine:
@@ -216,10 +221,11 @@ class Engine:
 
     def _follow(self, now: float) -> None:
         """Another engine leads: see what it has committed, and look again when its lease may have been outlived."""
-        seen = self._candidate.seen
-        changed = tuple(self._follower.follow(seen.revision)) if seen is not None else ()
+        changed = tuple(self._follower.follow(self._candidate.revision_seen))
         wait_seconds = min(self._settings.engine.tick_interval_seconds, self._candidate.outlived_in_seconds())
-        self.report = TickReport(at=now, following=True, changed=changed, next_tick_at=now + wait_seconds)
+        self.report = TickReport(
+            at=now, followed=self._follower.revision, changed=changed, next_tick_at=now + wait_seconds
+        )
 
     def _begin(self, lease: Lease) -> None:
         """Others have led since: what this engine did and heard before is of the past."""

@@ -74,6 +74,7 @@ async def _lifespan(api: FastAPI) -> AsyncIterator[None]:
     services.board.subscribe(services.hosts_bell.ring)
     yield
     services.wake_all()
+    await services.relay.close()
 
 
 def _openapi(api: FastAPI) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from scheduler import __version__
+from scheduler.engine.ports import Leader
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.services import Services, Use
@@ -14,11 +15,20 @@ from scheduler.model.job import Job
 router = APIRouter(tags=["cluster"])
 
 
+class LeaderView(TypedDict):
+    name: str
+    #: Number of its leadership.
+    term: int
+    url: str | None
+
+
 class ClusterView(TypedDict):
     time: float
     version: str
-    #: Number of the present leadership; null: this daemon does not lead.
+    #: Number of this daemon's leadership; null: it does not lead.
     term: int | None
+    #: Who leads; null: nobody does, as far as this daemon knows.
+    leader: LeaderView | None
     #: Why nothing is being decided; null: all is well.
     not_ready: str | None
     slots_total: int
@@ -38,6 +48,7 @@ def show_cluster(services: Use) -> Response:
         "time": services.clock.now(),
         "version": __version__,
         "term": services.term(),
+        "leader": _leader(services.leader()),
         "not_ready": services.not_ready(),
         "slots_total": sum(node["slots"] for node in nodes if node["health"] == "UP"),
         "slots_used": sum(node["slots_used"] for node in nodes),
@@ -46,6 +57,10 @@ def show_cluster(services: Use) -> Response:
         "jobs": [job_view(job, services.reports) for job in _present(services)],
     }
     return JsonResponse(view)
+
+
+def _leader(leader: Leader | None) -> LeaderView | None:
+    return None if leader is None else {"name": leader.name, "term": leader.term, "url": leader.url}
 
 
 def _present(services: Services) -> list[Job]:

@@ -1,5 +1,7 @@
 """For probes and Prometheus."""
 
+from typing import Literal
+
 from fastapi import APIRouter, Depends
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -19,6 +21,12 @@ class HealthView(TypedDict):
     status: str
 
 
+class ReadyView(TypedDict):
+    status: str
+    #: leader: decides; standby: follows who does, and takes over when that one is gone.
+    role: Literal["leader", "standby"]
+
+
 @router.get("/healthz", response_model=HealthView, responses=documented())
 async def healthz() -> Response:
     """The process answers."""
@@ -26,13 +34,13 @@ async def healthz() -> Response:
     return JsonResponse(view)
 
 
-@router.get("/readyz", response_model=HealthView, responses=documented())
+@router.get("/readyz", response_model=ReadyView, responses=documented())
 async def readyz(services: Use) -> Response:
-    """This daemon leads, its jobs are loaded, and nothing keeps it from deciding on them."""
+    """Its jobs are loaded, and it decides on them or is in step with the daemon that does."""
     reason = services.not_ready()
     if reason is not None:
         raise Refusal(503, ErrorCode.UNAVAILABLE, reason, headers={"retry-after": "1"})
-    view: HealthView = {"status": "ok"}
+    view: ReadyView = {"status": "ok", "role": "standby" if services.term() is None else "leader"}
     return JsonResponse(view)
 
 

@@ -8,12 +8,13 @@ from fastapi import Depends, Request
 
 from scheduler.config import Settings
 from scheduler.engine.board import Board
-from scheduler.engine.ports import Clock
+from scheduler.engine.ports import Clock, Leader
 from scheduler.engine.reports import ReportBox
 from scheduler.http.access import Access
 from scheduler.http.bell import Bell
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.questions import Questions
+from scheduler.http.relay import Relay
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import JobSpec
 from scheduler.store.sqlstore import SqlStore
@@ -72,6 +73,9 @@ class Services:
     not_ready: Callable[[], str | None]
     #: Number of this daemon's leadership; None while it does not lead.
     term: Callable[[], int | None]
+    #: Who leads, this daemon or another, as far as it knows.
+    leader: Callable[[], Leader | None]
+    relay: Relay
     answers: HostAnswers
     #: Rung with the ids of jobs whose posting changed.
     hosts_bell: Bell = field(default_factory=Bell)

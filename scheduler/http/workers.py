@@ -13,6 +13,7 @@ from scheduler.http.errors import Refusal, documented
 from scheduler.http.hosts import HostAnswer, unchanged, wants_json
 from scheduler.http.json import JsonResponse
 from scheduler.http.parameters import SQL_ID_MAX, JobNumber, Wait, WorkerPath
+from scheduler.http.relay import FORWARDED
 from scheduler.http.requests import ReportRequest, parse_request
 from scheduler.http.services import Services, Use
 from scheduler.model.ids import JobId, WorkerId
@@ -131,12 +132,17 @@ def _raw(answer: HostAnswer, status: int) -> Response:
     openapi_extra=documented_body("ReportRequest"),
     dependencies=[Depends(require_worker)],
 )
-async def report(services: Use, job_id: JobNumber, worker_id: WorkerPath, body: Body) -> Response:
+async def report(request: Request, services: Use, job_id: JobNumber, worker_id: WorkerPath, body: Body) -> Response:
     """A worker's whole state, repeated every heartbeat. 409: it is fenced and has to exit."""
     job, worker = JobId(job_id), WorkerId(worker_id)
     parsed = parse_request(ReportRequest, body)
     if worker.partition("-")[0] != str(job):
         raise InvalidInput("worker_id", f"{worker} is no worker of job {job}")
+    if services.term() is None and services.leader() is not None:
+        headers = request.headers
+        return await services.relay.pass_on(
+            request.url.path, body, headers.get("authorization"), forwarded=FORWARDED in headers
+        )
     posting = services.board.posting(job)
     if posting is None:
         refusal = services.answers.refusal(job)

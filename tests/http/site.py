@@ -18,6 +18,7 @@ from scheduler.http.access import Access
 from scheduler.http.app import create_app
 from scheduler.http.entry import Entry
 from scheduler.http.hosts import HostAnswers
+from scheduler.http.relay import Relay
 from scheduler.http.services import Services
 from scheduler.metrics import Metrics
 from scheduler.model.ids import JobId
@@ -48,6 +49,8 @@ class Site(World):
             metrics=self.metrics.render,
             not_ready=lambda: None if self.board.world is not None else "the jobs are not loaded yet",
             term=lambda: self.engine.lease.term if self.engine.lease is not None else None,
+            leader=lambda: self.engine.leader,
+            relay=Relay(lambda: self.engine.leader),
             answers=HostAnswers(self.board),
         )
         self.app: Entry = create_app(self.services)

@@ -1,0 +1,59 @@
+"""What workers say to a replica that does not lead is passed on to the one that does."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from scheduler.engine.ports import Leader
+from scheduler.http.errors import ErrorCode, Refusal
+
+if TYPE_CHECKING:
+    import httpx
+
+#: Says that another replica passed the request on, so that two that take each other for the leader do not play ball.
+FORWARDED = "x-sched-forwarded"
+#: A leader that does not answer for so long will be replaced, and workers repeat what they say.
+TIMEOUT_SECONDS = 2.0
+CONNECTIONS_MAX = 64
+_RETRY = {"retry-after": "1"}
+
+
+class Relay:
+    """Used on the event loop; closed with the application."""
+
+    def __init__(self, leader: Callable[[], Leader | None]) -> None:
+        self._leader = leader
+        self._client: httpx.AsyncClient | None = None
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def pass_on(self, path: str, body: bytes, authorization: str | None, *, forwarded: bool) -> Response:
+        """The leader's answer. Raises `Refusal` (503) where none is known or it cannot be reached."""
+        import httpx  # its import takes a while, and a single daemon never needs it
+
+        leader = self._leader()
+        if leader is None or leader.url is None:
+            raise _not_now("no replica leads now")
+        if forwarded:
+            raise _not_now(f"this replica does not lead (any more): {leader.name} does")
+        headers = {"content-type": "application/json", FORWARDED: "1"}
+        if authorization is not None:
+            headers["authorization"] = authorization
+        if self._client is None:
+            limits = httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX)
+            self._client = httpx.AsyncClient(timeout=TIMEOUT_SECONDS, limits=limits, trust_env=False)
+        try:
+            answer = await self._client.post(leader.url + path, content=body, headers=headers)
+        except httpx.HTTPError as error:
+            what = str(error) or type(error).__name__
+            raise _not_now(f"the replica that leads cannot be reached: {leader.name}: {what}") from None
+        kept = {name: answer.headers[name] for name in ("content-type", "retry-after") if name in answer.headers}
+        return Response(answer.content, answer.status_code, kept)
+
+
+def _not_now(message: str) -> Refusal:
+    return Refusal(503, ErrorCode.UNAVAILABLE, message, headers=_RETRY)
