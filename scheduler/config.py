@@ -11,6 +11,7 @@ from scheduler.errors import ConfigError
 
 Seconds = Annotated[float, Field(ge=0, le=10**9)]
 Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+$", max_length=500)]
+KubernetesName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
 
 
 class _Frozen(BaseModel):
@@ -120,6 +121,42 @@ class LocalSettings(_Frozen):
     log_files_max: int = Field(default=3, ge=1, le=100)
 
 
+class KubernetesSettings(_Frozen):
+    """A Kubernetes cluster: workers are pods."""
+
+    #: Where workers run; it must exist.
+    namespace: KubernetesName = "default"
+    #: None: the service account of the pod that the daemon runs in, or else the default kubeconfig.
+    kubeconfig: Path | None = None
+    #: Of the kubeconfig; None: its current one.
+    context: str | None = None
+    #: Name of this scheduler in labels and names of pods, so that several may share a namespace.
+    instance: KubernetesName = "sched"
+    #: What a slot is: the resource that nodes offer and workers ask for. With `cpu`, one slot is one CPU.
+    resource: str = Field(default="nvidia.com/gpu", pattern=r"^([a-z0-9.-]+/)?[A-Za-z0-9._-]+$", max_length=253)
+    #: Label of nodes that tells the type of their GPUs.
+    gpu_type_label: str = "nvidia.com/gpu.product"
+    #: Image of workers whose job gives no other.
+    image: str | None = None
+    #: Of the pods; None: the cluster's default.
+    priority_class: str | None = None
+    service_account: str | None = None
+    #: Taints of nodes that workers tolerate, as in a pod; other tainted nodes take no workers.
+    tolerations: tuple[dict[str, Any], ...] = ()
+    #: Directory in the workers' containers below which each job has one for its checkpoints; mount a volume there.
+    jobs_dir: Path = Path("/checkpoints")
+    #: A pod that has not come to run for so long, because it cannot be bound or its image not be had, is given up.
+    launch_limit_seconds: float = Field(default=120.0, ge=1, le=86400)
+    #: What was heard of the cluster is relied upon for so long while its API does not answer.
+    stale_seconds: float = Field(default=30.0, ge=1, le=3600)
+    #: API requests per second at most, besides watches.
+    requests_per_second: float = Field(default=50.0, gt=0, le=10_000)
+    #: Requests at a time.
+    connections: int = Field(default=8, ge=1, le=256)
+    #: One request takes at most so long.
+    request_seconds: float = Field(default=10.0, gt=0, le=600)
+
+
 class HttpSettings(_Frozen):
     host: str = "127.0.0.1"
     port: int = Field(default=8470, ge=0, le=65535)
@@ -150,7 +187,10 @@ class Settings(_Frozen):
     database_url: str | None = None
     policy: PolicySettings = PolicySettings()
     engine: EngineSettings = EngineSettings()
+    #: Where workers run.
+    cluster: Literal["local", "kubernetes"] = "local"
     local: LocalSettings = LocalSettings()
+    kubernetes: KubernetesSettings = KubernetesSettings()
     http: HttpSettings = HttpSettings()
     retention: RetentionSettings = RetentionSettings()
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from scheduler.clock import SystemClock
 from scheduler.clusters.local import LocalCluster
 from scheduler.config import LocalSettings
 from scheduler.errors import ClusterError
@@ -81,7 +82,7 @@ class Daemon:
         self.kill()
         if self.state_dir.is_dir():
             try:
-                LocalCluster(self.state_dir, LocalSettings(slots=1)).shutdown()
+                LocalCluster(self.state_dir, LocalSettings(slots=1), SystemClock()).shutdown()
             except ClusterError as error:
                 raise AssertionError(f"workers may be left behind: {error}") from error
 

@@ -18,10 +18,10 @@ from scheduler.clusters.local_env import inherited_env
 from scheduler.clusters.local_gpus import Gpu, gpu_type, read_loads, visible_devices, visible_gpus
 from scheduler.clusters.local_link import SupervisorLink
 from scheduler.clusters.local_loads import LoadReader
-from scheduler.clusters.local_logs import LocalLogs, WorkerLog
+from scheduler.clusters.local_logs import LocalLogs
 from scheduler.clusters.local_wire import Notice, Request, StartRequest, StopRequest, WorkerNotice
 from scheduler.config import LocalSettings
-from scheduler.engine.ports import ActionFailure, ClusterAction, ForgetWorker, StartWorker, StopWorker
+from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.observation import NodeObservation, Observation, Phase, WorkerObservation
@@ -34,7 +34,9 @@ _OBSERVE_SECONDS_MAX = 1.0
 class LocalCluster:
     """The `Cluster` port on this machine. A second one of the same state directory takes over from the first."""
 
-    def __init__(self, state_dir: Path, settings: LocalSettings, *, supervisor_idle_seconds: float = 30.0) -> None:
+    def __init__(
+        self, state_dir: Path, settings: LocalSettings, clock: Clock, *, supervisor_idle_seconds: float = 30.0
+    ) -> None:
         """Connects to the supervisor, launching it if need be. Raises `ClusterError` if it cannot.
 
         `supervisor_idle_seconds`: the supervisor ends by itself after so long without workers and daemon.
@@ -44,7 +46,8 @@ class LocalCluster:
         self._node = _node(settings, self._gpus)
         watched = bool(self._gpus) and settings.oversell > 1
         self._loads = LoadReader(lambda: read_loads(self._gpus)) if watched else None
-        self._logs = LocalLogs(state_dir)
+        self.logs = LocalLogs(state_dir)
+        self._clock = clock
         self._env = inherited_env(os.environ)
         self._workdir = os.path.expanduser("~")
         self._changed = threading.Condition()
@@ -73,10 +76,9 @@ class LocalCluster:
             return Observation(nodes={self._node.name: self._node}, workers=self._snapshot, loads=loads)
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
-        """Pass all of them to the supervisor in one message. Started workers are seen as LAUNCHING until it answers.
-
-        `until` needs no watching here: whoever leads next takes the supervisor over, which then hears nobody else.
-        """
+        """Pass all of them to the supervisor in one message. Started workers are seen as LAUNCHING until it answers."""
+        if self._clock.now() >= until:
+            return [ActionFailure(action, TOO_LATE) for action in actions]
         failures: list[ActionFailure] = []
         passed: list[ClusterAction] = []
         with self._changed:
@@ -120,18 +122,6 @@ class LocalCluster:
             self._changed.wait_for(lambda: self._down_reason is None, _READY_SECONDS_MAX)
         self._close_loads()
         self._link.shutdown()
-
-    def read_log(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
-        """Output from `offset` (negative: from the end), and the offset to go on from; see `LocalLogs.read`."""
-        return self._logs.read(worker, offset, limit)
-
-    def job_logs(self, job_id: JobId) -> tuple[WorkerLog, ...]:
-        """The logs of all workers that a job has had, oldest worker first."""
-        return self._logs.of_job(job_id)
-
-    def remove_job_files(self, job_id: JobId) -> None:
-        """Remove a job's logs. Its checkpoints stay: they may be all that is left of a training run."""
-        self._logs.remove(job_id)
 
     def _close_loads(self) -> None:
         if self._loads is not None:

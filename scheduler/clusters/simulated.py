@@ -20,7 +20,7 @@ from scheduler.clusters.simulated_process import EXIT_KILLED, Behaviour, Process
 from scheduler.clusters.simulated_work import Labour
 from scheduler.engine.board import Board
 from scheduler.engine.exits import EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE
-from scheduler.engine.ports import ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
+from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError
 from scheduler.model.foreign import NO_FOREIGN, ForeignUse
 from scheduler.model.ids import JobId, NodeName, WorkerId
@@ -193,12 +193,11 @@ class SimulatedCluster:
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
         """Do what is asked, but for the faults that were ordered."""
+        if self._clock.now() >= until:
+            return [ActionFailure(action, TOO_LATE) for action in actions]
         self.advance()
         failures = []
         for action in actions:
-            if self._clock.now() >= until:
-                failures.append(ActionFailure(action, "too late: another engine may lead"))
-                continue
             fault = self.action_faults.pop(0) if self.action_faults else None
             node = self._nodes.get(action.node)
             if node is None or not node.reachable:

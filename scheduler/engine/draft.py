@@ -140,7 +140,9 @@ class Draft:
     ) -> Worker:
         """A worker is gone: take it out of its job and keep its last value for history."""
         check_worker_transition(worker, state)
-        ended = replace(worker, state=state, exit_reason=reason, exit_code=exit_code, ended_at=self.now, rank=None)
+        ended = replace(
+            worker, state=state, exit_reason=reason, exit_code=exit_code, ended_at=self.now, rank=None, detail=detail
+        )
         self._workers[worker.id] = ended
         job = self.the_job(worker.job_id)
         served = 0.0 if worker.started_at is None else max(self.now - worker.started_at, 0.0) * len(worker.slot_ids)
@@ -202,7 +204,7 @@ def committed(changes: Changes) -> Changes:
     )
 
 
-_LOSING = frozenset({ExitReason.FAILED, ExitReason.HUNG, ExitReason.LOST, ExitReason.LAUNCH_FAILED})
+_LOSING = frozenset(ExitReason) - {ExitReason.ASKED, ExitReason.DONE, ExitReason.DRAINED, ExitReason.REPLACE}
 
 
 def _lost_slot_seconds(job: Job, worker: Worker, reason: ExitReason, now: float) -> float | None:

@@ -17,7 +17,16 @@ from scheduler.model.worker import ExitReason, LeaveReason, Worker
 GROUP_SECONDS = 1.0
 
 #: Ends that are no failure, after which an ordinary gang has a gap.
-_UNREPLACED = frozenset({ExitReason.LOST, ExitReason.DRAINED, ExitReason.REPLACE})
+_UNREPLACED = frozenset(
+    {
+        ExitReason.LOST,
+        ExitReason.DRAINED,
+        ExitReason.REPLACE,
+        ExitReason.EVICTED,
+        ExitReason.DISPLACED,
+        ExitReason.REMOVED,
+    }
+)
 
 
 def react(draft: Draft, job_id: JobId, ended: Sequence[Worker], settings: EngineSettings) -> None:
@@ -67,13 +76,14 @@ def _count_failure(draft: Draft, job: Job, worker: Worker, settings: EngineSetti
     peer = job.last_failure_at is not None and worker.created_at < job.last_failure_at
     counts = since is None or since > GROUP_SECONDS or not peer
     code = f"exit code {worker.exit_code}" if worker.exit_code is not None else "no exit code"
+    told = f": {worker.detail}" if worker.detail else ""
     return draft.put(
         replace(
             job,
             retries_used=used + counts,
             last_failure_at=draft.now if counts else job.last_failure_at,
             exit_code=worker.exit_code,
-            detail=f"worker {worker.id} on {worker.node}: {worker.exit_reason}, {code}",
+            detail=f"worker {worker.id} on {worker.node}: {worker.exit_reason}, {code}{told}",
         )
     )
 

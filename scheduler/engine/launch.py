@@ -37,6 +37,7 @@ def start_worker(job: Job, worker: Worker, context: LaunchContext) -> StartWorke
         grace_seconds=job.spec.grace_seconds,
         generation=job.generation,
         shared=worker.shared,
+        pod_template=job.spec.pod_template,
     )
 
 

@@ -44,6 +44,7 @@ def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> None:
         "gpu_type": seen.gpu_type,
         "has_gpus": seen.has_gpus,
         "oversell": seen.oversell,
+        "closed": seen.closed,
         "health": health,
     }
     if before is None:
@@ -80,6 +81,7 @@ def _same(node: Node, seen: NodeObservation) -> bool:
         and node.gpu_type == seen.gpu_type
         and node.has_gpus == seen.has_gpus
         and node.oversell == seen.oversell
+        and node.closed == seen.closed
     )
 
 

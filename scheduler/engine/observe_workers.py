@@ -1,16 +1,17 @@
 """Absorb what was seen of workers: processes as the cluster reports them, and what they say of themselves."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from scheduler.config import EngineSettings
 from scheduler.engine.draft import Draft
 from scheduler.engine.exits import classify_exit
+from scheduler.engine.lifecycle import ask_to_leave
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job, Progress, Runtime
 from scheduler.model.observation import Observation, Phase, WorkerObservation, WorkerReport
-from scheduler.model.worker import Desired, ExitReason, Worker, WorkerState
+from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.model.world import Stray
 
 #: Multiples of it spread evenly over the unit interval, however many there are.
@@ -18,26 +19,29 @@ GOLDEN_RATIO = 0.6180339887498949
 
 
 def absorb_job_workers(
-    draft: Draft, job: Job, observation: Observation, uncertain: frozenset[WorkerId]
+    draft: Draft, job: Job, observation: Observation, uncertain: Mapping[WorkerId, str]
 ) -> list[Worker]:
     """Bring the job's workers to what was observed; returns those that ended.
 
-    `uncertain` are workers whose last start or stop failed on the way: that they are not listed proves nothing.
+    `uncertain` are workers whose last start or stop failed on the way, and why: that they are not listed proves
+    nothing.
     """
     ended: list[Worker] = []
     for worker in job.workers:
         seen = observation.workers.get(worker.id)
-        if not _node_up(observation, worker.node):
+        if seen is not None and not seen.alive:
+            ended.append(_absorb_end(draft, worker, seen))
+        elif seen is not None:
+            _absorb_alive(draft, job, worker, seen)
+            if not _node_up(observation, worker.node):
+                _go_on_without(draft, job.id, worker.id)
+        elif not _node_up(observation, worker.node):
             gone = draft.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "its node is down")
             ended.append(gone)
-        elif seen is None:
+        else:
             gone_or_none = _absorb_absence(draft, worker, uncertain)
             if gone_or_none is not None:
                 ended.append(gone_or_none)
-        elif seen.alive:
-            _absorb_alive(draft, job, worker, seen)
-        else:
-            ended.append(_absorb_end(draft, worker, seen))
     return ended
 
 
@@ -50,9 +54,30 @@ def _lost_reason(worker: Worker) -> ExitReason:
     return ExitReason.ASKED if worker.desired is Desired.STOP else ExitReason.LOST
 
 
-def _absorb_absence(draft: Draft, worker: Worker, uncertain: frozenset[WorkerId]) -> Worker | None:
+def _go_on_without(draft: Draft, job_id: JobId, worker_id: WorkerId) -> None:
+    """The worker's node is out of reach and the cluster does not say that it is gone: an elastic group re-forms.
+
+    It keeps its slots until the cluster lists it no more; a job that needs it waits for its node.
+    """
+    job = draft.the_job(job_id)
+    worker = job.worker(worker_id)
+    if worker is not None and worker.wanted and len(job.wanted_workers) > job.min_workers and not job.finishing:
+        ask_to_leave(draft, job_id, worker_id, LeaveReason.UNREACHABLE)
+
+
+def _note(draft: Draft, worker: Worker, detail: str) -> Worker:
+    """Keep what the cluster says of a worker."""
+    if detail == worker.detail:
+        return worker
+    noted = replace(worker, detail=detail)
+    draft.put_worker(noted)
+    return noted
+
+
+def _absorb_absence(draft: Draft, worker: Worker, uncertain: Mapping[WorkerId, str]) -> Worker | None:
     """A worker that its node does not have."""
     if worker.id in uncertain:
+        _note(draft, worker, uncertain[worker.id])
         return None
     if worker.state is not WorkerState.PENDING:
         return draft.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "its node does not know it")
@@ -62,7 +87,10 @@ def _absorb_absence(draft: Draft, worker: Worker, uncertain: frozenset[WorkerId]
 
 
 def _absorb_alive(draft: Draft, job: Job, worker: Worker, seen: WorkerObservation) -> None:
+    worker = _note(draft, worker, seen.detail)
     if seen.phase is not Phase.RUNNING:
+        if seen.stuck and worker.wanted and not worker.condemned:
+            draft.put_worker(replace(worker, leave_reason=LeaveReason.NOT_LAUNCHED, stop_deadline=draft.now))
         return
     if worker.state is WorkerState.PENDING:
         worker = draft.move_worker(worker, WorkerState.STARTING)
@@ -72,7 +100,7 @@ def _absorb_alive(draft: Draft, job: Job, worker: Worker, seen: WorkerObservatio
 
 
 def _absorb_end(draft: Draft, worker: Worker, seen: WorkerObservation) -> Worker:
-    reason = classify_exit(worker, seen.phase, seen.exit_code)
+    reason = classify_exit(worker, seen)
     state = WorkerState.LOST if seen.phase is Phase.LOST else WorkerState.EXITED
     return draft.end_worker(worker, state, reason, seen.exit_code, seen.detail)
 

@@ -160,6 +160,8 @@ class StartWorker:
     generation: int
     #: Whether others may be on its slots too.
     shared: bool = False
+    #: What its pod is made of besides, as `JobSpec.pod_template`; clusters without pods do not look at it.
+    pod_template: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,10 @@ class ActionFailure:
     error: str
 
 
+#: The error of an action that would have come too late; see `Cluster.apply`.
+TOO_LATE = "too late: another engine may lead"
+
+
 class Cluster(Protocol):
     """Nodes and workers as they are, and the means to change them."""
 
@@ -208,6 +214,7 @@ class Cluster(Protocol):
         """Do them in order. Idempotent; returns what failed.
 
         Nothing is begun, and no request is left under way, after `until` (unix seconds): another engine may lead then.
+        What would come too late is returned as failed.
         """
         ...
 

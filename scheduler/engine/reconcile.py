@@ -33,14 +33,14 @@ def absorb(
     inbox: Inbox,
     focus: Focus,
     hearing: Hearing,
-    uncertain: frozenset[WorkerId],
+    uncertain: Mapping[WorkerId, str],
     now: float,
     settings: EngineSettings,
 ) -> Draft:
     """The changes that follow from observation, reports, deadlines and intents.
 
     `focus` is what needs a look, `hearing` tells when a worker last reported, and `uncertain` are workers
-    whose last start or stop failed on the way.
+    whose last start or stop failed on the way, and why.
     """
     draft = Draft(world, now)
     absorb_nodes(draft, observation.nodes)
@@ -57,7 +57,7 @@ def _absorb_job(
     job: Job,
     observation: Observation,
     hearing: Hearing,
-    uncertain: frozenset[WorkerId],
+    uncertain: Mapping[WorkerId, str],
     settings: EngineSettings,
 ) -> None:
     ended = absorb_job_workers(draft, job, observation, uncertain)

@@ -48,6 +48,8 @@ from scheduler.policy.planner import Planner
 
 #: Intents taken per tick; the rest waits for the next one.
 INBOX_MAX = 10_000
+#: Share of what is left of the lease in which the cluster may be acted upon.
+APPLY_SHARE = 2 / 3
 
 
 class Step(Enum):
@@ -121,8 +123,8 @@ class Engine:
         self._hearing = Hearing(reports)
         #: Workers that this engine has asked to stop.
         self._told: set[WorkerId] = set()
-        #: Workers whose last start or stop failed on the way.
-        self._uncertain: frozenset[WorkerId] = frozenset()
+        #: Workers whose last start or stop failed on the way, and why.
+        self._uncertain: dict[WorkerId, str] = {}
         self._attention = Attention(settings.engine, self._hearing)
         self._planner = Planner(settings.policy)
         #: The plan stays empty until then unless something that matters changes; None: it may not be empty.
@@ -230,7 +232,7 @@ class Engine:
     def _begin(self, lease: Lease) -> None:
         """Others have led since: what this engine did and heard before is of the past."""
         self._told.clear()
-        self._uncertain = frozenset()
+        self._uncertain = {}
         self._reports.clear()
         self._term = lease.term
 
@@ -278,10 +280,12 @@ class Engine:
             return ()  # too slow to be sure that nobody else leads; the next tick finds out
         ended = self._attention.ended(observation)
         actions = due_actions(world, unsettled, observation, ended, self._told, self._launch, now)
-        failures = tuple(self._cluster.apply(actions, self._clock.now() + seconds_left)) if actions else ()
-        self._uncertain = frozenset(failure.action.worker_id for failure in failures)
+        # The rest of the lease is left for its renewal.
+        until = self._clock.now() + seconds_left * APPLY_SHARE
+        failures = tuple(self._cluster.apply(actions, until)) if actions else ()
+        self._uncertain = {failure.action.worker_id: failure.error for failure in failures}
         self._told.update(a.worker_id for a in actions if isinstance(a, StopWorker))
-        self._told -= self._uncertain
+        self._told.difference_update(self._uncertain)
         return failures
 
     def _forget_ended(self, changes: Changes) -> None:

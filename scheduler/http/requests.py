@@ -18,6 +18,7 @@ from scheduler.errors import InvalidInput
 from scheduler.http.errors import invalid_input
 from scheduler.http.json import parse_json
 from scheduler.model.job import JobSpec, Runtime
+from scheduler.model.pod_template import broken_template_rule, canonical_template
 from scheduler.model.shape import WorkerShape
 
 _PLAIN = r"^[^\x00-\x1f\x7f]*$"
@@ -125,6 +126,8 @@ class JobRequest(_Request):
     #: The booked capacity that it belongs to.
     booking: BookingName | None = None
     client_key: ClientKey | None = None
+    #: What its workers' pods are built upon, on Kubernetes: metadata and spec of a pod.
+    pod_template: dict[str, Any] | None = None
 
     def broken_rule(self) -> BrokenRule | None:
         if self.workers is not None and (self.min_workers is not None or self.max_workers is not None):
@@ -137,7 +140,7 @@ class JobRequest(_Request):
         sizes = [workers for workers, _ in self.speedup]
         if any(size % 1 for size in sizes) or sizes != sorted(set(sizes)):
             return "speedup", "must hold pairs [workers, speed] with whole, ascending numbers of workers"
-        return None
+        return None if self.pod_template is None else broken_template_rule(self.pod_template)
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -178,6 +181,7 @@ class JobRequest(_Request):
             speedup=tuple((int(workers), speed) for workers, speed in self.speedup),
             booking=self.booking,
             client_key=self.client_key,
+            pod_template=None if self.pod_template is None else canonical_template(self.pod_template),
         )
 
 

@@ -1,6 +1,7 @@
 """What clients see of the nouns. Each view is a typed dictionary, so that mypy compares it with its documentation."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -10,6 +11,7 @@ from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job, Progress
 from scheduler.model.node import Node
+from scheduler.model.pod_template import parse_template
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
 
@@ -50,6 +52,8 @@ class WorkerView(TypedDict):
     ended_at: float | None
     exit_code: int | None
     exit_reason: str | None
+    #: What the cluster says: why it does not run yet, or how it ended.
+    detail: str
 
 
 class JobView(TypedDict):
@@ -87,6 +91,8 @@ class JobView(TypedDict):
     oversell: bool
     booking: str | None
     client_key: str | None
+    #: What its workers' pods are built upon, on Kubernetes.
+    pod_template: dict[str, Any] | None
     submitted_at: float
     queued_at: float
     started_at: float | None
@@ -140,6 +146,8 @@ class NodeView(TypedDict):
     crowded_slots: list[int]
     cpus: float
     memory_mib: int
+    #: Why the cluster lets no new workers in; empty: it does.
+    closed: str
     labels: dict[str, str]
     gpu_type: str | None
     quarantined_until: float | None
@@ -184,6 +192,7 @@ def job_view(job: Job, reports: ReportBox) -> JobView:
         "oversell": shape.oversell,
         "booking": spec.booking,
         "client_key": spec.client_key,
+        "pod_template": None if spec.pod_template is None else parse_template(spec.pod_template),
         "submitted_at": job.submitted_at,
         "queued_at": job.queued_at,
         "started_at": job.started_at,
@@ -258,6 +267,7 @@ def worker_view(worker: Worker) -> WorkerView:
         "ended_at": worker.ended_at,
         "exit_code": worker.exit_code,
         "exit_reason": worker.exit_reason,
+        "detail": worker.detail,
     }
 
 
@@ -301,6 +311,7 @@ def _node_view(node: Node, workers: list[Worker], world: World) -> NodeView:
         "crowded_slots": sorted(world.crowded.get(node.name, ())),
         "cpus": node.cpus,
         "memory_mib": node.memory_mib,
+        "closed": node.closed,
         "labels": dict(node.labels),
         "gpu_type": node.gpu_type,
         "quarantined_until": node.quarantined_until,

@@ -165,6 +165,8 @@ class JobSpec:
     booking: str | None = None
     #: Submitting the same key again gives the first job.
     client_key: str | None = None
+    #: A Kubernetes pod template that its workers' pods are built upon: canonical JSON, see `model.pod_template`.
+    pod_template: str | None = None
 
 
 #: Where workers go: (node, number of workers), each node once.

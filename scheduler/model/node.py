@@ -9,7 +9,7 @@ from scheduler.model.shape import WorkerShape
 
 class NodeHealth(StrEnum):
     UP = "UP"
-    #: Unreachable or gone: its slots cannot be used, its workers are lost.
+    #: Unreachable or gone: its slots cannot be used, its workers are lost unless the cluster still lists them.
     DOWN = "DOWN"
 
 
@@ -55,6 +55,8 @@ class Node:
     has_gpus: bool = False
     #: Slots that may be given out in relation to those that it has; what is more than 1 is for workers that share.
     oversell: float = 1.0
+    #: Why the cluster lets no new workers in; empty: it does.
+    closed: str = ""
     health: NodeHealth = NodeHealth.UP
     intent: NodeIntent = NodeIntent.ACTIVE
     #: Recent failures, oldest first, bounded.
@@ -72,7 +74,7 @@ class Node:
     @property
     def schedulable(self) -> bool:
         """Whether new workers may be placed here."""
-        return self.health is NodeHealth.UP and self.intent is NodeIntent.ACTIVE
+        return self.health is NodeHealth.UP and self.intent is NodeIntent.ACTIVE and not self.closed
 
     def suits(self, shape: WorkerShape) -> bool:
         """Whether selector and GPU type of the shape match, whatever is free and whatever the node's health."""

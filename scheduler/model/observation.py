@@ -19,6 +19,21 @@ class Phase(StrEnum):
     LOST = "LOST"
 
 
+class EndCause(StrEnum):
+    """What the cluster says about an end that an exit code does not tell."""
+
+    #: Killed because it used more memory than it may.
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    #: The node ran short of something that it had promised to nobody.
+    EVICTED = "EVICTED"
+    #: The cluster itself gave its place to something more important.
+    DISPLACED = "DISPLACED"
+    #: Somebody else than the engine removed it.
+    REMOVED = "REMOVED"
+    #: Its node is gone.
+    NODE_GONE = "NODE_GONE"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeObservation:
     """A node as the cluster sees it; nodes that are not listed are DOWN."""
@@ -36,6 +51,8 @@ class NodeObservation:
     up: bool = True
     #: What processes of others hold of it.
     foreign: ForeignUse = NO_FOREIGN
+    #: Why the cluster lets no new workers in; empty: it does.
+    closed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +78,12 @@ class WorkerObservation:
     shared: bool = False
     #: 128 + signal number for a signal; None if unknown or still alive.
     exit_code: int | None = None
-    #: One line for people, where the cluster knows more.
+    #: One line for people, where the cluster knows more: why it does not run yet, or how it ended.
     detail: str = ""
+    #: It has not come to run for so long that it is to be given up.
+    stuck: bool = False
+    #: Of an end, where its exit code does not say it.
+    cause: EndCause | None = None
     started_at: float | None = None
     ended_at: float | None = None
 
@@ -94,7 +115,11 @@ class WorkerReport:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Everything seen at one moment. A worker of an UP node that is not listed does not exist there."""
+    """Everything seen at one moment.
+
+    A worker of an UP node that is not listed does not exist there; one that is listed as alive exists, whatever its
+    node is.
+    """
 
     nodes: Mapping[NodeName, NodeObservation]
     workers: Mapping[WorkerId, WorkerObservation]

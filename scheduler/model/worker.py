@@ -62,6 +62,10 @@ class LeaveReason(StrEnum):
     JOB_FINISHING = "JOB_FINISHING"
     #: It never got ready, or missed its heartbeat limit; it is killed without being asked, and replaced.
     HUNG = "HUNG"
+    #: The cluster could not get it to run in time; it is given up without being asked.
+    NOT_LAUNCHED = "NOT_LAUNCHED"
+    #: Its node is out of reach: the others go on without it.
+    UNREACHABLE = "UNREACHABLE"
 
 
 class ExitReason(StrEnum):
@@ -78,7 +82,20 @@ class ExitReason(StrEnum):
     HUNG = "HUNG"
     #: Its process could not be started at all.
     LAUNCH_FAILED = "LAUNCH_FAILED"
+    #: It used more memory than it may; a failure.
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    #: Its node ran short of something; no failure.
+    EVICTED = "EVICTED"
+    #: The cluster itself gave its place to something more important; no failure.
+    DISPLACED = "DISPLACED"
+    #: Somebody else than the engine removed it; no failure.
+    REMOVED = "REMOVED"
+    #: Gone with its node, or without a trace; no failure.
     LOST = "LOST"
+
+
+#: Reasons for which a worker is killed without being asked.
+CONDEMNING = frozenset({LeaveReason.HUNG, LeaveReason.NOT_LAUNCHED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +136,8 @@ class Worker:
     #: As a shell counts: 128 + signal number for a signal; None if unknown.
     exit_code: int | None = None
     exit_reason: ExitReason | None = None
+    #: One line of the cluster for people: why it does not run yet, or how it ended.
+    detail: str = ""
 
     @property
     def wanted(self) -> bool:
@@ -127,8 +146,8 @@ class Worker:
 
     @property
     def condemned(self) -> bool:
-        """Whether it is being killed for hanging; until it is gone it keeps its place in the job."""
-        return self.leave_reason is LeaveReason.HUNG
+        """Whether it is being killed without being asked; until it is gone it keeps its place in the job."""
+        return self.leave_reason in CONDEMNING
 
     @property
     def member(self) -> bool:

@@ -151,9 +151,9 @@ class JobReader:
         if known_launch == launch:
             if like.name == name and like.client_key == client_key:
                 return like
-            command, env, workdir = like.command, like.env, like.workdir
+            command, env, workdir, pod_template = like.command, like.env, like.workdir, like.pod_template
         else:
-            command, env, workdir = self._launch(launch)
+            command, env, workdir, pod_template = self._launch(launch)
         spec = JobSpec(
             name,
             command,
@@ -176,6 +176,7 @@ class JobReader:
             like.speedup,
             like.booking,
             client_key,
+            pod_template,
         )
         self._specs[rest] = (launch, spec)
         return spec
@@ -184,7 +185,7 @@ class JobReader:
         user, runtime, labels, (priority, min_workers, max_workers), shape, limits, wishes = rest
         time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible = limits
         preferred_workers, expected_seconds, speedup, booking = wishes
-        command, env, workdir = self._launch(launch)
+        command, env, workdir, pod_template = self._launch(launch)
         spec = JobSpec(
             name=name,
             command=command,
@@ -207,6 +208,7 @@ class JobReader:
             speedup=speedup_from_text(speedup),
             booking=booking,
             client_key=client_key,
+            pod_template=pod_template,
         )
         if len(self._specs) >= PARTS_KEPT:
             self._specs.clear()

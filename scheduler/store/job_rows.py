@@ -117,6 +117,7 @@ def worker_values(worker: Worker) -> Values:
         "ended_at": worker.ended_at,
         "exit_code": worker.exit_code,
         "exit_reason": worker.exit_reason and worker.exit_reason.value,
+        "detail": worker.detail or None,
     }
 
 
@@ -147,6 +148,7 @@ def worker_from_row(row: Row[Any]) -> Worker:
         ended_at=row.ended_at,
         exit_code=row.exit_code,
         exit_reason=None if row.exit_reason is None else ExitReason(row.exit_reason),
+        detail=row.detail or "",
     )
 
 

@@ -195,6 +195,8 @@ workers = Table(
     Column("ended_at", Double),
     Column("exit_code", BigInteger),
     Column("exit_reason", Text),
+    # NULL is nothing.
+    Column("detail", Text),
     _one_of("desired", Desired),
     _one_of("state", WorkerState),
     CheckConstraint("live IS NULL OR live = true", name="live_or_null"),
@@ -245,6 +247,8 @@ nodes = Table(
     Column("has_gpus", Boolean, nullable=False),
     # NULL is 1.
     Column("oversell", Double),
+    # NULL is open.
+    Column("closed", Text),
     Column("health", Text, nullable=False),
     Column("intent", Text, nullable=False),
     Column("failures", Text, nullable=False),

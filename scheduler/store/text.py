@@ -14,8 +14,8 @@ from scheduler.model.shape import WorkerShape
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _decode = json.JSONDecoder().decode
 
-#: Command, environment and working directory.
-Launch = tuple[tuple[str, ...], tuple[tuple[str, str], ...], str | None]
+#: Command, environment, working directory and pod template.
+Launch = tuple[tuple[str, ...], tuple[tuple[str, str], ...], str | None, str | None]
 
 #: Speed by number of workers.
 Speedup = tuple[tuple[int, float], ...]
@@ -39,7 +39,10 @@ def label_needle(key: str, value: str) -> str:
 
 
 def launch_to_text(spec: JobSpec) -> str:
-    return _encode({"command": spec.command, "env": spec.env, "workdir": spec.workdir})
+    launch: dict[str, object] = {"command": spec.command, "env": spec.env, "workdir": spec.workdir}
+    if spec.pod_template is not None:
+        launch["pod_template"] = spec.pod_template
+    return _encode(launch)
 
 
 def launch_from_text(text: str) -> Launch:
@@ -47,7 +50,7 @@ def launch_from_text(text: str) -> Launch:
         data = orjson.loads(text)
     except orjson.JSONDecodeError:
         data = _decode(text)  # arguments that are not UTF-8 are lone surrogates, which orjson refuses
-    return tuple(data["command"]), tuple(map(tuple, data["env"])), data["workdir"]
+    return tuple(data["command"]), tuple(map(tuple, data["env"])), data["workdir"], data.get("pod_template")
 
 
 def speedup_to_text(speedup: Speedup) -> str | None:

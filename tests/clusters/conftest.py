@@ -1,10 +1,12 @@
-"""A local cluster per test, which must leave no process behind."""
+"""Clusters for tests: a local one per test, a Kubernetes one per session; both must leave nothing behind."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.clusters.kubernetes_desk import TestCluster, cluster_of
 from tests.clusters.local_world import LocalWorld, Signpost
 
 
@@ -26,3 +28,12 @@ def signpost(tmp_path: Path) -> Iterator[Callable[[str], Signpost]]:
     yield make
     for post in made:
         post.close()
+
+
+@pytest.fixture(scope="session")
+def kubernetes() -> Iterator[TestCluster]:
+    kubeconfig = os.environ.get("KUBECONFIG")
+    if not kubeconfig:
+        pytest.skip("KUBECONFIG names no cluster")
+    with cluster_of(Path(kubeconfig)) as cluster:
+        yield cluster

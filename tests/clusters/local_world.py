@@ -6,14 +6,15 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from scheduler.clock import SystemClock
 from scheduler.clusters.local import LocalCluster
 from scheduler.clusters.local_processes import STATE_VARIABLE, all_processes
 from scheduler.config import LocalSettings
-from scheduler.engine.ports import ActionFailure, ForgetWorker, StartWorker, StopWorker
+from scheduler.engine.ports import ActionFailure, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.observation import Phase, WorkerObservation
 
@@ -37,7 +38,7 @@ class LocalWorld:
         return self.cluster
 
     def _connect(self, idle_seconds: float) -> LocalCluster:
-        cluster = LocalCluster(self.state_dir, self.settings, supervisor_idle_seconds=idle_seconds)
+        cluster = LocalCluster(self.state_dir, self.settings, SystemClock(), supervisor_idle_seconds=idle_seconds)
         cluster.on_change(self.changed.set)
         return cluster
 
@@ -65,19 +66,23 @@ class LocalWorld:
             shared=shared,
         )
 
+    def apply(self, actions: Sequence[ClusterAction]) -> list[ActionFailure]:
+        """What could not be done."""
+        return list(self.cluster.apply(actions))
+
     def start(
         self, worker: str, *command: str, env: Mapping[str, str] | None = None, workdir: str | None = None
     ) -> None:
-        assert not self.cluster.apply([self.action(worker, *command, env=env, workdir=workdir)])
+        assert not self.apply([self.action(worker, *command, env=env, workdir=workdir)])
 
     def shell(self, worker: str, script: str) -> None:
         self.start(worker, "sh", "-c", script)
 
     def stop(self, worker: str, grace_seconds: float) -> None:
-        assert not self.cluster.apply([StopWorker(WorkerId(worker), NODE, grace_seconds)])
+        assert not self.apply([StopWorker(WorkerId(worker), NODE, grace_seconds)])
 
     def forget(self, worker: str) -> list[ActionFailure]:
-        return list(self.cluster.apply([ForgetWorker(WorkerId(worker), NODE)]))
+        return self.apply([ForgetWorker(WorkerId(worker), NODE)])
 
     def until(self, predicate: Callable[[Workers], bool]) -> Workers:
         """Wait for notices until `predicate` holds for the workers."""

@@ -29,7 +29,7 @@ def test_an_exit_is_reported_with_the_code_that_a_shell_would_show(world: LocalW
 
 
 def test_a_started_worker_is_seen_at_once_with_what_it_holds(world: LocalWorld) -> None:
-    world.cluster.apply([world.action("3-2", "sleep", "60", slot_ids=(1, 3))])
+    world.apply([world.action("3-2", "sleep", "60", slot_ids=(1, 3))])
     seen = world.cluster.observe().workers[WorkerId("3-2")]
     assert seen.alive
     running = world.running("3-2")
@@ -41,9 +41,9 @@ def test_a_started_worker_is_seen_at_once_with_what_it_holds(world: LocalWorld) 
 def test_a_repeated_start_starts_nothing(world: LocalWorld, tmp_path: Path) -> None:
     started = tmp_path / "started"
     action = world.action("1-1", "sh", "-c", f"echo x >> {started}")
-    world.cluster.apply([action, action])
+    world.apply([action, action])
     world.ended("1-1")
-    world.cluster.apply([action])
+    world.apply([action])
     world.shell("1-2", "true")
     world.ended("1-2")
     assert started.read_text() == "x\n"
@@ -71,7 +71,7 @@ def test_a_live_worker_is_not_forgotten(world: LocalWorld) -> None:
 
 def test_another_nodes_actions_are_refused(world: LocalWorld) -> None:
     stop = StopWorker(WorkerId("1-1"), NodeName("elsewhere"), 1.0)
-    (failure,) = world.cluster.apply([stop])
+    (failure,) = world.apply([stop])
     assert failure.action is stop
     assert "elsewhere" in failure.error
 
@@ -100,7 +100,7 @@ def failing_starts(world: LocalWorld, tmp_path: Path) -> dict[str, tuple[StartWo
 )
 def test_what_cannot_be_started_says_why_in_one_line(world: LocalWorld, tmp_path: Path, case: str) -> None:
     action, reason = failing_starts(world, tmp_path)[case]
-    world.cluster.apply([action])
+    world.apply([action])
     worker = world.ended("1-1")
     assert worker.phase is Phase.LAUNCH_FAILED
     assert worker.exit_code is None
@@ -123,7 +123,7 @@ def test_a_worker_gets_its_own_environment_and_no_setting_of_the_daemon(
         program = "import json, os; print(json.dumps([dict(os.environ), os.getcwd()]))"
         world.start("1-1", sys.executable, "-c", program, env=env, workdir=str(tmp_path))
         assert world.ended("1-1").exit_code == 0
-        seen, folder = json.loads(world.cluster.read_log(WorkerId("1-1"))[0])
+        seen, folder = json.loads(world.cluster.logs.read(WorkerId("1-1"))[0])
     finally:
         world.tear_down()
     assert env.items() <= seen.items()
@@ -136,7 +136,7 @@ def test_a_worker_gets_its_own_environment_and_no_setting_of_the_daemon(
 def test_a_worker_leads_its_own_session_with_nothing_open_but_its_output(world: LocalWorld) -> None:
     world.shell("1-1", "read -r _ || echo no input; ls -l /proc/$$/fd; ps -o sid=,pgid=,tty= -p $$; echo $$; sleep 0")
     world.ended("1-1")
-    lines = world.cluster.read_log(WorkerId("1-1"))[0].decode().splitlines()
+    lines = world.cluster.logs.read(WorkerId("1-1"))[0].decode().splitlines()
     assert lines[0] == "no input"
     assert [line.split()[8] for line in lines if " -> " in line] == ["0", "1", "2"]
     assert lines[-2].split() == [lines[-1], lines[-1], "?"]
@@ -152,7 +152,7 @@ def test_the_node_is_this_machine(world: LocalWorld) -> None:
 
 def test_a_stop_before_the_start_starts_nothing_or_ends_it(world: LocalWorld) -> None:
     starts = [world.action(f"{job}-1", "sleep", "60") for job in range(1, 41)]
-    world.cluster.apply([*starts, *(StopWorker(start.worker_id, NODE, 5.0) for start in starts)])
+    world.apply([*starts, *(StopWorker(start.worker_id, NODE, 5.0) for start in starts)])
     ended = [world.ended(start.worker_id) for start in starts]
     assert {(worker.phase, worker.exit_code) for worker in ended} == {(Phase.EXITED, 143)}
 
@@ -170,7 +170,7 @@ def test_a_thousand_workers_start_and_end(world: LocalWorld, capsys: pytest.Capt
     waiting = [world.action(f"{job}-1", "true") for job in range(1000, 0, -1)]
     began, ended = time.perf_counter(), 0
     for start in (waiting.pop() for _ in range(64)):
-        world.cluster.apply([start])
+        world.apply([start])
     while ended < 1000:
         done = [
             worker
@@ -181,7 +181,7 @@ def test_a_thousand_workers_start_and_end(world: LocalWorld, capsys: pytest.Capt
         ended += len(done)
         forgets = [world.forget(worker.id) for worker in done]
         assert not any(forgets)
-        world.cluster.apply([waiting.pop() for _ in range(min(len(done), len(waiting)))])
+        world.apply([waiting.pop() for _ in range(min(len(done), len(waiting)))])
     seconds = time.perf_counter() - began
     with capsys.disabled():
         print(f"\n1,000 workers in {seconds:.2f} s: {1000 / seconds:.0f} starts/s")

@@ -35,7 +35,7 @@ def disk_bytes(path: str) -> int:
 def test_stdout_and_stderr_come_in_the_order_they_were_written(world: LocalWorld) -> None:
     world.shell("7-1", "echo one; echo two >&2; echo three; echo four >&2")
     world.ended("7-1")
-    assert world.cluster.read_log(W) == (b"one\ntwo\nthree\nfour\n", 19)
+    assert world.cluster.logs.read(W) == (b"one\ntwo\nthree\nfour\n", 19)
 
 
 def test_a_log_is_read_piece_by_piece_and_from_its_end(tmp_path: Path) -> None:
@@ -120,12 +120,12 @@ def test_a_flood_stays_within_its_limit_whether_the_daemon_is_there_or_not(
             world.open()
         go.write()
         world.ended("7-1")
-        (log,) = world.cluster.job_logs(JobId(7))
+        (log,) = world.cluster.logs.of_job(JobId(7))
         assert log.end == total + 4
         assert disk_bytes(path) <= 5 * 1024 * 1024
-        assert world.cluster.read_log(W, -20) == (b"0123456789abcde\nend\n", total + 4)
-        assert world.cluster.read_log(W, 0, 16)[1] == log.start + 16
-        world.cluster.remove_job_files(JobId(7))
-        assert world.cluster.job_logs(JobId(7)) == ()
+        assert world.cluster.logs.read(W, -20) == (b"0123456789abcde\nend\n", total + 4)
+        assert world.cluster.logs.read(W, 0, 16)[1] == log.start + 16
+        world.cluster.logs.remove(JobId(7))
+        assert world.cluster.logs.of_job(JobId(7)) == ()
     finally:
         world.tear_down()

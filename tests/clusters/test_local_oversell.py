@@ -29,7 +29,7 @@ def test_the_node_tells_its_factor(oversold: LocalWorld) -> None:
 def test_who_shares_is_known_from_the_start_and_to_whoever_comes_later(oversold: LocalWorld) -> None:
     own = oversold.action("1-1", "sleep", "60")
     sharing = oversold.action("2-1", "sleep", "60", shared=True)
-    assert not oversold.cluster.apply([own, sharing])
+    assert not oversold.apply([own, sharing])
     assert shared(oversold) == {"1-1": False, "2-1": True}
     oversold.running("1-1")
     oversold.running("2-1")

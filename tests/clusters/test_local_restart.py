@@ -24,10 +24,11 @@ ROOT = Path(__file__).parent.parent.parent
 DAEMON = """
 import signal, sys
 from pathlib import Path
+from scheduler.clock import SystemClock
 from scheduler.clusters.local import LocalCluster
 from scheduler.config import LocalSettings
 from scheduler.engine.ports import StartWorker
-cluster = LocalCluster(Path(sys.argv[1]), LocalSettings(slots=4), supervisor_idle_seconds=5.0)
+cluster = LocalCluster(Path(sys.argv[1]), LocalSettings(slots=4), SystemClock(), supervisor_idle_seconds=5.0)
 cluster.apply([
     StartWorker(f"{n}-1", n, "local", (0,), 1.0, 0, ("sh", "-c", script), (), None, 5.0, 1)
     for n, script in enumerate(sys.argv[2:], 1)
@@ -108,7 +109,7 @@ def test_a_deadline_is_enforced_while_no_daemon_is_there(world: LocalWorld, sign
 def test_a_new_supervisor_adopts_what_runs_and_starts_nothing_twice(world: LocalWorld, tmp_path: Path) -> None:
     started = tmp_path / "started"
     action = world.action("1-1", "sh", "-c", f"echo x >> {started}; sleep 60")
-    world.cluster.apply([action])
+    world.apply([action])
     before = world.running("1-1")
     first = world.first_pid("1-1")
     world.shell("2-1", "exit 9")
@@ -116,7 +117,7 @@ def test_a_new_supervisor_adopts_what_runs_and_starts_nothing_twice(world: Local
     world.kill_supervisor()
     assert world.running("1-1") == before
     assert world.ended("2-1").exit_code == 9
-    world.cluster.apply([action])
+    world.apply([action])
     assert world.first_pid("1-1") == first
     kill_and_wait(first)
     worker = world.ended("1-1")

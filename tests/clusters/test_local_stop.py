@@ -23,7 +23,7 @@ def test_a_stopped_worker_may_drain_and_exit_with_its_own_code(world: LocalWorld
     world.stop("1-1", 10.0)
     worker = world.ended("1-1")
     assert (worker.phase, worker.exit_code) == (Phase.EXITED, 64)
-    assert world.cluster.read_log(WorkerId("1-1"))[0].endswith(b"drained\n")
+    assert world.cluster.logs.read(WorkerId("1-1"))[0].endswith(b"drained\n")
 
 
 def test_the_whole_group_of_one_that_ignores_sigterm_is_killed_at_the_end_of_its_grace(
@@ -71,7 +71,7 @@ def test_a_child_may_use_the_grace_after_its_shell_has_obeyed(world: LocalWorld,
     ready.read()
     world.stop("1-1", 20.0)
     assert world.ended("1-1").exit_code == 143
-    assert world.cluster.read_log(WorkerId("1-1"))[0] == b"checkpoint written\n"
+    assert world.cluster.logs.read(WorkerId("1-1"))[0] == b"checkpoint written\n"
 
 
 def test_a_worker_counts_as_gone_only_when_its_last_process_is(world: LocalWorld, signpost: Posts) -> None:

@@ -2,10 +2,14 @@
 
 import pytest
 
-from scheduler.engine.exits import classify_exit
+from scheduler.engine.exits import FAILURES, classify_exit
 from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.observation import Phase
+from scheduler.model.observation import EndCause, Phase, WorkerObservation
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker
+
+
+def _seen(phase: Phase, code: int | None, cause: EndCause | None = None) -> WorkerObservation:
+    return WorkerObservation(WorkerId("1-1"), JobId(1), NodeName("a"), phase, exit_code=code, cause=cause)
 
 
 def _worker(*, asked: LeaveReason | None = None) -> Worker:
@@ -26,13 +30,41 @@ def _worker(*, asked: LeaveReason | None = None) -> Worker:
     ],
 )
 def test_an_end_that_nobody_asked_for(phase: Phase, code: int | None, reason: ExitReason) -> None:
-    assert classify_exit(_worker(), phase, code) is reason
+    assert classify_exit(_worker(), _seen(phase, code)) is reason
 
 
 @pytest.mark.parametrize("code", [0, 1, 64, 134, 137])
 def test_a_worker_that_was_asked_to_leave_never_fails(code: int) -> None:
-    assert classify_exit(_worker(asked=LeaveReason.PREEMPTED), Phase.EXITED, code) is ExitReason.ASKED
+    assert classify_exit(_worker(asked=LeaveReason.PREEMPTED), _seen(Phase.EXITED, code)) is ExitReason.ASKED
 
 
 def test_a_worker_that_was_killed_for_silence_has_failed() -> None:
-    assert classify_exit(_worker(asked=LeaveReason.HUNG), Phase.EXITED, 137) is ExitReason.HUNG
+    assert classify_exit(_worker(asked=LeaveReason.HUNG), _seen(Phase.EXITED, 137)) is ExitReason.HUNG
+
+
+def test_a_worker_that_was_given_up_was_never_launched() -> None:
+    seen = _seen(Phase.EXITED, None, EndCause.REMOVED)
+    assert classify_exit(_worker(asked=LeaveReason.NOT_LAUNCHED), seen) is ExitReason.LAUNCH_FAILED
+
+
+@pytest.mark.parametrize("code", [None, 0, 1, 64, 137])
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (EndCause.OUT_OF_MEMORY, ExitReason.OUT_OF_MEMORY),
+        (EndCause.EVICTED, ExitReason.EVICTED),
+        (EndCause.DISPLACED, ExitReason.DISPLACED),
+        (EndCause.REMOVED, ExitReason.REMOVED),
+        (EndCause.NODE_GONE, ExitReason.LOST),
+    ],
+)
+def test_what_the_cluster_says_of_an_end_goes_before_the_exit_code(
+    cause: EndCause, reason: ExitReason, code: int | None
+) -> None:
+    assert classify_exit(_worker(), _seen(Phase.EXITED, code, cause)) is reason
+
+
+def test_only_what_a_worker_did_itself_consumes_a_retry() -> None:
+    assert (
+        frozenset({ExitReason.FAILED, ExitReason.HUNG, ExitReason.LAUNCH_FAILED, ExitReason.OUT_OF_MEMORY}) == FAILURES
+    )

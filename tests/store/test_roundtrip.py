@@ -77,6 +77,7 @@ specs = whole(
     speedup=st.lists(st.tuples(counts, times), max_size=3).map(tuple),
     booking=maybe(texts),
     client_key=st.none(),
+    pod_template=maybe(texts),
 )
 progresses = st.just(Progress()) | whole(
     Progress,
@@ -102,6 +103,7 @@ nodes = whole(
     gpu_type=maybe(texts),
     has_gpus=st.booleans(),
     oversell=st.floats(1, 64),
+    closed=texts,
     health=st.sampled_from(NodeHealth),
     intent=st.sampled_from(NodeIntent),
     failures=st.lists(st.builds(NodeFailure, job_ids, times), max_size=3).map(tuple),
@@ -165,6 +167,7 @@ def workers(draw: st.DrawFn, job_id: JobId, ordinal: int, states: frozenset[Work
         "ended_at": None if state.live else draw(times),
         "exit_code": draw(maybe(integers)),
         "exit_reason": draw(maybe(st.sampled_from(ExitReason))),
+        "detail": draw(texts),
     }
     assert set(parts) == {part.name for part in fields(Worker)}
     return Worker(**parts)

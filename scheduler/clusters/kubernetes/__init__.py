@@ -1,0 +1,13 @@
+"""The Kubernetes cluster: nodes of the API as nodes, pods as workers.
+
+    cluster     the port: observe from memory, apply by requests
+    connection  requests to the API server, paced and bounded in time, and their errors
+    reflector   one kind of object kept in step by list and watch, each in a thread of its own
+    picture     what both reflectors know, put together as an observation
+    nodes pods  what matters of a node and of a pod
+    ends        what the status of a pod says of its worker
+    manifest    the pod of a worker, built upon the user's template
+    logs        output of workers
+
+Nothing here decides. What was seen is kept until the API says otherwise: while it does not answer, nobody is gone.
+"""

@@ -1,0 +1,221 @@
+"""The Cluster port on Kubernetes: observes from memory, applies by requests.
+
+A worker's pod has a name that follows from its worker, so that a start which is repeated, by this daemon or the next,
+makes no second one. Pods that ended stay until the engine has stored their end and forgets them.
+"""
+
+import math
+import random
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from typing import assert_never
+
+from scheduler.clusters.kubernetes.connection import Connection, Document, PacedClock, RefusedError
+from scheduler.clusters.kubernetes.logs import KubernetesLogs
+from scheduler.clusters.kubernetes.manifest import owner_manifest, owner_name, pod_manifest, pod_name
+from scheduler.clusters.kubernetes.picture import KnownWorker, Picture
+from scheduler.clusters.kubernetes.pods import worker_pod
+from scheduler.clusters.kubernetes.reflector import Reflector
+from scheduler.config import KubernetesSettings
+from scheduler.engine.ports import TOO_LATE, ActionFailure, ClusterAction, ForgetWorker, StartWorker, StopWorker
+from scheduler.errors import ClusterError, InvalidInput
+from scheduler.model.ids import WorkerId
+from scheduler.model.observation import Observation
+
+_FIRST_LIST_SECONDS = 60.0
+#: The API takes 0 for "forget the pod at once", whether its processes are gone or not.
+_GRACE_SECONDS_MIN = 1
+#: Refusals that no repetition will change.
+_FOR_GOOD = (400, 422)
+
+
+class KubernetesCluster:
+    """The `Cluster` port. Any number of daemons may hold one; only the leader applies."""
+
+    def __init__(self, settings: KubernetesSettings, clock: PacedClock, randomness: random.Random) -> None:
+        """Reads all nodes and pods. Raises `ConfigError` or `ClusterError` if that cannot be done."""
+        self._settings = settings
+        self._clock = clock
+        self._connection = Connection(settings, clock)
+        self.logs = KubernetesLogs(self._connection, settings)
+        self._picture = Picture(settings, clock.now)
+        self._wakes: list[Callable[[], None]] = []
+        self._hands = ThreadPoolExecutor(settings.connections, "kubernetes-apply")
+        self._reflectors = [
+            Reflector("nodes", self._connection, _Nodes(self._picture), self._wake, clock, randomness),
+            Reflector("pods", self._connection, _Pods(self._picture), self._wake, clock, randomness),
+        ]
+        for reflector in self._reflectors:
+            reflector.start()
+        try:
+            self._owner(clock.now() + settings.request_seconds)
+            self._await_lists()
+        except ClusterError:
+            self.close()
+            raise
+
+    def observe(self) -> Observation:
+        """What is known. Raises `ClusterError` while that is too old to be relied upon; nobody is lost by that."""
+        for reflector in self._reflectors:
+            trouble = reflector.trouble(self._settings.stale_seconds)
+            if trouble is not None:
+                raise ClusterError(trouble)
+        return self._picture.observe()
+
+    def apply(self, actions: Sequence[ClusterAction], until: float) -> Sequence[ActionFailure]:
+        """Actions of one kind that follow each other are done side by side."""
+        if self._clock.now() >= until:
+            return [ActionFailure(action, TOO_LATE) for action in actions]
+        failures: list[ActionFailure] = []
+        for kind, run in groupby(actions, type):
+            try:
+                owner = self._owner(until) if kind is StartWorker else {}
+            except ClusterError as error:
+                failures += [ActionFailure(action, str(error)) for action in run]
+                continue
+            done = self._hands.map(lambda action, owner=owner: self._tried(action, owner, until), run)
+            failures += [failure for failure in done if failure is not None]
+        return failures
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        """Call `wake`, from a thread of the cluster, whenever `observe` would give more than what `apply` caused."""
+        self._wakes.append(wake)
+
+    def close(self) -> None:
+        """Let go; pods go on."""
+        self._connection.close()
+        self._hands.shutdown(cancel_futures=True)
+        for reflector in self._reflectors:
+            reflector.close()
+
+    def _await_lists(self) -> None:
+        for reflector in self._reflectors:
+            if not reflector.wait(_FIRST_LIST_SECONDS):
+                raise ClusterError(reflector.trouble(0.0) or f"the list of {reflector.kind} takes too long")
+
+    def _wake(self) -> None:
+        for wake in self._wakes:
+            wake()
+
+    def _owner(self, until: float) -> Document:
+        """The owner of all workers, as it is now: somebody may have deleted it, and pods of a former one with it."""
+        return self._connection.owner(owner_name(self._settings.instance), owner_manifest(self._settings), until)
+
+    def _tried(self, action: ClusterAction, owner: Document, until: float) -> ActionFailure | None:
+        try:
+            match action:
+                case StartWorker():
+                    self._start(action, owner, until)
+                case StopWorker():
+                    self._stop(action, until)
+                case ForgetWorker():
+                    self._forget(action, until)
+                case _:
+                    assert_never(action)
+        except ClusterError as error:
+            return ActionFailure(action, str(error))
+        return None
+
+    def _start(self, start: StartWorker, owner: Document, until: float) -> None:
+        if self._picture.worker(start.worker_id) is not None:
+            return
+        if not self._picture.has_node(start.node):
+            raise ClusterError(f"there is no node {start.node}")
+        try:
+            body = pod_manifest(start, self._settings, owner)
+            pod = self._connection.create_pod(body, until)
+        except InvalidInput as error:
+            self._picture.refuse(start, str(error))
+            return
+        except RefusedError as error:
+            if error.status in _FOR_GOOD:
+                self._picture.refuse(start, str(error))
+                return
+            if error.reason != "AlreadyExists":
+                raise
+            pod = self._started_before(start, until)
+        self._picture.put_pod(pod, answered=True)
+
+    def _started_before(self, start: StartWorker, until: float) -> Document:
+        """The pod of this name, which must be this very worker's: an earlier start was carried out unheard."""
+        name = pod_name(self._settings.instance, start.worker_id)
+        pod = self._connection.read_pod(name, until)
+        who = worker_pod(pod, self._settings.namespace, self._settings.instance)
+        if who is None or who.worker_id != start.worker_id:
+            raise ClusterError(f"there is a pod {name} that is no worker of {self._settings.instance}")
+        return pod
+
+    def _stop(self, stop: StopWorker, until: float) -> None:
+        known = self._picture.worker(stop.worker_id) or self._unseen(stop.worker_id, until)
+        if known is None or known.gone or not known.state.alive:
+            return
+        self._delete(known, max(_GRACE_SECONDS_MIN, math.ceil(stop.grace_seconds)), until)
+
+    def _forget(self, forget: ForgetWorker, until: float) -> None:
+        known = self._picture.worker(forget.worker_id)
+        if known is None:
+            return
+        if known.state.alive:
+            raise ClusterError("it is still alive")
+        if not known.gone:
+            # What has ended is not waited for; sidecars that go on are asked.
+            self._delete(known, 0 if known.over else _GRACE_SECONDS_MIN, until)
+        self._picture.forget(forget.worker_id)
+
+    def _unseen(self, worker_id: WorkerId, until: float) -> KnownWorker | None:
+        """A worker that list and watch have not shown: its start may have been carried out unheard."""
+        try:
+            pod = self._connection.read_pod(pod_name(self._settings.instance, worker_id), until)
+        except RefusedError as error:
+            if error.status == 404:
+                return None
+            raise
+        self._picture.put_pod(pod, answered=True)
+        return self._picture.worker(worker_id)
+
+    def _delete(self, known: KnownWorker, grace_seconds: int, until: float) -> None:
+        try:
+            self._connection.delete_pod(known.name, known.uid, grace_seconds, until)
+        except RefusedError as error:
+            # Not found, or another of the same name: this one is gone, and the watch will say so.
+            if error.status not in (404, 409):
+                raise
+
+
+class _Nodes:
+    """The picture as the nodes' reflector writes it."""
+
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+
+    def begin(self) -> None:
+        """Nodes come by lists and watches only."""
+
+    def put(self, item: Document) -> bool:
+        return self._picture.put_node(item)
+
+    def remove(self, item: Document) -> bool:
+        return self._picture.remove_node(item)
+
+    def keep_only(self, items: Iterable[tuple[str, str]]) -> bool:
+        return self._picture.keep_nodes({name for name, _ in items})
+
+
+class _Pods:
+    """The picture as the pods' reflector writes it."""
+
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+
+    def begin(self) -> None:
+        self._picture.begin_pods()
+
+    def put(self, item: Document) -> bool:
+        return self._picture.put_pod(item)
+
+    def remove(self, item: Document) -> bool:
+        return self._picture.remove_pod(item)
+
+    def keep_only(self, items: Iterable[tuple[str, str]]) -> bool:
+        return self._picture.keep_pods({uid for _, uid in items})

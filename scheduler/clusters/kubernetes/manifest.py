@@ -1,0 +1,159 @@
+"""The pod of a worker: ours laid over the user's template, and that over plain defaults."""
+
+import copy
+from typing import Any
+
+from scheduler.clusters.kubernetes import pods
+from scheduler.clusters.kubernetes.connection import Document
+from scheduler.config import KubernetesSettings
+from scheduler.engine.ports import StartWorker
+from scheduler.errors import InvalidInput
+from scheduler.model.ids import WorkerId
+from scheduler.model.pod_template import WORKER_CONTAINER, parse_template, worker_index
+
+_MANAGED_BY = "app.kubernetes.io/managed-by"
+
+
+def pod_name(instance: str, worker: WorkerId) -> str:
+    """The same for the same worker, whoever starts it and how often."""
+    return f"{instance}-{worker}"
+
+
+def owner_name(instance: str) -> str:
+    """Of the object that owns all workers: whoever deletes it deletes them."""
+    return f"{instance}-workers"
+
+
+def owner_manifest(settings: KubernetesSettings) -> Document:
+    """A config map that says what it is for."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": owner_name(settings.instance),
+            "namespace": settings.namespace,
+            "labels": {pods.INSTANCE: settings.instance, _MANAGED_BY: pods.PREFIX},
+        },
+        "data": {"about": "Owns the workers of this scheduler. Deleting it deletes them."},
+    }
+
+
+def pod_manifest(start: StartWorker, settings: KubernetesSettings, owner: Document) -> Document:
+    """The pod to be created. Raises `InvalidInput` if there is no image to run."""
+    template = parse_template(start.pod_template) if start.pod_template is not None else {}
+    metadata = template.get("metadata", {})
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name(settings.instance, start.worker_id),
+            "namespace": settings.namespace,
+            "labels": {**metadata.get("labels", {}), **_labels(start, settings)},
+            "annotations": {**metadata.get("annotations", {}), **_annotations(start)},
+            "ownerReferences": [_owned_by(owner)],
+        },
+        "spec": _spec(copy.deepcopy(template.get("spec", {})), start, settings),
+    }
+
+
+def _labels(start: StartWorker, settings: KubernetesSettings) -> dict[str, str]:
+    return {
+        _MANAGED_BY: pods.PREFIX,
+        pods.INSTANCE: settings.instance,
+        pods.JOB: str(start.job_id),
+        pods.WORKER: start.worker_id,
+        pods.GENERATION: str(start.generation),
+    }
+
+
+def _annotations(start: StartWorker) -> dict[str, str]:
+    return {
+        pods.NODE: start.node,
+        pods.SLOTS: pods.slots_text(start.slot_ids),
+        pods.CPUS: repr(start.cpus),
+        pods.MEMORY_MIB: str(start.memory_mib),
+    }
+
+
+def _owned_by(owner: Document) -> Document:
+    metadata = owner["metadata"]
+    return {"apiVersion": "v1", "kind": "ConfigMap", "name": metadata["name"], "uid": metadata["uid"]}
+
+
+def _spec(spec: dict[str, Any], start: StartWorker, settings: KubernetesSettings) -> dict[str, Any]:
+    containers = spec.setdefault("containers", [])
+    if not containers:
+        containers.append({"name": WORKER_CONTAINER})
+    index = worker_index(containers) or 0
+    containers[index] = _worker(containers[index], start, settings)
+    # The worker needs nothing of the API, and the variables of a thousand services are in nobody's interest.
+    spec.setdefault("automountServiceAccountToken", False)
+    spec.setdefault("enableServiceLinks", False)
+    spec.setdefault("securityContext", {}).setdefault("seccompProfile", {"type": "RuntimeDefault"})
+    if settings.service_account is not None:
+        spec.setdefault("serviceAccountName", settings.service_account)
+    if settings.priority_class is not None:
+        spec["priorityClassName"] = settings.priority_class
+    spec["restartPolicy"] = "Never"
+    spec["terminationGracePeriodSeconds"] = max(1, round(start.grace_seconds))
+    spec["tolerations"] = [*spec.get("tolerations", []), *settings.tolerations]
+    spec["affinity"] = _pinned(spec.get("affinity", {}), start.node)
+    return spec
+
+
+def _worker(container: dict[str, Any], start: StartWorker, settings: KubernetesSettings) -> dict[str, Any]:
+    ours = dict(start.env)
+    kept = [each for each in container.get("env", []) if each["name"] not in ours]
+    resources = container.get("resources", {})
+    requests, limits = _resources(start, settings)
+    worker = {
+        **container,
+        "name": container.get("name", WORKER_CONTAINER),
+        "image": container.get("image", settings.image),
+        "command": list(start.command),
+        "env": [*kept, *({"name": name, "value": value} for name, value in ours.items())],
+        "resources": {
+            **resources,
+            "requests": {**resources.get("requests", {}), **requests},
+            "limits": {**resources.get("limits", {}), **limits},
+        },
+    }
+    if not worker["image"]:
+        raise InvalidInput("pod_template", "names no image, and kubernetes.image is not set")
+    if start.workdir is not None:
+        worker.setdefault("workingDir", start.workdir)
+    worker.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    worker["securityContext"] = {**security, **container.get("securityContext", {})}
+    return worker
+
+
+def _resources(start: StartWorker, settings: KubernetesSettings) -> tuple[dict[str, str], dict[str, str]]:
+    """Requests and limits. CPUs are not limited: what nobody else uses may be used."""
+    slots = len(start.slot_ids)
+    requests: dict[str, str] = {}
+    limits: dict[str, str] = {}
+    cpus = max(start.cpus, float(slots)) if settings.resource == "cpu" else start.cpus
+    if settings.resource != "cpu":
+        requests[settings.resource] = limits[settings.resource] = str(slots)
+    if cpus > 0:
+        requests["cpu"] = f"{round(cpus * 1000)}m"
+    if start.memory_mib > 0:
+        requests["memory"] = limits["memory"] = f"{start.memory_mib}Mi"
+    return requests, limits
+
+
+def _pinned(affinity: dict[str, Any], node: str) -> dict[str, Any]:
+    """Only this node will do; whatever else the user requires of it stays required."""
+    rule = {"key": "metadata.name", "operator": "In", "values": [node]}
+    node_affinity = affinity.get("nodeAffinity") or {}
+    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = required.get("nodeSelectorTerms") or [{}]
+    pinned = [{**term, "matchFields": [*term.get("matchFields", []), rule]} for term in terms]
+    return {
+        **affinity,
+        "nodeAffinity": {
+            **node_affinity,
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": pinned},
+        },
+    }

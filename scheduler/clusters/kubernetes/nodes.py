@@ -1,0 +1,92 @@
+"""What matters of a node: where it is, what it offers, and whether it takes workers."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.clusters.kubernetes.connection import Document
+from scheduler.clusters.kubernetes.quantities import Amounts, amounts_of
+from scheduler.config import KubernetesSettings
+from scheduler.model.ids import NodeName
+from scheduler.model.observation import NodeObservation
+
+#: Says the same as the node's name. Nodes that differ in nothing else are alike, which makes planning fast.
+_NAME_LABEL = "kubernetes.io/hostname"
+_KEEPING_OUT = ("NoSchedule", "NoExecute")
+#: What the cluster itself sets on nodes that are cordoned or not ready, which is told otherwise.
+_OWN_TAINTS = "node.kubernetes.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """A node without what others use of it."""
+
+    name: NodeName
+    host: str
+    allocatable: Amounts
+    labels: tuple[tuple[str, str], ...]
+    gpu_type: str | None
+    ready: bool
+    closed: str
+
+    def beside(self, foreign: Amounts, resource: str) -> NodeObservation:
+        """The node while others hold this much of it."""
+        return NodeObservation(
+            name=self.name,
+            host=self.host,
+            slots=self.allocatable.whole_slots,
+            cpus=float(self.allocatable.cpus),
+            memory_mib=self.allocatable.whole_mib,
+            labels=self.labels,
+            gpu_type=self.gpu_type,
+            has_gpus=resource != "cpu",
+            up=self.ready,
+            closed=self.closed,
+            foreign_slots=foreign.touched_slots,
+            foreign_cpus=float(foreign.cpus),
+            foreign_memory_mib=foreign.touched_mib,
+        )
+
+
+def node_facts(node: Document, settings: KubernetesSettings) -> NodeFacts:
+    """What a node of the API says of itself."""
+    metadata, spec, status = node["metadata"], node.get("spec", {}), node.get("status", {})
+    labels = {key: value for key, value in metadata.get("labels", {}).items() if key != _NAME_LABEL}
+    return NodeFacts(
+        name=NodeName(metadata["name"]),
+        host=_address(status.get("addresses", ()), metadata["name"]),
+        allocatable=amounts_of(status.get("allocatable", {}), settings.resource),
+        labels=tuple(sorted(labels.items())),
+        gpu_type=labels.get(settings.gpu_type_label),
+        ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ())),
+        closed=_closed(spec, settings.tolerations),
+    )
+
+
+def _address(addresses: Iterable[Mapping[str, str]], name: str) -> str:
+    by_type = {each["type"]: each["address"] for each in addresses}
+    return by_type.get("InternalIP") or by_type.get("Hostname") or name
+
+
+def _closed(spec: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]]) -> str:
+    """Why no new worker gets in; empty if one does."""
+    if spec.get("unschedulable"):
+        return "cordoned in Kubernetes"
+    for taint in spec.get("taints") or ():
+        ours = taint["key"].startswith(_OWN_TAINTS) and taint["key"].rpartition("/")[2] in _TOLD_OTHERWISE
+        if taint["effect"] in _KEEPING_OUT and not ours and not any(_tolerates(each, taint) for each in tolerations):
+            value = f"={taint['value']}" if taint.get("value") else ""
+            return f"taint {taint['key']}{value}:{taint['effect']} is not tolerated"
+    return ""
+
+
+#: Taints that go with `unschedulable` and with a node that is not ready.
+_TOLD_OTHERWISE = frozenset({"unschedulable", "not-ready", "unreachable"})
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("operator") == "Exists":
+        return toleration.get("key") in (None, "", taint["key"])
+    return bool(toleration.get("key") == taint["key"] and toleration.get("value", "") == taint.get("value", ""))

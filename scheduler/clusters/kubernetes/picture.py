@@ -1,0 +1,296 @@
+"""What is known of nodes and pods, put together as an observation. Reflectors write it, the engine reads it."""
+
+import threading
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from scheduler.clusters.kubernetes.connection import Document
+from scheduler.clusters.kubernetes.ends import PodState, gone_state, pod_state, worker_container
+from scheduler.clusters.kubernetes.nodes import NodeFacts, node_facts
+from scheduler.clusters.kubernetes.pods import WorkerPod, foreign_use, worker_pod
+from scheduler.clusters.kubernetes.quantities import NONE, Amounts, total
+from scheduler.config import KubernetesSettings
+from scheduler.engine.ports import StartWorker
+from scheduler.model.ids import NodeName, WorkerId
+from scheduler.model.observation import NodeObservation, Observation, Phase, WorkerObservation
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWorker:
+    """A worker, its pod, and what was seen of it last."""
+
+    who: WorkerPod
+    state: PodState
+    #: When it was first seen; unix seconds.
+    since: float
+    #: Of its pod; empty for a worker whose pod the API refused.
+    name: str = ""
+    uid: str = ""
+    version: int = 0
+    container: str = ""
+    #: Whether all of the pod has ended, sidecars included.
+    over: bool = False
+    #: Whether the API has no pod of it any more.
+    gone: bool = False
+
+
+class Picture:
+    """Nodes, workers, and what others use."""
+
+    def __init__(self, settings: KubernetesSettings, now: Callable[[], float]) -> None:
+        self._settings = settings
+        self._now = now
+        self._lock = threading.Lock()
+        self._facts: dict[NodeName, NodeFacts] = {}
+        self._nodes: Mapping[NodeName, NodeObservation] = {}
+        self._stale_nodes: set[NodeName] = set()
+        #: What others hold, by node and pod; and the node of each of these pods.
+        self._foreign: dict[NodeName, dict[str, Amounts]] = {}
+        self._foreign_node: dict[str, NodeName] = {}
+        self._workers: dict[WorkerId, KnownWorker] = {}
+        self._listed: dict[WorkerId, WorkerObservation] = {}
+        #: A copy of that for the engine; None: it has changed.
+        self._seen: Mapping[WorkerId, WorkerObservation] | None = None
+        #: Workers that do not run yet: time alone may make them stuck.
+        self._launching: set[WorkerId] = set()
+        #: Pods that are being deleted and need not be reported.
+        self._forgotten: set[str] = set()
+        #: Pods that came by an answer since a list began, which may not have them.
+        self._answered: set[str] = set()
+
+    def observe(self) -> Observation:
+        with self._lock:
+            self._refresh_nodes()
+            for worker_id in self._launching:
+                self._list(self._workers[worker_id])
+            if self._seen is None:
+                self._seen = MappingProxyType(dict(self._listed))
+            return Observation(self._nodes, self._seen)
+
+    def worker(self, worker_id: WorkerId) -> KnownWorker | None:
+        with self._lock:
+            return self._workers.get(worker_id)
+
+    def has_node(self, name: NodeName) -> bool:
+        with self._lock:
+            return name in self._facts
+
+    # what the nodes' reflector tells
+
+    def put_node(self, node: Document) -> bool:
+        """Whether it says something new."""
+        facts = node_facts(node, self._settings)
+        with self._lock:
+            if self._facts.get(facts.name) == facts:
+                return False
+            self._facts[facts.name] = facts
+            self._stale_nodes.add(facts.name)
+            return True
+
+    def remove_node(self, node: Document) -> bool:
+        with self._lock:
+            return self._drop_node(NodeName(node["metadata"]["name"]))
+
+    def keep_nodes(self, names: Set[str]) -> bool:
+        """A whole list had only these."""
+        with self._lock:
+            gone = [name for name in self._facts if name not in names]
+            for name in gone:
+                self._drop_node(name)
+            return bool(gone)
+
+    # what the pods' reflector, and answers to requests, tell
+
+    def begin_pods(self) -> None:
+        """A list begins."""
+        with self._lock:
+            self._answered.clear()
+
+    def put_pod(self, pod: Document, *, answered: bool = False) -> bool:
+        """Whether it says something new. `answered`: it comes from a request of ours, not from list or watch."""
+        who = worker_pod(pod, self._settings.namespace, self._settings.instance)
+        uid = pod["metadata"]["uid"]
+        with self._lock:
+            if answered:
+                self._answered.add(uid)
+            if who is None:
+                return self._put_foreign(uid, pod)
+            return uid not in self._forgotten and self._put_worker(who, pod)
+
+    def remove_pod(self, pod: Document) -> bool:
+        """The API has it no more; this is its last version."""
+        who = worker_pod(pod, self._settings.namespace, self._settings.instance)
+        uid = pod["metadata"]["uid"]
+        with self._lock:
+            self._forgotten.discard(uid)
+            if who is None:
+                return self._drop_foreign(uid)
+            known = self._workers.get(who.worker_id)
+            if known is not None and known.uid != uid:
+                return False
+            before = known or self._known(who, pod)
+            return self._bury(before, gone_state(before.state, pod, self._is_up(who.node)))
+
+    def keep_pods(self, uids: Set[str]) -> bool:
+        """A whole list had only these; what was answered since it began may be younger than it."""
+        with self._lock:
+            self._forgotten &= uids
+            there = uids | self._answered
+            foreign = [uid for uid in self._foreign_node if uid not in there]
+            ours = [each for each in self._workers.values() if not each.gone and each.uid not in there]
+            for uid in foreign:
+                self._drop_foreign(uid)
+            for known in ours:
+                self._bury(known, _vanished(known.state))
+            return bool(foreign or ours)
+
+    # what requests bring about
+
+    def refuse(self, start: StartWorker, detail: str) -> None:
+        """The API will have no such pod: the worker ends before it began."""
+        who = WorkerPod(start.worker_id, start.job_id, start.node, start.slot_ids, start.cpus, start.memory_mib)
+        state = PodState(Phase.LAUNCH_FAILED, None, detail)
+        with self._lock:
+            self._set(KnownWorker(who, state, self._now(), gone=True, over=True))
+
+    def forget(self, worker_id: WorkerId) -> None:
+        """Its end is stored."""
+        with self._lock:
+            known = self._workers.pop(worker_id, None)
+            self._launching.discard(worker_id)
+            if known is not None:
+                del self._listed[worker_id]
+                self._seen = None
+                if known.uid and not known.gone:
+                    self._forgotten.add(known.uid)
+
+    def explain(self, worker_id: WorkerId, state: PodState) -> bool:
+        """Replace what is said of a worker, unless it has changed meanwhile."""
+        with self._lock:
+            known = self._workers.get(worker_id)
+            if known is None or known.state.phase is not state.phase or known.state == state:
+                return False
+            self._set(replace(known, state=state))
+            return True
+
+    # within the lock
+
+    def _refresh_nodes(self) -> None:
+        if not self._stale_nodes:
+            return
+        nodes = dict(self._nodes)
+        for name in self._stale_nodes:
+            facts = self._facts.get(name)
+            if facts is None:
+                nodes.pop(name, None)
+            else:
+                foreign = total(self._foreign.get(name, {}).values()) if name in self._foreign else NONE
+                nodes[name] = facts.beside(foreign, self._settings.resource)
+        self._stale_nodes.clear()
+        self._nodes = MappingProxyType(nodes)
+
+    def _drop_node(self, name: NodeName) -> bool:
+        self._stale_nodes.add(name)
+        return self._facts.pop(name, None) is not None
+
+    def _is_up(self, name: NodeName) -> bool:
+        facts = self._facts.get(name)
+        return facts is not None and facts.ready
+
+    def _put_foreign(self, uid: str, pod: Document) -> bool:
+        use = foreign_use(pod, self._settings.resource)
+        if use is None:
+            return self._drop_foreign(uid)
+        on_node = self._foreign.setdefault(use.node, {})
+        if on_node.get(uid) == use.amounts:
+            return False
+        on_node[uid] = use.amounts
+        self._foreign_node[uid] = use.node
+        self._stale_nodes.add(use.node)
+        return True
+
+    def _drop_foreign(self, uid: str) -> bool:
+        node = self._foreign_node.pop(uid, None)
+        if node is None:
+            return False
+        on_node = self._foreign[node]
+        del on_node[uid]
+        if not on_node:
+            del self._foreign[node]
+        self._stale_nodes.add(node)
+        return True
+
+    def _put_worker(self, who: WorkerPod, pod: Document) -> bool:
+        known = self._workers.get(who.worker_id)
+        new = self._known(who, pod)
+        if known is not None:
+            if known.uid == new.uid and (known.gone or new.version <= known.version):
+                return False
+            same = known.uid == new.uid
+            if same and not known.state.alive:
+                new = replace(new, state=known.state)  # an end that was seen stays what it was
+            new = replace(new, since=known.since if same else new.since)
+        self._set(new)
+        return known is None or known.state != new.state
+
+    def _known(self, who: WorkerPod, pod: Document) -> KnownWorker:
+        metadata = pod["metadata"]
+        return KnownWorker(
+            who=who,
+            state=pod_state(pod),
+            since=self._now(),
+            name=metadata["name"],
+            uid=metadata["uid"],
+            version=int(metadata["resourceVersion"]),
+            container=worker_container(pod),
+            over=pod.get("status", {}).get("phase") in ("Succeeded", "Failed"),
+        )
+
+    def _bury(self, known: KnownWorker, state: PodState) -> bool:
+        if known.who.worker_id not in self._workers:
+            return False  # forgotten, or never seen alive: nobody asks for it
+        kept = known.state if not known.state.alive else state
+        self._set(replace(known, state=kept, gone=True, over=True))
+        return kept != known.state
+
+    def _set(self, known: KnownWorker) -> None:
+        worker_id = known.who.worker_id
+        self._workers[worker_id] = known
+        self._list(known)
+        if known.state.phase is Phase.LAUNCHING:
+            self._launching.add(worker_id)
+        else:
+            self._launching.discard(worker_id)
+
+    def _list(self, known: KnownWorker) -> None:
+        worker_id = known.who.worker_id
+        seen = _observed(known, self._now() - self._settings.launch_limit_seconds)
+        if self._listed.get(worker_id) != seen:
+            self._listed[worker_id] = seen
+            self._seen = None
+
+
+def _vanished(last: PodState) -> PodState:
+    """Its pod was deleted while nobody watched."""
+    what = last.detail or "its pod was deleted while the API could not be watched"
+    return replace(last, phase=Phase.LOST, exit_code=None, detail=what, blocked=False)
+
+
+def _observed(known: KnownWorker, limit: float) -> WorkerObservation:
+    who, state = known.who, known.state
+    return WorkerObservation(
+        id=who.worker_id,
+        job_id=who.job_id,
+        node=who.node,
+        phase=state.phase,
+        slot_ids=who.slot_ids,
+        cpus=who.cpus,
+        memory_mib=who.memory_mib,
+        exit_code=state.exit_code,
+        detail=state.detail,
+        stuck=state.phase is Phase.LAUNCHING and state.blocked and known.since <= limit,
+        cause=state.cause,
+        started_at=state.started_at,
+        ended_at=state.ended_at,
+    )

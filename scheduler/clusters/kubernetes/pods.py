@@ -1,0 +1,93 @@
+"""What matters of a pod: whose it is, where it is, what it holds; and who a worker's pod is of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.clusters.kubernetes.connection import Document
+from scheduler.clusters.kubernetes.quantities import NONE, Amounts, amounts_of, total
+from scheduler.model.ids import JobId, NodeName, WorkerId
+
+PREFIX = "elastic-gpu-scheduler"
+INSTANCE = f"{PREFIX}/instance"
+JOB = f"{PREFIX}/job"
+WORKER = f"{PREFIX}/worker"
+GENERATION = f"{PREFIX}/generation"
+#: Annotations: where it was sent, and what it holds there.
+NODE = f"{PREFIX}/node"
+SLOTS = f"{PREFIX}/slots"
+CPUS = f"{PREFIX}/cpus"
+MEMORY_MIB = f"{PREFIX}/memory-mib"
+
+_ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPod:
+    """Which worker a pod is, as its labels and annotations say."""
+
+    worker_id: WorkerId
+    job_id: JobId
+    node: NodeName
+    slot_ids: tuple[int, ...]
+    cpus: float
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignUse:
+    """What somebody else's pod holds of a node."""
+
+    node: NodeName
+    amounts: Amounts
+
+
+def worker_pod(pod: Document, namespace: str, instance: str) -> WorkerPod | None:
+    """The worker that this pod is; None for anybody else's pod."""
+    metadata = pod["metadata"]
+    labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    if metadata["namespace"] != namespace or labels.get(INSTANCE) != instance:
+        return None
+    try:
+        return WorkerPod(
+            worker_id=WorkerId(labels[WORKER]),
+            job_id=JobId(int(labels[JOB])),
+            node=NodeName(notes[NODE]),
+            slot_ids=tuple(int(slot) for slot in notes[SLOTS].split(",") if slot),
+            cpus=float(notes[CPUS]),
+            memory_mib=int(notes[MEMORY_MIB]),
+        )
+    except (KeyError, ValueError):
+        return None  # somebody wrote our label on a pod of his own
+
+
+def foreign_use(pod: Document, resource: str) -> ForeignUse | None:
+    """What the pod holds; None if it is on no node, has ended, or asks for nothing that counts here."""
+    node = pod.get("spec", {}).get("nodeName")
+    if not node or pod.get("status", {}).get("phase") in _ENDED:
+        return None
+    amounts = requests_of(pod["spec"], resource)
+    return None if amounts == NONE else ForeignUse(NodeName(node), amounts)
+
+
+def requests_of(spec: Mapping[str, Any], resource: str) -> Amounts:
+    """What the cluster's scheduler counts for a pod: its containers together, or the largest moment of its start."""
+
+    def asked(container: Mapping[str, Any]) -> Amounts:
+        return amounts_of((container.get("resources") or {}).get("requests") or {}, resource)
+
+    running = total(asked(container) for container in spec.get("containers", ()))
+    sidecars, largest = NONE, NONE
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":  # goes on beside those that come later
+            sidecars = sidecars.plus(asked(container))
+            largest = largest.at_least(sidecars)
+        else:
+            largest = largest.at_least(sidecars.plus(asked(container)))
+    overhead = amounts_of(spec.get("overhead") or {}, resource)
+    whole = amounts_of((spec.get("resources") or {}).get("requests") or {}, resource)
+    return running.plus(sidecars).at_least(largest).at_least(whole).plus(overhead)
+
+
+def slots_text(slot_ids: tuple[int, ...]) -> str:
+    return ",".join(map(str, slot_ids))
