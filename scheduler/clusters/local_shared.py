@@ -7,9 +7,8 @@ from pathlib import Path
 from scheduler.clusters.local import LocalCluster
 from scheduler.clusters.local_logs import LocalLogs
 from scheduler.config import LocalSettings
-from scheduler.engine.ports import ActionFailure, ClusterAction
+from scheduler.engine.ports import ActionFailure, Clock, ClusterAction
 from scheduler.errors import ClusterError
-from scheduler.model.ids import JobId
 from scheduler.model.observation import Observation
 
 
@@ -20,11 +19,12 @@ class SharedLocalCluster:
     replica that follows keeps the cluster that was taken from it until it leads again.
     """
 
-    def __init__(self, directory: Path, settings: LocalSettings) -> None:
+    def __init__(self, directory: Path, settings: LocalSettings, clock: Clock) -> None:
         """`directory`: of the workers and their supervisor, the same for all replicas."""
         self._directory = directory
         self._settings = settings
-        self._logs = LocalLogs(directory)
+        self._clock = clock
+        self.logs = LocalLogs(directory)
         self._cluster: LocalCluster | None = None
         self._wakes: list[Callable[[], None]] = []
 
@@ -32,7 +32,7 @@ class SharedLocalCluster:
         """A whole snapshot, of the cluster taken over if need be. Raises `ClusterError`."""
         if self._cluster is None or self._cluster.taken_over:
             self.close()
-            self._cluster = LocalCluster(self._directory, self._settings)
+            self._cluster = LocalCluster(self._directory, self._settings, self._clock)
             for wake in self._wakes:
                 self._cluster.on_change(wake)
         return self._cluster.observe()
@@ -46,10 +46,6 @@ class SharedLocalCluster:
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call `wake` for changes while this replica has the cluster."""
         self._wakes.append(wake)
-
-    def remove_job_files(self, job_id: JobId) -> None:
-        """Remove a job's logs."""
-        self._logs.remove(job_id)
 
     def close(self) -> None:
         """Let go; workers and their supervisor go on."""

@@ -1,6 +1,7 @@
 """Put one daemon together and run it until it is told to stop."""
 
 import os
+import random
 import resource
 import signal
 import socket
@@ -8,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Protocol, assert_never
 
 import structlog
 
@@ -27,6 +29,7 @@ from scheduler.daemon.state_dir import JOBS_DIR, announced, claimed, identity
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.loop import EngineLoop
+from scheduler.engine.ports import Cluster
 from scheduler.engine.reports import ReportBox
 from scheduler.engine.tick import Engine, TickReport
 from scheduler.errors import ConfigError, SchedulerError
@@ -35,7 +38,7 @@ from scheduler.http.app import create_app
 from scheduler.http.entry import Entry
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.relay import Relay
-from scheduler.http.services import Services
+from scheduler.http.services import Logs, Services
 from scheduler.metrics import Metrics
 from scheduler.store.sqlstore import SqlStore
 
@@ -113,19 +116,44 @@ def open_store(settings: Settings) -> SqlStore:
     return store
 
 
-def open_cluster(settings: Settings, state: Path) -> LocalCluster | SharedLocalCluster:
-    """The local cluster. One that replicas share is not touched by those that follow."""
-    if settings.local.directory is None:
-        return LocalCluster(state, settings.local)
-    return SharedLocalCluster(settings.workers_path, settings.local)
+class DaemonCluster(Cluster, Protocol):
+    """A cluster, and what the daemon needs of it besides."""
+
+    @property
+    def logs(self) -> Logs:
+        """Output of its workers."""
+        ...
+
+    def close(self) -> None:
+        """Let go; workers go on."""
+        ...
+
+
+def open_cluster(settings: Settings, state: Path) -> DaemonCluster:
+    """The cluster that the settings name. Raises `ConfigError` or `ClusterError`."""
+    match settings.cluster:
+        case "kubernetes":
+            return open_kubernetes(settings)
+        case "local" if settings.local.directory is None:
+            return LocalCluster(state, settings.local, SystemClock())
+        case "local":
+            # One that replicas share is not touched by those that follow.
+            return SharedLocalCluster(settings.workers_path, settings.local, SystemClock())
+        case _:
+            assert_never(settings.cluster)
+
+
+def open_kubernetes(settings: Settings) -> DaemonCluster:
+    # Here, since its client takes a second to import.
+    from scheduler.clusters.kubernetes.cluster import KubernetesCluster
+
+    return KubernetesCluster(settings.kubernetes, SystemClock(), random.Random())
 
 
 class Daemon:
     """The parts of one daemon that live as long as it serves."""
 
-    def __init__(
-        self, settings: Settings, state: Path, store: SqlStore, cluster: LocalCluster | SharedLocalCluster, url: str
-    ) -> None:
+    def __init__(self, settings: Settings, state: Path, store: SqlStore, cluster: DaemonCluster, url: str) -> None:
         self._settings, self._state, self._store, self._url = settings, state, store, url
         self._cluster = cluster
         self._clock = SystemClock()
@@ -173,7 +201,9 @@ class Daemon:
     def _new_engine(self) -> Engine:
         advertised_url = self._settings.http.advertised_url or self._url
         workers_url = self._settings.http.workers_url or advertised_url
-        launch = LaunchContext(workers_url, self._access.worker_token, self._settings.workers_path / JOBS_DIR)
+        pods = self._settings.cluster == "kubernetes"
+        jobs_dir = self._settings.kubernetes.jobs_dir if pods else self._settings.workers_path / JOBS_DIR
+        launch = LaunchContext(workers_url, self._access.worker_token, jobs_dir)
         # The claim on the directory makes this name ours alone, so that a restarted daemon leads at once.
         holder = f"{socket.gethostname()}-{identity(self._state)}"
         return Engine(
@@ -196,7 +226,7 @@ class Daemon:
             reports=self._reports,
             clock=self._clock,
             access=self._access,
-            logs=LocalLogs(self._settings.workers_path),
+            logs=self._cluster.logs,
             recurrence=self._recurring,
             wake=self._thread.wake,
             metrics=self._metrics.render,
@@ -250,7 +280,7 @@ class Daemon:
             self._settings.retention,
             self._clock.now,
             log_dir(self._settings.workers_path),
-            self._cluster.remove_job_files,
+            LocalLogs(self._settings.workers_path).remove,
         )
         self._timers.add_job(retention.run, "interval", seconds=INTERVAL_SECONDS, id="retention")
         self._timers.start()

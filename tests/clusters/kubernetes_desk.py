@@ -76,7 +76,6 @@ class TestCluster:
 @contextmanager
 def cluster_of(kubeconfig: Path) -> Iterator[TestCluster]:
     """The cluster of a kubeconfig, with a namespace for this session; skips where it does not answer."""
-    urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     core = client.CoreV1Api(config.new_client_from_config(str(kubeconfig)))
     try:
         nodes = [node.metadata.name for node in core.list_node(_request_timeout=10).items if _ready(node)]

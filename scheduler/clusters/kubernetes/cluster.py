@@ -63,7 +63,7 @@ class KubernetesCluster:
                 raise ClusterError(trouble)
         return self._picture.observe()
 
-    def apply(self, actions: Sequence[ClusterAction], until: float) -> Sequence[ActionFailure]:
+    def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
         """Actions of one kind that follow each other are done side by side."""
         if self._clock.now() >= until:
             return [ActionFailure(action, TOO_LATE) for action in actions]

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.clusters.kubernetes.connection import Document
-from scheduler.clusters.kubernetes.quantities import Amounts, amounts_of
+from scheduler.clusters.kubernetes.quantities import NONE, Amounts, amounts_of
 from scheduler.config import KubernetesSettings
+from scheduler.model.foreign import NO_FOREIGN, ForeignUse
 from scheduler.model.ids import NodeName
 from scheduler.model.observation import NodeObservation
 
@@ -42,10 +43,15 @@ class NodeFacts:
             has_gpus=resource != "cpu",
             up=self.ready,
             closed=self.closed,
-            foreign_slots=foreign.touched_slots,
-            foreign_cpus=float(foreign.cpus),
-            foreign_memory_mib=foreign.touched_mib,
+            foreign=foreign_use_of(foreign),
         )
+
+
+def foreign_use_of(amounts: Amounts) -> ForeignUse:
+    """What others hold, counted so that what is left is there in full."""
+    if amounts == NONE:
+        return NO_FOREIGN
+    return ForeignUse(amounts.touched_slots, float(amounts.cpus), amounts.touched_mib)
 
 
 def node_facts(node: Document, settings: KubernetesSettings) -> NodeFacts:

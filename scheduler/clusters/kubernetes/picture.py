@@ -8,7 +8,7 @@ from types import MappingProxyType
 from scheduler.clusters.kubernetes.connection import Document
 from scheduler.clusters.kubernetes.ends import PodState, gone_state, pod_state, worker_container
 from scheduler.clusters.kubernetes.nodes import NodeFacts, node_facts
-from scheduler.clusters.kubernetes.pods import WorkerPod, foreign_use, worker_pod
+from scheduler.clusters.kubernetes.pods import WorkerPod, foreign_pod, worker_pod
 from scheduler.clusters.kubernetes.quantities import NONE, Amounts, total
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
@@ -199,7 +199,7 @@ class Picture:
         return facts is not None and facts.ready
 
     def _put_foreign(self, uid: str, pod: Document) -> bool:
-        use = foreign_use(pod, self._settings.resource)
+        use = foreign_pod(pod, self._settings.resource)
         if use is None:
             return self._drop_foreign(uid)
         on_node = self._foreign.setdefault(use.node, {})

@@ -35,7 +35,7 @@ class WorkerPod:
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignUse:
+class ForeignPod:
     """What somebody else's pod holds of a node."""
 
     node: NodeName
@@ -61,13 +61,13 @@ def worker_pod(pod: Document, namespace: str, instance: str) -> WorkerPod | None
         return None  # somebody wrote our label on a pod of his own
 
 
-def foreign_use(pod: Document, resource: str) -> ForeignUse | None:
+def foreign_pod(pod: Document, resource: str) -> ForeignPod | None:
     """What the pod holds; None if it is on no node, has ended, or asks for nothing that counts here."""
     node = pod.get("spec", {}).get("nodeName")
     if not node or pod.get("status", {}).get("phase") in _ENDED:
         return None
     amounts = requests_of(pod["spec"], resource)
-    return None if amounts == NONE else ForeignUse(NodeName(node), amounts)
+    return None if amounts == NONE else ForeignPod(NodeName(node), amounts)
 
 
 def requests_of(spec: Mapping[str, Any], resource: str) -> Amounts:
