@@ -141,6 +141,24 @@ class WaitingDesk(Desk):
                 return workers
             assert self.changed.wait(give_up_at - time.monotonic()), f"still {dict(workers)}"
 
+    def running(self, worker: str) -> WorkerObservation:
+        seen = super().running(worker)
+        # Its process runs; whether it heeds signals already, only it can say.
+        eventually(lambda: self.output(worker).startswith(b"up"), self.seconds_max)
+        return seen
+
+    @abstractmethod
+    def output(self, worker: str) -> bytes:
+        """What it has written so far."""
+
+
+def eventually(holds: Callable[[], bool], seconds: float) -> None:
+    """Ask again and again, for what nobody tells of by itself."""
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until, "it does not come to pass"
+        time.sleep(0.05)
+
 
 class LocalDesk(WaitingDesk):
     def __init__(self, directory: Path) -> None:
@@ -163,6 +181,9 @@ class LocalDesk(WaitingDesk):
         cluster.on_change(self.changed.set)
         self.cluster = cluster
 
+    def output(self, worker: str) -> bytes:
+        return self._world.cluster.logs.read(WorkerId(worker))[0]
+
     def close(self) -> None:
         self._world.tear_down()
 
@@ -172,7 +193,7 @@ def shell(does: Manner | int) -> tuple[str, ...]:
     if isinstance(does, int):
         return ("sh", "-c", f"exit {does}")
     trap = "'exit 64'" if does is Manner.POLITE else "''"
-    return ("sh", "-c", f"trap {trap} TERM; while :; do sleep 0.1; done")
+    return ("sh", "-c", f"trap {trap} TERM; echo up; while :; do sleep 0.1; done")
 
 
 def start_of(

@@ -4,8 +4,7 @@ import itertools
 import json
 import os
 import random
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +19,8 @@ from scheduler.clock import SystemClock
 from scheduler.clusters.kubernetes.cluster import KubernetesCluster
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
-from scheduler.model.ids import NodeName
-from tests.clusters.desk import Manner, WaitingDesk, shell, start_of
+from scheduler.model.ids import NodeName, WorkerId
+from tests.clusters.desk import Manner, WaitingDesk, eventually, shell, start_of
 
 #: Any image with a POSIX shell that the nodes have or can pull.
 IMAGE = os.environ.get("SCHED_TEST_IMAGE", "docker.io/local/busybox:1")
@@ -117,6 +116,9 @@ class KubernetesDesk(WaitingDesk):
     def broken(self, worker: str) -> StartWorker:
         return start_of(worker, self.node, (0,), ("no-such-program",), TEMPLATE)
 
+    def output(self, worker: str) -> bytes:
+        return self.kubernetes.logs.read(WorkerId(worker))[0]
+
     def take_over(self) -> None:
         self.kubernetes.close()
         self._connect()
@@ -130,14 +132,6 @@ def advertise(core: client.CoreV1Api, node: str, resource: str, count: int) -> N
     """Let a node offer so much of a resource; waits until it is to be had."""
     core.patch_node_status(node, {"status": {"capacity": {resource: str(count)}}})
     eventually(lambda: core.read_node(node).status.allocatable.get(resource) == str(count), 60.0)
-
-
-def eventually(holds: Callable[[], bool], seconds: float) -> None:
-    """Ask again and again, for what nobody tells of by itself."""
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until, "it does not come to pass"
-        time.sleep(0.1)
 
 
 def _selector(instance: str) -> str:
