@@ -13,7 +13,17 @@ from benchmarks.trouble import Skipped
 from scheduler.errors import UserError
 
 #: On this machine, in the order of a full run.
-MEASURED = ("decision", "tick", "startup", "submits", "throughput", "discover_hosts", "preempt", "resize_pause")
+MEASURED = (
+    "decision",
+    "tick",
+    "startup",
+    "submits",
+    "throughput",
+    "discover_hosts",
+    "preempt",
+    "resize_pause",
+    "failover",
+)
 #: In virtual time, on workloads that others published.
 SIMULATED = ("elasticdl", "paddle_edl", "kueue", "adaptdl")
 NAMES = MEASURED + SIMULATED

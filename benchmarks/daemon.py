@@ -67,6 +67,16 @@ class Daemon:
     def url(self) -> str:
         return str(self.http.base_url).rstrip("/")
 
+    def kill(self) -> None:
+        """SIGKILL, as a crash would do."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def restart(self) -> None:
+        """Start it again in its state directory and wait until it is ready."""
+        self._start()
+
     def get(self, path: str, **query: Any) -> Any:
         response = self.http.get(path, params=query)
         response.raise_for_status()

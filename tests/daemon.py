@@ -26,8 +26,17 @@ END_SECONDS_MAX = 30.0
 class Daemon:
     """One state directory and the daemon that serves it. `settings` are nested: `http={"token": ...}`."""
 
-    def __init__(self, state_dir: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        settings: Mapping[str, Any],
+        *,
+        database_url: str | None = None,
+        workers_dir: Path | None = None,
+    ) -> None:
         self.state_dir = state_dir
+        self._database_url = database_url
+        self._workers_dir = workers_dir or state_dir
         self.log_path = state_dir.parent / f"{state_dir.name}.log"
         self._settings = settings
         self._port = 0
@@ -80,9 +89,9 @@ class Daemon:
         """End everything that it started: the daemon, its workers and their supervisor."""
         self.client.close()
         self.kill()
-        if self.state_dir.is_dir():
+        if self._workers_dir.is_dir():
             try:
-                LocalCluster(self.state_dir, LocalSettings(slots=1), SystemClock()).shutdown()
+                LocalCluster(self._workers_dir, LocalSettings(slots=1), SystemClock()).shutdown()
             except ClusterError as error:
                 raise AssertionError(f"workers may be left behind: {error}") from error
 
@@ -125,6 +134,8 @@ class Daemon:
     def _environment(self) -> dict[str, str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SCHED_")}
         environment["SCHED_STATE_DIR"] = str(self.state_dir)
+        if self._database_url is not None:
+            environment["SCHED_DATABASE_URL"] = self._database_url
         for group, values in self._settings.items():
             for name, value in values.items():
                 environment[f"SCHED_{group}__{name}".upper()] = str(value)

@@ -21,14 +21,46 @@ PR_SET_PDEATHSIG = 1
 _TEMPLATE = "sched_template"
 
 
-@dataclass(frozen=True)
+@dataclass
 class PostgresServer:
     """A server that listens on a socket in a private directory only, so that no port can be taken."""
 
     socket_dir: Path
-    #: Child of this process; a test may kill it to see what its absence does.
-    process: "subprocess.Popen[bytes]"
+    _binaries: Path
+    #: Who runs it; None: who runs the tests.
+    _user: str | None
+    _process: "subprocess.Popen[bytes] | None" = None
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def data(self) -> Path:
+        return self.socket_dir / "data"
+
+    def start(self) -> None:
+        """Begin to serve the data, and return when it answers."""
+        root = self.socket_dir
+        # Speed: what survives a power failure is not what these tests ask.
+        settings = ["fsync=off", "full_page_writes=off", "listen_addresses=", f"unix_socket_directories={root}"]
+        settings += ["max_connections=60", "shared_buffers=32MB", "log_min_messages=fatal"]
+        options = (part for setting in settings for part in ("-c", setting))
+        with (root / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._binaries / "postgres", "-D", self.data, *options],
+                user=self._user,
+                stdout=log,
+                stderr=log,
+                cwd=root,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+        _wait_until_ready(self._binaries, root, self._process)
+
+    def stop(self) -> None:
+        """End now, with clean data, whoever is connected."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(START_SECONDS)
+            self._process = None
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.socket_dir}"
@@ -82,29 +114,15 @@ def running_server() -> Iterator[PostgresServer]:
     try:
         if user is not None:
             shutil.chown(root, user)
-        data = root / "data"
-        initdb = [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
+        server = PostgresServer(root, binaries, user)
+        initdb = [binaries / "initdb", "-D", server.data, "-U", "postgres"]
+        initdb += ["-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
         subprocess.run(initdb, user=user, check=True, capture_output=True, cwd=root)
-        # Speed: what survives a power failure is not what these tests ask.
-        settings = ["fsync=off", "full_page_writes=off", "listen_addresses=", f"unix_socket_directories={root}"]
-        settings += ["max_connections=60", "shared_buffers=32MB", "log_min_messages=fatal"]
-        command = [binaries / "postgres", "-D", data, *(part for setting in settings for part in ("-c", setting))]
-        with (root / "log").open("wb") as log:
-            process = subprocess.Popen(
-                command,
-                user=user,
-                stdout=log,
-                stderr=log,
-                cwd=root,
-                start_new_session=True,
-                preexec_fn=_end_with_parent,
-            )
         try:
-            _wait_until_ready(binaries, root, process)
-            yield PostgresServer(root, process)
+            server.start()
+            yield server
         finally:
-            process.send_signal(signal.SIGINT)  # end now, with clean data, whoever is connected
-            process.wait(START_SECONDS)
+            server.stop()
     finally:
         shutil.rmtree(root, ignore_errors=True)
 

@@ -1,0 +1,135 @@
+"""Replicas of the real daemon over one PostgreSQL database: the leader dies or leaves, the server restarts."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.store.sqlstore import SqlStore
+from tests.daemon import Daemon
+from tests.postgres import PostgresServer, missing_reason, running_server
+
+pytestmark = [pytest.mark.slow, pytest.mark.postgres, pytest.mark.timeout(300)]
+
+#: Default of `engine.lease_seconds`: a silent leader is replaced after it.
+LEASE_SECONDS = 3.0
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    """A server of its own, since it is restarted."""
+    if reason := missing_reason():
+        pytest.skip(reason)
+    with running_server() as server:
+        store = SqlStore(server.url("postgres"))
+        store.upgrade()
+        store.close()
+        yield server
+
+
+@pytest.fixture
+def replicas(tmp_path: Path, server: PostgresServer) -> Iterator[tuple[Daemon, Daemon]]:
+    """A leader and a standby that share the workers of this machine."""
+    settings = {
+        "local": {"slots": 4, "directory": str(tmp_path / "workers")},
+        "engine": {"backoff_seconds": 0.2},
+    }
+    with ExitStack() as stack:
+        pair = []
+        for name in ("a", "b"):
+            daemon = Daemon(
+                tmp_path / name, settings, database_url=server.url("postgres"), workers_dir=tmp_path / "workers"
+            )
+            stack.callback(daemon.close)
+            daemon.start()
+            pair.append(daemon)
+        yield pair[0], pair[1]
+
+
+def eventually(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> float:
+    """Wait for something that other processes do; how long it took, in seconds."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, what
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+def role(daemon: Daemon) -> str | None:
+    answer = daemon.client.get("/readyz")
+    return str(answer.json()["role"]) if answer.status_code == 200 else None
+
+
+def submit(daemon: Daemon, command: str, **fields: Any) -> int:
+    answer = daemon.client.post("/v1/jobs", json={"command": command, **fields})
+    assert answer.status_code == 201, answer.text
+    return int(answer.json()["id"])
+
+
+def state(daemon: Daemon, job: int) -> str:
+    return str(daemon.client.get(f"/v1/jobs/{job}").json()["state"])
+
+
+def runs(daemon: Daemon, job: int) -> bool:
+    return state(daemon, job) == "RUNNING"
+
+
+def test_a_killed_leader_is_replaced_and_its_workers_go_on(replicas: tuple[Daemon, Daemon], tmp_path: Path) -> None:
+    first, second = replicas
+    assert (role(first), role(second)) == ("leader", "standby")
+    go_on = tmp_path / "go-on"
+    job = submit(second, f"while [ ! -e {go_on} ]; do sleep 0.05; done", workers=2)
+    eventually(lambda: runs(first, job) and runs(second, job), "a job submitted at the standby does not start")
+    hosts = second.client.get(f"/v1/jobs/{job}/discover_hosts").text
+    assert hosts == first.client.get(f"/v1/jobs/{job}/discover_hosts").text == "127.0.0.1:2\n"
+    for leader, standby in ((first, second), (second, first), (first, second)):
+        leader.kill()
+        assert standby.client.get(f"/v1/jobs/{job}/discover_hosts").text == hosts
+        later = submit(standby, "true")
+        eventually(lambda at=standby, j=later: state(at, j) == "SUCCEEDED", "the standby does not decide")
+        assert role(standby) == "leader"
+        leader.start()
+        assert role(leader) == "standby"
+    go_on.touch()
+    eventually(lambda: state(first, job) == "SUCCEEDED", "the job does not end")
+    view = first.client.get(f"/v1/jobs/{job}").json()
+    assert (view["attempt"], view["retries_used"]) == (1, 0)
+    assert len(first.client.get(f"/v1/jobs/{job}/workers").json()["workers"]) == 2
+    terms = {daemon.client.get("/v1/cluster").json()["leader"]["term"] for daemon in replicas}
+    assert terms == {4}
+
+
+def test_a_leader_that_is_told_to_stop_hands_over_at_once(replicas: tuple[Daemon, Daemon]) -> None:
+    first, second = replicas
+    job = submit(first, "sleep 600")
+    eventually(lambda: runs(second, job), "the job does not start")
+    # A request that waits keeps the server of the leader for a while, but not the lead.
+    began = time.monotonic()
+    assert first.stop() == 0
+    eventually(lambda: role(second) == "leader", "nobody takes the lead")
+    assert time.monotonic() - began < LEASE_SECONDS, "it waited for the lease to run out"
+    second.client.post(f"/v1/jobs/{job}/cancel")
+    eventually(lambda: state(second, job) == "CANCELLED", "the new leader does not stop the former one's worker")
+
+
+def test_a_restart_of_the_database_loses_nothing(
+    replicas: tuple[Daemon, Daemon], server: PostgresServer, tmp_path: Path
+) -> None:
+    first, second = replicas
+    go_on = tmp_path / "go-on"
+    job = submit(first, f"while [ ! -e {go_on} ]; do sleep 0.05; done")
+    eventually(lambda: runs(second, job), "the job does not start")
+    server.stop()
+    eventually(lambda: role(first) is None and role(second) is None, "a daemon without its database says it is ready")
+    refused = first.client.post("/v1/jobs", json={"command": "true"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "unavailable")
+    assert first.client.get(f"/v1/jobs/{job}/discover_hosts").text == "127.0.0.1:1\n", "hosts come from memory"
+    go_on.touch()
+    server.start()
+    eventually(lambda: {role(first), role(second)} == {"leader", "standby"}, "the daemons do not come back")
+    eventually(lambda: state(second, job) == "SUCCEEDED", "the end of the job is lost")
+    later = submit(second, "true")
+    eventually(lambda: state(first, later) == "SUCCEEDED", "a later job does not run")
