@@ -111,6 +111,7 @@ def worker_table(workers: list[View], now: float) -> "RenderableType":
         Column("GEN", right=True),
         Column("STARTED"),
         Column("LEAVES", fold=True),
+        Column("DETAIL", fold=True),
     )
     rows = [
         [
@@ -122,6 +123,7 @@ def worker_table(workers: list[View], now: float) -> "RenderableType":
             str(worker.get("reported_generation") or "-"),
             ago(worker.get("started_at"), now),
             worker.get("leave_reason") or "",
+            worker.get("detail") or "",
         ]
         for worker in workers
     ]

@@ -19,7 +19,7 @@ from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, Placement, StopReason, WaitReason
 from scheduler.model.node import Node
-from scheduler.model.worker import LeaveReason
+from scheduler.model.worker import LeaveReason, WorkerState
 from scheduler.model.world import World
 from scheduler.policy.check_plan import FIXED_SIZES
 
@@ -95,6 +95,7 @@ def explain(job: Job, world: World, settings: PolicySettings, now: float) -> Exp
             summary = _why_starting(job)
         case JobState.RUNNING | JobState.RESIZING:
             reason, for_job, summary = _why_this_size(job, world, settings, now)
+            summary += _what_blocks(job)
         case JobState.STOPPING | JobState.SUSPENDED:
             reason, for_job = job.stop_reason, job.stop_for
             summary = _why_stopped(job, world)
@@ -193,7 +194,17 @@ def _who_leaves(job: Job, world: World) -> str:
 
 def _why_starting(job: Job) -> str:
     ready = sum(worker.state == "READY" for worker in job.wanted_workers)
-    return f"Is starting: {ready} of {len(job.wanted_workers)} workers are ready (attempt {job.attempt})."
+    starting = f"Is starting: {ready} of {len(job.wanted_workers)} workers are ready (attempt {job.attempt})."
+    return starting + _what_blocks(job)
+
+
+def _what_blocks(job: Job) -> str:
+    """What the cluster says of a worker that does not run yet; empty if it says nothing."""
+    blocked = [worker for worker in job.workers if worker.state is WorkerState.PENDING and worker.detail]
+    if not blocked:
+        return ""
+    more = f" ({len(blocked) - 1} more do not run either)" if len(blocked) > 1 else ""
+    return f" Worker {blocked[0].id} on {blocked[0].node} does not run yet{more}: {blocked[0].detail}"
 
 
 def _why_this_size(

@@ -39,7 +39,14 @@ def owner_manifest(settings: KubernetesSettings) -> Document:
 
 
 def pod_manifest(start: StartWorker, settings: KubernetesSettings, owner: Document) -> Document:
-    """The pod to be created. Raises `InvalidInput` if there is no image to run."""
+    """The pod to be created. Raises `InvalidInput` if there is no image to run, or the template has another form."""
+    try:
+        return _manifest(start, settings, owner)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidInput("pod_template", f"cannot be built upon: {error}") from None
+
+
+def _manifest(start: StartWorker, settings: KubernetesSettings, owner: Document) -> Document:
     template = parse_template(start.pod_template) if start.pod_template is not None else {}
     metadata = template.get("metadata", {})
     return {

@@ -1,0 +1,154 @@
+"""The pod of a worker: what a user's template gives, and what it cannot change."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from scheduler.clock import VirtualClock
+from scheduler.clusters.kubernetes.connection import Pace
+from scheduler.clusters.kubernetes.manifest import pod_manifest
+from scheduler.clusters.kubernetes.pods import requests_of, worker_pod
+from scheduler.clusters.kubernetes.quantities import Amounts
+from scheduler.config import KubernetesSettings
+from scheduler.errors import InvalidInput
+from scheduler.model.ids import NodeName
+from tests.clusters.desk import start_of
+
+OWNER = {"metadata": {"name": "sched-workers", "uid": "u"}}
+SETTINGS = KubernetesSettings(image="default:1")
+START = start_of("7-1", NodeName("a"), (0, 3), ("python", "train.py"))
+
+
+def made(template: Mapping[str, Any] | None = None, settings: KubernetesSettings = SETTINGS, **start: Any) -> Any:
+    text = json.dumps(template) if template is not None else None
+    return pod_manifest(replace(START, pod_template=text, **start), settings, OWNER)
+
+
+def worker(pod: Any) -> Any:
+    return next(each for each in pod["spec"]["containers"] if each.get("command"))
+
+
+def test_without_a_template_the_image_of_the_settings_runs_the_command() -> None:
+    pod = made(workdir="/work")
+    (container,) = pod["spec"]["containers"]
+    assert (container["name"], container["image"]) == ("worker", "default:1")
+    assert (container["command"], container["workingDir"]) == (["python", "train.py"], "/work")
+    assert container["env"] == [{"name": "GREETING", "value": "hello"}]
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert pod["spec"]["automountServiceAccountToken"] is False
+
+
+def test_without_any_image_there_is_no_pod() -> None:
+    with pytest.raises(InvalidInput, match=r"kubernetes\.image is not set"):
+        made(settings=KubernetesSettings())
+
+
+def test_a_template_gives_what_the_scheduler_does_not_decide() -> None:
+    pod = made(
+        {
+            "metadata": {"labels": {"team": "x"}, "annotations": {"note": "y"}},
+            "spec": {
+                "hostNetwork": True,
+                "volumes": [{"name": "data", "emptyDir": {}}],
+                "containers": [
+                    {"name": "logs", "image": "logs:1"},
+                    {"name": "worker", "image": "mine:1", "workingDir": "/src", "env": [{"name": "A", "value": "1"}]},
+                ],
+            },
+        },
+        workdir="/elsewhere",
+    )
+    container = worker(pod)
+    assert (container["name"], container["image"], container["workingDir"]) == ("worker", "mine:1", "/src")
+    assert container["env"][0] == {"name": "A", "value": "1"}
+    assert pod["spec"]["containers"][0] == {"name": "logs", "image": "logs:1"}
+    assert pod["metadata"]["labels"]["team"] == "x"
+    assert pod["metadata"]["annotations"]["note"] == "y"
+    assert pod["spec"]["hostNetwork"] is True
+
+
+def test_a_template_changes_nothing_that_the_scheduler_decides() -> None:
+    settings = KubernetesSettings(priority_class="training", image="default:1")
+    container = {
+        "env": [{"name": "GREETING", "value": "mine"}],
+        "resources": {"limits": {"nvidia.com/gpu": "8", "ephemeral-storage": "1Gi"}},
+    }
+    labels = {"elastic-gpu-scheduler/job": "1"}
+    template = {"metadata": {"labels": labels}, "spec": {"priorityClassName": "top", "containers": [container]}}
+    pod = made(template, settings)
+    assert pod["spec"]["priorityClassName"] == "training"
+    assert worker(pod)["env"] == [{"name": "GREETING", "value": "hello"}]
+    assert worker(pod)["resources"]["limits"] == {"nvidia.com/gpu": "2", "ephemeral-storage": "1Gi", "memory": "32Mi"}
+    assert pod["metadata"]["labels"]["elastic-gpu-scheduler/job"] == "7"
+
+
+def test_a_template_that_makes_no_sense_is_told() -> None:
+    with pytest.raises(InvalidInput, match="pod_template: cannot be built upon"):
+        made({"spec": {"affinity": {"nodeAffinity": ["x"]}}})
+
+
+def test_each_term_of_a_users_affinity_is_pinned_to_the_node() -> None:
+    terms = [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}, {"matchFields": []}]
+    required = {"nodeSelectorTerms": terms}
+    affinity = {"podAffinity": {"x": 1}, "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    found = made({"spec": {"affinity": affinity}})["spec"]["affinity"]
+    assert found["podAffinity"] == {"x": 1}
+    pinned = found["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert pinned[0]["matchExpressions"] == terms[0]["matchExpressions"]
+    assert all(term["matchFields"][-1]["values"] == ["a"] for term in pinned)
+
+
+def test_one_slot_is_one_cpu_where_slots_are_cpus() -> None:
+    settings = KubernetesSettings(resource="cpu", image="default:1")
+    assert worker(made(settings=settings))["resources"]["requests"] == {"cpu": "2000m", "memory": "32Mi"}
+    assert worker(made(settings=settings, cpus=2.5))["resources"]["requests"]["cpu"] == "2500m"
+
+
+def test_a_worker_is_read_back_from_its_pod() -> None:
+    who = worker_pod(made(), "default", "sched")
+    assert who is not None
+    assert (who.worker_id, who.job_id, who.node) == (START.worker_id, START.job_id, START.node)
+    assert (who.slot_ids, who.cpus, who.memory_mib) == (START.slot_ids, START.cpus, START.memory_mib)
+    assert worker_pod(made(), "default", "other") is None
+    assert worker_pod(made(), "elsewhere", "sched") is None
+
+
+def requests(cpu: str, **more: Any) -> dict[str, Any]:
+    return {"resources": {"requests": {"cpu": cpu}}, **more}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpus"),
+    [
+        ({"containers": [requests("1"), requests("500m")]}, "1.5"),
+        ({"containers": [requests("1")], "initContainers": [requests("3"), requests("2")]}, "3"),
+        ({"containers": [requests("1")], "initContainers": [requests("1", restartPolicy="Always")]}, "2"),
+        (
+            {"containers": [requests("1")], "initContainers": [requests("1", restartPolicy="Always"), requests("3")]},
+            "4",
+        ),
+        ({"containers": [requests("1")], "overhead": {"cpu": "100m"}}, "1.1"),
+    ],
+)
+def test_a_pod_holds_what_the_clusters_scheduler_counts(spec: Any, cpus: str) -> None:
+    assert requests_of(spec, "nvidia.com/gpu").cpus == Decimal(cpus)
+
+
+def test_slots_that_are_begun_count_in_full_and_slots_that_are_not_whole_do_not() -> None:
+    part = Amounts(Decimal("1.5"), Decimal(0), Decimal(1048577))
+    assert (part.whole_slots, part.touched_slots, part.whole_mib, part.touched_mib) == (1, 2, 1, 2)
+
+
+def test_requests_are_paced_and_a_turn_that_comes_too_late_is_not_taken() -> None:
+    clock = VirtualClock()
+    pace = Pace(2.0, clock)
+    assert [pace.seconds_to_wait(10.0) for _ in range(4)] == [0.0, 0.0, 0.5, 1.0]
+    assert pace.seconds_to_wait(1.0) is None
+    clock.advance(0.5)
+    assert pace.seconds_to_wait(1.0) == 1.0
+    clock.advance(60.0)
+    assert [pace.seconds_to_wait(10.0) for _ in range(3)] == [0.0, 0.0, 0.5]
