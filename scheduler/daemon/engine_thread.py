@@ -8,14 +8,12 @@ import structlog
 from scheduler.engine.board import Board
 from scheduler.engine.loop import EngineLoop
 from scheduler.engine.ports import Clock
-from scheduler.engine.tick import Engine, TickReport
+from scheduler.engine.tick import TICK_SECONDS_MAX, Engine, TickReport
 
 log = structlog.get_logger(__name__)
 
 BACKOFF_SECONDS_MIN = 0.5
 BACKOFF_SECONDS_MAX = 30.0
-#: A tick that takes longer than this, or none at all, makes the daemon not ready.
-SILENCE_SECONDS_MAX = 30.0
 
 
 def _standing(report: TickReport) -> str:
@@ -82,7 +80,7 @@ class EngineThread:
         if world is None:
             return "the jobs are not loaded yet"
         silence_seconds = self._clock.now() - (self._started_at if report is None else report.at)
-        if silence_seconds > SILENCE_SECONDS_MAX:
+        if silence_seconds > TICK_SECONDS_MAX:
             return f"no tick for {silence_seconds:.0f} s: the engine hangs"
         return None
 

@@ -182,12 +182,12 @@ class Daemon:
         app = create_app(services)
         self._watch(app)
         self._recurring.on_submitted = services.stored
-        self._cluster.on_change(self._thread.wake)
+        self._cluster.on_change(self._wake_leader)
         with ExitStack() as stack:
             stack.enter_context(announced(self._state, self._url, self._settings.http.token))
             self._thread.start()
             stack.callback(self._thread.stop)
-            listener = self._store.listen(self._asked, self._led)
+            listener = self._store.listen(self._wake_leader, self._wake_standby)
             if listener is not None:
                 stack.callback(listener.close)
             self._start_timers()
@@ -228,7 +228,7 @@ class Daemon:
             access=self._access,
             logs=self._cluster.logs,
             recurrence=self._recurring,
-            wake=self._thread.wake,
+            wake=self._wake_leader,
             metrics=self._metrics.render,
             not_ready=self._thread.not_ready,
             term=self._term,
@@ -245,12 +245,12 @@ class Daemon:
         leader = self._engine.leader
         return leader.term if leader is not None else 0
 
-    def _asked(self) -> None:
-        """Another replica has stored a request."""
+    def _wake_leader(self) -> None:
+        """Somebody has asked for something, or the cluster has changed: of no concern to those that follow."""
         if self._engine.lease is not None:
             self._thread.wake()
 
-    def _led(self) -> None:
+    def _wake_standby(self) -> None:
         """Another replica has committed, or taken or left the lead."""
         if self._engine.lease is None:
             self._thread.wake()
@@ -283,5 +283,7 @@ class Daemon:
             LocalLogs(self._settings.workers_path).remove,
         )
         self._timers.add_job(retention.run, "interval", seconds=INTERVAL_SECONDS, id="retention")
+        keep_seconds = self._settings.engine.lease_seconds / 3
+        self._timers.add_job(self._engine.keep_lease, "interval", seconds=keep_seconds, id="lease")
         self._timers.start()
         self._recurring.start()

@@ -5,6 +5,7 @@ when they saw it: so whoever waits until it has seen the lease unchanged for as 
 has stopped counting on it before.
 """
 
+import threading
 from contextlib import suppress
 
 from scheduler.engine.ports import Clock, Leader, Lease, SeenLease, Store
@@ -12,7 +13,7 @@ from scheduler.errors import StoreUnavailable
 
 
 class Candidate:
-    """One engine's way to the lease. Used by the engine's thread; `lease` and `leader` may be read by any."""
+    """One engine's way to the lease. The engine's thread takes, gives and loses it; any may renew and look at it."""
 
     def __init__(self, store: Store, clock: Clock, holder: str, url: str | None, ttl_seconds: float) -> None:
         self._store = store
@@ -29,25 +30,34 @@ class Candidate:
         self._seen_since = 0.0
         self._looked_at = 0.0
         self._ends_at = 0.0
+        #: Held while the lease is renewed or released.
+        self._mutex = threading.Lock()
 
     def hold(self) -> Lease | None:
         """Renew the lease in time, or take it where that may be; None while another holds it. Raises `LeaseLost`."""
         if self.lease is None:
             self.lease = self._take()
-        elif self.seconds_left() <= self._ttl_seconds * 2 / 3:
-            began = self._clock.monotonic()
-            self.lease = self._store.renew_lease(self.lease, self._clock.now(), self._ttl_seconds)
-            self._ends_at = began + self._ttl_seconds
+        else:
+            self.renew()
         return self.lease
+
+    def renew(self) -> None:
+        """Extend the lease if there is one and it is time to. Raises `LeaseLost`."""
+        with self._mutex:
+            if self.lease is not None and self.seconds_left() <= self._ttl_seconds * 2 / 3:
+                began = self._clock.monotonic()
+                self.lease = self._store.renew_lease(self.lease, self._clock.now(), self._ttl_seconds)
+                self._ends_at = began + self._ttl_seconds
 
     def seconds_left(self) -> float:
         """How long this engine may act on its lease from now on.
 
         By the machine's time too: its monotonic clock stands still while it is suspended.
         """
-        if self.lease is None:
+        lease = self.lease
+        if lease is None:
             return 0.0
-        return min(self._ends_at - self._clock.monotonic(), self.lease.expires_at - self._clock.now())
+        return min(self._ends_at - self._clock.monotonic(), lease.expires_at - self._clock.now())
 
     @property
     def revision_seen(self) -> int:
@@ -66,10 +76,11 @@ class Candidate:
 
     def release(self) -> None:
         """Let another engine lead at once; where that cannot be told, it has to outlive the lease."""
-        if self.lease is not None:
-            with suppress(StoreUnavailable):
-                self._store.release_lease(self.lease)
-            self.lost()
+        with self._mutex:
+            if self.lease is not None:
+                with suppress(StoreUnavailable):
+                    self._store.release_lease(self.lease)
+                self.lost()
 
     def _take(self) -> Lease | None:
         began = self._clock.monotonic()

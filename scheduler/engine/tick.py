@@ -16,6 +16,7 @@ is the difference between desired and observed at the next tick.
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -48,6 +49,8 @@ from scheduler.policy.planner import Planner
 
 #: Intents taken per tick; the rest waits for the next one.
 INBOX_MAX = 10_000
+#: A tick that takes longer hangs, and the lease is no longer kept for it.
+TICK_SECONDS_MAX = 30.0
 #: Share of what is left of the lease in which the cluster may be acted upon.
 APPLY_SHARE = 2 / 3
 
@@ -130,6 +133,8 @@ class Engine:
         #: The plan stays empty until then unless something that matters changes; None: it may not be empty.
         self._calm_until: float | None = None
         self.report = TickReport(at=0.0)
+        #: When the last tick began or ended; monotonic seconds.
+        self._moved_at = clock.monotonic()
 
     @property
     def lease(self) -> Lease | None:
@@ -150,7 +155,7 @@ class Engine:
 
     def steps(self) -> Iterator[Step]:
         """The tick, pausing after each step."""
-        now = self._clock.now()
+        now, self._moved_at = self._clock.now(), self._clock.monotonic()
         if now > self.report.next_tick_at + self._settings.engine.tick_interval_seconds:
             self._hearing.since = now  # it stood still, and with it the ears of this process
         try:
@@ -165,6 +170,17 @@ class Engine:
         if duration_seconds > self._settings.engine.tick_interval_seconds:
             self._hearing.since = now + duration_seconds  # it stood still in the middle
         self.report = replace(self.report, duration_seconds=duration_seconds)
+        self._moved_at = self._clock.monotonic()
+
+    def keep_lease(self) -> None:
+        """Renew the lease if it is time to, as long as the engine moves: who has a lot to do is not dead.
+
+        Called from another thread, several times while a lease lasts.
+        """
+        idle_seconds = self._clock.monotonic() - self._moved_at
+        if idle_seconds <= TICK_SECONDS_MAX + self._settings.engine.tick_interval_seconds:
+            with suppress(StoreUnavailable, LeaseLost):  # the next tick finds out
+                self._candidate.renew()
 
     def release(self) -> None:
         """Let another engine lead at once."""

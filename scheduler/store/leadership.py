@@ -2,11 +2,19 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, Update, select
+from sqlalchemy import Connection, Row, Update, bindparam, select
 
 from scheduler.engine.ports import Lease, SeenLease
 from scheduler.errors import LeaseLost, SchemaMismatch
 from scheduler.store.schema import lease as table
+
+#: Put together once: it is a part of every commit.
+_ADVANCE = (
+    table.update()
+    .where(table.c.holder == bindparam("by"), table.c.term == bindparam("in_term"))
+    .values(revision=table.c.revision + 1)
+    .returning(table.c.revision)
+)
 
 
 def read(connection: Connection) -> SeenLease:
@@ -48,9 +56,7 @@ def advance(connection: Connection, lease: Lease) -> int:
 
     Nobody can take the lease until the transaction ends.
     """
-    number = connection.execute(
-        _held(lease).values(revision=table.c.revision + 1).returning(table.c.revision)
-    ).scalar_one_or_none()
+    number = connection.execute(_ADVANCE, {"by": lease.holder, "in_term": lease.term}).scalar_one_or_none()
     if number is None:
         raise _lost(connection, lease)
     return int(number)

@@ -183,3 +183,25 @@ def test_a_leader_that_comes_back_follows_and_may_lead_again(w: World) -> None:
     w.settle()
     w.expect(job_id, JobState.RUNNING, workers=1)
     w.expect(later, JobState.RUNNING, workers=1)
+
+
+def test_a_leader_that_has_a_lot_to_do_keeps_the_lead_and_one_that_hangs_does_not(w: World) -> None:
+    w.node("a", slots=1)
+    w.tick()
+    job_id = w.job("j")
+    replica = Replica(w)
+    for step in w.engine.steps():
+        if step is Step.PLANNED:
+            for _ in range(20):
+                w.clock.advance(1)
+                w.engine.keep_lease()
+                assert replica.engine.tick().following
+    assert w.get(job_id).state is JobState.STARTING, "a long tick is no reason to throw it away"
+    for step in w.engine.steps():
+        if step is Step.PLANNED:
+            for _ in range(40):
+                w.clock.advance(1)
+                w.engine.keep_lease()
+                replica.engine.tick()
+    assert replica.engine.lease is not None
+    assert "replica leads in term 2" in (w.engine.tick().error or "")
