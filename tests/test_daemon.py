@@ -22,7 +22,7 @@ from scheduler.clusters.simulated import SimulatedCluster
 from scheduler.config import RetentionSettings
 from scheduler.daemon.engine_thread import EngineThread
 from scheduler.daemon.retention import Retention, purge
-from scheduler.daemon.state_dir import claimed
+from scheduler.daemon.state_dir import claimed, identity
 from scheduler.engine.loop import EngineLoop
 from scheduler.engine.tick import TickReport
 from scheduler.errors import Conflict
@@ -144,6 +144,13 @@ def test_a_claim_ends_with_its_holder(tmp_path: Path) -> None:
         pass
     with claimed(tmp_path / "state"):
         pass
+
+
+def test_a_directory_names_its_daemon_over_restarts_and_no_two_alike(tmp_path: Path) -> None:
+    with claimed(tmp_path / "a") as first, claimed(tmp_path / "b") as second:
+        name = identity(first)
+        assert identity(first) == name != identity(second)
+        assert stat.S_IMODE((first / "identity").stat().st_mode) == 0o600
 
 
 class _Faulty(SimulatedCluster):

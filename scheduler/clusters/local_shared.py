@@ -46,6 +46,8 @@ class SharedLocalCluster:
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call `wake` for changes while this replica has the cluster."""
         self._wakes.append(wake)
+        if self._cluster is not None:
+            self._cluster.on_change(wake)
 
     def close(self) -> None:
         """Let go; workers and their supervisor go on."""

@@ -56,7 +56,10 @@ def alembic_config(connection: Connection | None = None) -> "Config":
 
 
 def upgrade(database: Database) -> None:
-    """Migrate to the newest revision. Concurrent upgrades wait for each other."""
+    """Migrate to the newest revision. Concurrent upgrades wait for each other.
+
+    Whoever leads is deposed, and cannot lead again unless it is of this version: see `check_on`.
+    """
     if _is_up_to_date(database):
         return
     from alembic import command
@@ -64,6 +67,7 @@ def upgrade(database: Database) -> None:
     with locked(database) as connection:
         _refuse_newer(_revision(connection), database.where)
         command.upgrade(alembic_config(connection), "head")
+        connection.execute(text("UPDATE lease SET holder = NULL"))
 
 
 def downgrade(database: Database, revision: str) -> None:

@@ -1,5 +1,7 @@
 """Replicas of the real daemon over one PostgreSQL database: the leader dies or leaves, the server restarts."""
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -102,11 +104,28 @@ def test_a_killed_leader_is_replaced_and_its_workers_go_on(replicas: tuple[Daemo
     assert terms == {4}
 
 
+def test_a_leader_that_stood_still_comes_back_as_a_standby(replicas: tuple[Daemon, Daemon], tmp_path: Path) -> None:
+    first, second = replicas
+    starts = tmp_path / "starts"
+    jobs = [submit(first, f"echo $SCHED_WORKER_ID >> {starts}; sleep 600")]
+    eventually(lambda: runs(second, jobs[0]), "the job does not start")
+    os.kill(first.pid, signal.SIGSTOP)
+    try:
+        jobs.append(submit(second, f"echo $SCHED_WORKER_ID >> {starts}; sleep 600"))
+        eventually(lambda: runs(second, jobs[1]), "the standby does not decide")
+    finally:
+        os.kill(first.pid, signal.SIGCONT)
+    eventually(lambda: role(first) == "standby", "it takes itself for the leader still")
+    jobs.append(submit(first, f"echo $SCHED_WORKER_ID >> {starts}; sleep 600"))
+    eventually(lambda: runs(second, jobs[2]), "the new leader does not take what comes in at the former one")
+    assert role(second) == "leader"
+    assert sorted(starts.read_text().split()) == [f"{job}-1" for job in jobs], "each worker was started once"
+
+
 def test_a_leader_that_is_told_to_stop_hands_over_at_once(replicas: tuple[Daemon, Daemon]) -> None:
     first, second = replicas
     job = submit(first, "sleep 600")
     eventually(lambda: runs(second, job), "the job does not start")
-    # A request that waits keeps the server of the leader for a while, but not the lead.
     began = time.monotonic()
     assert first.stop() == 0
     eventually(lambda: role(second) == "leader", "nobody takes the lead")

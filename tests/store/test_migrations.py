@@ -15,7 +15,7 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
-from scheduler.errors import SchemaMismatch, StoreError
+from scheduler.errors import LeaseLost, SchemaMismatch, StoreError
 from scheduler.model.booking import Booking
 from scheduler.model.intent import IntentKind
 from scheduler.model.shape import WorkerShape
@@ -193,6 +193,23 @@ def test_older_and_newer_databases_are_told_apart(
         migrate.downgrade(Database(database_url), "-1")
     store.check_schema()
     assert store.load_world() == before
+
+
+def test_a_leader_of_an_older_version_is_deposed_by_the_migration(
+    database_url: str, open_store: OpenStore, later: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(database_url)
+    lease = lead(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "migrations_path", lambda: later)
+        open_store(database_url).upgrade()
+    with pytest.raises(LeaseLost):
+        store.commit(Changes(), lease, NOW)
+    with pytest.raises(SchemaMismatch, match="this version is older than the database"):
+        store.acquire_lease("engine", NOW, 10.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "migrations_path", lambda: later)
+        assert store.acquire_lease("engine", NOW, 10.0) is not None
 
 
 def test_a_failed_migration_changes_nothing(
