@@ -24,6 +24,12 @@ def get_job(connection: Connection, job_id: JobId) -> Job | None:
     return found[0] if found else None
 
 
+def find_job(connection: Connection, client_key: str) -> JobId | None:
+    """The job that was submitted under this key."""
+    found = connection.execute(select(jobs.c.id).where(jobs.c.client_key == client_key)).scalar()
+    return None if found is None else JobId(found)
+
+
 def list_jobs(
     connection: Connection, wanted: JobFilter, after: int | None, limit: int, *, descending: bool
 ) -> list[Job]:

@@ -173,6 +173,11 @@ class SqlStore:
         with self._database.read() as connection:
             return browse.get_job(connection, job_id)
 
+    def find_job(self, client_key: str) -> JobId | None:
+        """The job that was submitted under this key."""
+        with self._database.read() as connection:
+            return browse.find_job(connection, client_key)
+
     def list_jobs(
         self, wanted: JobFilter = EVERY_JOB, after: int | None = None, limit: int = 100, *, descending: bool = False
     ) -> list[Job]:

@@ -1,0 +1,230 @@
+"""Keeps TrainingJob objects and jobs in step: specs become jobs and requests, jobs become statuses.
+
+Level-based: an object and its job as they are now tell what to do next, whatever happened before, so that it may be
+done again, later, or by another daemon. Only the leader writes.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import structlog
+
+from scheduler.daemon.trainingjobs.crd import FINALIZER
+from scheduler.daemon.trainingjobs.resource import (
+    Document,
+    TrainingJob,
+    changes,
+    differs,
+    frozen_fields,
+    job_spec,
+    refusal,
+    status_of,
+    training_job,
+)
+from scheduler.engine.ports import Clock
+from scheduler.errors import InvalidInput, SchedulerError
+from scheduler.model.ids import JobId
+from scheduler.model.intent import IntentKind
+from scheduler.model.job import Job, JobSpec, JobState, StopReason
+from scheduler.store.sqlstore import SqlStore
+
+log = structlog.get_logger(__name__)
+
+#: Namespace and name of an object.
+ObjectKey = tuple[str, str]
+
+RETRY_SECONDS = 2.0
+RETRY_SECONDS_MAX = 60.0
+
+
+class Objects(Protocol):
+    """The objects of the cluster, kept in step by whoever implements this. Writing raises `ClusterError`."""
+
+    def get(self, key: ObjectKey) -> Document | None:
+        """The object as it was last seen; None: there is none."""
+        ...
+
+    def keys(self) -> Iterable[ObjectKey]: ...
+
+    def write_status(self, key: ObjectKey, status: Document) -> None:
+        """Replace the status."""
+        ...
+
+    def write_finalizers(self, key: ObjectKey, finalizers: Iterable[str], uid: str) -> None:
+        """Replace the finalizers of the object with this uid."""
+        ...
+
+
+class TrainingJobs:
+    """Reconciles one object after the other in a thread of its own. All methods may be called from any thread."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        store: SqlStore,
+        clock: Clock,
+        explain: Callable[[Job], str],
+        leading: Callable[[], bool],
+        stored: Callable[[list[JobId]], None],
+    ) -> None:
+        """`explain` says in a line how a job is; `stored` tells of new jobs, or of requests (no ids), in the store."""
+        self._objects = objects
+        self._store = store
+        self._clock = clock
+        self._explain = explain
+        self._leading = leading
+        self._stored = stored
+        self._lock = threading.Condition()
+        #: Objects to be looked at, and when.
+        self._due: dict[ObjectKey, float] = {}
+        self._failures: dict[ObjectKey, int] = {}
+        #: Objects of jobs, as far as they were looked at.
+        self._of_job: dict[JobId, ObjectKey] = {}
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="trainingjobs")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread after the object that it looks at, and waits for that."""
+        with self._lock:
+            self._stopped = True
+            self._lock.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def look_at(self, key: ObjectKey) -> None:
+        """The object may have changed."""
+        self._look_at([key])
+
+    def look_at_all(self) -> None:
+        """This daemon leads from now on."""
+        self._look_at(self._objects.keys())
+
+    def changed(self, jobs: Iterable[Job]) -> None:
+        """These jobs changed."""
+        with self._lock:
+            keys = [self._of_job[job.id] for job in jobs if job.id in self._of_job]
+        self._look_at(keys)
+
+    def reconcile(self, key: ObjectKey) -> None:
+        """One step for this object. Raises `SchedulerError` if it has to be tried again."""
+        item = self._objects.get(key)
+        if item is None:
+            return
+        wanted = training_job(item)
+        if wanted.deleting:
+            self._let_go(key, wanted)
+        elif not wanted.over:
+            self._serve(key, wanted)
+
+    def _serve(self, key: ObjectKey, wanted: TrainingJob) -> None:
+        now = self._clock.now()
+        try:
+            spec = job_spec(wanted)
+        except InvalidInput as error:
+            self._write(key, wanted, refusal(wanted, str(error), now))
+            return
+        if not wanted.held:
+            # before there is a job, so that a deletion never leaves one behind
+            self._objects.write_finalizers(key, (*wanted.finalizers, FINALIZER), wanted.uid)
+        job = self._job_of(wanted) or self._submit(spec, suspend=wanted.suspend)
+        with self._lock:
+            self._of_job[job.id] = key
+        self._ask(wanted, spec, job)
+        ignored = frozen_fields(spec, job)
+        self._write(key, wanted, status_of(wanted, job, self._explain(job), now, ignored))
+
+    def _let_go(self, key: ObjectKey, wanted: TrainingJob) -> None:
+        """Cancel the job of an object that is being deleted; the object goes when the job's workers are gone."""
+        if not wanted.held:
+            return
+        job = self._job_of(wanted)
+        if job is not None and not job.state.terminal:
+            with self._lock:
+                self._of_job[job.id] = key
+            if job.stop_reason is not StopReason.CANCELLED or job.state is not JobState.STOPPING:
+                self._store.add_intent(IntentKind.CANCEL, self._clock.now(), job_id=job.id)
+                self._stored([])
+            return
+        rest = [each for each in wanted.finalizers if each != FINALIZER]
+        self._objects.write_finalizers(key, rest, wanted.uid)
+
+    def _job_of(self, wanted: TrainingJob) -> Job | None:
+        """The job that the object was given; one of another database that has its number is not it."""
+        job = self._store.get_job(wanted.job_id) if wanted.job_id is not None else None
+        if job is None or job.spec.client_key != wanted.key:
+            job_id = self._store.find_job(wanted.key)
+            job = self._store.get_job(job_id) if job_id is not None else None
+        return job
+
+    def _submit(self, spec: JobSpec, *, suspend: bool) -> Job:
+        now = self._clock.now()
+        [submitted] = self._store.submit([spec], now)
+        if suspend and submitted.created:
+            self._store.add_intent(IntentKind.SUSPEND, now, job_id=submitted.id)
+        self._stored([submitted.id])
+        job = self._store.get_job(submitted.id)
+        assert job is not None, "a job that was submitted just now is stored"
+        return job
+
+    def _ask(self, wanted: TrainingJob, spec: JobSpec, job: Job) -> None:
+        if wanted.job_id is None:
+            return  # nothing was changed since it was created
+        for change in changes(wanted, spec, job):
+            self._store.add_intent(
+                change.kind,
+                self._clock.now(),
+                job_id=job.id,
+                priority=change.priority,
+                min_workers=change.min_workers,
+                max_workers=change.max_workers,
+            )
+            self._stored([])
+
+    def _write(self, key: ObjectKey, wanted: TrainingJob, status: Document) -> None:
+        if differs(wanted.status, status):
+            self._objects.write_status(key, status)
+
+    def _look_at(self, keys: Iterable[ObjectKey]) -> None:
+        with self._lock:
+            self._due.update((key, 0.0) for key in keys)
+            self._lock.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            key = self._next()
+            if key is None:
+                return
+            if not self._leading():
+                continue  # whoever leads looks at all of them
+            try:
+                self.reconcile(key)
+            except SchedulerError as error:
+                self._retry(key, str(error))
+            except Exception:
+                log.exception("a TrainingJob could not be reconciled", namespace=key[0], name=key[1])
+                self._retry(key, "a defect; the log says more")
+            else:
+                self._failures.pop(key, None)
+
+    def _next(self) -> ObjectKey | None:
+        """The object to be looked at next, once it is due; None: stop."""
+        with self._lock:
+            while not self._stopped:
+                now = self._clock.now()
+                key = min(self._due, key=lambda each: self._due[each], default=None)
+                if key is not None and self._due[key] <= now:
+                    del self._due[key]
+                    return key
+                self._lock.wait(self._due[key] - now if key is not None else None)
+            return None
+
+    def _retry(self, key: ObjectKey, error: str) -> None:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        pause = min(RETRY_SECONDS * 2.0 ** (failures - 1), RETRY_SECONDS_MAX)
+        log.warning("TrainingJob: tried again later", namespace=key[0], name=key[1], error=error, seconds=pause)
+        with self._lock:
+            self._due.setdefault(key, self._clock.now() + pause)

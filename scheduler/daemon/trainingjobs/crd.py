@@ -1,0 +1,190 @@
+"""The custom resource definition of TrainingJob: `python -m scheduler.daemon.trainingjobs.crd` prints it.
+
+Its spec has the fields of a job request in the spelling of Kubernetes, with the same limits, so that the API server
+refuses at once what the daemon would refuse. It is structural (apiextensions.k8s.io/v1).
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from scheduler.http.requests import JobRequest
+
+Schema = dict[str, Any]
+
+GROUP = "elastic-gpu-scheduler.io"
+VERSION = "v1alpha1"
+KIND = "TrainingJob"
+PLURAL = "trainingjobs"
+#: Its object is kept until the job's workers are gone.
+FINALIZER = f"{GROUP}/workers"
+
+#: Fields of a request that an object does not set: it has a name and an identity of its own.
+_OMITTED = frozenset({"name", "client_key", "workers"})
+#: Fields with another name than the request's in camel case.
+_RENAMED = {"pod_template": "template"}
+_FREE_FORM: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_TEXT: Schema = {"type": "string"}
+_COUNT: Schema = {"type": "integer", "format": "int64"}
+_TIME: Schema = {"type": "string", "format": "date-time"}
+
+_COLUMNS = (
+    ("Phase", "string", ".status.phase", "What the job is doing."),
+    ("Workers", "integer", ".status.workers", "Workers that it has."),
+    ("Min", "integer", ".spec.minWorkers", "Fewest workers."),
+    ("Max", "integer", ".spec.maxWorkers", "Most workers."),
+    ("Priority", "integer", ".spec.priority", "Greater is more important."),
+    ("Generation", "integer", ".status.generation", "How often its membership changed."),
+    ("Reason", "string", ".status.reason", "Why it waits, or how it ended."),
+    ("Age", "date", ".metadata.creationTimestamp", "Since it was created."),
+)
+
+
+def field_name(request_field: str) -> str:
+    """The name in an object of a field of a job request."""
+    camel = re.sub(r"_([a-z])", lambda found: found[1].upper(), request_field)
+    return _RENAMED.get(request_field, camel)
+
+
+def request_fields() -> Iterator[tuple[str, str]]:
+    """(name in an object, name in a request) of what a spec may set."""
+    for name in JobRequest.model_fields:
+        if name not in _OMITTED:
+            yield field_name(name), name
+
+
+def definition() -> Schema:
+    """The CustomResourceDefinition."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": KIND,
+                "listKind": f"{KIND}List",
+                "plural": PLURAL,
+                "singular": KIND.lower(),
+                "shortNames": ["tj"],
+                "categories": ["all"],
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": _object_schema()},
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [
+                        {"name": name, "type": kind, "jsonPath": path, "description": text}
+                        for name, kind, path, text in _COLUMNS
+                    ],
+                }
+            ],
+        },
+    }
+
+
+def _object_schema() -> Schema:
+    return {
+        "type": "object",
+        "description": "A training job of the elastic GPU scheduler.",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": _TEXT,
+            "kind": _TEXT,
+            "metadata": {"type": "object"},
+            "spec": _spec_schema(),
+            "status": _status_schema(),
+        },
+    }
+
+
+def _spec_schema() -> Schema:
+    fields = JobRequest.model_json_schema()["properties"]
+    properties = {name: _structural(fields[field]) for name, field in request_fields()}
+    properties["suspend"] = {
+        "type": "boolean",
+        "description": "Whether it gives its slots back and waits until this is false again.",
+    }
+    return {
+        "type": "object",
+        "description": "What to run. After creation only priority, minWorkers, maxWorkers and suspend may change.",
+        "required": ["command"],
+        "properties": dict(sorted(properties.items())),
+    }
+
+
+def _status_schema() -> Schema:
+    return {
+        "type": "object",
+        "description": "What has become of it; written by the scheduler.",
+        "properties": {
+            "phase": {**_TEXT, "description": "State of the job, or Refused."},
+            "jobId": {**_COUNT, "description": "Its number in the scheduler, as in `sched show`."},
+            "workers": {**_COUNT, "description": "Workers that nobody asked to leave."},
+            "generation": {**_COUNT, "description": "Counter of published memberships."},
+            "attempt": {**_COUNT, "description": "Starts so far."},
+            "priority": {**_COUNT, "description": "Priority in force; a user of the scheduler may have changed it."},
+            "minWorkers": {**_COUNT, "description": "Fewest workers in force."},
+            "maxWorkers": {**_COUNT, "description": "Most workers in force."},
+            "reason": {**_TEXT, "description": "Why it waits or was stopped, in one word."},
+            "message": {**_TEXT, "description": "The same in one line."},
+            "startTime": {**_TIME, "description": "Start of this attempt."},
+            "completionTime": {**_TIME, "description": "When it ended."},
+            "observedGeneration": {**_COUNT, "description": "The metadata.generation that this status is about."},
+            "conditions": {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["type"],
+                "items": {
+                    "type": "object",
+                    "required": ["type", "status", "lastTransitionTime", "reason", "message"],
+                    "properties": {
+                        "type": _TEXT,
+                        "status": {**_TEXT, "enum": ["True", "False", "Unknown"]},
+                        "reason": _TEXT,
+                        "message": _TEXT,
+                        "lastTransitionTime": _TIME,
+                        "observedGeneration": _COUNT,
+                    },
+                },
+            },
+        },
+    }
+
+
+def _structural(field: Schema) -> Schema:
+    """A field's JSON schema as Kubernetes takes it: one type, no null, no patterns of names."""
+    shapes = [shape for shape in field.get("anyOf", [field]) if shape.get("type") != "null"]
+    shape = shapes[-1]  # of a string and a list, the list
+    if shape["type"] == "object":
+        values = [*shape.get("patternProperties", {}).values()]
+        if not values:
+            return dict(_FREE_FORM)
+        return {"type": "object", "additionalProperties": _structural(values[0]), **_kept(shape, "maxProperties")}
+    kept = _kept(shape, "type", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+    if shape["type"] == "integer":
+        kept["format"] = "int64"
+    if "pattern" in shape:
+        kept["pattern"] = shape["pattern"].replace(r"\u0000", r"\x00")
+    if "exclusiveMinimum" in shape:
+        kept |= {"minimum": shape["exclusiveMinimum"], "exclusiveMinimum": True}
+    if "items" in shape:
+        kept["items"] = _structural(shape["items"])
+    if field.get("default") not in (None, "", False, 0):
+        kept["default"] = field["default"]
+    return kept
+
+
+def _kept(schema: Schema, *names: str) -> Schema:
+    return {name: schema[name] for name in names if name in schema}
+
+
+if __name__ == "__main__":
+    yaml.safe_dump(definition(), sys.stdout, sort_keys=False, width=120)

@@ -1,0 +1,220 @@
+"""What a TrainingJob object asks for, and the status that it is given. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from scheduler.daemon.trainingjobs.crd import FINALIZER, request_fields
+from scheduler.errors import InvalidInput
+from scheduler.http.requests import JobRequest, check_request
+from scheduler.model.ids import JobId
+from scheduler.model.intent import IntentKind
+from scheduler.model.job import Job, JobSpec, JobState
+
+Document = dict[str, Any]
+
+#: Phase of an object whose spec is no job.
+REFUSED = "Refused"
+#: States of a job, as phases are written.
+PHASES = {state: state.value.capitalize() for state in JobState}
+_ENDED = frozenset({REFUSED, *(PHASES[state] for state in JobState if state.terminal)})
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """An object as it was read."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    spec: Mapping[str, Any]
+    status: Mapping[str, Any]
+    finalizers: tuple[str, ...]
+    deleting: bool
+
+    @property
+    def key(self) -> str:
+        """The client key of its job: an object of the same name that comes later has another."""
+        return f"trainingjob/{self.uid}"
+
+    @property
+    def held(self) -> bool:
+        """Whether the scheduler has asked for it to be kept until its job is over."""
+        return FINALIZER in self.finalizers
+
+    @property
+    def changed(self) -> bool:
+        """Whether its spec is newer than what its status is about."""
+        return bool(self.generation != self.status.get("observedGeneration"))
+
+    @property
+    def over(self) -> bool:
+        """Whether its job has ended, or it is none and nobody has changed that."""
+        phase = self.status.get("phase")
+        return phase in _ENDED and not (phase == REFUSED and self.changed)
+
+    @property
+    def suspend(self) -> bool:
+        return bool(self.spec.get("suspend", False))
+
+    @property
+    def job_id(self) -> JobId | None:
+        """The job that it was given, as far as its status tells."""
+        number = self.status.get("jobId")
+        return JobId(number) if isinstance(number, int) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A request to the job that follows from a change of its object."""
+
+    kind: IntentKind
+    priority: int | None = None
+    min_workers: int | None = None
+    max_workers: int | None = None
+
+
+def training_job(item: Document) -> TrainingJob:
+    """The object that a document of the API holds."""
+    metadata = item["metadata"]
+    return TrainingJob(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 0),
+        spec=item.get("spec") or {},
+        status=item.get("status") or {},
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        deleting=metadata.get("deletionTimestamp") is not None,
+    )
+
+
+def job_spec(wanted: TrainingJob) -> JobSpec:
+    """The job that it asks for. Raises `InvalidInput` naming the field of the object, and the rule."""
+    names = dict(request_fields())
+    given = {names[name]: value for name, value in wanted.spec.items() if name in names}
+    try:
+        request = check_request(JobRequest, {**given, "name": wanted.name, "client_key": wanted.key})
+    except InvalidInput as error:
+        raise InvalidInput(f"spec.{_in_object(error.field)}", error.rule) from None
+    return request.spec()
+
+
+def changes(wanted: TrainingJob, spec: JobSpec, job: Job) -> list[Change]:
+    """What to ask of the job, where its object was changed since it was looked at."""
+    if not wanted.changed or job.state.terminal:
+        return []
+    asked = []
+    if spec.priority != job.priority:
+        asked.append(Change(IntentKind.PRIORITY, priority=spec.priority))
+    if (spec.min_workers, spec.max_workers) != (job.min_workers, job.max_workers):
+        asked.append(Change(IntentKind.SCALE, min_workers=spec.min_workers, max_workers=spec.max_workers))
+    if wanted.suspend and job.state is not JobState.SUSPENDED:
+        asked.append(Change(IntentKind.SUSPEND))
+    if not wanted.suspend and job.state is JobState.SUSPENDED:
+        asked.append(Change(IntentKind.RESUME))
+    return asked
+
+
+def frozen_fields(spec: JobSpec, job: Job) -> list[str]:
+    """Names of fields of the object that differ from the job's, and that a job cannot change."""
+    before = replace(
+        job.spec, priority=spec.priority, min_workers=spec.min_workers, max_workers=spec.max_workers, name=spec.name
+    )
+    own = [each.name for each in fields(spec) if getattr(spec, each.name) != getattr(before, each.name)]
+    shape = [
+        each.name for each in fields(spec.shape) if getattr(spec.shape, each.name) != getattr(job.shape, each.name)
+    ]
+    return [_in_object(name) for name in own if name != "shape"] + [_OF_SHAPE[name] for name in shape]
+
+
+def status_of(wanted: TrainingJob, job: Job, message: str, now: float, ignored: list[str]) -> Document:
+    """The object's status while it has a job. `ignored` are changed fields that came too late."""
+    reason = job.wait_reason if job.state is JobState.QUEUED else job.stop_reason
+    status: Document = {
+        "phase": PHASES[job.state],
+        "jobId": job.id,
+        "workers": len(job.wanted_workers),
+        "generation": job.generation,
+        "attempt": job.attempt,
+        "priority": job.priority,
+        "minWorkers": job.min_workers,
+        "maxWorkers": job.max_workers,
+        "reason": reason.value if reason is not None else None,
+        "message": message,
+        "startTime": _written(job.started_at),
+        "completionTime": _written(job.finished_at),
+        "observedGeneration": wanted.generation,
+    }
+    told = "its fields that cannot change after creation are as they were"
+    if ignored:
+        told = f"{', '.join(ignored)}: cannot change after creation; delete the object and create another"
+    conditions = {
+        "Accepted": (not ignored, "FieldsIgnored" if ignored else "Accepted", told if ignored else "it is a job"),
+        "Running": (job.state is JobState.RUNNING, PHASES[job.state], message),
+        "Complete": (job.state is JobState.SUCCEEDED, PHASES[job.state], message),
+        "Failed": (job.state is JobState.FAILED, PHASES[job.state], message),
+    }
+    status["conditions"] = [_condition(wanted, kind, *said, now) for kind, said in conditions.items()]
+    return status
+
+
+def refusal(wanted: TrainingJob, error: str, now: float) -> Document:
+    """The status of an object that is no job."""
+    return {
+        "phase": REFUSED,
+        "reason": "InvalidSpec",
+        "message": error,
+        "observedGeneration": wanted.generation,
+        "conditions": [_condition(wanted, "Accepted", False, "InvalidSpec", error, now)],
+    }
+
+
+def differs(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether the new status says anything that the old one does not; the wording of messages does not count."""
+    return _facts(old) != _facts(new)
+
+
+def _facts(status: Mapping[str, Any]) -> Document:
+    facts = {name: value for name, value in status.items() if value is not None and name != "message"}
+    facts["conditions"] = {each["type"]: (each["status"], each["reason"]) for each in status.get("conditions", ())}
+    return facts
+
+
+def _condition(wanted: TrainingJob, kind: str, holds: bool, reason: str, message: str, now: float) -> Document:
+    value = "True" if holds else "False"
+    before = next((each for each in wanted.status.get("conditions", ()) if each["type"] == kind), None)
+    since = before["lastTransitionTime"] if before is not None and before["status"] == value else _written(now)
+    return {
+        "type": kind,
+        "status": value,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since,
+        "observedGeneration": wanted.generation,
+    }
+
+
+def _written(at: float | None) -> str | None:
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_OF_SHAPE = {
+    "slots": "slotsPerWorker",
+    "cpus": "cpusPerWorker",
+    "memory_mib": "memoryMibPerWorker",
+    "node_selector": "nodeSelector",
+    "gpu_type": "gpuType",
+    "oversell": "oversell",
+}
+
+
+def _in_object(field: str) -> str:
+    """A field of a request, as its object calls it."""
+    head, dot, rest = field.partition(".")
+    names = {request: name for name, request in request_fields()}
+    return names.get(head, head) + dot + rest

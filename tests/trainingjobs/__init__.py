@@ -1,0 +1,1 @@
+"""TrainingJob objects."""
