@@ -14,6 +14,7 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 
+from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import TOO_LATE
 from scheduler.errors import ClusterError, ConfigError
@@ -101,6 +102,7 @@ class Connection:
         self._api = client.ApiClient(configuration)
         #: Takes and gives plain JSON here, which its published types do not know.
         self._core: Any = client.CoreV1Api(self._api)
+        self._custom: Any = client.CustomObjectsApi(self._api)
         self._clock = clock
         self._settings = settings
         self._pace = Pace(settings.requests_per_second, clock)
@@ -112,7 +114,7 @@ class Connection:
         self._api.close()
 
     def pages(self, kind: str) -> Iterator[Document]:
-        """A whole list of `nodes` or `pods` as it is now, page by page."""
+        """A whole list of `nodes`, `pods` or `trainingjobs` as it is now, page by page."""
         list_page = self._lister(kind)
         token: str | None = None
         while True:
@@ -157,6 +159,13 @@ class Connection:
         namespace = self._settings.namespace
         return self._ask(partial(self._core.delete_namespaced_pod, name, namespace, body=body), until)
 
+    def patch_training_job(self, name: str, body: Document, until: float, *, status: bool) -> Document:
+        """Merge the body into the object, or into its status; null removes a field."""
+        custom = self._custom
+        patch = custom.patch_namespaced_custom_object_status if status else custom.patch_namespaced_custom_object
+        where = (GROUP, VERSION, self._settings.namespace, PLURAL, name)
+        return self._ask(partial(patch, *where, body, _content_type="application/merge-patch+json"), until)
+
     def events_of(self, uid: str) -> list[Document]:
         """What the cluster has said of an object, in no order."""
         selector = f"involvedObject.uid={uid}"
@@ -190,6 +199,9 @@ class Connection:
         listers: Mapping[str, Callable[..., Any]] = {
             "nodes": self._core.list_node,
             "pods": self._core.list_pod_for_all_namespaces,
+            PLURAL: partial(
+                self._custom.list_namespaced_custom_object, GROUP, VERSION, self._settings.namespace, PLURAL
+            ),
         }
         return listers[kind]
 

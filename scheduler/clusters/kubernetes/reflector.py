@@ -37,7 +37,7 @@ class Sink(Protocol):
 
 
 class Reflector:
-    """Reads `kind` (`nodes` or `pods`) into a sink until it is closed."""
+    """Reads `kind` (`nodes`, `pods` or `trainingjobs`) into a sink until it is closed."""
 
     def __init__(
         self,

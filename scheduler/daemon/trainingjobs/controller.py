@@ -47,12 +47,12 @@ class Objects(Protocol):
 
     def keys(self) -> Iterable[ObjectKey]: ...
 
-    def write_status(self, key: ObjectKey, status: Document) -> None:
-        """Replace the status."""
+    def write_status(self, item: Document, status: Document) -> None:
+        """Put these fields into the object's status."""
         ...
 
-    def write_finalizers(self, key: ObjectKey, finalizers: Iterable[str], uid: str) -> None:
-        """Replace the finalizers of the object with this uid."""
+    def write_finalizers(self, item: Document, finalizers: Iterable[str]) -> None:
+        """Replace the object's finalizers, if it is still as it was seen."""
         ...
 
 
@@ -116,41 +116,40 @@ class TrainingJobs:
             return
         wanted = training_job(item)
         if wanted.deleting:
-            self._let_go(key, wanted)
+            self._let_go(item, wanted)
         elif not wanted.over:
-            self._serve(key, wanted)
+            self._serve(item, wanted)
 
-    def _serve(self, key: ObjectKey, wanted: TrainingJob) -> None:
+    def _serve(self, item: Document, wanted: TrainingJob) -> None:
         now = self._clock.now()
         try:
             spec = job_spec(wanted)
         except InvalidInput as error:
-            self._write(key, wanted, refusal(wanted, str(error), now))
+            self._write(item, wanted, refusal(wanted, str(error), now))
             return
         if not wanted.held:
-            # before there is a job, so that a deletion never leaves one behind
-            self._objects.write_finalizers(key, (*wanted.finalizers, FINALIZER), wanted.uid)
+            # Before there is a job, so that a deletion never leaves one behind. The change brings it here again.
+            self._objects.write_finalizers(item, (*wanted.finalizers, FINALIZER))
+            return
         job = self._job_of(wanted) or self._submit(spec, suspend=wanted.suspend)
         with self._lock:
-            self._of_job[job.id] = key
+            self._of_job[job.id] = (wanted.namespace, wanted.name)
         self._ask(wanted, spec, job)
-        ignored = frozen_fields(spec, job)
-        self._write(key, wanted, status_of(wanted, job, self._explain(job), now, ignored))
+        self._write(item, wanted, status_of(wanted, job, self._explain(job), now, frozen_fields(spec, job)))
 
-    def _let_go(self, key: ObjectKey, wanted: TrainingJob) -> None:
+    def _let_go(self, item: Document, wanted: TrainingJob) -> None:
         """Cancel the job of an object that is being deleted; the object goes when the job's workers are gone."""
         if not wanted.held:
             return
         job = self._job_of(wanted)
-        if job is not None and not job.state.terminal:
-            with self._lock:
-                self._of_job[job.id] = key
-            if job.stop_reason is not StopReason.CANCELLED or job.state is not JobState.STOPPING:
-                self._store.add_intent(IntentKind.CANCEL, self._clock.now(), job_id=job.id)
-                self._stored([])
+        if job is None or job.state.terminal:
+            self._objects.write_finalizers(item, (each for each in wanted.finalizers if each != FINALIZER))
             return
-        rest = [each for each in wanted.finalizers if each != FINALIZER]
-        self._objects.write_finalizers(key, rest, wanted.uid)
+        with self._lock:
+            self._of_job[job.id] = (wanted.namespace, wanted.name)
+        if job.stop_reason is not StopReason.CANCELLED or job.state is not JobState.STOPPING:
+            self._store.add_intent(IntentKind.CANCEL, self._clock.now(), job_id=job.id)
+            self._stored([])
 
     def _job_of(self, wanted: TrainingJob) -> Job | None:
         """The job that the object was given; one of another database that has its number is not it."""
@@ -184,9 +183,9 @@ class TrainingJobs:
             )
             self._stored([])
 
-    def _write(self, key: ObjectKey, wanted: TrainingJob, status: Document) -> None:
+    def _write(self, item: Document, wanted: TrainingJob, status: Document) -> None:
         if differs(wanted.status, status):
-            self._objects.write_status(key, status)
+            self._objects.write_status(item, status)
 
     def _look_at(self, keys: Iterable[ObjectKey]) -> None:
         with self._lock:

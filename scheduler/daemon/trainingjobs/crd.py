@@ -11,14 +11,12 @@ from typing import Any
 
 import yaml
 
+from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
 from scheduler.http.requests import JobRequest
 
 Schema = dict[str, Any]
 
-GROUP = "elastic-gpu-scheduler.io"
-VERSION = "v1alpha1"
 KIND = "TrainingJob"
-PLURAL = "trainingjobs"
 #: Its object is kept until the job's workers are gone.
 FINALIZER = f"{GROUP}/workers"
 

@@ -1,0 +1,5 @@
+"""Where the API server keeps TrainingJob objects."""
+
+GROUP = "elastic-gpu-scheduler.io"
+VERSION = "v1alpha1"
+PLURAL = "trainingjobs"
