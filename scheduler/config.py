@@ -136,6 +136,8 @@ class KubernetesSettings(_Frozen):
     resource: str = Field(default="nvidia.com/gpu", pattern=r"^([a-z0-9.-]+/)?[A-Za-z0-9._-]+$", max_length=253)
     #: Label of nodes that tells the type of their GPUs.
     gpu_type_label: str = "nvidia.com/gpu.product"
+    #: Whether TrainingJob objects of the namespace enter the queue, where their custom resource is installed.
+    training_jobs: bool = True
     #: Image of workers whose job gives no other.
     image: str | None = None
     #: Of the pods; None: the cluster's default.

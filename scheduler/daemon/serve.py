@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 import structlog
 
@@ -26,6 +26,7 @@ from scheduler.daemon.recurring import RecurringJobs, new_timers
 from scheduler.daemon.retention import INTERVAL_SECONDS, Retention
 from scheduler.daemon.server import Server, bind, url_of
 from scheduler.daemon.state_dir import JOBS_DIR, announced, claimed, identity
+from scheduler.daemon.trainingjobs.controller import TrainingJobs
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.loop import EngineLoop
@@ -36,11 +37,17 @@ from scheduler.errors import ConfigError, SchedulerError
 from scheduler.http.access import Access, check_exposure
 from scheduler.http.app import create_app
 from scheduler.http.entry import Entry
+from scheduler.http.explain import explain
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.relay import Relay
 from scheduler.http.services import Logs, Services
 from scheduler.metrics import Metrics
+from scheduler.model.job import Job
+from scheduler.model.world import World
 from scheduler.store.sqlstore import SqlStore
+
+if TYPE_CHECKING:
+    from scheduler.clusters.kubernetes.training_jobs import TrainingJobObjects
 
 log = structlog.get_logger(__name__)
 
@@ -150,6 +157,13 @@ def open_kubernetes(settings: Settings) -> DaemonCluster:
     return KubernetesCluster(settings.kubernetes, SystemClock(), random.Random())
 
 
+def open_training_jobs(settings: Settings) -> "TrainingJobObjects":
+    """TrainingJob objects of the cluster's API, not followed yet. Raises `ConfigError`."""
+    from scheduler.clusters.kubernetes.training_jobs import TrainingJobObjects
+
+    return TrainingJobObjects(settings.kubernetes, SystemClock(), random.Random())
+
+
 class Daemon:
     """The parts of one daemon that live as long as it serves."""
 
@@ -173,6 +187,7 @@ class Daemon:
             lambda: self._metrics.count("sched_tick_crashes_total"),
         )
         self._services = self._new_services()
+        self._training_jobs = self._new_training_jobs()
         #: The newest commit of another replica that was seen.
         self._followed: int | None = None
 
@@ -190,6 +205,8 @@ class Daemon:
             listener = self._store.listen(self._wake_leader, self._wake_standby)
             if listener is not None:
                 stack.callback(listener.close)
+            if self._training_jobs is not None:
+                stack.enter_context(self._training_jobs.followed())
             self._start_timers()
             stack.callback(self._timers.shutdown)
             log.info("serving", url=self._url, state_dir=str(self._state), version=__version__, pid=os.getpid())
@@ -237,6 +254,23 @@ class Daemon:
             answers=HostAnswers(self._board),
         )
 
+    def _new_training_jobs(self) -> TrainingJobs | None:
+        if self._settings.cluster != "kubernetes" or not self._settings.kubernetes.training_jobs:
+            return None
+        return TrainingJobs(
+            open_training_jobs(self._settings),
+            self._store,
+            self._clock,
+            explain=self._explained,
+            leading=lambda: self._engine.lease is not None,
+            stored=self._services.stored,
+        )
+
+    def _explained(self, job: Job) -> str:
+        """How the job is and why, in a line."""
+        world = self._board.world or World()
+        return explain(job, world, self._settings.policy, self._clock.now())["summary"]
+
     def _term(self) -> int | None:
         lease = self._engine.lease
         return lease.term if lease is not None else None
@@ -262,6 +296,8 @@ class Daemon:
 
     def _observe(self, report: TickReport) -> None:
         self._metrics.observe(report)
+        if self._training_jobs is not None:
+            self._training_jobs.see(report)
         if report.events:
             self._services.events_bell.ring({None, *(event.job_id for event in report.events)})
         elif report.following and report.followed != self._followed:

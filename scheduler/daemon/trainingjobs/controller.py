@@ -5,7 +5,8 @@ done again, later, or by another daemon. Only the leader writes.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import structlog
@@ -23,6 +24,7 @@ from scheduler.daemon.trainingjobs.resource import (
     training_job,
 )
 from scheduler.engine.ports import Clock
+from scheduler.engine.tick import TickReport
 from scheduler.errors import InvalidInput, SchedulerError
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
@@ -40,6 +42,14 @@ RETRY_SECONDS_MAX = 60.0
 
 class Objects(Protocol):
     """The objects of the cluster, kept in step by whoever implements this. Writing raises `ClusterError`."""
+
+    def follow(self, changed: Callable[[ObjectKey], None]) -> None:
+        """Begin to read; call `changed`, from another thread, for each object that is new, changed or gone."""
+        ...
+
+    def close(self) -> None:
+        """End that."""
+        ...
 
     def get(self, key: ObjectKey) -> Document | None:
         """The object as it was last seen; None: there is none."""
@@ -82,32 +92,33 @@ class TrainingJobs:
         #: Objects of jobs, as far as they were looked at.
         self._of_job: dict[JobId, ObjectKey] = {}
         self._stopped = False
+        self._led = False
         self._thread = threading.Thread(target=self._run, name="trainingjobs")
 
-    def start(self) -> None:
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Read objects and keep jobs in step with them meanwhile."""
         self._thread.start()
-
-    def stop(self) -> None:
-        """Ends the thread after the object that it looks at, and waits for that."""
-        with self._lock:
-            self._stopped = True
-            self._lock.notify_all()
-        if self._thread.is_alive():
+        self._objects.follow(self.look_at)
+        try:
+            yield
+        finally:
+            self._objects.close()
+            with self._lock:
+                self._stopped = True
+                self._lock.notify_all()
             self._thread.join()
+
+    def see(self, report: TickReport) -> None:
+        """What the engine did; whoever begins to lead looks at everything, since the last one may have left off."""
+        if report.leading and not self._led:
+            self._look_at(self._objects.keys())
+        self._led = report.leading
+        self._changed(report.changed)
 
     def look_at(self, key: ObjectKey) -> None:
         """The object may have changed."""
         self._look_at([key])
-
-    def look_at_all(self) -> None:
-        """This daemon leads from now on."""
-        self._look_at(self._objects.keys())
-
-    def changed(self, jobs: Iterable[Job]) -> None:
-        """These jobs changed."""
-        with self._lock:
-            keys = [self._of_job[job.id] for job in jobs if job.id in self._of_job]
-        self._look_at(keys)
 
     def reconcile(self, key: ObjectKey) -> None:
         """One step for this object. Raises `SchedulerError` if it has to be tried again."""
@@ -119,6 +130,8 @@ class TrainingJobs:
             self._let_go(item, wanted)
         elif not wanted.over:
             self._serve(item, wanted)
+        elif wanted.held:
+            self._release(item, wanted)
 
     def _serve(self, item: Document, wanted: TrainingJob) -> None:
         now = self._clock.now()
@@ -143,13 +156,17 @@ class TrainingJobs:
             return
         job = self._job_of(wanted)
         if job is None or job.state.terminal:
-            self._objects.write_finalizers(item, (each for each in wanted.finalizers if each != FINALIZER))
+            self._release(item, wanted)
             return
         with self._lock:
             self._of_job[job.id] = (wanted.namespace, wanted.name)
         if job.stop_reason is not StopReason.CANCELLED or job.state is not JobState.STOPPING:
             self._store.add_intent(IntentKind.CANCEL, self._clock.now(), job_id=job.id)
             self._stored([])
+
+    def _release(self, item: Document, wanted: TrainingJob) -> None:
+        """Nothing is left that the object has to be kept for."""
+        self._objects.write_finalizers(item, (each for each in wanted.finalizers if each != FINALIZER))
 
     def _job_of(self, wanted: TrainingJob) -> Job | None:
         """The job that the object was given; one of another database that has its number is not it."""
@@ -186,6 +203,14 @@ class TrainingJobs:
     def _write(self, item: Document, wanted: TrainingJob, status: Document) -> None:
         if differs(wanted.status, status):
             self._objects.write_status(item, status)
+
+    def _changed(self, jobs: Sequence[Job]) -> None:
+        with self._lock:
+            keys = [self._of_job[job.id] for job in jobs if job.id in self._of_job]
+            for job in jobs:
+                if job.state.terminal:
+                    self._of_job.pop(job.id, None)
+        self._look_at(keys)
 
     def _look_at(self, keys: Iterable[ObjectKey]) -> None:
         with self._lock:

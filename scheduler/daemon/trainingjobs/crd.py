@@ -1,15 +1,12 @@
-"""The custom resource definition of TrainingJob: `python -m scheduler.daemon.trainingjobs.crd` prints it.
+"""The custom resource definition of TrainingJob: `python -m scheduler.daemon.trainingjobs` prints it.
 
 Its spec has the fields of a job request in the spelling of Kubernetes, with the same limits, so that the API server
 refuses at once what the daemon would refuse. It is structural (apiextensions.k8s.io/v1).
 """
 
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
-
-import yaml
 
 from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
 from scheduler.http.requests import JobRequest
@@ -182,7 +179,3 @@ def _structural(field: Schema) -> Schema:
 
 def _kept(schema: Schema, *names: str) -> Schema:
     return {name: schema[name] for name in names if name in schema}
-
-
-if __name__ == "__main__":
-    yaml.safe_dump(definition(), sys.stdout, sort_keys=False, width=120)

@@ -1,0 +1,132 @@
+"""The manifests, as a real API server takes them, and what they allow."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scheduler.config import load_settings
+from scheduler.daemon.trainingjobs.crd import definition
+from tests.clusters.control_plane import ControlPlane, control_plane
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+NAMESPACE = "sched-system"
+SCHEDULER = f"system:serviceaccount:{NAMESPACE}:sched"
+WORKER = f"system:serviceaccount:{NAMESPACE}:sched-worker"
+OVERLAYS = sorted(path.name for path in (MANIFESTS / "overlays").iterdir())
+
+
+class Kubectl:
+    """The command, as the administrator of a control plane."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._kubeconfig = plane.kubeconfig
+
+    def __call__(self, *arguments: str, check: bool = True) -> str:
+        command = ["kubectl", f"--kubeconfig={self._kubeconfig}", *arguments]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert not check or done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def may(self, account: str, verb: str, what: str, namespace: str = NAMESPACE) -> bool:
+        kind, _, subresource = what.partition("/")
+        asked = ("auth", "can-i", verb, kind, f"--as={account}", f"--namespace={namespace}")
+        return self(*asked, f"--subresource={subresource}", check=False) == "yes"
+
+
+@pytest.fixture(scope="module")
+def kubectl() -> Iterator[Kubectl]:
+    if shutil.which("kubectl") is None:
+        pytest.skip("there is no kubectl")
+    with control_plane() as plane:
+        yield Kubectl(plane)
+
+
+@pytest.fixture(scope="module")
+def installed(kubectl: Kubectl) -> Kubectl:
+    kubectl("apply", "-k", str(MANIFESTS / "overlays" / "postgres"))
+    return kubectl
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_each_overlay_is_accepted(kubectl: Kubectl, overlay: str) -> None:
+    kubectl("apply", "-k", str(MANIFESTS / "overlays" / overlay))
+    assert "unchanged" in kubectl("apply", "-k", str(MANIFESTS / "overlays" / overlay))
+
+
+@pytest.mark.parametrize("extra", sorted(path.name for path in (MANIFESTS / "extras").iterdir()))
+def test_each_extra_is_built(kubectl: Kubectl, extra: str) -> None:
+    built = list(yaml.safe_load_all(kubectl("kustomize", str(MANIFESTS / "extras" / extra))))
+    assert all(each["metadata"]["namespace"] == NAMESPACE for each in built)
+
+
+@pytest.mark.parametrize(
+    ("verb", "what"),
+    [
+        ("list", "nodes"),
+        ("watch", "nodes"),
+        ("create", "pods"),
+        ("get", "pods"),
+        ("delete", "pods"),
+        ("get", "pods/log"),
+        ("get", "configmaps"),
+        ("create", "configmaps"),
+        ("list", "events"),
+        ("watch", "trainingjobs.elastic-gpu-scheduler.io"),
+        ("patch", "trainingjobs.elastic-gpu-scheduler.io"),
+        ("patch", "trainingjobs.elastic-gpu-scheduler.io/status"),
+    ],
+)
+def test_the_scheduler_may_do_what_it_does(installed: Kubectl, verb: str, what: str) -> None:
+    assert installed.may(SCHEDULER, verb, what)
+
+
+@pytest.mark.parametrize(
+    ("verb", "what", "namespace"),
+    [
+        ("get", "secrets", NAMESPACE),
+        ("create", "pods", "default"),
+        ("delete", "pods", "default"),
+        ("get", "pods/log", "default"),
+        ("create", "pods/exec", NAMESPACE),
+        ("update", "pods", NAMESPACE),
+        ("patch", "nodes", NAMESPACE),
+        ("delete", "nodes", NAMESPACE),
+        ("delete", "configmaps", NAMESPACE),
+        ("delete", "trainingjobs.elastic-gpu-scheduler.io", NAMESPACE),
+        ("create", "trainingjobs.elastic-gpu-scheduler.io", NAMESPACE),
+        ("list", "trainingjobs.elastic-gpu-scheduler.io", "default"),
+        ("create", "rolebindings", NAMESPACE),
+        ("impersonate", "users", NAMESPACE),
+        ("*", "*", NAMESPACE),
+    ],
+)
+def test_the_scheduler_may_do_nothing_else(installed: Kubectl, verb: str, what: str, namespace: str) -> None:
+    assert not installed.may(SCHEDULER, verb, what, namespace)
+
+
+@pytest.mark.parametrize(("verb", "what"), [("list", "pods"), ("get", "configmaps"), ("list", "nodes")])
+def test_workers_may_do_nothing(installed: Kubectl, verb: str, what: str) -> None:
+    assert not installed.may(WORKER, verb, what)
+
+
+def test_the_scheduler_sees_pods_of_others_without_reading_one(installed: Kubectl) -> None:
+    assert installed.may(SCHEDULER, "list", "pods", "default")
+    assert not installed.may(SCHEDULER, "get", "pods", "default")
+
+
+def test_the_custom_resource_is_what_the_code_makes() -> None:
+    written = yaml.safe_load((MANIFESTS / "base" / "crd.yaml").read_text())
+    assert written == definition(), "python -m scheduler.daemon.trainingjobs makes it"
+
+
+def test_the_settings_are_settings(tmp_path: Path) -> None:
+    config_map = yaml.safe_load((MANIFESTS / "base" / "config.yaml").read_text())
+    path = tmp_path / "sched.toml"
+    path.write_text(config_map["data"]["sched.toml"])
+    settings = load_settings(path)
+    assert settings.cluster == "kubernetes"
+    assert settings.kubernetes.namespace == NAMESPACE
