@@ -6,4 +6,7 @@ REGRESSIONS = {
     744: "The same where too few were left for any group.",
     11879: "A daemon that stood still in the middle of a tick took the silence of that time for a hung worker.",
     12370: "A booking's job that was leaving counted as using it, and others took the slot that it did not hold.",
+    12973: "A job of a booking that had lost workers was topped up to its minimum, and grown as if it had not been.",
+    12981: "A reservation on a node that lost a slot was said to be stolen.",
+    20723: "The end of a quarantine, long after the last job had ended, was said to be unrest.",
 }

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.model.event import EventKind
 from scheduler.model.job import Job, JobState
-from scheduler.model.node import Node
+from scheduler.model.node import Node, NodeIntent
 from tests.broken import hold
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def _restless(run: "Run") -> list[str]:
         assert job is not None
         if not (job.state.terminal or job.state is JobState.SUSPENDED or _waits_rightly(job, nodes)):
             found.append(f"job {job.id} is {job.state} ({job.wait_reason}) {job.detail}")
+    found += (f"{node.name} is quarantined" for node in nodes if node.intent is NodeIntent.QUARANTINED)
     found += (f"{start.worker_id} runs on {name}" for name, start in run.cluster.alive())
     return found
 

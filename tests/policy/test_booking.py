@@ -9,8 +9,8 @@ import pytest
 
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobState, StopReason, WaitReason
-from scheduler.model.plan import Shrink, StopJob
+from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
+from scheduler.model.plan import Grow, Shrink, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.booking import pieces
@@ -160,6 +160,21 @@ def test_jobs_of_a_booking_have_what_is_booked_and_no_more() -> None:
     c.finish(2)
     c.settle()
     assert sizes(c, 1, 4) == [4, 4]
+
+
+def test_a_job_of_a_booking_below_its_minimum_gets_no_more_than_its_maximum() -> None:
+    c = Cluster().node("a", 8).booked("b", 8, 0.0, HOUR)
+    c.running(1, {"a": 1}, workers=(3, 4), runtime=Runtime.ELASTIC, booking="b")
+    made = c.plan(outside_bounds=True)
+    assert made.actions == (Grow(JobId(1), (("a", 3),)),)
+
+
+def test_what_the_minimum_of_a_running_job_lacks_is_not_given_to_another_of_the_booking() -> None:
+    c = Cluster().node("a", 8).running(1, {"a": 1}, workers=(3, 3), runtime=Runtime.ELASTIC, booking="b")
+    c.waiting(2, workers=(2, 2), booking="b").booked("b", 4, 0.0, HOUR)
+    made = c.plan(outside_bounds=True)
+    assert made.actions == (Grow(JobId(1), (("a", 2),)),)
+    assert made.waiting[JobId(2)].reason is WaitReason.BOOKING_FULL
 
 
 def test_only_jobs_that_it_admits_belong_to_a_booking() -> None:
