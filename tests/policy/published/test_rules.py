@@ -54,6 +54,13 @@ def test_easy_protects_only_the_first_and_conservative_the_second_too() -> None:
     assert started(two_promises("conservative")) == []
 
 
+def test_conservative_promises_nothing_to_a_job_that_the_nodes_cannot_hold() -> None:
+    c = cluster("conservative").node("a", 2).node("b", 2)
+    c.waiting(1, slots=3, priority=1).waiting(2, workers=(2, 2))
+    c.step()
+    assert (c.reason(1), c.size(2)) == (WaitReason.EXCEEDS_CLUSTER, 2)
+
+
 def test_tiresias_serves_the_first_queue_first_and_stops_the_second() -> None:
     c = cluster("tiresias", tiresias_slot_seconds=4000.0).node("a", 8)
     c.running(1, {"a": 4}, workers=(4, 4), served_slot_seconds=0.0)  # 4 slots for 1000 s: it has just fallen
