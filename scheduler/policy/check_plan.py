@@ -128,7 +128,7 @@ def _shrinking(world: World, job: Job, plan_shrinks: Shrink) -> Iterator[Violati
 
 
 def _victims(world: World, plan: Plan, order: Order, now: float, settings: PolicySettings) -> Iterator[Violation]:
-    """Shrinks keep the minimum; who loses for another may lose for it."""
+    """Shrinks keep the minimum; who loses for another may lose for it. Jobs inside bookings share among themselves."""
     leaving: Counter[JobId] = Counter()
     served = set(world.reserved) & world.queued.keys()
     served -= {action.job_id for action in plan.actions if isinstance(action, Release)}
@@ -146,9 +146,9 @@ def _victims(world: World, plan: Plan, order: Order, now: float, settings: Polic
             yield Violation("I11", f"job {victim.id} loses workers for a booking, which may not take them")
         if action.reason not in _TAKEN:
             continue
-        if inside:
-            yield Violation("I11", f"job {victim.id} loses workers for job {action.for_job} inside its booking")
         taker = world.job(action.for_job) if action.for_job is not None else None
+        if inside and not (taker is not None and _shares(action) and inside_booking(world, taker, now)):
+            yield Violation("I11", f"job {victim.id} loses workers for job {action.for_job} inside its booking")
         if taker is None or (taker.id not in served and not (_shares(action) and taker.id in world.active)):
             yield Violation("I5", f"job {victim.id} loses workers for {action.for_job}, which gets nothing by it")
         elif not victim.spec.preemptible or not (

@@ -10,11 +10,11 @@ import pytest
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
-from scheduler.model.plan import Grow, Shrink, StopJob
+from scheduler.model.plan import Grow, Reserve, Shrink, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.booking import pieces
-from tests.policy.worlds import DOWN, NOW, Cluster, enact
+from tests.policy.worlds import DOWN, DRAINING, NOW, Cluster, enact
 
 HOUR = 3600.0
 CLEAR = 35.0
@@ -147,6 +147,16 @@ def test_inside_the_window_nobody_takes_from_jobs_of_the_booking() -> None:
     c.bookings.clear()
     c.settle()
     assert sizes(c, 1, 2) == [4, 4]
+
+
+@pytest.mark.parametrize("booking", ["b", "c"])
+def test_jobs_of_bookings_share_what_is_left_of_them_when_nodes_are_drained(booking: str) -> None:
+    c = Cluster().node("a", 2).node("b", 2, intent=DRAINING).booked("b", 3, -HOUR, HOUR).booked("c", 1, -HOUR, HOUR)
+    c.running(1, {"a": 2}, workers=(1, 2), booking="b").waiting(2, booking=booking)
+    made = c.step()
+    assert [(type(each), each.job_id) for each in made.actions] == [(Shrink, 1), (Reserve, 2)]
+    c.step(1.0)
+    assert sizes(c, 1, 2) == [1, 1]
 
 
 def test_jobs_of_a_booking_have_what_is_booked_and_no_more() -> None:
