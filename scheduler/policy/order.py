@@ -40,8 +40,8 @@ class Order:
 
     @property
     def ages(self) -> bool:
-        """Whether ranks of waiting jobs change with time."""
-        return self._settings.aging_per_hour > 0
+        """Whether ranks of waiting jobs change with time; published policies have orders of their own."""
+        return self._settings.aging_per_hour > 0 and self._settings.name == "elastic"
 
     def effective(self, job: Job) -> float:
         """Base priority and what waiting added: up to now for a waiting job, up to its start for an active one."""

@@ -9,4 +9,5 @@ REGRESSIONS = {
     12973: "A job of a booking that had lost workers was topped up to its minimum, and grown as if it had not been.",
     12981: "A reservation on a node that lost a slot was said to be stolen.",
     20723: "The end of a quarantine, long after the last job had ended, was said to be unrest.",
+    30237: "A published policy let a job take whose victim had aged more, and the plan was refused for that.",
 }

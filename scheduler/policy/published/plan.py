@@ -38,9 +38,7 @@ def published_plan(world: World, now: float, settings: PolicySettings) -> Plan:
     seen = view(world, now, rule, settings)
     back = held_back(seen, now) if rule.backfill is Backfill.CONSERVATIVE else {}
     seen = seen.evolve(Changes(jobs=tuple(replace(seen.queued[k], state=JobState.SUSPENDED) for k in back)))
-    # Ages are for the order of the default policy; these have their own.
-    survey = Survey(seen, now, settings.model_copy(update={"aging_per_hour": 0.0}))
-    draft = decided(survey, partial(_decide, rule=rule))
+    draft = decided(Survey(seen, now, settings), partial(_decide, rule=rule))
     _look_at_key_changes(draft, world, rule, settings)
     made = draft.plan()
     actions = tuple(_named(world, action) for action in made.actions) if rule.stops_equals else made.actions

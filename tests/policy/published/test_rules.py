@@ -8,6 +8,7 @@ from scheduler.config import PolicyName, PolicySettings
 from scheduler.model.job import StopReason, WaitReason
 from scheduler.model.plan import Reserve, Start, StopJob
 from scheduler.policy.published.profile import Profile
+from scheduler.policy.published.rules import RULES
 from tests.policy.worlds import NOW, Cluster
 
 
@@ -17,6 +18,14 @@ def cluster(name: PolicyName, **policy: Any) -> Cluster:
 
 def started(c: Cluster) -> list[int]:
     return [action.job_id for action in c.actions() if isinstance(action, Start)]
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_waiting_adds_nothing_to_a_priority(name: PolicyName) -> None:
+    c = cluster(name, aging_per_hour=600.0).node("a", 2)
+    c.running(1, {"a": 2}, workers=(2, 2), priority=7, waited_seconds=3600.0)
+    c.waiting(2, priority=8, queued_at=NOW, submitted_at=NOW)
+    assert c.actions() == [StopJob(1, StopReason.PREEMPTED, 2), Reserve(2, (("a", 1),))]  # type: ignore[arg-type]
 
 
 def queue_of_three(name: PolicyName) -> Cluster:
