@@ -141,20 +141,19 @@ def _victims(world: World, plan: Plan, order: Order, now: float, settings: Polic
             continue
         if isinstance(action, Shrink):
             leaving[victim.id] += len(set(action.workers))
-        inside = inside_booking(world, victim, now)
+        inside = inside_booking(world, victim, now, settings)
         if action.reason in (LeaveReason.BOOKED, StopReason.BOOKED) and (inside or not victim.spec.preemptible):
             yield Violation("I11", f"job {victim.id} loses workers for a booking, which may not take them")
         if action.reason not in _TAKEN:
             continue
         taker = world.job(action.for_job) if action.for_job is not None else None
-        if inside and not (taker is not None and _shares(action) and inside_booking(world, taker, now)):
+        booked = taker is not None and inside_booking(world, taker, now, settings)
+        if inside and not (booked and _shares(action)):
             yield Violation("I11", f"job {victim.id} loses workers for job {action.for_job} inside its booking")
         if taker is None or (taker.id not in served and not (_shares(action) and taker.id in world.active)):
             yield Violation("I5", f"job {victim.id} loses workers for {action.for_job}, which gets nothing by it")
         elif not victim.spec.preemptible or not (
-            inside_booking(world, taker, now)
-            or _may_take(taker, victim, action, order, settings)
-            or _makes_room_beside(plan, taker, victim)
+            booked or _may_take(taker, victim, action, order, settings) or _makes_room_beside(plan, taker, victim)
         ):
             yield Violation("I5", f"job {victim.id} loses workers for job {taker.id}, which may not take them")
     for job_id, count in leaving.items():

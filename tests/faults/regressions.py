@@ -10,4 +10,6 @@ REGRESSIONS = {
     12981: "A reservation on a node that lost a slot was said to be stolen.",
     20723: "The end of a quarantine, long after the last job had ended, was said to be unrest.",
     30237: "A published policy let a job take whose victim had aged more, and the plan was refused for that.",
+    30313: "A job of a policy of fixed sizes was said to wait for nothing, while a node that it needs was drained.",
+    30414: "A published policy, which knows no bookings, was kept from taking from a job of one.",
 }

@@ -28,6 +28,12 @@ def test_waiting_adds_nothing_to_a_priority(name: PolicyName) -> None:
     assert c.actions() == [StopJob(1, StopReason.PREEMPTED, 2), Reserve(2, (("a", 1),))]  # type: ignore[arg-type]
 
 
+def test_published_policies_know_no_bookings() -> None:
+    c = cluster("afs").node("a", 2).booked("b", 2, 0.0, 1000.0)
+    c.running(1, {"a": 2}, workers=(2, 2), priority=7, booking="b").waiting(2, priority=8)
+    assert c.actions() == [StopJob(1, StopReason.PREEMPTED, 2), Reserve(2, (("a", 1),))]  # type: ignore[arg-type]
+
+
 def queue_of_three(name: PolicyName) -> Cluster:
     """8 slots, 4 held for 100 s more. Job 2 needs all; 3 needs 2 for 50 s, 4 needs 2 for 200 s."""
     c = cluster(name).node("a", 8)
