@@ -8,7 +8,7 @@ from scheduler.engine.reports import ReportBox
 from scheduler.model.event import Event
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job, Progress
-from scheduler.model.node import Node
+from scheduler.model.node import Node, NodeIntent
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
 
@@ -302,7 +302,7 @@ def _node_view(node: Node, workers: list[Worker], crowded: list[int]) -> NodeVie
         "memory_mib": node.memory_mib,
         "labels": dict(node.labels),
         "gpu_type": node.gpu_type,
-        "quarantined_until": node.quarantined_until,
+        "quarantined_until": node.quarantined_until if node.intent is NodeIntent.QUARANTINED else None,
         "workers": [w.id for w in workers],
         "sharers": [w.id for w in workers if w.shared],
     }
