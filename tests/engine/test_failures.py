@@ -179,7 +179,8 @@ def test_a_node_where_several_jobs_fail_is_quarantined_for_a_while(w: World) -> 
     assert w.engine.world.nodes[bad].intent is NodeIntent.ACTIVE
 
 
-def test_a_quarantine_is_longer_than_the_one_before_but_for_a_calm_time_between(w: World) -> None:
+def test_a_quarantine_is_longer_than_the_one_before_but_for_a_calm_time_between(tmp_path: Path) -> None:
+    w = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(quarantine_max_seconds=300.0)))
     w.node("bad", slots=4)
     w.node("good", slots=1)
     first = w.settings.engine.quarantine_seconds
@@ -190,6 +191,7 @@ def test_a_quarantine_is_longer_than_the_one_before_but_for_a_calm_time_between(
     assert quarantine(w) == 4 * first
     w.advance(4 * first + w.settings.engine.quarantine_max_seconds)
     assert quarantine(w) == first
+    w.close()
 
 
 def quarantine(w: World) -> float | None:

@@ -3,6 +3,7 @@
 The default settings clear booked slots 35 s before a start: 30 s of grace and 5 s of lead.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -172,9 +173,12 @@ def test_jobs_of_a_booking_have_what_is_booked_and_no_more() -> None:
     assert sizes(c, 1, 4) == [4, 4]
 
 
-def test_a_job_of_a_booking_below_its_minimum_gets_no_more_than_its_maximum() -> None:
+@pytest.mark.parametrize("runtime", list(Runtime))
+def test_a_job_of_a_booking_below_its_minimum_gets_no_more_than_its_maximum(runtime: Runtime) -> None:
     c = Cluster().node("a", 8).booked("b", 8, 0.0, HOUR)
-    c.running(1, {"a": 1}, workers=(3, 4), runtime=Runtime.ELASTIC, booking="b")
+    c.running(1, {"a": 1}, workers=(3, 4), runtime=runtime, booking="b")
+    job = c.jobs[JobId(1)]
+    c.jobs[job.id] = replace(job, spec=replace(job.spec, min_workers=3, max_workers=4))
     made = c.plan(outside_bounds=True)
     assert made.actions == (Grow(JobId(1), (("a", 3),)),)
 
