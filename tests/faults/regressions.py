@@ -12,4 +12,5 @@ REGRESSIONS = {
     30237: "A published policy let a job take whose victim had aged more, and the plan was refused for that.",
     30313: "A job of a policy of fixed sizes was said to wait for nothing, while a node that it needs was drained.",
     30414: "A published policy, which knows no bookings, was kept from taking from a job of one.",
+    31032: "The time in which the only daemon stood still counted as an inversion that it let last.",
 }
