@@ -46,6 +46,8 @@ class Fillers:
     def __init__(self, offered: Gains) -> None:
         self._offered = offered
         self._left = dict(offered)
+        #: Grows with every use.
+        self.uses = 0
 
     def __bool__(self) -> bool:
         return bool(self._offered)
@@ -60,6 +62,7 @@ class Fillers:
 
     def use(self, spots: Spots, shape: WorkerShape, priority: int) -> None:
         """A job of this priority has these spots now, at the cost of the least important fillers."""
+        self.uses += 1
         wanted = {i: needs(shape, count) for i, count in spots.items()}
         for below, i in sorted(self._left):
             if below < priority and i in wanted:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable
 from enum import Enum
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.job import Placement
@@ -64,8 +65,11 @@ class Ledger:
         self._strays: dict[WorkerId, Stray] = {}
         self._undo: list[tuple[dict[int, Amount], int, Amount | None]] | None = None
         self.recount(world, [node.name for node in own])
-        self._soon: Rows = np.zeros((len(self.nodes), 3), np.int64)
-        self._soon_read = 0
+        #: What all nodes offer free and soon, as far as the log was read.
+        self._rows: dict[View, Rows] = {
+            view: np.zeros((len(self.nodes), 3), np.int64) for view in (View.FREE, View.SOON)
+        }
+        self._rows_read = 0
 
     @property
     def oversold(self) -> bool:
@@ -87,8 +91,14 @@ class Ledger:
 
     def soon(self) -> Rows:
         """What all nodes offer soon, a row per position; a copy."""
+        return self.rows_at(slice(None), View.SOON)
+
+    def rows_at(self, positions: npt.NDArray[np.int64] | slice, view: View) -> Rows:
+        """What these positions offer in this view, a row each; a copy."""
         self._follow()
-        return self._soon.copy()
+        if view is View.OPEN:
+            return np.minimum(self._rows[View.FREE][positions], self._rows[View.SOON][positions])
+        return np.array(self._rows[view][positions])
 
     def take(self, i: int, shape: WorkerShape, count: int) -> None:
         """Use free capacity for `count` workers; a negative count gives it back."""
@@ -137,7 +147,7 @@ class Ledger:
         """Forget the log, once every reader has read it."""
         self._follow()
         self.log.clear()
-        self._soon_read = 0
+        self._rows_read = 0
 
     def begin(self) -> None:
         """From here on, remember how to undo."""
@@ -171,10 +181,11 @@ class Ledger:
                     self._put(self._free, self._twin[i], to_share)
 
     def _follow(self) -> None:
-        if self._soon_read < len(self.log):
-            for i in set(self.log[self._soon_read :]):
-                self._soon[i] = self.available(i, View.SOON)
-            self._soon_read = len(self.log)
+        if self._rows_read < len(self.log):
+            changed = list(set(self.log[self._rows_read :]))
+            for view, rows in self._rows.items():
+                rows[changed] = [self.available(i, view) for i in changed]
+            self._rows_read = len(self.log)
 
     def _put(self, numbers: dict[int, Amount], i: int, amount: Amount) -> None:
         if self._undo is not None:

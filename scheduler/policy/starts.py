@@ -154,9 +154,10 @@ class Starts:
         if spare is None:
             return None
         limit = self._limits.get(job.priority)
-        if limit is None or self._fillers:
+        state = (self.draft.openings, self._fillers.uses)
+        if limit is None or (self._fillers and limit.state != state):
             lent = self._fillers.added(self.draft.stakes.below(job.priority), job.priority)
-            limit = self._limits[job.priority] = Limit(spare, lent, spare.widened(lent), self._fillers)
+            limit = self._limits[job.priority] = Limit(spare, lent, spare.widened(lent), self._fillers, state)
         return limit
 
     def _start(self, job: Job, suited: Suited, own: Placement, limit: "Limit | None") -> bool:
@@ -270,6 +271,8 @@ class Limit:
     lent: Rows
     bounds: Spare
     fillers: Fillers
+    #: Openings of the draft and uses of the fillers when it was made.
+    state: tuple[int, int]
 
     def use(self, job: Job, spots: Spots) -> None:
         """The job has these spots now."""
