@@ -135,7 +135,8 @@ class Draft:
             self.ledger.take(i, job.shape, count)
 
     def _leave(self, job: Job, workers: Iterable[Worker]) -> None:
-        self.stakes.take(job, workers)
-        for worker in workers:
-            self.ledger.leave(worker)
+        freed = held_by(workers, self.ledger)
+        self.stakes.take(job, freed)
+        for i, amount in freed:
+            self.ledger.come(i, amount)
         self.openings += 1

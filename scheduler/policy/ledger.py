@@ -112,10 +112,11 @@ class Ledger:
 
     def held_by(self, holder: Worker | Stray) -> Held:
         """What a worker or stray holds: slots of its half, CPUs and memory of both."""
-        own, i = self.position.get(holder.node), self.where(holder)
+        own = self.position.get(holder.node)
         if own is None:
             return ()
         amount = amount_of(holder, self.nodes[own])
+        i = self._twin.get(own) if holder.shared else own
         if i is None:  # it shares slots of a node that is oversold no more
             return ((own, (0, *amount[1:])),)
         return self.spread(i, amount)
@@ -126,11 +127,6 @@ class Ledger:
         if twin is None or not (amount[1] or amount[2]):
             return ((i, amount),)
         return ((i, amount), (twin, (0, *amount[1:])))
-
-    def leave(self, leaving: Worker | Stray) -> None:
-        """What this worker or stray holds is being freed."""
-        for i, amount in self.held_by(leaving):
-            self.come(i, amount)
 
     def come(self, i: int, amount: Amount, sign: int = 1) -> None:
         """So much of node `i` is being freed; with sign -1, no more."""

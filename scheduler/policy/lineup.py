@@ -61,11 +61,11 @@ class Lineup:
         self.owner, self.kind = owner, kind
         self.taking = pieces[:, 0] + self._first[owner]
         self.where, self.frees = pieces[:, 1], pieces[:, 2:5]
-        surplus = np.array([victim.surplus for victim in self.victims], np.int64)
-        #: By piece: whether it may be among those that the victim gives of this node without going below its minimum.
-        self.spared_there = pieces[:, 5] < surplus[owner]
+        #: By piece: how many takings of the same victim before it free something there.
+        self.before_there = pieces[:, 5]
+        self.surplus = np.array([victim.surplus for victim in self.victims], np.int64)
         #: By taking: whether it is among the first useful ones that the victim gives without going below its minimum.
-        self.spared = self._useful_before() < surplus[self._owner]
+        self.spared = self._useful_before() < self.surplus[self._owner]
 
     def __getitem__(self, k: int) -> Taking:
         owner = int(self._owner[k])
@@ -89,7 +89,7 @@ class Lineup:
             return None
         steps = _distinct(step[:end], improved)
         whole = [k - len(self._owner) for k in steps if k >= len(self._owner)]
-        stopped = np.isin(self.owner[order][:end], whole)
+        stopped = _among(self.owner[order][:end], np.array(whole, np.int64))
         shrunk = [k for k in _distinct(step[:end], improved | stopped) if k < len(self._owner)]
         return [*(self[k] for k in shrunk), *map(self._rest, whole)]
 
@@ -104,7 +104,7 @@ class Lineup:
         if end is None:
             return None, np.zeros(0, np.bool_)
         end = int(step.searchsorted(step[end], side="right"))
-        return end, np.isin(where[:end], where[:end][gained[:end] > 0])
+        return end, _among(where[:end], where[:end][gained[:end] > 0])
 
     def _rest(self, owner: int) -> Taking:
         """What is left of the victim when it has given what it can spare, as one taking."""
@@ -136,7 +136,8 @@ class ByNode:
         self.expected: list[tuple[int, int]] = []
         #: Whether what can be spared is enough on no account.
         self.hopeless = True
-        spared = self._order[lineup.spared_there[self._order]]
+        # what each victim could give of a node without going below its minimum
+        spared = self._order[(lineup.before_there < lineup.surplus[lineup.owner])[self._order]]
         if len(spared):
             gained = _gained(search, lineup.where[spared], lineup.frees[spared])
             self.hopeless = _enough_at(search, lineup.kind[spared], gained) is None
@@ -195,6 +196,13 @@ def _begins(where: Ints) -> Bools:
     begins = np.ones(len(where), np.bool_)
     begins[1:] = where[1:] != where[:-1]
     return begins
+
+
+def _among(numbers: Ints, some: Ints) -> Bools:
+    """Which of these numbers are among some of them."""
+    marked = np.zeros(numbers.max(initial=0) + 1, np.bool_)
+    marked[some] = True
+    return marked[numbers]
 
 
 def _distinct(steps: Ints, chosen: Bools) -> list[int]:

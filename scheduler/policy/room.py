@@ -48,9 +48,8 @@ class Room:
             if seen < len(self._changes):
                 self._update(suited, fit, totals, np.unique(np.concatenate(self._changes[seen:])))
         else:
-            fit = np.zeros(len(self._rows), np.int64)
-            totals = np.zeros(len(suited.groups), np.int64)
-            self._update(suited, fit, totals, np.flatnonzero(suited.mask))
+            fit = fit_in_rows(suited.need, self._rows)
+            totals = np.array([fit[positions].sum() for positions in suited.by_type.values()], np.int64)
         self._fits[suited] = (len(self._changes), fit, totals)
         return int(totals.max(initial=0))
 

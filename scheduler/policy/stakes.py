@@ -130,11 +130,9 @@ class Stakes:
         """The job, which may be taken from, with those of its workers that stay in the world."""
         return self._victims[job.id]
 
-    def take(self, job: Job, workers: Iterable[Worker]) -> None:
-        """The draft takes these workers from the job."""
-        stake = self._stakes[job.id]
-        if stake.takeable:
-            freed = held_by(workers, self._ledger)
+    def take(self, job: Job, freed: Held) -> None:
+        """The draft takes workers from the job, which frees this."""
+        if self._stakes[job.id].takeable:
             self._taken.append((job.priority, freed))
             self._sum(job.priority, freed, -1)
 
