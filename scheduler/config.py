@@ -27,7 +27,7 @@ class PolicySettings(_Frozen):
 
     #: How slots are shared out.
     name: PolicyName = "elastic"
-    #: Priority points that a waiting job gains per hour; 0 turns aging off.
+    #: Priority points that a waiting job gains per hour; 0 turns aging off. Published policies do without.
     aging_per_hour: float = Field(default=0.0, ge=0)
     #: Priorities that aging alone never reaches from below, ascending.
     aging_ceilings: tuple[int, ...] = ()

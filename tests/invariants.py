@@ -64,6 +64,7 @@ class InvariantChecker:
         self._minima: dict[JobId, int] = {}
         self._promises = Promises()
         self._bookings = BookingsKept()
+        self._decided_at: float | None = None
         self._unended: list[JobId] = []
         self._submitted_seen = 0
         self._events_seen = 0
@@ -91,12 +92,13 @@ class InvariantChecker:
         self._retries_are_failures(snapshot)
         reservations_fit(snapshot)
         self._promises.after_tick(snapshot, order, now)
-        if report.error is None:
-            self._no_lasting_inversion(snapshot, order, now)
-            self._bookings.after_tick(snapshot, self._world.settings.policy, now)
-        else:
+        if report.error is not None or self._stood_still(now):
             self._bookings.clear()
             self._inverted_since.clear()  # while nothing can be decided, nothing is decided wrongly
+        if report.error is None:
+            self._decided_at = now
+            self._no_lasting_inversion(snapshot, order, now)
+            self._bookings.after_tick(snapshot, self._world.settings.policy, now)
         self._no_job_is_lost(snapshot)
 
     def _take_events(self) -> None:
@@ -163,6 +165,11 @@ class InvariantChecker:
         for job_id in list(self._inverted_since):
             if job_id not in snapshot.queued:
                 del self._inverted_since[job_id]
+
+    def _stood_still(self, now: float) -> bool:
+        """Whether no daemon decided for longer than the time between two ticks."""
+        seconds = self._world.settings.engine.tick_interval_seconds
+        return self._decided_at is not None and now - self._decided_at > 2 * seconds
 
     def _starting_size(self, job: Job) -> int:
         return job.preferred_workers if self._world.settings.policy.name in FIXED_SIZES else job.min_workers

@@ -73,18 +73,27 @@ class Promises:
 
     def __init__(self) -> None:
         self._held: dict[JobId, Job] = {}
+        self._slots: dict[NodeName, int] = {}
 
     def after_tick(self, snapshot: Snapshot, order: Order, now: float) -> None:
         """Raise `Broken` where a reservation is gone without a reason."""
         for job_id, before in self._held.items():
             job = snapshot.queued.get(job_id)
-            if job is not None and not job.reservation and not _excused(before, job, snapshot, order, now):
+            if job is None or job.reservation or self._has_gone(before, snapshot):
+                continue
+            if not _excused(before, job, snapshot, order, now):
                 raise Broken("RESERVED", f"job {job_id} lost {before.reservation} to nobody more important")
         self._held = {job.id: job for job in snapshot.queued.values() if job.reservation}
+        self._slots = {node.name: node.slots for node in snapshot.nodes.values()}
+
+    def _has_gone(self, before: Job, snapshot: Snapshot) -> bool:
+        """Whether a node of the reservation has fewer slots than it had, or takes no workers."""
+        nodes = ((snapshot.nodes.get(name), self._slots[name]) for name, _ in before.reservation)
+        return any(node is None or not node.schedulable or node.slots < slots for node, slots in nodes)
 
 
 def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, now: float) -> bool:
-    """Whether the job changed, what it waited for is out of service, or someone more important, or a booking, came."""
+    """Whether the job changed, or someone more important, or a booking, came."""
     if (
         job.min_workers != before.min_workers
         or job.attempt != before.attempt
@@ -93,8 +102,6 @@ def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, now: float
     ):
         return True
     names = {name for name, _ in before.reservation}
-    if any((node := snapshot.nodes.get(name)) is None or not node.schedulable for name in names):
-        return True
     if any(other.reservation and order.more_important(other, job) for other in snapshot.queued.values()):
         return True
     return any(

@@ -91,7 +91,7 @@ def end_quarantine(draft: Draft, name: NodeName) -> None:
     if node is None or node.intent is not NodeIntent.QUARANTINED:
         return
     if node.quarantined_until is not None and draft.now >= node.quarantined_until:
-        draft.put_node(replace(node, intent=NodeIntent.ACTIVE, quarantined_until=None, failures=()))
+        draft.put_node(replace(node, intent=NodeIntent.ACTIVE, failures=()))
         draft.event(EventKind.NODE_UNCORDONED, node=name, detail="its quarantine is over")
 
 
@@ -121,7 +121,8 @@ def _others_take_work(draft: Draft, name: NodeName) -> bool:
 
 
 def _quarantine(draft: Draft, node: Node, settings: EngineSettings) -> None:
-    times = min(node.quarantines + 1, 30)
+    since = draft.now - node.quarantined_until if node.quarantined_until is not None else 0.0
+    times = min(node.quarantines + 1, 30) if since < settings.quarantine_max_seconds else 1
     seconds = min(settings.quarantine_seconds * 2.0 ** (times - 1), settings.quarantine_max_seconds)
     draft.put_node(
         replace(node, intent=NodeIntent.QUARANTINED, quarantines=times, quarantined_until=draft.now + seconds)

@@ -82,7 +82,11 @@ class Rollout:
         for job in _with_leavers(self.world):
             moments += (_gone_at(worker) for worker in job.leaving)
         moments += (job.not_before for job in self.world.queued.values() if job.not_before > self.now)
-        moments += (n.quarantined_until for n in self.world.nodes.values() if n.quarantined_until is not None)
+        moments += (
+            node.quarantined_until
+            for node in self.world.nodes.values()
+            if node.intent is NodeIntent.QUARANTINED and node.quarantined_until is not None
+        )
         moments += (at for each in self.world.bookings.values() for at in (each.start_at, each.end_at) if at > self.now)
         if self._look_at is not None:
             moments.append(self._look_at)

@@ -10,7 +10,7 @@ from scheduler.model.event import Event
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job, Progress
-from scheduler.model.node import Node
+from scheduler.model.node import Node, NodeIntent
 from scheduler.model.pod_template import parse_template
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
@@ -314,7 +314,7 @@ def _node_view(node: Node, workers: list[Worker], world: World) -> NodeView:
         "closed": node.closed,
         "labels": dict(node.labels),
         "gpu_type": node.gpu_type,
-        "quarantined_until": node.quarantined_until,
+        "quarantined_until": node.quarantined_until if node.intent is NodeIntent.QUARANTINED else None,
         "workers": [w.id for w in workers],
         "sharers": [w.id for w in workers if w.shared],
     }

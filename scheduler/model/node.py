@@ -61,8 +61,9 @@ class Node:
     intent: NodeIntent = NodeIntent.ACTIVE
     #: Recent failures, oldest first, bounded.
     failures: tuple[NodeFailure, ...] = ()
-    #: How often it was quarantined of late; decays.
+    #: How often it was quarantined in a row; the next one is the first again after `quarantine_max_seconds` without.
     quarantines: int = 0
+    #: When its quarantine ends, or the last one ended; None: there was none since users put it into use.
     quarantined_until: float | None = None
     version: int = 0
 

@@ -25,6 +25,7 @@ Held = tuple[tuple[int, Amount], ...]
 
 _NANO = 1_000_000_000
 _CPU_SLACK = round(CPU_EPSILON * _NANO)
+_ALL = slice(None)
 
 
 def nano_cpus(cpus: float) -> int:
@@ -111,10 +112,12 @@ class Spare:
         bound = row(self._rows, i)
         return bound if self._lent is None else add(bound, row(self._lent, i))
 
-    def within(self, rows: Rows) -> Rows:
-        """The smaller of these amounts and the bounds."""
-        bounds = self._rows if self._lent is None else self._rows + self._lent
-        return np.where(self._bounded[:, None], np.minimum(rows, bounds), rows)
+    def within(self, rows: Rows, positions: npt.NDArray[np.int64] | slice = _ALL) -> Rows:
+        """The smaller of these amounts and the bounds; the rows are those of these positions."""
+        bounds = self._rows[positions]
+        if self._lent is not None:
+            bounds = bounds + self._lent[positions]
+        return np.where(self._bounded[positions, None], np.minimum(rows, bounds), rows)
 
     def widened(self, by: Rows) -> "Spare":
         """The same bounds, as they are from now on, with so much more room."""

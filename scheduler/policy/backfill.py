@@ -5,7 +5,6 @@ the blocked one could take it back (strictly less important and preemptible) or 
 due; otherwise only what the blocked job will not need then. After D. Lifka, "The ANL/IBM SP Scheduling System" (1995).
 """
 
-import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -99,10 +98,9 @@ def _reclaimable(draft: Draft, job: Job) -> Rows:
                 pour(room, draft.held(stake.job))
     else:
         room += draft.stakes.below(job.priority)
-    for holder, placement in draft.holding.items():
-        other = draft.world.queued[holder]
-        if draft.order.more_important(job, other):
-            pour(room, draft.places.amounts(placement, other.shape))
+    for holder in draft.holders_below(job.priority):
+        if draft.order.more_important(job, holder):
+            pour(room, draft.places.amounts(draft.holding[holder.id], holder.shape))
     return room
 
 
@@ -113,7 +111,8 @@ def _endings(draft: Draft, job: Job) -> Iterator[tuple[float, Held]]:
         end = end_of(draft.world.queued[job_id], draft.now)
         if end is not None:
             started.append((end, job_id))
-    for when, job_id in heapq.merge(draft.stakes.endings, sorted(started)):
+    endings = draft.stakes.endings
+    for when, job_id in sorted([*endings, *started]) if started else endings:
         if job_id in draft.starts:
             shape = draft.world.queued[job_id].shape
             spread = draft.ledger.spread

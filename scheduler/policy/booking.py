@@ -133,11 +133,10 @@ class Seen:
         self._looks += [from_, until]
         members = [job for job in self._real.active.values() if begun and booking.admits(job)]
         waiting = Order(now, self._settings).queue(job for job in self._real.queued.values() if booking.admits(job))
-        used = sum(len(worker.slot_ids) for job in members for worker in job.wanted_workers)
-        left = max(booking.slots - used, 0)  # a user may have raised the minimum of one that runs
+        left = max(booking.slots - sum(map(_used, members)), 0)  # a user may have raised the minimum of one that runs
         for job in members:
-            size = max(len(job.wanted_workers), job.min_workers)
-            self._changed[job.id] = replace(job, priority=MEMBER_PRIORITY, max_workers=min(job.max_workers, size))
+            most = min(job.max_workers, _size(job))
+            self._changed[job.id] = replace(job, priority=MEMBER_PRIORITY, max_workers=most)
         if not begun:
             for job in waiting:
                 self._set_apart(job, WaitReason.BOOKED_LATER)
@@ -178,8 +177,7 @@ class Seen:
         """Claim what the job could grow by; gives the slots of that."""
         if job.finishing or (job.state is not JobState.QUEUED and job.state not in _SIZED):
             return 0
-        size = len(job.wanted_workers) or job.min_workers
-        room = max(min(job.max_workers - size, left // job.shape.slots), 0)
+        room = max(min(job.max_workers - _size(job), left // job.shape.slots), 0)
         shape = job.shape
         if job.workers and job.workers[0].node in self._real.nodes:
             shape = replace(shape, gpu_type=self._real.nodes[job.workers[0].node].gpu_type)
@@ -221,8 +219,7 @@ class Seen:
             self._set_apart(self._real.queued[job_id], WaitReason.BEHIND_BOOKING)
         else:
             job = self._real.active[job_id]
-            size = max(len(job.wanted_workers), job.min_workers)
-            self._changed[job_id] = replace(job, max_workers=min(job.max_workers, size))
+            self._changed[job_id] = replace(job, max_workers=min(job.max_workers, _size(job)))
 
     def _set_apart(self, job: Job, reason: WaitReason) -> None:
         self._changed[job.id] = replace(job, state=JobState.SUSPENDED, reservation=())
@@ -264,6 +261,19 @@ class Seen:
             for job_id, said in waiting.items()
             if (queued[job_id].wait_reason, queued[job_id].wait_for) != (said.reason, said.for_job)
         }
+
+
+def _size(job: Job) -> int:
+    """Workers that the job has, or gets by its minimum: one that is below it is topped up."""
+    return max(len(job.wanted_workers), job.min_workers)
+
+
+def _used(job: Job) -> int:
+    """Slots that the active job holds, and those that its minimum lacks."""
+    held = sum(len(worker.slot_ids) for worker in job.wanted_workers)
+    if job.finishing or job.state not in _SIZED:
+        return held
+    return held + (_size(job) - len(job.wanted_workers)) * job.shape.slots
 
 
 def _together(one: Placement, other: Placement) -> Placement:

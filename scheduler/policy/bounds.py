@@ -48,8 +48,9 @@ def more_spots(draft: Draft, job: Job, count: int) -> Spots | None:
 
 
 def _restarts_whole(job: Job) -> bool:
-    """An ordinary command of fixed size cannot take a newcomer into its group."""
-    return not job.elastic and job.spec.runtime is Runtime.COMMAND
+    """An ordinary command of fixed size cannot take a newcomer into its group; one that is only kept at a size can."""
+    rigid = not job.elastic and job.spec.min_workers == job.spec.max_workers
+    return rigid and job.spec.runtime is Runtime.COMMAND
 
 
 def _draining(world: World, worker: Worker) -> bool:

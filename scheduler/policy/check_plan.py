@@ -129,7 +129,7 @@ def _shrinking(world: World, job: Job, plan_shrinks: Shrink) -> Iterator[Violati
 
 
 def _victims(world: World, plan: Plan, order: Order, now: float, settings: PolicySettings) -> Iterator[Violation]:
-    """Shrinks keep the minimum; who loses for another may lose for it."""
+    """Shrinks keep the minimum; who loses for another may lose for it. Jobs inside bookings share among themselves."""
     leaving: Counter[JobId] = Counter()
     served = set(world.reserved) & world.queued.keys()
     served -= {action.job_id for action in plan.actions if isinstance(action, Release)}
@@ -142,20 +142,19 @@ def _victims(world: World, plan: Plan, order: Order, now: float, settings: Polic
             continue
         if isinstance(action, Shrink):
             leaving[victim.id] += len(set(action.workers))
-        inside = inside_booking(world, victim, now)
+        inside = inside_booking(world, victim, now, settings)
         if action.reason in (LeaveReason.BOOKED, StopReason.BOOKED) and (inside or not victim.spec.preemptible):
             yield Violation("I11", f"job {victim.id} loses workers for a booking, which may not take them")
         if action.reason not in _TAKEN:
             continue
-        if inside:
-            yield Violation("I11", f"job {victim.id} loses workers for job {action.for_job} inside its booking")
         taker = world.job(action.for_job) if action.for_job is not None else None
+        booked = taker is not None and inside_booking(world, taker, now, settings)
+        if inside and not (booked and _shares(action)):
+            yield Violation("I11", f"job {victim.id} loses workers for job {action.for_job} inside its booking")
         if taker is None or (taker.id not in served and not (_shares(action) and taker.id in world.active)):
             yield Violation("I5", f"job {victim.id} loses workers for {action.for_job}, which gets nothing by it")
         elif not victim.spec.preemptible or not (
-            inside_booking(world, taker, now)
-            or _may_take(taker, victim, action, order, settings)
-            or _makes_room_beside(plan, taker, victim)
+            booked or _may_take(taker, victim, action, order, settings) or _makes_room_beside(plan, taker, victim)
         ):
             yield Violation("I5", f"job {victim.id} loses workers for job {taker.id}, which may not take them")
     for job_id, count in leaving.items():

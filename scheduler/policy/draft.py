@@ -1,6 +1,6 @@
 """A plan in the making: what was decided so far, and the ledger that knows what that leaves."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Placement, StopReason
@@ -34,6 +34,8 @@ class Draft:
         self.stops: dict[JobId, StopJob] = {}
         #: What is held for queued jobs now, in queue order of their taking it.
         self.holding: dict[JobId, Placement] = {}
+        #: The same by priority.
+        self._holders: dict[int, dict[JobId, Job]] = {}
         self.waiting: dict[JobId, Waiting] = {}
         self.next_look_at: float | None = None
         self._staying: dict[JobId, tuple[Worker, ...]] = {}
@@ -86,12 +88,20 @@ class Draft:
 
     def hold(self, job: Job, placement: Placement) -> None:
         self.holding[job.id] = placement
+        self._holders.setdefault(job.priority, {})[job.id] = job
         self.ledger.hold(placement, job.shape)
 
     def unhold(self, job: Job) -> Placement:
         placement = self.holding.pop(job.id)
+        del self._holders[job.priority][job.id]
         self.ledger.hold(placement, job.shape, -1)
         return placement
+
+    def holders_below(self, priority: int) -> Iterator[Job]:
+        """Waiting jobs of lower priority for which something is held."""
+        for other, holders in self._holders.items():
+            if other < priority:
+                yield from holders.values()
 
     def look_at(self, when: float) -> None:
         """A plan made then may differ although nothing else happened."""
@@ -125,7 +135,8 @@ class Draft:
             self.ledger.take(i, job.shape, count)
 
     def _leave(self, job: Job, workers: Iterable[Worker]) -> None:
-        self.stakes.take(job, workers)
-        for worker in workers:
-            self.ledger.leave(worker)
+        freed = held_by(workers, self.ledger)
+        self.stakes.take(job, freed)
+        for i, amount in freed:
+            self.ledger.come(i, amount)
         self.openings += 1

@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.policy.amounts import Held, Rows, pour
+from scheduler.policy.amounts import Rows
 from scheduler.policy.draft import Draft
 from scheduler.policy.victim import Victim
 
@@ -23,8 +23,10 @@ class Givers:
         self._jobs = {job_id: None for _, _, job_id in heapq.merge(*rows) if self._gives(job_id)}
         #: With workers in the order for a job that will grow (True) or will not, once asked for.
         self._ordered: dict[tuple[JobId, bool], Victim] = {}
-        self._gifts: dict[JobId, Held] = {}
+        self._gifts: dict[JobId, Rows] = {}
         self._sum: Rows | None = None
+        #: Positions at which the sum changed, in order.
+        self.log: list[int] = []
 
     def __bool__(self) -> bool:
         return bool(self._jobs)
@@ -43,7 +45,8 @@ class Givers:
         if self._sum is None:
             self._sum = np.zeros((len(self._draft.ledger.nodes), 3), np.int64)
             self._gifts = {job_id: self._gift(job_id) for job_id in self._jobs}
-            pour(self._sum, (piece for gift in self._gifts.values() for piece in gift))
+            if self._gifts:
+                _pour(self._sum, np.concatenate(list(self._gifts.values())), 1)
         return self._sum
 
     def refresh(self, changed: Iterable[JobId]) -> None:
@@ -54,14 +57,20 @@ class Givers:
             if not self._gives(job_id):
                 del self._jobs[job_id]
             if self._sum is not None:
-                pour(self._sum, self._gifts.pop(job_id), -1)
+                gone = self._gifts.pop(job_id)
+                _pour(self._sum, gone, -1)
+                self.log += gone[:, 1].tolist()
                 if job_id in self._jobs:
                     self._gifts[job_id] = self._gift(job_id)
-                    pour(self._sum, self._gifts[job_id])
+                    _pour(self._sum, self._gifts[job_id], 1)
 
     def _gives(self, job_id: JobId) -> bool:
         draft, job = self._draft, self._draft.world.active[job_id]
         return job_id not in draft.grows and job_id not in draft.stops and len(draft.staying(job)) > job.min_workers
 
-    def _gift(self, job_id: JobId) -> Held:
-        return self._victim_of(self._draft.world.active[job_id]).gift()
+    def _gift(self, job_id: JobId) -> Rows:
+        return self._victim_of(self._draft.world.active[job_id]).gift
+
+
+def _pour(rows: Rows, pieces: Rows, sign: int) -> None:
+    np.add.at(rows, pieces[:, 1], sign * pieces[:, 2:5])

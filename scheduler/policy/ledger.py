@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable
 from enum import Enum
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.model.foreign import NO_FOREIGN, ForeignUse
 from scheduler.model.ids import NodeName, WorkerId
@@ -76,8 +77,11 @@ class Ledger:
         self._strays: dict[WorkerId, Stray] = {}
         self._undo: list[tuple[dict[int, Amount], int, Amount | None]] | None = None
         self.recount(world, [node.name for node in own])
-        self._soon: Rows = np.zeros((len(self.nodes), 3), np.int64)
-        self._soon_read = 0
+        #: What all nodes offer free and soon, as far as the log was read.
+        self._rows: dict[View, Rows] = {
+            view: np.zeros((len(self.nodes), 3), np.int64) for view in (View.FREE, View.SOON)
+        }
+        self._rows_read = 0
 
     @property
     def oversold(self) -> bool:
@@ -99,8 +103,14 @@ class Ledger:
 
     def soon(self) -> Rows:
         """What all nodes offer soon, a row per position; a copy."""
+        return self.rows_at(slice(None), View.SOON)
+
+    def rows_at(self, positions: npt.NDArray[np.int64] | slice, view: View) -> Rows:
+        """What these positions offer in this view, a row each; a copy."""
         self._follow()
-        return self._soon.copy()
+        if view is View.OPEN:
+            return np.minimum(self._rows[View.FREE][positions], self._rows[View.SOON][positions])
+        return np.array(self._rows[view][positions])
 
     def take(self, i: int, shape: WorkerShape, count: int) -> None:
         """Use free capacity for `count` workers; a negative count gives it back."""
@@ -114,10 +124,11 @@ class Ledger:
 
     def held_by(self, holder: Worker | Stray) -> Held:
         """What a worker or stray holds: slots of its half, CPUs and memory of both."""
-        own, i = self.position.get(holder.node), self.where(holder)
+        own = self.position.get(holder.node)
         if own is None:
             return ()
         amount = amount_of(holder, self.nodes[own])
+        i = self._twin.get(own) if holder.shared else own
         if i is None:  # it shares slots of a node that is oversold no more
             return ((own, (0, *amount[1:])),)
         return self.spread(i, amount)
@@ -128,11 +139,6 @@ class Ledger:
         if twin is None or not (amount[1] or amount[2]):
             return ((i, amount),)
         return ((i, amount), (twin, (0, *amount[1:])))
-
-    def leave(self, leaving: Worker | Stray) -> None:
-        """What this worker or stray holds is being freed."""
-        for i, amount in self.held_by(leaving):
-            self.come(i, amount)
 
     def come(self, i: int, amount: Amount, sign: int = 1) -> None:
         """So much of node `i` is being freed; with sign -1, no more."""
@@ -149,7 +155,7 @@ class Ledger:
         """Forget the log, once every reader has read it."""
         self._follow()
         self.log.clear()
-        self._soon_read = 0
+        self._rows_read = 0
 
     def begin(self) -> None:
         """From here on, remember how to undo."""
@@ -184,10 +190,11 @@ class Ledger:
                     self._put(self._free, self._twin[i], to_share)
 
     def _follow(self) -> None:
-        if self._soon_read < len(self.log):
-            for i in set(self.log[self._soon_read :]):
-                self._soon[i] = self.available(i, View.SOON)
-            self._soon_read = len(self.log)
+        if self._rows_read < len(self.log):
+            changed = list(set(self.log[self._rows_read :]))
+            for view, rows in self._rows.items():
+                rows[changed] = [self.available(i, view) for i in changed]
+            self._rows_read = len(self.log)
 
     def _put(self, numbers: dict[int, Amount], i: int, amount: Amount) -> None:
         if self._undo is not None:

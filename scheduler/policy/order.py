@@ -37,11 +37,8 @@ class Order:
     def __init__(self, now: float, settings: PolicySettings) -> None:
         self.now = now
         self._settings = settings
-
-    @property
-    def ages(self) -> bool:
-        """Whether ranks of waiting jobs change with time."""
-        return self._settings.aging_per_hour > 0
+        #: Whether ranks of waiting jobs change with time; published policies have orders of their own.
+        self.ages = settings.aging_per_hour > 0 and settings.name == "elastic"
 
     def effective(self, job: Job) -> float:
         """Base priority and what waiting added: up to now for a waiting job, up to its start for an active one."""
@@ -52,7 +49,7 @@ class Order:
 
     def more_important(self, a: Job, b: Job) -> bool:
         """Whether `a` may take from `b`: both its base and its effective priority are strictly higher."""
-        return a.priority > b.priority and self.effective(a) > self.effective(b)
+        return a.priority > b.priority and (not self.ages or self.effective(a) > self.effective(b))
 
     def rank(self, job: Job) -> Rank:
         """Where a waiting job stands in the queue."""

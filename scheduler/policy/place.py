@@ -27,6 +27,8 @@ Group = tuple[bool, str | None]
 Spots = dict[int, int]
 #: Shapes remembered between passes.
 SHAPES_MAX = 1000
+#: From so many on, nodes that changed are looked at together before they are one by one.
+MANY = 64
 
 
 @dataclass(slots=True)
@@ -77,9 +79,13 @@ class Suited:
             group: np.array(sorted(i for i in self.types if self.types[i] == group), np.int64)
             for group in sorted(ready, key=str)
         }
+        self.groups = list(self.by_type)
+        #: By position: the index of its group; -1 where it does not suit.
+        self.kinds = np.full(len(ledger.nodes), -1, np.int64)
+        for k, positions in enumerate(self.by_type.values()):
+            self.kinds[positions] = k
         #: Whether a position suits.
-        self.mask = np.zeros(len(ledger.nodes), np.bool_)
-        self.mask[list(self.types)] = True
+        self.mask = self.kinds >= 0
         self._ledger = ledger
         self._fits: dict[View, Fits] = {}
         self._bounded_fits: dict[tuple[View, Spare], Fits] = {}
@@ -132,9 +138,8 @@ class Fits:
         self._at: dict[int, tuple[int, int]] = {}
         self._groups: dict[Group, _Group] = {}
         self._read = len(ledger.log)
-        for i in ledger.occupied:
-            if i in types:
-                self._update(i)
+        for i in self._to_look_at([i for i in ledger.occupied if i in types]):
+            self._update(i)
 
     def fit(self, i: int, extra: Amount = NOTHING) -> int:
         """How many workers node `i` takes if `extra` is free there besides."""
@@ -204,7 +209,7 @@ class Fits:
         if self._read < len(log):
             changed = {i for i in log[self._read :] if i in self._types}
             self._read = len(log)
-            for i in changed:
+            for i in self._to_look_at(changed):
                 self._update(i)
 
     def _amount(self, i: int, extra: Amount = NOTHING) -> Amount:
@@ -213,6 +218,17 @@ class Fits:
             amount = add(amount, extra)
         bound = self._spare.bound(i) if self._spare is not None else None
         return amount if bound is None else least(amount, bound)
+
+    def _to_look_at(self, changed: Collection[int]) -> Iterable[int]:
+        """Of many nodes only those that take a worker now, or did."""
+        if len(changed) < MANY:
+            return changed
+        positions = np.fromiter(changed, np.int64, len(changed))
+        rows = self._ledger.rows_at(positions, self._view)
+        if self._spare is not None:
+            rows = self._spare.within(rows, positions)
+        taking: list[int] = positions[fit_in_rows(self._need, rows) > 0].tolist()
+        return self._at.keys() & changed | set(taking)
 
     def _update(self, i: int) -> None:
         amount = self._amount(i)

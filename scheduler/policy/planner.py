@@ -8,6 +8,7 @@ from scheduler.policy.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.demands import plan_beside_others
 from scheduler.policy.draft import Draft
 from scheduler.policy.drain import drain
+from scheduler.policy.fillers import Fillers, decided
 from scheduler.policy.grow import grow
 from scheduler.policy.published.plan import published_plan
 from scheduler.policy.reasons import explain
@@ -43,8 +44,7 @@ class Planner:
         survey, self._survey = self._survey, None  # what an error leaves half done is not used again
         if survey is None or not survey.follow(world, now):
             survey = Survey(world, now, self._settings)
-        survey.begin()
-        made = _drafted(Draft(survey))
+        made = decided(survey, _decide).plan()
         survey.rollback()
         self._survey = survey
         return made
@@ -55,18 +55,19 @@ def plan(world: World, now: float, settings: PolicySettings) -> Plan:
     return Planner(settings).plan(world, now)
 
 
-def _drafted(draft: Draft) -> Plan:
+def _decide(draft: Draft, fillers: Fillers) -> int | None:
+    """Write all decisions into the draft; gives the highest priority of those who wait behind the blocked job."""
     # 1. Running jobs come off crowded slots and nodes that are being emptied, and back inside their bounds.
     relieve(draft)
     shrink_over_maximum(draft)
     drain(draft)
     repair_below_minimum(draft)
     # 2. The queue, in order: start, else take what is being freed, else preempt, else wait.
-    starts = Starts(draft)
+    starts = Starts(draft, fillers)
     starts.run()
     # 3. What nobody waits for goes to elastic jobs; equals share.
     dealing = grow(draft, starts.blocked)
     share(draft, dealing, starts.blocked)
     # 4. Every job that is left has a reason.
     explain(draft, starts)
-    return draft.plan()
+    return starts.kept_back

@@ -8,15 +8,17 @@ turns out not to be needed is given back, harshest and latest first. Nothing is 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 
-from scheduler.model.ids import JobId
+import numpy as np
+
+from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, StopReason
 from scheduler.model.worker import LeaveReason
-from scheduler.policy.amounts import NOTHING, Amount, Spare, add, fit_in, least
+from scheduler.policy.amounts import NOTHING, Amount, Rows, Spare, add, fit_in, fit_in_rows, least
 from scheduler.policy.draft import Draft
 from scheduler.policy.ledger import View
+from scheduler.policy.lineup import Ints, Lineup, growing
 from scheduler.policy.place import Fits, Suited
-from scheduler.policy.stakes import Taking
-from scheduler.policy.victim import Victim
+from scheduler.policy.victim import Taking, Victim
 from scheduler.policy.victims import Victims
 
 
@@ -25,6 +27,7 @@ class Search:
 
     def __init__(self, draft: Draft, job: Job, suited: Suited, spare: Spare | None) -> None:
         self.draft = draft
+        self.suited = suited
         self.types = suited.types
         self.takings: list[Taking] = []
         self.count = job.min_workers
@@ -40,6 +43,10 @@ class Search:
     def take(self, taking: Taking) -> None:
         self.takings.append(taking)
         self.put(taking, 1)
+
+    def take_all(self, takings: Iterable[Taking]) -> None:
+        for taking in takings:
+            self.take(taking)
 
     def put(self, taking: Taking, sign: int) -> None:
         """Count what the taking frees as available, or with sign -1 as not available any more."""
@@ -68,6 +75,18 @@ class Search:
         """The same if so much more were free."""
         return self._fit_in(i, add(self.room(i), amount))
 
+    def fits_with(self, positions: Ints, freed: Rows) -> Ints:
+        """The same for many nodes and amounts."""
+        room = self.draft.ledger.rows_at(positions, View.SOON)
+        for i, amount in self._room.items():
+            room[positions == i] = amount
+        room += freed
+        return fit_in_rows(self.need, room if self._spare is None else self._spare.within(room, positions))
+
+    def totals_by_kind(self) -> Ints:
+        """How many fit so far, by kind of node as `Suited.kinds` has them."""
+        return np.array([self._totals.get(group, 0) for group in self.suited.groups], np.int64)
+
     def improved(self) -> set[int]:
         """Nodes that take more workers of the job than they did before the takings."""
         return {i for i, fit in self._fit.items() if fit != self.fits.known(i)}
@@ -78,10 +97,6 @@ class Search:
 
     def _is_enough(self) -> bool:
         return any(total >= self.count for total in self._totals.values())
-
-    def useful(self, taking: Taking) -> bool:
-        """Whether a worker holds anything on a node that suits the job."""
-        return any(i in self.types for i, _ in taking.freed)
 
 
 #: A way to take from victims until it is enough.
@@ -126,8 +141,7 @@ def _first_enough(
 
 def dominated(draft: Draft, job: Job) -> list[Job]:
     """Waiting jobs whose reservation this one may take over, least important first."""
-    queued = draft.world.queued
-    holders = [queued[job_id] for job_id in draft.holding if draft.order.more_important(job, queued[job_id])]
+    holders = [holder for holder in draft.holders_below(job.priority) if draft.order.more_important(job, holder)]
     return draft.order.queue(holders)[::-1]
 
 
@@ -160,37 +174,34 @@ def _reservations(draft: Draft, job: Job) -> Iterator[Taking]:
 
 def _take_in_turn(search: Search, victims: Iterable[Victim]) -> None:
     """Job by job, the youngest useful workers first."""
-    for victim in victims:
-        for taking in _shrinkable(search, victim):
-            if search.enough:
-                return
-            search.take(taking)
+    for lineup in growing((victim for victim in victims if victim.surplus), search.suited):
+        takings = lineup.spared_until_enough(search)
+        if takings is not None:
+            search.take_all(takings)
+            return
 
 
 def _take_by_node(search: Search, victims: Iterable[Victim]) -> None:
     """Node by node, where fewest must leave: a worker that needs several slots needs them together."""
-    victims = list(victims)
-    surplus = {victim.job.id: victim.surplus for victim in victims}
-    on_node: dict[int, list[Taking]] = {}
-    for victim in victims:
-        if victim.surplus:
-            for taking in victim.takings:
-                for i, _ in taking.freed:
-                    if i in search.types:
-                        on_node.setdefault(i, []).append(taking)
-    heap = [(len(needed), i) for i in on_node if (needed := _needed_on(search, i, on_node[i], surplus))]
+    lineup = Lineup((victim for victim in victims if victim.surplus), search.suited)
+    by_node = lineup.by_node(search)
+    if by_node.hopeless:
+        return
+    surplus = {victim.job.id: victim.surplus for victim in lineup.victims}
+    gone: set[WorkerId] = set()
+    heap = by_node.expected
     heapq.heapify(heap)
     while heap and not search.enough:
         expected, i = heapq.heappop(heap)
-        needed = _needed_on(search, i, on_node[i], surplus)
+        candidates = [taking for taking in by_node.on(i) if taking.workers[0].id not in gone]
+        needed = _needed_on(search, i, candidates, surplus)
         if needed and len(needed) <= expected:
             for taking in needed:
                 surplus[taking.victim.id] -= 1
                 search.take(taking)
-            gone = {taking.workers[0].id for taking in needed}
-            for k in {k for taking in needed for k, _ in taking.freed if k in on_node}:
-                on_node[k] = [taking for taking in on_node[k] if taking.workers[0].id not in gone]
-            needed = _needed_on(search, i, on_node[i], surplus)
+            gone.update(taking.workers[0].id for taking in needed)
+            candidates = [taking for taking in candidates if taking.workers[0].id not in gone]
+            needed = _needed_on(search, i, candidates, surplus)
         if needed:
             heapq.heappush(heap, (len(needed), i))
 
@@ -214,45 +225,23 @@ def _needed_on(search: Search, i: int, candidates: list[Taking], surplus: dict[J
 
 def _take_whole(search: Search, victims: Iterable[Victim]) -> None:
     """All that shrinking gives, and then whole jobs."""
-    victims = list(victims)
-    for victim in victims:
-        for taking in _shrinkable(search, victim):
-            search.take(taking)
-    shrunk = {taking.workers[0].id for taking in search.takings if taking.workers}
-    for victim in victims:
-        if search.enough:
-            return
-        rest = [taking for taking in victim.takings if taking.workers[0].id not in shrunk]
-        if any(search.useful(taking) for taking in rest):
-            workers = tuple(worker for taking in rest for worker in taking.workers)
-            search.take(Taking(victim.job, workers, True, tuple(piece for taking in rest for piece in taking.freed)))
-
-
-def _shrinkable(search: Search, victim: Victim) -> list[Taking]:
-    surplus = victim.surplus
-    if surplus <= 0:
-        return []
-    return [taking for taking in victim.takings if search.useful(taking)][:surplus]
+    search.take_all(Lineup(victims, search.suited).all_until_enough(search) or ())
 
 
 def _give_back(search: Search) -> list[Taking]:
     """What is really needed, in the order in which it was taken."""
     kept: list[Taking] = []
     stopped: set[JobId] = set()
-    takings = search.takings
-    if not any(taking.whole for taking in takings):
-        # only on these nodes can it make a difference
-        improved = search.improved()
-        takings = [taking for taking in takings if any(i in improved for i, _ in taking.freed)]
-    for taking in reversed(takings):
+    improved = search.improved()
+    for taking in reversed(search.takings):
         if taking.victim.id in stopped:
             kept.append(taking)
-            continue
-        search.put(taking, -1)
-        if not search.enough:
-            search.put(taking, 1)
-            kept.append(taking)
-            if taking.whole:
-                stopped.add(taking.victim.id)
+        elif any(i in improved for i, _ in taking.freed):  # elsewhere it makes no difference
+            search.put(taking, -1)
+            if not search.enough:
+                search.put(taking, 1)
+                kept.append(taking)
+                if taking.whole:
+                    stopped.add(taking.victim.id)
     kept.reverse()
     return kept

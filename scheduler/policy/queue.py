@@ -114,6 +114,17 @@ class Queue:
             if not line.ranks:
                 del self._lines[kind]
 
+    def replace(self, old: Job, new: Job) -> None:
+        """A job has a new value, which often changes no more than the reason that it carries."""
+        line = self._lines.get(_kind(new))
+        kept = line is not None and _kind(old) == _kind(new) and self._order.rank(old) == self._order.rank(new)
+        if line is None or not kept or old.id in self.singles or self._alone(new):
+            self.remove(old)
+            self.add(new)
+        else:
+            line.forget(old)
+            line.note(new)
+
     def _alone(self, job: Job) -> bool:
         return bool(job.reservation) or job.not_before > self._order.now
 

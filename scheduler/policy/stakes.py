@@ -3,34 +3,25 @@
 Whatever a pass has to know of all active jobs stands here as an index or a sum, so that only jobs that changed cost.
 """
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState
 from scheduler.model.worker import Desired, Worker
-from scheduler.policy.amounts import Held, Rows, add, pour
+from scheduler.policy.amounts import Amount, Held, Rows, add, pour
 from scheduler.policy.ledger import Ledger
 from scheduler.policy.order import end_of
+from scheduler.policy.victim import Victim, laid_out
 
 #: Jobs whose size the planner may change.
 RESIZABLE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 #: Priorities for which the sum of what stands below is remembered.
 SUMS_MAX = 64
-
-
-class Taking(NamedTuple):
-    """One thing taken from a job, and what that frees on which nodes."""
-
-    victim: Job
-    #: Workers asked to leave; none where it is a reservation that is taken over.
-    workers: tuple[Worker, ...]
-    whole: bool
-    freed: Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +31,9 @@ class Stake:
     job: Job
     #: Workers that nobody asked to leave, oldest first.
     staying: tuple[Worker, ...]
-    #: What these hold.
+    #: What each of these holds.
+    each: tuple[Held, ...]
+    #: What they hold together.
     held: Held
     #: What those who leave hold.
     leaving: Held
@@ -72,7 +65,8 @@ class Stakes:
         self.endings: list[tuple[float, JobId]] = []
         #: Priority to the jobs that may be taken from.
         self.takeable: dict[int, dict[JobId, Stake]] = {}
-        self._one_by_one: dict[JobId, tuple[Taking, ...]] = {}
+        #: Those that may be taken from, with all their workers that stay in the world.
+        self._victims: dict[JobId, Victim] = {}
         self._below: dict[int, Rows] = {}
         #: What the draft took: (priority, what it freed).
         self._taken: list[tuple[int, Held]] = []
@@ -83,11 +77,12 @@ class Stakes:
     def update(self, jobs: Iterable[tuple[JobId, Job | None]]) -> set[NodeName]:
         """Take notice of new values of active jobs (None: not active any more); gives the nodes they are or were on."""
         nodes: set[NodeName] = set()
+        takeable: list[Stake] = []
         if len(self._below) > SUMS_MAX:
             self._below.clear()
         for job_id, job in jobs:
             before = self._stakes.pop(job_id, None)
-            self._one_by_one.pop(job_id, None)
+            self._victims.pop(job_id, None)
             if before is not None:
                 self._index(before, -1)
                 nodes.update(worker.node for worker in before.job.workers)
@@ -95,18 +90,35 @@ class Stakes:
                 after = self._stakes[job_id] = stake_of(job, self._ledger)
                 self._index(after, 1)
                 nodes.update(worker.node for worker in job.workers)
+                if after.takeable:
+                    takeable.append(after)
+        for stake, pieces in zip(takeable, laid_out([stake.each[::-1] for stake in takeable]), strict=True):
+            self._victims[stake.job.id] = Victim(stake.job, stake.staying[::-1], pieces)
         return nodes
 
     def below(self, priority: int) -> Rows:
         """What jobs of lower priority hold that may be taken from; changes as the draft takes."""
         rows = self._below.get(priority)
         if rows is None:
-            rows = self._below[priority] = np.zeros((len(self._ledger.nodes), 3), np.int64)
-            pour(rows, (piece for stake in self.less_than(priority) for piece in stake.held))
-            for taken_from, freed in self._taken:
-                if taken_from < priority:
-                    pour(rows, freed, -1)
+            above = min((other for other in self._below if other > priority), default=None)
+            if above is None:
+                rows = np.zeros((len(self._ledger.nodes), 3), np.int64)
+                self._pour_between(rows, -math.inf, priority, 1)
+            else:
+                rows = self._below[above].copy()
+                self._pour_between(rows, priority, above, -1)
+            self._below[priority] = rows
         return rows
+
+    def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
+        """Add what jobs of these priorities hold that may be taken from, less what the draft took."""
+        stakes = (
+            stake for other, stakes in self.takeable.items() if least <= other < above for stake in stakes.values()
+        )
+        pour(rows, (piece for stake in stakes for piece in stake.held), sign)
+        for taken_from, freed in self._taken:
+            if least <= taken_from < above:
+                pour(rows, freed, -sign)
 
     def less_than(self, priority: int) -> Iterator[Stake]:
         """Jobs of lower priority that may be taken from, in no order."""
@@ -114,18 +126,13 @@ class Stakes:
             if other < priority:
                 yield from stakes.values()
 
-    def one_by_one(self, job: Job) -> tuple[Taking, ...]:
-        """Each of the job's workers that stay in the world, youngest first."""
-        takings = self._one_by_one.get(job.id)
-        if takings is None:
-            takings = self._one_by_one[job.id] = one_by_one(job, self._stakes[job.id].staying, self._ledger)
-        return takings
+    def victim(self, job: Job) -> Victim:
+        """The job, which may be taken from, with those of its workers that stay in the world."""
+        return self._victims[job.id]
 
-    def take(self, job: Job, workers: Iterable[Worker]) -> None:
-        """The draft takes these workers from the job."""
-        stake = self._stakes[job.id]
-        if stake.takeable:
-            freed = held_by(workers, self._ledger)
+    def take(self, job: Job, freed: Held) -> None:
+        """The draft takes workers from the job, which frees this."""
+        if self._stakes[job.id].takeable:
             self._taken.append((job.priority, freed))
             self._sum(job.priority, freed, -1)
 
@@ -183,19 +190,19 @@ def stake_of(job: Job, ledger: Ledger) -> Stake:
     if len(staying) < len(job.workers):
         ids = {worker.id for worker in staying}
         leaving = held_by((worker for worker in job.workers if worker.id not in ids), ledger)
-    return Stake(job, staying, held_by(staying, ledger), leaving)
-
-
-def one_by_one(job: Job, workers: tuple[Worker, ...], ledger: Ledger) -> tuple[Taking, ...]:
-    """Each of these workers of the job as something that could be taken, youngest first."""
-    return tuple(Taking(job, (worker,), False, ledger.held_by(worker)) for worker in reversed(workers))
+    each = tuple(map(ledger.held_by, staying))
+    return Stake(job, staying, each, _together(each), leaving)
 
 
 def held_by(workers: Iterable[Worker], ledger: Ledger) -> Held:
     """What these workers hold, by position."""
-    held: dict[int, tuple[int, int, int]] = {}
-    for worker in workers:
-        for i, amount in ledger.held_by(worker):
+    return _together(map(ledger.held_by, workers))
+
+
+def _together(each: Iterable[Held]) -> Held:
+    held: dict[int, Amount] = {}
+    for pieces in each:
+        for i, amount in pieces:
             held[i] = add(held[i], amount) if i in held else amount
     return tuple(held.items())
 

@@ -15,6 +15,7 @@ from scheduler.model.plan import Waiting
 from scheduler.policy.amounts import Rows, Spare, row
 from scheduler.policy.backfill import Blocked, promise
 from scheduler.policy.draft import Draft
+from scheduler.policy.fillers import Fillers
 from scheduler.policy.halves import whole
 from scheduler.policy.ledger import View
 from scheduler.policy.order import Rank
@@ -33,13 +34,19 @@ Head = tuple[Rank, int, Line | None]
 class Starts:
     """One pass over the queue. Afterwards `left` are the jobs outside all lines for which no reason was found yet."""
 
-    def __init__(self, draft: Draft, *, promises: bool = True) -> None:
-        """Without promises, who cannot be placed is not protected from those behind it."""
+    def __init__(self, draft: Draft, fillers: Fillers, *, promises: bool = True) -> None:
+        """Without promises, who cannot be placed is not protected from those behind it.
+
+        `fillers` got in the draft before this one what those may have who could take it from them.
+        """
         self.draft = draft
         self._promises = promises
+        self._fillers = fillers
         #: The first job that could not be placed; those behind it must not delay it.
         self.blocked: Blocked | None = None
         self.left: list[tuple[Job, Suited]] = []
+        #: The highest priority of those whom only the blocked job may have kept from starting.
+        self.kept_back: int | None = None
         #: Lines that cannot start whatever is free.
         self.impossible: dict[Line, WaitReason] = {}
         self._victims = Victims(draft)
@@ -147,9 +154,10 @@ class Starts:
         if spare is None:
             return None
         limit = self._limits.get(job.priority)
-        if limit is None:
-            lent = self.draft.stakes.below(job.priority)
-            limit = self._limits[job.priority] = Limit(spare, lent, spare.widened(lent))
+        state = (self.draft.openings, self._fillers.uses)
+        if limit is None or (self._fillers and limit.state != state):
+            lent = self._fillers.added(self.draft.stakes.below(job.priority), job.priority)
+            limit = self._limits[job.priority] = Limit(spare, lent, spare.widened(lent), self._fillers, state)
         return limit
 
     def _start(self, job: Job, suited: Suited, own: Placement, limit: "Limit | None") -> bool:
@@ -222,6 +230,8 @@ class Starts:
                 reach = max(reach, with_equals)
             if takings is None:
                 failed = self._failed if spare is None else self._failed_behind
+                if spare is not None:
+                    self.kept_back = job.priority if self.kept_back is None else max(self.kept_back, job.priority)
                 failed[suited] = (draft.openings, job.priority, min(reach + 1, job.min_workers))
                 return False
             if spare is not None:  # it may use what it takes
@@ -257,14 +267,18 @@ class Limit:
     """What a job behind the blocked one may use: what that one leaves, and what less important jobs hold anyway."""
 
     spare: Spare
-    #: Held by jobs that are less important than this one.
+    #: Held by jobs that are less important than this one, or what they would get.
     lent: Rows
     bounds: Spare
+    fillers: Fillers
+    #: Openings of the draft and uses of the fillers when it was made.
+    state: tuple[int, int]
 
     def use(self, job: Job, spots: Spots) -> None:
         """The job has these spots now."""
         for i, count in spots.items():
             self.spare.use_beyond(row(self.lent, i), i, job.shape, count)
+        self.fillers.use(spots, job.shape, job.priority)
 
 
 def _push(heads: list[Head], line: Line, k: int) -> None:

@@ -52,9 +52,11 @@ class Survey:
             self.queue = Queue(self.order, world.queued.values())
         else:
             for _, old, new in _changed(before.queued, world.queued, job_ids):
-                if old is not None:
+                if old is not None and new is not None:
+                    self.queue.replace(old, new)
+                elif old is not None:
                     self.queue.remove(old)
-                if new is not None:
+                elif new is not None:
                     self.queue.add(new)
             self.queue.advance(self.order)
         return True

@@ -4,12 +4,15 @@ from collections.abc import Collection, Iterator
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.policy.amounts import Rows, Spare, pour
+from scheduler.policy.amounts import Spare
 from scheduler.policy.draft import Draft
 from scheduler.policy.givers import Givers
 from scheduler.policy.place import Suited
-from scheduler.policy.stakes import one_by_one
-from scheduler.policy.victim import Victim, own_part
+from scheduler.policy.room import Room
+from scheduler.policy.victim import Victim
+
+#: Rooms that are remembered: the queue is served by priority.
+ROOMS_MAX = 16
 
 
 class Victims:
@@ -21,6 +24,8 @@ class Victims:
         self._in_turn: dict[tuple[int, bool], list[Job]] = {}
         self._records: dict[JobId, Victim] = {}
         self._givers: dict[int, Givers] = {}
+        #: By priority, bounds, and whether equals give, too.
+        self._rooms: dict[tuple[int, Spare | None, bool], Room] = {}
 
     def of(self, job: Job, *, shrinkable: bool = False) -> Iterator[Victim]:
         """Those that may lose workers to this job now; `shrinkable`: none that were at their minimum before this pass.
@@ -52,29 +57,24 @@ class Victims:
 
     def reach(self, job: Job, suited: Suited, spare: Spare | None) -> int:
         """An upper bound on the workers that would fit if everything less important were taken."""
-        return self._most(suited, spare, self._room(job))
+        return self._room(job.priority, spare, None).most(suited)
 
     def reach_with_equals(self, job: Job, suited: Suited, spare: Spare | None) -> int:
         """The same if equals gave what they have above their minimum, too; 0 if they have nothing."""
         givers = self._givers_of(job.priority)
-        return self._most(suited, spare, self._room(job) + givers.most()) if givers else 0
+        return self._room(job.priority, spare, givers).most(suited) if givers else 0
 
-    def _most(self, suited: Suited, spare: Spare | None, room: Rows) -> int:
-        return max(suited.totals(room if spare is None else spare.within(room)).values(), default=0)
-
-    def _room(self, job: Job) -> Rows:
-        """What each node would have if everything less important were taken."""
-        draft = self._draft
-        room = draft.ledger.soon()
-        room += draft.stakes.below(job.priority)
-        for holder_id, placement in draft.holding.items():
-            holder = draft.world.queued[holder_id]
-            if holder.priority < job.priority:
-                pour(room, draft.places.amounts(placement, holder.shape))
-        if draft.ledger.oversold:
-            for sharer in filter(_shares, self._of_priority(job.priority, False)):
-                pour(room, own_part(draft.held(sharer), draft.ledger))
+    def _room(self, priority: int, spare: Spare | None, givers: Givers | None) -> Room:
+        key = (priority, spare, givers is not None)
+        room = self._rooms.get(key)
+        if room is None:
+            if len(self._rooms) >= ROOMS_MAX:
+                self._rooms.clear()
+            room = self._rooms[key] = Room(self._draft, priority, spare, lambda: self._sharers(priority), givers)
         return room
+
+    def _sharers(self, priority: int) -> Iterator[Job]:
+        return filter(_shares, self._of_priority(priority, False))
 
     def _givers_of(self, priority: int) -> Givers:
         givers = self._givers.get(priority)
@@ -111,8 +111,8 @@ class Victims:
     def _record(self, job: Job) -> Victim:
         draft = self._draft
         if draft.touched(job):
-            return Victim(job, one_by_one(job, draft.staying(job), draft.ledger))
-        return Victim(job, draft.stakes.one_by_one(job))
+            return draft.stakes.victim(job).staying(draft.staying(job))
+        return draft.stakes.victim(job)
 
 
 def _shares(job: Job) -> bool:

@@ -179,6 +179,32 @@ def test_a_node_where_several_jobs_fail_is_quarantined_for_a_while(w: World) -> 
     assert w.engine.world.nodes[bad].intent is NodeIntent.ACTIVE
 
 
+def test_a_quarantine_is_longer_than_the_one_before_but_for_a_calm_time_between(tmp_path: Path) -> None:
+    w = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(quarantine_max_seconds=300.0)))
+    w.node("bad", slots=4)
+    w.node("good", slots=1)
+    first = w.settings.engine.quarantine_seconds
+    assert quarantine(w) == first
+    w.advance(first + 10)
+    assert quarantine(w) == 2 * first
+    w.advance(2 * first + w.settings.engine.quarantine_max_seconds - 60)
+    assert quarantine(w) == 4 * first
+    w.advance(4 * first + w.settings.engine.quarantine_max_seconds)
+    assert quarantine(w) == first
+    w.close()
+
+
+def quarantine(w: World) -> float | None:
+    """Let jobs fail until a node is quarantined, and end them; gives for how long."""
+    crashing = Behaviour(runtime=ELASTIC, crash_after_seconds=1.0)
+    jobs = [w.job(name, workers=2, max_retries=9, behaviour=crashing) for name in ("one", "two")]
+    w.advance(10)
+    for job_id in jobs:
+        w.ask_cancel(job_id)
+    told = [event for _, event in w.store.list_events(limit=1000) if event.kind is EventKind.NODE_QUARANTINED]
+    return told[-1].amount
+
+
 def test_a_worker_that_cannot_be_launched_says_so(w: World) -> None:
     w.node("a", slots=1)
     job_id = w.job("j", workers=1, max_retries=0, runtime=Runtime.COMMAND)

@@ -16,6 +16,7 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.observation import NodeObservation, SlotLoad
 from scheduler.model.shape import WorkerShape
+from scheduler.policy.published.rules import RULES
 from tests.faults.plan import (
     Arrival,
     AskJob,
@@ -69,9 +70,14 @@ def draw(seed: int) -> Scenario:
         faults += (_upkeep(of(f"upkeep {number}")) for number in range(of("upkeep").randint(1, 4)))
     if of("reads").random() < 0.4:
         faults += (_fail_following(of(f"read {number}")) for number in range(of("reads").randint(1, 4)))
+    policy = _policy(of("policy"))
+    if of("published").random() < 0.2:
+        policy = policy.model_copy(update={"name": of("published policy").choice(sorted(RULES))})
+    if of("estimates").random() < 0.4:
+        arrivals = [_estimated(of(f"estimate {number}"), arrival) for number, arrival in enumerate(arrivals)]
     return Scenario(
         seed=seed,
-        policy=_policy(of("policy")),
+        policy=policy,
         engine=_engine(of("engine")),
         nodes=nodes,
         arrivals=tuple(sorted(arrivals, key=lambda arrival: arrival.at)),
@@ -181,6 +187,20 @@ def _upkeep(r: random.Random) -> tuple[float, Fault]:
 def _booked(r: random.Random, arrival: Arrival) -> Arrival:
     booking = r.choice(BOOKINGS) if r.random() < 0.4 else None
     return replace(arrival, spec=replace(arrival.spec, booking=booking))
+
+
+def _estimated(r: random.Random, arrival: Arrival) -> Arrival:
+    """What users believe of the job, true or not."""
+    spec = arrival.spec
+    return replace(
+        arrival,
+        spec=replace(
+            spec,
+            expected_seconds=r.choice([None, 5.0, 60.0, 1000.0]),
+            preferred_workers=r.choice([None, r.randint(spec.min_workers, spec.max_workers)]),
+            speedup=r.choice([(), ((1, 1.0), (4, 2.0)), ((1, 1.0), (8, 8.0))]),
+        ),
+    )
 
 
 def _behaviour(r: random.Random, runtime: Runtime) -> Behaviour:

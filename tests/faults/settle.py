@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 from scheduler.model.event import EventKind
 from scheduler.model.job import Job, JobState
-from scheduler.model.node import Node
+from scheduler.model.node import Node, NodeIntent
+from scheduler.policy.check_plan import FIXED_SIZES
+from scheduler.policy.published.view import fixed_size
 from tests.broken import hold
 
 if TYPE_CHECKING:
@@ -42,8 +44,9 @@ def _restless(run: "Run") -> list[str]:
     for job_id in run.submitted:
         job = run.store.get_job(job_id)
         assert job is not None
-        if not (job.state.terminal or job.state is JobState.SUSPENDED or _waits_rightly(job, nodes)):
+        if not (job.state.terminal or job.state is JobState.SUSPENDED or _waits_rightly(run, job, nodes)):
             found.append(f"job {job.id} is {job.state} ({job.wait_reason}) {job.detail}")
+    found += (f"{node.name} is quarantined" for node in nodes if node.intent is NodeIntent.QUARANTINED)
     found += (f"{start.worker_id} runs on {name}" for name, start in run.cluster.alive())
     return found
 
@@ -52,15 +55,21 @@ def _in_inbox(run: "Run") -> list[object]:
     return [intent.job_id or intent.node for intent in run.store.take_inbox(1000).intents]
 
 
-def _waits_rightly(job: Job, nodes: list[Node]) -> bool:
-    """Whether the nodes that take work would not hold the job's minimum even if all were empty."""
+def _waits_rightly(run: "Run", job: Job, nodes: list[Node]) -> bool:
+    """Whether the nodes that take work would not hold it even if all were empty, at the size at which it starts."""
     if job.state is not JobState.QUEUED:
         return False
+    fixed = run.settings.policy.name in FIXED_SIZES
+    size = fixed_size(job, _most(job, nodes)) if fixed else job.min_workers
+    return _most(job, [node for node in nodes if node.schedulable]) < size
+
+
+def _most(job: Job, nodes: list[Node]) -> int:
+    """The most workers of the job that these nodes hold when they are empty."""
     room: Counter[str | None] = Counter()
     for node in nodes:
-        if node.schedulable:
-            room[node.gpu_type] += node.fits_empty(job.shape)
-    return max(room.values(), default=0) < job.min_workers
+        room[node.gpu_type] += node.fits_empty(job.shape)
+    return max(room.values(), default=0)
 
 
 def _last_event(run: "Run") -> int:

@@ -3,18 +3,19 @@
 The default settings clear booked slots 35 s before a start: 30 s of grace and 5 s of lead.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobState, StopReason, WaitReason
-from scheduler.model.plan import Shrink, StopJob
+from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
+from scheduler.model.plan import Grow, Reserve, Shrink, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.booking import pieces
-from tests.policy.worlds import DOWN, NOW, Cluster, enact
+from tests.policy.worlds import DOWN, DRAINING, NOW, Cluster, enact
 
 HOUR = 3600.0
 CLEAR = 35.0
@@ -149,6 +150,16 @@ def test_inside_the_window_nobody_takes_from_jobs_of_the_booking() -> None:
     assert sizes(c, 1, 2) == [4, 4]
 
 
+@pytest.mark.parametrize("booking", ["b", "c"])
+def test_jobs_of_bookings_share_what_is_left_of_them_when_nodes_are_drained(booking: str) -> None:
+    c = Cluster().node("a", 2).node("b", 2, intent=DRAINING).booked("b", 3, -HOUR, HOUR).booked("c", 1, -HOUR, HOUR)
+    c.running(1, {"a": 2}, workers=(1, 2), booking="b").waiting(2, booking=booking)
+    made = c.step()
+    assert [(type(each), each.job_id) for each in made.actions] == [(Shrink, 1), (Reserve, 2)]
+    c.step(1.0)
+    assert sizes(c, 1, 2) == [1, 1]
+
+
 def test_jobs_of_a_booking_have_what_is_booked_and_no_more() -> None:
     c = Cluster().node("a", 8).booked("b", 4, 0, HOUR)
     c.waiting(1, workers=(1, 8), booking="b").waiting(2, workers=(2, 2), booking="b")
@@ -160,6 +171,24 @@ def test_jobs_of_a_booking_have_what_is_booked_and_no_more() -> None:
     c.finish(2)
     c.settle()
     assert sizes(c, 1, 4) == [4, 4]
+
+
+@pytest.mark.parametrize("runtime", list(Runtime))
+def test_a_job_of_a_booking_below_its_minimum_gets_no_more_than_its_maximum(runtime: Runtime) -> None:
+    c = Cluster().node("a", 8).booked("b", 8, 0.0, HOUR)
+    c.running(1, {"a": 1}, workers=(3, 4), runtime=runtime, booking="b")
+    job = c.jobs[JobId(1)]
+    c.jobs[job.id] = replace(job, spec=replace(job.spec, min_workers=3, max_workers=4))
+    made = c.plan(outside_bounds=True)
+    assert made.actions == (Grow(JobId(1), (("a", 3),)),)
+
+
+def test_what_the_minimum_of_a_running_job_lacks_is_not_given_to_another_of_the_booking() -> None:
+    c = Cluster().node("a", 8).running(1, {"a": 1}, workers=(3, 3), runtime=Runtime.ELASTIC, booking="b")
+    c.waiting(2, workers=(2, 2), booking="b").booked("b", 4, 0.0, HOUR)
+    made = c.plan(outside_bounds=True)
+    assert made.actions == (Grow(JobId(1), (("a", 2),)),)
+    assert made.waiting[JobId(2)].reason is WaitReason.BOOKING_FULL
 
 
 def test_only_jobs_that_it_admits_belong_to_a_booking() -> None:

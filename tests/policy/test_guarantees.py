@@ -315,6 +315,14 @@ def test_stability_a_world_settles_and_five_more_rounds_change_nothing(c: Cluste
         assert (made.actions, dict(made.waiting)) == ((), {})
 
 
+@given(clusters(leaving=False, shapes=(1,), types=("x",)))
+def test_stability_who_starts_or_grows_is_not_taken_from_at_once(c: Cluster) -> None:
+    made = c.step()
+    gained = {a.job_id for a in made.actions if isinstance(a, Start | Grow)}
+    assume(gained and not any(isinstance(a, StopJob) for a in made.actions))
+    assert not gained & {a.job_id for a in c.actions() if isinstance(a, Shrink | StopJob)}
+
+
 @given(clusters(limits=(None,)))
 def test_work_conservation_no_slot_idles_that_somebody_may_use(c: Cluster) -> None:
     c.settle(rounds=30)

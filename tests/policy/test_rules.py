@@ -296,6 +296,37 @@ def test_slots_of_less_important_jobs_count_for_the_promise_and_are_taken_by_tho
     assert c.plan().waiting[4].reason is WaitReason.INSUFFICIENT_SLOTS  # type: ignore[index]
 
 
+def blocked_with_two_behind(**of_running: Any) -> Cluster:
+    """Job 2 waits for job 1; job 3 would keep the free slot from it, and job 4, less important, would give it back."""
+    c = Cluster().node("a", 2).running(1, {"a": 1}, priority=2, preemptible=False, **of_running)
+    c.waiting(2, workers=(2, 2), priority=3, preemptible=False)
+    return c.waiting(3, priority=1, preemptible=False).waiting(4)
+
+
+@pytest.mark.parametrize("limit", [None, 2000.0])
+def test_nobody_starts_only_to_be_taken_from_by_a_more_important_job_behind_the_same_blocked_one(
+    limit: float | None,
+) -> None:
+    c = blocked_with_two_behind(time_limit_seconds=limit)
+    assert c.step().actions == (Start(3, (("a", 1),)),)
+    assert c.step(1.0).actions == ()
+
+
+def test_nobody_grows_only_to_be_taken_from_by_a_more_important_job_behind_a_blocked_one() -> None:
+    c = blocked_with_two_behind().node("a", 3).running(4, {"a": 1}, workers=(1, 2))
+    c.waiting(2, workers=(3, 3), priority=3, preemptible=False)
+    assert c.step().actions == (Start(3, (("a", 1),)),)
+    assert c.step(1.0).actions == ()
+
+
+def test_they_have_what_less_important_ones_would_get_and_no_more() -> None:
+    c = blocked_with_two_behind().node("a", 4).waiting(5, workers=(3, 3), priority=1, preemptible=False).waiting(6)
+    c.waiting(2, workers=(4, 4), priority=3, preemptible=False)
+    # Once job 3 has one of the three free slots, jobs 4 and 6 would not have enough for job 5.
+    assert c.step().actions == (Start(3, (("a", 1),)), Start(4, (("a", 1),)), Start(6, (("a", 1),)))
+    assert c.step(1.0).actions == ()
+
+
 def test_what_starts_in_the_same_plan_counts_for_the_promise() -> None:
     c = Cluster().node("a", 4).running(1, {"a": 2}, workers=(2, 2), time_limit_seconds=2000.0, preemptible=False)
     c.waiting(2, priority=9, workers=(1, 1), time_limit_seconds=500.0).waiting(3, workers=(3, 3), priority=5)

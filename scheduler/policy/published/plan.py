@@ -9,6 +9,7 @@ reasons         as always
 """
 
 from dataclasses import replace
+from functools import partial
 
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
@@ -18,6 +19,7 @@ from scheduler.model.world import Changes, World
 from scheduler.policy.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.draft import Draft
 from scheduler.policy.drain import drain
+from scheduler.policy.fillers import Fillers, decided
 from scheduler.policy.published.growth import grow_to
 from scheduler.policy.published.profile import held_back
 from scheduler.policy.published.rule import Backfill, Rule
@@ -36,9 +38,7 @@ def published_plan(world: World, now: float, settings: PolicySettings) -> Plan:
     seen = view(world, now, rule, settings)
     back = held_back(seen, now) if rule.backfill is Backfill.CONSERVATIVE else {}
     seen = seen.evolve(Changes(jobs=tuple(replace(seen.queued[k], state=JobState.SUSPENDED) for k in back)))
-    # Ages are for the order of the default policy; these have their own.
-    draft = Draft(Survey(seen, now, settings.model_copy(update={"aging_per_hour": 0.0})))
-    _decide(draft, rule)
+    draft = decided(Survey(seen, now, settings), partial(_decide, rule=rule))
     _look_at_key_changes(draft, world, rule, settings)
     made = draft.plan()
     actions = tuple(_named(world, action) for action in made.actions) if rule.stops_equals else made.actions
@@ -46,18 +46,19 @@ def published_plan(world: World, now: float, settings: PolicySettings) -> Plan:
     return replace(made, actions=actions, waiting=waiting)
 
 
-def _decide(draft: Draft, rule: Rule) -> None:
+def _decide(draft: Draft, fillers: Fillers, rule: Rule) -> int | None:
     relieve(draft)
     shrink_over_maximum(draft)
     drain(draft)
     repair_below_minimum(draft)
-    starts = Starts(draft, promises=rule.backfill is Backfill.EASY)
+    starts = Starts(draft, fillers, promises=rule.backfill is Backfill.EASY)
     starts.run()
     if rule.sizes is not None:
         Sharing(draft, starts, rule.sizes).run()
     else:
         grow_to(draft, {job.id: job.max_workers for job in draft.world.active.values()})
     explain(draft, starts)
+    return starts.kept_back
 
 
 def _named(world: World, action: Action) -> Action:

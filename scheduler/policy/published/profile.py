@@ -64,7 +64,7 @@ def held_back(world: World, now: float) -> dict[JobId, Waiting]:
             profiles = _profiles(world, now, job.priority)
             for gpu_type, start, end, slots in booked:
                 profiles[gpu_type].change(start, end, -slots)
-        if job.not_before > now:
+        if job.not_before > now or not _possible(job, world):
             continue
         start, gpu_type = _promise(job, world, profiles) if place < PROMISES_MAX else (math.inf, None)
         slots = job.min_workers * job.shape.slots
@@ -72,7 +72,7 @@ def held_back(world: World, now: float) -> dict[JobId, Waiting]:
             end = start + _seconds(job)
             profiles[gpu_type].change(start, end, -slots)
             booked.append((gpu_type, start, end, slots))
-        if start > now and _possible(job, world):
+        if start > now:
             fits_now = any(profiles[each].slots[0] >= slots for each in _types(job, world))
             reason = WaitReason.BEHIND_RESERVATION if fits_now else WaitReason.INSUFFICIENT_SLOTS
             back[job.id] = Waiting(reason, first if fits_now else None)

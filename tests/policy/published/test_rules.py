@@ -8,6 +8,7 @@ from scheduler.config import PolicyName, PolicySettings
 from scheduler.model.job import StopReason, WaitReason
 from scheduler.model.plan import Reserve, Start, StopJob
 from scheduler.policy.published.profile import Profile
+from scheduler.policy.published.rules import RULES
 from tests.policy.worlds import NOW, Cluster
 
 
@@ -17,6 +18,20 @@ def cluster(name: PolicyName, **policy: Any) -> Cluster:
 
 def started(c: Cluster) -> list[int]:
     return [action.job_id for action in c.actions() if isinstance(action, Start)]
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_waiting_adds_nothing_to_a_priority(name: PolicyName) -> None:
+    c = cluster(name, aging_per_hour=600.0).node("a", 2)
+    c.running(1, {"a": 2}, workers=(2, 2), priority=7, waited_seconds=3600.0)
+    c.waiting(2, priority=8, queued_at=NOW, submitted_at=NOW)
+    assert c.actions() == [StopJob(1, StopReason.PREEMPTED, 2), Reserve(2, (("a", 1),))]  # type: ignore[arg-type]
+
+
+def test_published_policies_know_no_bookings() -> None:
+    c = cluster("afs").node("a", 2).booked("b", 2, 0.0, 1000.0)
+    c.running(1, {"a": 2}, workers=(2, 2), priority=7, booking="b").waiting(2, priority=8)
+    assert c.actions() == [StopJob(1, StopReason.PREEMPTED, 2), Reserve(2, (("a", 1),))]  # type: ignore[arg-type]
 
 
 def queue_of_three(name: PolicyName) -> Cluster:
@@ -52,6 +67,13 @@ def two_promises(name: PolicyName) -> Cluster:
 def test_easy_protects_only_the_first_and_conservative_the_second_too() -> None:
     assert started(two_promises("easy")) == [4]
     assert started(two_promises("conservative")) == []
+
+
+def test_conservative_promises_nothing_to_a_job_that_the_nodes_cannot_hold() -> None:
+    c = cluster("conservative").node("a", 2).node("b", 2)
+    c.waiting(1, slots=3, priority=1).waiting(2, workers=(2, 2))
+    c.step()
+    assert (c.reason(1), c.size(2)) == (WaitReason.EXCEEDS_CLUSTER, 2)
 
 
 def test_tiresias_serves_the_first_queue_first_and_stops_the_second() -> None:
