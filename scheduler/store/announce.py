@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import psycopg
 import structlog
-from sqlalchemy import Connection, create_engine, func, select
+from sqlalchemy import Connection, Text, bindparam, create_engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
@@ -28,6 +28,10 @@ RETRY_SECONDS_MAX = 5.0
 _KEEPALIVES = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
 
 
+#: Put together once: it is a part of every request and commit.
+_NOTIFY = select(func.pg_notify(CHANNEL, bindparam("payload", type_=Text)))
+
+
 class Word(StrEnum):
     #: A user's request was stored: for who leads.
     ASKED = "asked"
@@ -38,7 +42,7 @@ class Word(StrEnum):
 def announce(connection: Connection, word: Word, sender: str) -> None:
     """Tell all listeners once the transaction commits; equal words of one transaction are told once."""
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_notify(CHANNEL, f"{word} {sender}")))
+        connection.execute(_NOTIFY, {"payload": f"{word} {sender}"})
 
 
 class Listener:
