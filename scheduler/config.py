@@ -143,6 +143,8 @@ class KubernetesSettings(_Frozen):
     #: Of the pods; None: the cluster's default.
     priority_class: str | None = None
     service_account: str | None = None
+    #: Workers leave for pods of others that wait with at least this priority; None: a higher one than the workers'.
+    yield_to_priority: int | None = None
     #: Taints of nodes that workers tolerate, as in a pod; other tainted nodes take no workers.
     tolerations: tuple[dict[str, Any], ...] = ()
     #: Directory in the workers' containers below which each job has one for its checkpoints; mount a volume there.

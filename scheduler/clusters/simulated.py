@@ -65,6 +65,8 @@ class _Node:
     reachable: bool = True
     #: Whether it is listed, as one that is down, while it is out of reach.
     listed: bool = True
+    #: Whether its workers are listed as they were seen last while it is out of reach.
+    remembered: bool = False
     #: Ends become visible so much later.
     lag_seconds: float = 0.0
     processes: dict[WorkerId, Process] = field(default_factory=dict)
@@ -116,10 +118,14 @@ class SimulatedCluster:
         """Set how workers of the job that start from now on behave."""
         self._jobs[job_id].behave(behaviour, self._clock.now())
 
-    def lose_node(self, name: NodeName, *, listed: bool = True) -> None:
-        """The node becomes unreachable, and is not even listed if so told; its processes go on unseen."""
+    def lose_node(self, name: NodeName, *, listed: bool = True, remembered: bool = False) -> None:
+        """The node becomes unreachable, and is not even listed if so told; its processes go on unseen.
+
+        `remembered`: the cluster still lists its workers, since nobody has told that they are gone.
+        """
         self._nodes[name].reachable = False
         self._nodes[name].listed = listed
+        self._nodes[name].remembered = remembered
 
     def see_late(self, name: NodeName, lag_seconds: float) -> None:
         """Ends on this node become visible so much later."""
@@ -188,6 +194,8 @@ class SimulatedCluster:
                     workers[worker_id] = process.observe(now, node.lag_seconds)
             elif node.listed:
                 nodes[name] = replace(node.facts, up=False)
+            if node.remembered and not node.reachable:
+                workers |= {w: process.seen for w, process in node.processes.items() if process.seen is not None}
         loads = {name: self._loads(node) for name, node in self._nodes.items() if node.reachable and _oversold(node)}
         return Observation(nodes, workers, loads=loads, demands=self.foreign.demands)
 
@@ -252,12 +260,20 @@ class SimulatedCluster:
         self._processes[start.worker_id] = process
         self._jobs[start.job_id].processes[start.worker_id] = process
         self.started.append(start.worker_id)
+        if behaviour.stuck_seconds is not None:
+            process.stuck_at = now + behaviour.stuck_seconds
+            self._at(process.stuck_at, lambda: self._get_stuck(process))
         if launches:
             self._move_on(process, now + behaviour.launch_seconds)
         else:
             process.phase = Phase.LAUNCH_FAILED
             self.failed.add(start.worker_id)
             self._at(now, self._wake)
+
+    def _get_stuck(self, process: Process) -> None:
+        if process.phase is Phase.LAUNCHING and process.asked_at is None:
+            self.failed.add(process.start.worker_id)
+        self._wake()
 
     def _drop(self, process: Process) -> None:
         """The node remembers it no more."""

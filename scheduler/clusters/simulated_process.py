@@ -9,6 +9,7 @@ from scheduler.model.job import Runtime
 from scheduler.model.observation import Phase, SlotLoad, WorkerObservation
 
 EXIT_KILLED = 137
+STUCK_DETAIL = "no room for it on its node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class Behaviour:
     runtime: Runtime = Runtime.COMMAND
     #: From the start call until the process runs.
     launch_seconds: float = 0.01
+    #: From the start call until the cluster tells that one which does not run yet will not; None: it never does.
+    stuck_seconds: float | None = None
     #: From running until an elastic worker reports ready; None: it never does, which is a failure of its own.
     ready_seconds: float | None = 1.0
     #: From being published until the elastic members of a generation have formed their group and report it.
@@ -66,6 +69,8 @@ class Process:
     kill_at: float | None = None
     exit_code: int | None = None
     ended_at: float | None = None
+    #: From when on it counts as stuck while it does not run.
+    stuck_at: float | None = None
     #: What was observed last; the same object as long as nothing changed.
     seen: WorkerObservation | None = None
 
@@ -83,7 +88,8 @@ class Process:
         """What a cluster sees of it, its end only `lag_seconds` late."""
         unseen = self.ended_at is not None and now < self.ended_at + lag_seconds
         phase = Phase.RUNNING if unseen else self.phase
-        if self.seen is None or self.seen.phase is not phase:
+        stuck = phase is Phase.LAUNCHING and self.stuck_at is not None and now >= self.stuck_at
+        if self.seen is None or (self.seen.phase, self.seen.stuck) != (phase, stuck):
             self.seen = WorkerObservation(
                 self.start.worker_id,
                 self.start.job_id,
@@ -94,6 +100,8 @@ class Process:
                 self.start.memory_mib,
                 self.start.shared,
                 None if unseen else self.exit_code,
+                detail=STUCK_DETAIL if stuck else "",
+                stuck=stuck,
                 started_at=self.phase_since,
                 ended_at=None if unseen else self.ended_at,
             )

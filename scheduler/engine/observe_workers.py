@@ -102,7 +102,8 @@ def _absorb_alive(draft: Draft, job: Job, worker: Worker, seen: WorkerObservatio
 def _absorb_end(draft: Draft, worker: Worker, seen: WorkerObservation) -> Worker:
     reason = classify_exit(worker, seen)
     state = WorkerState.LOST if seen.phase is Phase.LOST else WorkerState.EXITED
-    return draft.end_worker(worker, state, reason, seen.exit_code, seen.detail)
+    given_up = worker.leave_reason is LeaveReason.NOT_LAUNCHED  # that says more than how it was removed
+    return draft.end_worker(worker, state, reason, seen.exit_code, worker.detail if given_up else seen.detail)
 
 
 def absorb_report(draft: Draft, job: Job, worker: Worker, report: WorkerReport) -> None:

@@ -118,10 +118,12 @@ class ControlPlane:
     def unready(self, name: str) -> None:
         self.core.patch_node_status(name, {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}})
 
-    def pod(self, namespace: str, name: str, requests: Mapping[str, str], labels: Mapping[str, str]) -> None:
+    def pod(
+        self, namespace: str, name: str, requests: Mapping[str, str], labels: Mapping[str, str], **more: Any
+    ) -> None:
         """Somebody's pod that waits for a node."""
         container = {"name": "main", "image": "image:1", "resources": {"requests": requests, "limits": requests}}
-        spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+        spec = {"containers": [container], "terminationGracePeriodSeconds": 0, **more}
         self.core.create_namespaced_pod(namespace, {"metadata": {"name": name, "labels": dict(labels)}, "spec": spec})
 
     def bind(self, namespace: str, name: str, node: str) -> None:
@@ -136,6 +138,13 @@ class ControlPlane:
         """What a kubelet says of a pod whose worker's container is in this state."""
         status = {"name": "worker", "image": "", "imageID": "", "ready": False, "restartCount": 0, "state": state}
         self.report(namespace, name, phase=phase, containerStatuses=[status])
+
+    def event(self, namespace: str, pod: Any, kind: str, reason: str, message: str) -> None:
+        """What a controller says of a pod."""
+        involved = {"kind": "Pod", "name": pod.metadata.name, "namespace": namespace, "uid": pod.metadata.uid}
+        said = {"type": kind, "reason": reason, "message": message, "lastTimestamp": "2026-01-01T00:00:00Z"}
+        metadata = {"generateName": "event-"}
+        self.core.create_namespaced_event(namespace, {"metadata": metadata, "involvedObject": involved, **said})
 
     def vanish(self, namespace: str, name: str) -> None:
         """The pod's processes are gone, and so is it."""

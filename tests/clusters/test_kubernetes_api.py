@@ -15,13 +15,15 @@ from scheduler.clusters.kubernetes.cluster import KubernetesCluster
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import ActionFailure, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError
-from scheduler.model.foreign import NO_FOREIGN, ForeignUse
+from scheduler.model.foreign import NO_FOREIGN, Demand, ForeignUse
 from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.observation import EndCause, NodeObservation, Observation, Phase, WorkerObservation
+from scheduler.model.shape import WorkerShape
 from tests.clusters.control_plane import RESOURCE, ControlPlane
 from tests.clusters.desk import start_of
 
 SECONDS_MAX = 30.0
+_UNBOUND = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}
 W = WorkerId("7-1")
 POD = "sched-7-1"
 
@@ -176,6 +178,39 @@ def test_workers_of_another_scheduler_are_somebody_elses(site: Site) -> None:
     assert not site.cluster.observe().workers
 
 
+def test_pods_of_others_that_wait_are_demands_while_they_are_more_important(plane: ControlPlane) -> None:
+    site = Site(plane, yield_to_priority=0)
+    try:
+        site.plane.add_node("b", labels={"disk": "ssd"})
+        site.node(lambda node: node.slots == 4, "b")
+        site.plane.pod(site.namespace, "web", {RESOURCE: "3", "cpu": "1"}, {})
+        site.plane.pod(site.namespace, "picky", {RESOURCE: "1"}, {}, nodeSelector={"disk": "ssd"})
+        site.plane.pod(site.namespace, "small", {"cpu": "1"}, {})
+        assert site.cluster.observe().demands == ()
+        for name in ("web", "picky", "small"):
+            site.plane.report(site.namespace, name, phase="Pending", conditions=[_UNBOUND])
+        found = site.until(lambda seen: len(seen.demands) == 2).demands
+        whole = Demand(f"{site.namespace}/web", WorkerShape(3, 1.0))
+        part = Demand(f"{site.namespace}/picky", WorkerShape(1), frozenset({NodeName("b")}))
+        assert {demand.name: demand for demand in found} == {whole.name: whole, part.name: part}
+        site.plane.bind(site.namespace, "web", "a")
+        seen = site.until(lambda seen: len(seen.demands) == 1 and seen.nodes[NodeName("a")].foreign.slots == 3)
+        assert seen.demands == (part,)
+        site.plane.vanish(site.namespace, "picky")
+        site.until(lambda seen: not seen.demands)
+    finally:
+        site.close()
+
+
+def test_pods_of_others_that_are_not_more_important_wait(site: Site) -> None:
+    site.plane.pod(site.namespace, "web", {RESOURCE: "3"}, {})
+    site.plane.report(site.namespace, "web", phase="Pending", conditions=[_UNBOUND])
+    site.plane.pod(site.namespace, "known", {RESOURCE: "1"}, {})
+    site.plane.bind(site.namespace, "known", "a")
+    site.node(lambda node: node.foreign.slots == 1)
+    assert site.cluster.observe().demands == ()
+
+
 # pods
 
 
@@ -300,9 +335,6 @@ def test_a_worker_that_ends_beside_a_sidecar_has_ended(site: Site) -> None:
     assert site.pods()[0].metadata.deletion_timestamp is not None
 
 
-_UNBOUND = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}
-
-
 def test_who_cannot_be_bound_says_why_and_is_stuck_after_a_while(site: Site) -> None:
     site.start()
     site.plane.report(site.namespace, POD, phase="Pending", conditions=[_UNBOUND])
@@ -337,6 +369,31 @@ def test_a_pod_that_somebody_deletes_has_been_removed_and_not_failed(site: Site)
     site.plane.vanish(site.namespace, POD)
     seen = site.worker(lambda seen: not seen.alive)
     assert (seen.phase, seen.exit_code, seen.cause) == (Phase.EXITED, 143, EndCause.REMOVED)
+
+
+def test_a_pod_whose_place_the_clusters_scheduler_takes_is_displaced(site: Site) -> None:
+    site.run()
+    (pod,) = site.pods()
+    site.plane.event(site.namespace, pod, "Normal", "Preempted", "by default/web on node a")
+    site.plane.core.delete_namespaced_pod(POD, site.namespace)
+    site.plane.container(
+        site.namespace, POD, "Failed", terminated={"exitCode": 143, "finishedAt": "2036-01-01T00:00:00Z"}
+    )
+    seen = site.worker(lambda seen: seen.cause is EndCause.DISPLACED)
+    assert (seen.phase, seen.exit_code) == (Phase.EXITED, 143)
+    assert "more important pod" in seen.detail
+
+
+def test_what_only_an_event_tells_of_a_pod_that_does_not_run_is_found_out(site: Site) -> None:
+    site.start()
+    site.plane.bind(site.namespace, POD, "a")
+    site.plane.container(site.namespace, POD, "Pending", waiting={"reason": "ContainerCreating"})
+    site.plane.event(site.namespace, site.pods()[0], "Warning", "FailedMount", "no such volume")
+    assert site.cluster.observe().workers[W].detail == ""
+    site.clock.ahead = site.settings.launch_limit_seconds / 2 + 1
+    assert site.worker(lambda seen: seen.detail != "").detail == "FailedMount: no such volume"
+    site.clock.ahead = site.settings.launch_limit_seconds + 1
+    assert site.cluster.observe().workers[W].stuck
 
 
 def test_what_ended_before_its_pod_was_deleted_ended_by_itself(site: Site) -> None:
@@ -380,7 +437,9 @@ def test_nobody_is_lost_while_the_api_server_is_away_and_what_happened_is_known_
         (failure,) = site.apply(site.action("9-1"))
         assert "Connection refused" in failure.error
         site.clock.ahead = site.settings.stale_seconds + 1
-        with pytest.raises(ClusterError, match=r"nothing was heard of nodes for \d+ s: the API server at https://"):
+        with pytest.raises(
+            ClusterError, match=r"nothing was heard of (nodes|pods) for \d+ s: the API server at https://"
+        ):
             site.cluster.observe()
     finally:
         site.plane.start_api()

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import assert_never
 
 from scheduler.clusters.kubernetes.connection import Connection, Document, PacedClock, RefusedError
+from scheduler.clusters.kubernetes.inquiries import Inquiries
 from scheduler.clusters.kubernetes.logs import KubernetesLogs
 from scheduler.clusters.kubernetes.manifest import owner_manifest, owner_name, pod_manifest, pod_name
 from scheduler.clusters.kubernetes.picture import KnownWorker, Picture
@@ -40,11 +41,12 @@ class KubernetesCluster:
         self._connection = Connection(settings, clock)
         self.logs = KubernetesLogs(self._connection, settings)
         self._picture = Picture(settings, clock.now)
+        self._inquiries = Inquiries(self._connection, self._picture, self._wake)
         self._wakes: list[Callable[[], None]] = []
         self._hands = ThreadPoolExecutor(settings.connections, "kubernetes-apply")
         self._reflectors = [
             Reflector("nodes", self._connection, _Nodes(self._picture), self._wake, clock, randomness),
-            Reflector("pods", self._connection, _Pods(self._picture), self._wake, clock, randomness),
+            Reflector("pods", self._connection, _Pods(self._picture, self._inquiries), self._wake, clock, randomness),
         ]
         for reflector in self._reflectors:
             reflector.start()
@@ -61,6 +63,7 @@ class KubernetesCluster:
             trouble = reflector.trouble(self._settings.stale_seconds)
             if trouble is not None:
                 raise ClusterError(trouble)
+        self._inquiries.about_delays(self._settings.launch_limit_seconds / 2)
         return self._picture.observe()
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
@@ -85,6 +88,7 @@ class KubernetesCluster:
     def close(self) -> None:
         """Let go; pods go on."""
         self._connection.close()
+        self._inquiries.close()
         self._hands.shutdown(cancel_futures=True)
         for reflector in self._reflectors:
             reflector.close()
@@ -175,6 +179,7 @@ class KubernetesCluster:
         return self._picture.worker(worker_id)
 
     def _delete(self, known: KnownWorker, grace_seconds: int, until: float) -> None:
+        self._inquiries.expect(known.uid)
         try:
             self._connection.delete_pod(known.name, known.uid, grace_seconds, until)
         except RefusedError as error:
@@ -205,13 +210,16 @@ class _Nodes:
 class _Pods:
     """The picture as the pods' reflector writes it."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Picture, inquiries: Inquiries) -> None:
         self._picture = picture
+        self._inquiries = inquiries
 
     def begin(self) -> None:
         self._picture.begin_pods()
 
     def put(self, item: Document) -> bool:
+        if item["metadata"].get("deletionTimestamp") and self._picture.is_ours(item):
+            self._inquiries.about_deletion(item["metadata"]["uid"])
         return self._picture.put_pod(item)
 
     def remove(self, item: Document) -> bool:

@@ -186,12 +186,15 @@ def _line(*parts: str) -> str:
     return " ".join(text.split())[:_DETAIL_LENGTH_MAX]
 
 
-def newest_warning(events: Iterable[Document]) -> str:
-    """The last thing that the cluster complained about; empty if it did not."""
-    warnings = [event for event in events if event.get("type") == "Warning"]
-    if not warnings:
+def complaint(events: Iterable[Document]) -> str:
+    """What the cluster said of a pod last, if that was a warning; empty if all was well by then."""
+
+    def when(event: Document) -> str:
+        return str(event.get("lastTimestamp") or event.get("eventTime") or "")
+
+    last = max(events, key=when, default=None)
+    if last is None or last.get("type") != "Warning":
         return ""
-    last = max(warnings, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
     return _line(last.get("reason", ""), last.get("message", ""))
 
 

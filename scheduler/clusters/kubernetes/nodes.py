@@ -12,7 +12,7 @@ from scheduler.model.ids import NodeName
 from scheduler.model.observation import NodeObservation
 
 #: Says the same as the node's name. Nodes that differ in nothing else are alike, which makes planning fast.
-_NAME_LABEL = "kubernetes.io/hostname"
+NAME_LABEL = "kubernetes.io/hostname"
 _KEEPING_OUT = ("NoSchedule", "NoExecute")
 #: What the cluster itself sets on nodes that are cordoned or not ready, which is told otherwise.
 _OWN_TAINTS = "node.kubernetes.io/"
@@ -57,7 +57,7 @@ def foreign_use_of(amounts: Amounts) -> ForeignUse:
 def node_facts(node: Document, settings: KubernetesSettings) -> NodeFacts:
     """What a node of the API says of itself."""
     metadata, spec, status = node["metadata"], node.get("spec", {}), node.get("status", {})
-    labels = {key: value for key, value in metadata.get("labels", {}).items() if key != _NAME_LABEL}
+    labels = {key: value for key, value in metadata.get("labels", {}).items() if key != NAME_LABEL}
     return NodeFacts(
         name=NodeName(metadata["name"]),
         host=_address(status.get("addresses", ()), metadata["name"]),

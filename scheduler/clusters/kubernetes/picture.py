@@ -6,14 +6,16 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from scheduler.clusters.kubernetes.connection import Document
+from scheduler.clusters.kubernetes.demands import WaitingPod, demands_of, waiting_pod
 from scheduler.clusters.kubernetes.ends import PodState, gone_state, pod_state, worker_container
 from scheduler.clusters.kubernetes.nodes import NodeFacts, node_facts
 from scheduler.clusters.kubernetes.pods import WorkerPod, foreign_pod, worker_pod
 from scheduler.clusters.kubernetes.quantities import NONE, Amounts, total
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
+from scheduler.model.foreign import Demand
 from scheduler.model.ids import NodeName, WorkerId
-from scheduler.model.observation import NodeObservation, Observation, Phase, WorkerObservation
+from scheduler.model.observation import EndCause, NodeObservation, Observation, Phase, WorkerObservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,22 @@ class Picture:
         #: What others hold, by node and pod; and the node of each of these pods.
         self._foreign: dict[NodeName, dict[str, Amounts]] = {}
         self._foreign_node: dict[str, NodeName] = {}
+        #: Pods of others that wait, by uid.
+        self._waiting: dict[str, WaitingPod] = {}
+        #: What follows from them; None: they, the nodes or the workers' priority have changed.
+        self._demands: tuple[Demand, ...] | None = ()
+        #: Of the workers' pods.
+        self._priority = 0
         self._workers: dict[WorkerId, KnownWorker] = {}
         self._listed: dict[WorkerId, WorkerObservation] = {}
         #: A copy of that for the engine; None: it has changed.
         self._seen: Mapping[WorkerId, WorkerObservation] | None = None
         #: Workers that do not run yet: time alone may make them stuck.
         self._launching: set[WorkerId] = set()
+        #: When the events of a pod that does not come to run were asked for.
+        self._asked: dict[str, float] = {}
+        #: Pods whose place the cluster's scheduler takes.
+        self._displaced: set[str] = set()
         #: Pods that are being deleted and need not be reported.
         self._forgotten: set[str] = set()
         #: Pods that came by an answer since a list began, which may not have them.
@@ -66,7 +78,7 @@ class Picture:
                 self._list(self._workers[worker_id])
             if self._seen is None:
                 self._seen = MappingProxyType(dict(self._listed))
-            return Observation(self._nodes, self._seen)
+            return Observation(self._nodes, self._seen, demands=self._refresh_demands())
 
     def worker(self, worker_id: WorkerId) -> KnownWorker | None:
         with self._lock:
@@ -115,8 +127,13 @@ class Picture:
             if answered:
                 self._answered.add(uid)
             if who is None:
-                return self._put_foreign(uid, pod)
+                waits = self._put_waiting(uid, pod)
+                return self._put_foreign(uid, pod) or waits
             return uid not in self._forgotten and self._put_worker(who, pod)
+
+    def is_ours(self, pod: Document) -> bool:
+        """Whether it is a worker's."""
+        return worker_pod(pod, self._settings.namespace, self._settings.instance) is not None
 
     def remove_pod(self, pod: Document) -> bool:
         """The API has it no more; this is its last version."""
@@ -125,12 +142,15 @@ class Picture:
         with self._lock:
             self._forgotten.discard(uid)
             if who is None:
-                return self._drop_foreign(uid)
+                waited = self._drop_waiting(uid)
+                return self._drop_foreign(uid) or waited
             known = self._workers.get(who.worker_id)
             if known is not None and known.uid != uid:
                 return False
             before = known or self._known(who, pod)
-            return self._bury(before, gone_state(before.state, pod, self._is_up(who.node)))
+            state = self._told(uid, gone_state(before.state, pod, self._is_up(who.node)))
+            self._displaced.discard(uid)
+            return self._bury(before, state)
 
     def keep_pods(self, uids: Set[str]) -> bool:
         """A whole list had only these; what was answered since it began may be younger than it."""
@@ -138,12 +158,15 @@ class Picture:
             self._forgotten &= uids
             there = uids | self._answered
             foreign = [uid for uid in self._foreign_node if uid not in there]
+            waiting = [uid for uid in self._waiting if uid not in there]
             ours = [each for each in self._workers.values() if not each.gone and each.uid not in there]
             for uid in foreign:
                 self._drop_foreign(uid)
+            for uid in waiting:
+                self._drop_waiting(uid)
             for known in ours:
                 self._bury(known, _vanished(known.state))
-            return bool(foreign or ours)
+            return bool(foreign or waiting or ours)
 
     # what requests bring about
 
@@ -165,6 +188,33 @@ class Picture:
                 if known.uid and not known.gone:
                     self._forgotten.add(known.uid)
 
+    def silent(self, seconds: float) -> list[KnownWorker]:
+        """Workers that have not come to run for so long, and nothing says why; each is named once in that time."""
+        found: list[KnownWorker] = []
+        with self._lock:
+            now = self._now()
+            for worker_id in self._launching:
+                known = self._workers[worker_id]
+                if known.state.blocked or known.gone or now < max(known.since, self._asked.get(known.uid, 0)) + seconds:
+                    continue
+                self._asked[known.uid] = now
+                found.append(known)
+            if len(self._asked) > 2 * len(self._launching) + 100:
+                kept = {self._workers[worker_id].uid for worker_id in self._launching}
+                self._asked = {uid: at for uid, at in self._asked.items() if uid in kept}
+        return found
+
+    def displace(self, uid: str) -> bool:
+        """The cluster's scheduler takes the place of this pod; whether its worker's end was told otherwise."""
+        with self._lock:
+            known = next((each for each in self._workers.values() if each.uid == uid), None)
+            if known is None:
+                return False
+            self._displaced.add(uid)
+            state = self._told(uid, known.state)
+            self._set(replace(known, state=state))
+            return state != known.state
+
     def explain(self, worker_id: WorkerId, state: PodState) -> bool:
         """Replace what is said of a worker, unless it has changed meanwhile."""
         with self._lock:
@@ -179,6 +229,7 @@ class Picture:
     def _refresh_nodes(self) -> None:
         if not self._stale_nodes:
             return
+        self._demands = None
         nodes = dict(self._nodes)
         for name in self._stale_nodes:
             facts = self._facts.get(name)
@@ -189,6 +240,29 @@ class Picture:
                 nodes[name] = facts.beside(foreign, self._settings.resource)
         self._stale_nodes.clear()
         self._nodes = MappingProxyType(nodes)
+
+    def _refresh_demands(self) -> tuple[Demand, ...]:
+        if self._demands is None:
+            least = self._settings.yield_to_priority
+            least = self._priority + 1 if least is None else least
+            self._demands = demands_of(self._waiting.values(), self._facts.values(), least)
+        return self._demands
+
+    def _put_waiting(self, uid: str, pod: Document) -> bool:
+        waiting = waiting_pod(pod, self._settings.resource)
+        if waiting is None:
+            return self._drop_waiting(uid)
+        if self._waiting.get(uid) == waiting:
+            return False
+        self._waiting[uid] = waiting
+        self._demands = None
+        return True
+
+    def _drop_waiting(self, uid: str) -> bool:
+        if self._waiting.pop(uid, None) is None:
+            return False
+        self._demands = None
+        return True
 
     def _drop_node(self, name: NodeName) -> bool:
         self._stale_nodes.add(name)
@@ -238,7 +312,7 @@ class Picture:
         metadata = pod["metadata"]
         return KnownWorker(
             who=who,
-            state=pod_state(pod),
+            state=self._told(metadata["uid"], pod_state(pod)),
             since=self._now(),
             name=metadata["name"],
             uid=metadata["uid"],
@@ -246,6 +320,13 @@ class Picture:
             container=worker_container(pod),
             over=pod.get("status", {}).get("phase") in ("Succeeded", "Failed"),
         )
+
+    def _told(self, uid: str, state: PodState) -> PodState:
+        """The state, given what is known of who deletes the pod."""
+        if state.cause is not EndCause.REMOVED or uid not in self._displaced:
+            return state
+        detail = "the cluster's scheduler gave its place to a more important pod"
+        return replace(state, cause=EndCause.DISPLACED, detail=detail)
 
     def _bury(self, known: KnownWorker, state: PodState) -> bool:
         if known.who.worker_id not in self._workers:
@@ -257,6 +338,9 @@ class Picture:
     def _set(self, known: KnownWorker) -> None:
         worker_id = known.who.worker_id
         self._workers[worker_id] = known
+        if known.uid and known.who.priority != self._priority:
+            self._priority = known.who.priority
+            self._demands = None
         self._list(known)
         if known.state.phase is Phase.LAUNCHING:
             self._launching.add(worker_id)

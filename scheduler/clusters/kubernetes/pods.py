@@ -32,6 +32,8 @@ class WorkerPod:
     slot_ids: tuple[int, ...]
     cpus: float
     memory_mib: int
+    #: As the cluster's scheduler counts it.
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ def worker_pod(pod: Document, namespace: str, instance: str) -> WorkerPod | None
             slot_ids=tuple(int(slot) for slot in notes[SLOTS].split(",") if slot),
             cpus=float(notes[CPUS]),
             memory_mib=int(notes[MEMORY_MIB]),
+            priority=pod.get("spec", {}).get("priority") or 0,
         )
     except (KeyError, ValueError):
         return None  # somebody wrote our label on a pod of his own
