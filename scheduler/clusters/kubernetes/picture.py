@@ -60,7 +60,7 @@ class Picture:
         self._listed: dict[WorkerId, WorkerObservation] = {}
         #: A copy of that for the engine; None: it has changed.
         self._seen: Mapping[WorkerId, WorkerObservation] | None = None
-        #: Workers that do not run yet: time alone may make them stuck.
+        #: Workers that do not run yet.
         self._launching: set[WorkerId] = set()
         #: When the events of a pod that does not come to run were asked for.
         self._asked: dict[str, float] = {}
@@ -75,7 +75,8 @@ class Picture:
         with self._lock:
             self._refresh_nodes()
             for worker_id in self._launching:
-                self._list(self._workers[worker_id])
+                if self._workers[worker_id].state.blocked:
+                    self._list(self._workers[worker_id])  # time alone makes it stuck
             if self._seen is None:
                 self._seen = MappingProxyType(dict(self._listed))
             return Observation(self._nodes, self._seen, demands=self._refresh_demands())
