@@ -61,6 +61,16 @@ def read_range(path: str) -> LogRange:
         return LogRange()
 
 
+def save_log(path: str, data: bytes, start: int) -> None:
+    """Write a whole log of which only the bytes from `start` on are left. Raises `OSError`."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    if start and not _try_save_range(path, LogRange(start, start)):
+        raise OSError(errno.EIO, "where the log starts cannot be written down")
+    with open(f"{path}.new", "wb") as file:
+        file.write(data)
+    os.rename(f"{path}.new", path)
+
+
 def punch_hole(descriptor: int, hole_bytes: int) -> bool:
     """Give the first `hole_bytes` back to the disk; False if the file system cannot. Raises `OSError`."""
     libc = ctypes.CDLL(None, use_errno=True)

@@ -140,7 +140,7 @@ def open_cluster(settings: Settings, state: Path) -> DaemonCluster:
     """The cluster that the settings name. Raises `ConfigError` or `ClusterError`."""
     match settings.cluster:
         case "kubernetes":
-            return open_kubernetes(settings)
+            return open_kubernetes(settings, state)
         case "local" if settings.local.directory is None:
             return LocalCluster(state, settings.local, SystemClock())
         case "local":
@@ -150,11 +150,11 @@ def open_cluster(settings: Settings, state: Path) -> DaemonCluster:
             assert_never(settings.cluster)
 
 
-def open_kubernetes(settings: Settings) -> DaemonCluster:
+def open_kubernetes(settings: Settings, state: Path) -> DaemonCluster:
     # Here, since its client takes a second to import.
     from scheduler.clusters.kubernetes.cluster import KubernetesCluster
 
-    return KubernetesCluster(settings.kubernetes, SystemClock(), random.Random())
+    return KubernetesCluster(settings.kubernetes, SystemClock(), random.Random(), state)
 
 
 def open_training_jobs(settings: Settings) -> "TrainingJobObjects":

@@ -147,6 +147,10 @@ class WaitingDesk(Desk):
         eventually(lambda: self.output(worker).startswith(b"up"), self.seconds_max)
         return seen
 
+    def wait(self, holds: Callable[[], bool]) -> None:
+        """For what time alone brings about."""
+        eventually(holds, self.seconds_max)
+
     @abstractmethod
     def output(self, worker: str) -> bytes:
         """What it has written so far."""

@@ -98,15 +98,16 @@ def cluster_of(kubeconfig: Path) -> Iterator[TestCluster]:
 class KubernetesDesk(WaitingDesk):
     seconds_max = 60.0
 
-    def __init__(self, where: TestCluster, **changes: Any) -> None:
+    def __init__(self, where: TestCluster, directory: Path, **changes: Any) -> None:
         super().__init__()
         self.where = where
+        self._directory = directory
         self.settings = where.settings(**changes)
         self.node = where.nodes[0]
         self._connect()
 
     def _connect(self) -> None:
-        self.kubernetes = KubernetesCluster(self.settings, SystemClock(), random.Random(1))
+        self.kubernetes = KubernetesCluster(self.settings, SystemClock(), random.Random(1), self._directory)
         self.kubernetes.on_change(self.changed.set)
         self.cluster = self.kubernetes
 

@@ -21,7 +21,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
         case "local":
             desk = LocalDesk(tmp_path)
         case _:
-            desk = KubernetesDesk(request.getfixturevalue("kubernetes"))
+            desk = KubernetesDesk(request.getfixturevalue("kubernetes"), tmp_path)
     yield desk
     desk.close()
 

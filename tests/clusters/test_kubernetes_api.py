@@ -1,9 +1,11 @@
 """Kubernetes as its API tells it: nodes, pods of others, what a status means, an API server that goes away."""
 
 import math
+import os
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -54,7 +56,7 @@ class Site:
 
     def connect(self) -> KubernetesCluster:
         """One more daemon's."""
-        cluster = KubernetesCluster(self.settings, self.clock, random.Random(1))
+        cluster = KubernetesCluster(self.settings, self.clock, random.Random(1), Path(os.devnull))
         self.clusters.append(cluster)
         cluster.on_change(self.changed.set)
         return cluster
@@ -451,16 +453,16 @@ def test_nobody_is_lost_while_the_api_server_is_away_and_what_happened_is_known_
     assert not seen.workers[WorkerId("8-1")].alive
 
 
-def test_credentials_that_are_not_accepted_are_told(plane: ControlPlane, tmp_path: Any) -> None:
+def test_credentials_that_are_not_accepted_are_told(plane: ControlPlane, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(plane.kubeconfig_with("expired"))
     with pytest.raises(ClusterError, match="does not accept the credentials"):
-        KubernetesCluster(plane.settings(kubeconfig=kubeconfig), SystemClock(), random.Random(1))
+        KubernetesCluster(plane.settings(kubeconfig=kubeconfig), SystemClock(), random.Random(1), tmp_path)
 
 
-def test_a_namespace_that_does_not_exist_is_told(plane: ControlPlane) -> None:
+def test_a_namespace_that_does_not_exist_is_told(plane: ControlPlane, tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match='namespaces "nowhere" not found'):
-        KubernetesCluster(plane.settings(namespace="nowhere"), SystemClock(), random.Random(1))
+        KubernetesCluster(plane.settings(namespace="nowhere"), SystemClock(), random.Random(1), tmp_path)
 
 
 def test_a_pod_of_ours_that_no_daemon_remembers_is_listed(site: Site) -> None:

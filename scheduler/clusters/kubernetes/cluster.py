@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
+from pathlib import Path
 from typing import assert_never
 
 from scheduler.clusters.kubernetes.connection import Connection, Document, PacedClock, RefusedError
@@ -27,6 +28,8 @@ from scheduler.model.observation import Observation
 _FIRST_LIST_SECONDS = 60.0
 #: The API takes 0 for "forget the pod at once", whether its processes are gone or not.
 _GRACE_SECONDS_MIN = 1
+#: Longer the log of a worker that has ended is not waited for.
+_LOG_SECONDS_MAX = 2.0
 #: Refusals that no repetition will change.
 _FOR_GOOD = (400, 422)
 
@@ -34,12 +37,17 @@ _FOR_GOOD = (400, 422)
 class KubernetesCluster:
     """The `Cluster` port. Any number of daemons may hold one; only the leader applies."""
 
-    def __init__(self, settings: KubernetesSettings, clock: PacedClock, randomness: random.Random) -> None:
-        """Reads all nodes and pods. Raises `ConfigError` or `ClusterError` if that cannot be done."""
+    def __init__(
+        self, settings: KubernetesSettings, clock: PacedClock, randomness: random.Random, state_dir: Path
+    ) -> None:
+        """Reads all nodes and pods. Raises `ConfigError` or `ClusterError` if that cannot be done.
+
+        `state_dir`: keeps the logs of workers whose pods are gone.
+        """
         self._settings = settings
         self._clock = clock
         self._connection = Connection(settings, clock)
-        self.logs = KubernetesLogs(self._connection, settings)
+        self.logs = KubernetesLogs(self._connection, settings, state_dir)
         self._picture = Picture(settings, clock.now)
         self._inquiries = Inquiries(self._connection, self._picture, self._wake)
         self._wakes: list[Callable[[], None]] = []
@@ -163,6 +171,8 @@ class KubernetesCluster:
         if known.state.alive:
             raise ClusterError("it is still alive")
         if not known.gone:
+            seconds = min(_LOG_SECONDS_MAX, until - self._clock.now())
+            self.logs.keep(forget.worker_id, known.who.job_id, known.container, seconds)
             # What has ended is not waited for; sidecars that go on are asked.
             self._delete(known, 0 if known.over else _GRACE_SECONDS_MIN, until)
         self._picture.forget(forget.worker_id)

@@ -183,7 +183,7 @@ class Connection:
                 raise
         return self._ask(partial(self._core.create_namespaced_config_map, namespace, body), until)
 
-    def log(self, pod: str, container: str) -> urllib3.BaseHTTPResponse:
+    def log(self, pod: str, container: str, seconds: float) -> urllib3.BaseHTTPResponse:
         """The output of a container as it is now, as a response to be read and closed."""
         with _told(self.url):
             response: urllib3.BaseHTTPResponse = self._core.read_namespaced_pod_log(
@@ -191,7 +191,7 @@ class Connection:
                 self._settings.namespace,
                 container=container,
                 _preload_content=False,
-                _request_timeout=(_CONNECT_SECONDS, self._settings.request_seconds),
+                _request_timeout=(min(_CONNECT_SECONDS, seconds), seconds),
             )
             return response
 

@@ -1,40 +1,63 @@
-"""Output of workers, read from the API server as long as their pods are there."""
+"""Output of workers: from the API server as long as their pods are there, afterwards from what was kept of it."""
 
 from contextlib import closing
+from pathlib import Path
 
+import structlog
 import urllib3
 
 from scheduler.clusters.kubernetes.connection import Connection, RefusedError
 from scheduler.clusters.kubernetes.ends import worker_container
 from scheduler.clusters.kubernetes.manifest import pod_name
+from scheduler.clusters.local_log_files import log_path, save_log
+from scheduler.clusters.local_logs import LocalLogs
 from scheduler.config import KubernetesSettings
 from scheduler.errors import ClusterError
-from scheduler.model.ids import WorkerId
+from scheduler.model.ids import JobId, WorkerId
 
+log = structlog.get_logger(__name__)
+
+_NOT_FOUND, _NOT_STARTED = 404, 400
 _CHUNK = 64 * 1024
+#: The end of a log that is kept when its pod goes.
+KEPT_BYTES_MAX = 4 * 1024 * 1024
 #: The API gives a log from its start, so reading on from an offset means skipping; no log is skipped further.
 _BYTES_MAX = 256 * 1024 * 1024
 
 
 class KubernetesLogs:
-    """The logs of workers whose pods the API still has; stdout and stderr together."""
+    """The logs of all workers, stdout and stderr together. What was kept is on the disk of the daemon that did it."""
 
-    def __init__(self, connection: Connection, settings: KubernetesSettings) -> None:
+    def __init__(self, connection: Connection, settings: KubernetesSettings, state_dir: Path) -> None:
         self._connection = connection
         self._settings = settings
+        self._state_dir = state_dir
+        self._kept = LocalLogs(state_dir)
+
+    def keep(self, worker: WorkerId, job_id: JobId, container: str, seconds: float) -> None:
+        """Keep the end of a log whose pod is about to go, if that can be done in so many seconds."""
+        try:
+            with closing(self._connection.log(pod_name(self._settings.instance, worker), container, seconds)) as stream:
+                data, end = _part(stream, -KEPT_BYTES_MAX, KEPT_BYTES_MAX)
+            if data:
+                save_log(log_path(self._state_dir, job_id, worker), data, end - len(data))
+        except (ClusterError, urllib3.exceptions.HTTPError, OSError) as error:
+            log.warning("kubernetes: the log of a worker could not be kept", worker=worker, error=str(error))
 
     def read(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
         """At most `limit` bytes from `offset` (negative: from the end), and the offset to go on from.
 
-        A worker that has not begun to write, or whose pod is gone, has an empty log. Raises `ClusterError`.
+        A worker that has not begun to write has an empty log. Raises `ClusterError`.
         """
         name = pod_name(self._settings.instance, worker)
-        until = self._settings.request_seconds
+        seconds = self._settings.request_seconds
         try:
-            pod = self._connection.read_pod(name, self._connection.now() + until)
-            response = self._connection.log(name, worker_container(pod))
+            pod = self._connection.read_pod(name, self._connection.now() + seconds)
+            response = self._connection.log(name, worker_container(pod), seconds)
         except RefusedError as error:
-            if error.status in (400, 404):  # 400: its container waits to start
+            if error.status == _NOT_FOUND:
+                return self._kept.read(worker, offset, limit)
+            if error.status == _NOT_STARTED:
                 return b"", 0
             raise
         try:

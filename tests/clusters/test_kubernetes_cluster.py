@@ -1,0 +1,71 @@
+"""What only a real cluster shows: what runs in a pod, and what is left of it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scheduler.model.ids import WorkerId
+from scheduler.model.observation import EndCause, Phase
+from tests.clusters.desk import Manner
+from tests.clusters.kubernetes_desk import TEMPLATE, KubernetesDesk, TestCluster
+
+W = WorkerId("7-1")
+
+
+@pytest.fixture
+def desk(kubernetes: TestCluster, tmp_path: Path) -> Iterator[KubernetesDesk]:
+    desk = KubernetesDesk(kubernetes, tmp_path, launch_limit_seconds=3.0)
+    yield desk
+    desk.close()
+
+
+def shell(desk: KubernetesDesk, script: str, **changes: object) -> None:
+    start = replace(desk.action("7-1", 0), command=("sh", "-c", script))
+    assert not desk.apply(replace(start, **changes))  # type: ignore[arg-type]
+
+
+def test_a_worker_runs_on_its_node_with_its_variables_and_its_log_outlives_its_pod(desk: KubernetesDesk) -> None:
+    node = desk.where.nodes[1]
+    shell(desk, 'echo "$GREETING"; pwd; echo end >&2; exit 3', node=node, workdir="/tmp")
+    assert desk.ended("7-1").exit_code == 3
+    (pod,) = desk.where.pods(desk.settings.instance)
+    assert pod.spec.node_name == node
+    logs = desk.kubernetes.logs
+    assert logs.read(W) == (b"hello\n/tmp\nend\n", 15)
+    assert not desk.forget("7-1")
+    assert not desk.where.pods(desk.settings.instance)
+    assert logs.read(W) == (b"hello\n/tmp\nend\n", 15)
+    assert logs.read(W, -4) == (b"end\n", 15)
+    assert logs.read(W, 6, 5) == (b"/tmp\n", 11)
+
+
+def test_a_worker_that_uses_more_memory_than_it_may_was_out_of_memory(desk: KubernetesDesk) -> None:
+    shell(desk, "x=0123456789abcdef; while :; do x=$x$x; done")
+    seen = desk.ended("7-1")
+    assert (seen.phase, seen.exit_code, seen.cause) == (Phase.EXITED, 137, EndCause.OUT_OF_MEMORY)
+
+
+def test_a_worker_that_somebody_deletes_was_removed(desk: KubernetesDesk) -> None:
+    desk.start("7-1", Manner.STUBBORN)
+    desk.running("7-1")
+    (pod,) = desk.where.pods(desk.settings.instance)
+    desk.where.core.delete_namespaced_pod(pod.metadata.name, desk.where.namespace, grace_period_seconds=1)
+    assert desk.ended("7-1").cause is EndCause.REMOVED
+
+
+def test_who_finds_no_room_or_no_image_says_why_and_is_stuck_after_the_limit(desk: KubernetesDesk) -> None:
+    template = json.loads(TEMPLATE)
+    template["spec"]["containers"][0] |= {"image": "no-such:1", "imagePullPolicy": "Never"}
+    shell(desk, "exit 0", pod_template=json.dumps(template))
+    too_large = replace(desk.action("8-1", 0), slot_ids=tuple(range(1000)))
+    assert not desk.apply(too_large)
+    seen = desk.until(lambda workers: all(worker.detail for worker in workers.values()))
+    assert seen[W].detail.startswith("ErrImageNeverPull: ")
+    assert seen[WorkerId("8-1")].detail.startswith("Unschedulable: ")
+    assert "Insufficient scheduler.test/slot" in seen[WorkerId("8-1")].detail
+    desk.wait(lambda: all(worker.stuck for worker in desk.workers().values()))
+    desk.stop("8-1", 0.0)
+    assert desk.ended("8-1").exit_code is None
