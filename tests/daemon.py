@@ -137,6 +137,9 @@ class Daemon:
         if self._database_url is not None:
             environment["SCHED_DATABASE_URL"] = self._database_url
         for group, values in self._settings.items():
+            if isinstance(values, str):
+                environment[f"SCHED_{group}".upper()] = values
+                continue
             for name, value in values.items():
                 environment[f"SCHED_{group}__{name}".upper()] = str(value)
         environment["SCHED_HTTP__PORT"] = str(self._port)
@@ -144,7 +147,7 @@ class Daemon:
 
 
 @contextmanager
-def running_daemon(tmp_path: Path, *, slots: int = 4, **settings: Mapping[str, Any]) -> Iterator[Daemon]:
+def running_daemon(tmp_path: Path, *, slots: int = 4, **settings: Any) -> Iterator[Daemon]:
     """A daemon on a free port with its state below `tmp_path`; nothing of it is left at the end."""
     local = {"slots": slots, **settings.pop("local", {})}
     # The slots share a few cores, so that workers often measure that they add nothing.

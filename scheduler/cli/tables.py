@@ -177,6 +177,8 @@ def _extra(node: View) -> str:
 def _intent_cell(node: View, now: float) -> Cell:
     text, style = node["intent"], STATE_STYLES.get(node["intent"], "")
     until = node.get("quarantined_until")
+    if node["closed"] and text == "ACTIVE":
+        return f"{text} ({node['closed']})", STATE_STYLES.get("CORDONED", "")
     return (f"{text} ({span(until - now)})" if text == "QUARANTINED" and until and until > now else text), style
 
 

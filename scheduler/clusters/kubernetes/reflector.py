@@ -90,10 +90,11 @@ class Reflector:
                 return self._problem or f"the list of {self.kind} is not there yet"
             if self._deaf_since is None:
                 return None
-            seconds = self._clock.monotonic() - self._deaf_since
-            if seconds <= stale_seconds:
+            if self._clock.monotonic() - self._deaf_since <= stale_seconds:
                 return None
-            return f"nothing was heard of {self.kind} for {seconds:.0f} s: {self._problem or 'the watch ended'}"
+            # The same words as long as it lasts, so that it is logged once.
+            why = self._problem or "the watch ended"
+            return f"nothing was heard of {self.kind} for more than {stale_seconds:g} s: {why}"
 
     def _run(self) -> None:
         pause = _PAUSE_SECONDS

@@ -1,0 +1,98 @@
+"""A daemon and a real Kubernetes cluster: what users see of their jobs, and what is left when all is over."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clusters.desk import Manner, eventually, shell
+from tests.clusters.kubernetes_desk import TEMPLATE, TestCluster
+from tests.daemon import Daemon, running_daemon
+
+SECONDS_MAX = 60.0
+POLITE = list(shell(Manner.POLITE))
+
+
+class Site:
+    """A daemon whose workers are pods of the test's namespace."""
+
+    def __init__(self, daemon: Daemon, where: TestCluster, instance: str) -> None:
+        self.daemon, self.where, self.instance = daemon, where, instance
+
+    def submit(self, **request: Any) -> int:
+        body = {"command": POLITE, "grace_seconds": 5, "pod_template": json.loads(TEMPLATE), **request}
+        answer = self.daemon.client.post("/v1/jobs", json=body)
+        assert answer.status_code == 201, answer.text
+        return int(answer.json()["id"])
+
+    def job(self, number: int) -> Any:
+        return self.daemon.client.get(f"/v1/jobs/{number}").json()
+
+    def reaches(self, number: int, state: str, workers: int = 0) -> Any:
+        eventually(lambda: self._is(number, state, workers), SECONDS_MAX)
+        return self.job(number)
+
+    def causes(self, number: int) -> list[str]:
+        """Why workers of the job have ended."""
+        events = self.daemon.client.get("/v1/events", params={"job_id": number, "limit": 1000}).json()["events"]
+        return [event["cause"] for event in events if event["kind"] == "WORKER_ENDED"]
+
+    def pods(self) -> dict[str, str]:
+        """Names and uids of the pods that there are."""
+        return {pod.metadata.name: pod.metadata.uid for pod in self.where.pods(self.instance)}
+
+    def _is(self, number: int, state: str, workers: int) -> bool:
+        job = self.job(number)
+        return bool(job["state"] == state and (job["workers"], job["members"]) == (workers, workers))
+
+
+@pytest.fixture
+def site(kubernetes: TestCluster, tmp_path: Path) -> Iterator[Site]:
+    settings = kubernetes.settings(launch_limit_seconds=3.0)
+    named = {key: getattr(settings, key) for key in ("namespace", "kubeconfig", "resource", "instance")}
+    with running_daemon(tmp_path, cluster="kubernetes", kubernetes={**named, "launch_limit_seconds": 3.0}) as daemon:
+        yield Site(daemon, kubernetes, settings.instance)
+        kubernetes.sweep(settings.instance)
+
+
+@pytest.mark.slow
+def test_a_job_grows_survives_the_loss_of_a_pod_and_of_the_daemon_and_leaves_nothing_behind(site: Site) -> None:
+    number = site.submit(min_workers=1, max_workers=4)
+    site.reaches(number, "RUNNING", 4)
+    before = site.pods()
+    assert len(before) == 4
+
+    removed = min(before)
+    site.where.core.delete_namespaced_pod(removed, site.where.namespace, grace_period_seconds=1)
+    eventually(lambda: site.causes(number) == ["REMOVED"], SECONDS_MAX)
+    job = site.reaches(number, "RUNNING", 4)
+    assert job["retries_used"] == 0
+
+    after = site.pods()
+    assert len(after) == 4
+    assert removed not in after
+    site.daemon.restart()
+    site.reaches(number, "RUNNING", 4)
+    assert site.pods() == after
+
+    site.daemon.client.post(f"/v1/jobs/{number}/cancel").raise_for_status()
+    site.reaches(number, "CANCELLED")
+    eventually(lambda: not site.pods(), SECONDS_MAX)
+    assert set(site.causes(number)) == {"REMOVED", "ASKED"}
+
+
+@pytest.mark.slow
+def test_a_job_whose_pods_cannot_be_had_fails_and_says_why_and_its_slots_return(site: Site) -> None:
+    template = {"spec": {"nodeSelector": {"no-such": "label"}, **json.loads(TEMPLATE)["spec"]}}
+    number = site.submit(pod_template=template, max_retries=0)
+    eventually(lambda: "Unschedulable" in site.daemon.client.get(f"/v1/jobs/{number}/explain").text, SECONDS_MAX)
+    job = site.reaches(number, "FAILED")
+    assert "LAUNCH_FAILED" in job["detail"]
+    assert "Unschedulable" in job["detail"]
+    refused = site.submit(pod_template={"spec": {"dnsPolicy": "Bogus"}}, max_retries=0)
+    assert "image" in site.reaches(refused, "FAILED")["detail"]
+    eventually(lambda: not site.pods(), SECONDS_MAX)
+    nodes = site.daemon.client.get("/v1/nodes").json()["nodes"]
+    assert sum(node["slots_used"] for node in nodes) == 0
