@@ -167,6 +167,7 @@ class HttpSettings(_Frozen):
     #: Where other replicas reach this daemon; None: as bound.
     advertised_url: Url | None = None
     #: Where workers reach any replica, such as a Service that stands before all of them; None: `advertised_url`.
+    #: Replicas need one, since workers go on calling it when another of them leads.
     workers_url: Url | None = None
     #: Bearer token of users; required on any address but loopback.
     token: str | None = Field(default=None, min_length=16)

@@ -79,11 +79,23 @@ def runs(daemon: Daemon, job: int) -> bool:
     return state(daemon, job) == "RUNNING"
 
 
+def assert_heard(standby: Daemon, leader: Daemon, job: int, token: str) -> None:
+    """What a worker says to the standby is known to the leader."""
+    step = leader.client.get(f"/v1/jobs/{job}").json()["progress"]["step"] or 0
+    answer = standby.client.post(
+        f"/v1/jobs/{job}/workers/{job}-1",
+        json={"generation": 1, "ready": True, "step": step + 1},
+        headers={"authorization": f"Bearer {token}"},
+    )
+    assert (answer.status_code, answer.json()["generation"]) == (200, 1), answer.text
+    assert leader.client.get(f"/v1/jobs/{job}").json()["progress"]["step"] == step + 1
+
+
 def test_a_killed_leader_is_replaced_and_its_workers_go_on(replicas: tuple[Daemon, Daemon], tmp_path: Path) -> None:
     first, second = replicas
     assert (role(first), role(second)) == ("leader", "standby")
-    go_on = tmp_path / "go-on"
-    job = submit(second, f"while [ ! -e {go_on} ]; do sleep 0.05; done", workers=2)
+    go_on, token = tmp_path / "go-on", tmp_path / "token"
+    job = submit(second, f"echo $SCHED_TOKEN > {token}; while [ ! -e {go_on} ]; do sleep 0.05; done", workers=2)
     eventually(lambda: runs(first, job) and runs(second, job), "a job submitted at the standby does not start")
     hosts = second.client.get(f"/v1/jobs/{job}/discover_hosts").text
     assert hosts == first.client.get(f"/v1/jobs/{job}/discover_hosts").text == "127.0.0.1:2\n"
@@ -95,6 +107,7 @@ def test_a_killed_leader_is_replaced_and_its_workers_go_on(replicas: tuple[Daemo
         assert role(standby) == "leader"
         leader.start()
         assert role(leader) == "standby"
+        assert_heard(leader, standby, job, token.read_text().strip())
     go_on.touch()
     eventually(lambda: state(first, job) == "SUCCEEDED", "the job does not end")
     view = first.client.get(f"/v1/jobs/{job}").json()
