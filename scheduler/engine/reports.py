@@ -27,11 +27,17 @@ class ReportBox:
             self._fresh[report.worker_id] = report
         return before is None or _urgent(before) != _urgent(report)
 
-    def drain(self) -> Mapping[WorkerId, WorkerReport]:
-        """The reports that came since the last drain, newest per worker."""
+    def fresh(self) -> Mapping[WorkerId, WorkerReport]:
+        """The reports that are not absorbed yet, newest per worker."""
         with self._lock:
-            fresh, self._fresh = self._fresh, {}
-        return fresh
+            return dict(self._fresh)
+
+    def absorbed(self, reports: Mapping[WorkerId, WorkerReport]) -> None:
+        """A commit holds what follows from these."""
+        with self._lock:
+            for worker_id, report in reports.items():
+                if self._fresh.get(worker_id) is report:
+                    del self._fresh[worker_id]
 
     def latest(self, worker_id: WorkerId) -> WorkerReport | None:
         return self._latest.get(worker_id)

@@ -219,6 +219,7 @@ class Engine:
         stored = committed(changes)
         self.world = draft.base.evolve(stored)
         self._attention.absorbed(observation)
+        self._reports.absorbed(observation.reports)
         yield Step.COMMITTED
         self._board.update(self.world, stored.jobs)
         self._forget_ended(changes)
@@ -261,7 +262,7 @@ class Engine:
 
     def _observe(self) -> Observation:
         observation = self._cluster.observe()
-        return replace(observation, reports=self._reports.drain())
+        return replace(observation, reports=self._reports.fresh())
 
     def _plan(self, draft: Draft, now: float) -> tuple[Plan, tuple[Violation, ...]]:
         """The plan, or an empty one where it breaks an invariant: then the world is kept as a test case."""
