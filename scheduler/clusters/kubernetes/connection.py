@@ -176,12 +176,18 @@ class Connection:
     def owner(self, name: str, body: Document, until: float) -> Document:
         """The config map of this name, made if there is none."""
         namespace = self._settings.namespace
+        read = partial(self._core.read_namespaced_config_map, name, namespace)
         try:
-            return self._ask(partial(self._core.read_namespaced_config_map, name, namespace), until)
+            return self._ask(read, until)
         except RefusedError as error:
             if error.status != 404:
                 raise
-        return self._ask(partial(self._core.create_namespaced_config_map, namespace, body), until)
+        try:
+            return self._ask(partial(self._core.create_namespaced_config_map, namespace, body), until)
+        except RefusedError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        return self._ask(read, until)  # another replica was faster
 
     def log(self, pod: str, container: str, seconds: float) -> urllib3.BaseHTTPResponse:
         """The output of a container as it is now, as a response to be read and closed."""
