@@ -5,7 +5,9 @@
     reflector   one kind of object kept in step by list and watch, each in a thread of its own
     picture     what both reflectors know, put together as an observation
     nodes pods  what matters of a node and of a pod
+    demands     pods of others that wait for room
     ends        what the status of a pod says of its worker
+    inquiries   what events say where a status does not
     manifest    the pod of a worker, built upon the user's template
     logs        output of workers
 
