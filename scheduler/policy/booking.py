@@ -72,13 +72,23 @@ class Seen:
     """The world as the planner is to see it, and what its plan means for the real one."""
 
     def __init__(
-        self, real: World, now: float, settings: PolicySettings, denied: frozenset[JobId], split: frozenset[str]
+        self,
+        real: World,
+        now: float,
+        settings: PolicySettings,
+        denied: frozenset[JobId],
+        split: frozenset[str],
+        kept_out: frozenset[JobId],
     ) -> None:
-        """`denied` are jobs that neither start nor grow, `split` bookings of which some part will do."""
+        """`denied` are jobs that neither start nor grow, `split` bookings of which some part will do, and `kept_out`
+        jobs of bookings for which there is no room now: what is booked is held for others of them."""
         self._real = real
         self._now = now
         self._settings = settings
         self._split = split
+        self._out = kept_out
+        #: Jobs of bookings that may start now.
+        self._admitted: set[JobId] = set()
         self._changed: dict[JobId, Job] = {}
         self._claims: dict[JobId, Claim] = {}
         #: Jobs that the planner does not see, and why they wait.
@@ -94,6 +104,10 @@ class Seen:
         """Bookings of which this plan does not get all that was claimed together."""
         met = {action.job_id for action in made.actions if isinstance(action, Start | Reserve)}
         return frozenset(claim.booking for job_id, claim in self._claims.items() if job_id not in met) - self._split
+
+    def kept_out(self, made: Plan) -> frozenset[JobId]:
+        """Jobs of bookings that could start now, but for which this plan finds no room."""
+        return frozenset(self._admitted - {each.job_id for each in made.actions if isinstance(each, Start | Reserve)})
 
     def plan(self, made: Plan) -> Plan:
         """What this plan for the seen world means for the real one."""
@@ -145,7 +159,7 @@ class Seen:
         admitted = []
         for job in waiting:
             needed = job.min_workers * job.shape.slots
-            if begun and not self._possible(job):
+            if begun and (job.id in self._out or not self._possible(job)):
                 continue
             if needed <= left:
                 left -= needed
@@ -165,6 +179,7 @@ class Seen:
         if begun and job.not_before <= self._now:
             first = replace(job, priority=MEMBER_PRIORITY, max_workers=job.min_workers, submitted_at=float(rank))
             self._changed[job.id] = first
+            self._admitted.add(job.id)
         else:
             self._claim_at_once(booking, job.shape, job.min_workers, None)
 

@@ -28,15 +28,16 @@ def plan_around(world: World, now: float, settings: PolicySettings, make: Callab
     guard = _Guard(world, now, settings)
     denied: frozenset[JobId] = frozenset()
     split: frozenset[str] = frozenset()
+    kept_out: frozenset[JobId] = frozenset()
     for _ in range(ROUNDS_MAX):
-        seen = Seen(world, now, settings, denied, split)
+        seen = Seen(world, now, settings, denied, split, kept_out)
         made = make(seen.world)
-        unmet = seen.unmet(made)
-        refused = frozenset() if unmet else guard.refused(seen.plan(made))
-        if not unmet and not refused:
+        unmet, out = seen.unmet(made), seen.kept_out(made)
+        refused = frozenset() if unmet or out else guard.refused(seen.plan(made))
+        if not unmet and not out and not refused:
             return seen.plan(made)
-        denied, split = denied | refused, split | unmet
-    seen = Seen(world, now, settings, guard.all_that_stay(), split)
+        denied, split, kept_out = denied | refused, split | unmet, kept_out | out
+    seen = Seen(world, now, settings, guard.all_that_stay(), split, kept_out)
     return seen.plan(make(seen.world))
 
 

@@ -264,3 +264,14 @@ def test_pieces_make_up_any_part_of_a_number(count: int) -> None:
         for piece in found:
             left -= piece if piece <= left else 0
         assert left == 0
+
+
+def test_a_member_that_finds_no_room_does_not_keep_what_is_booked_from_being_held() -> None:
+    c = Cluster().node("a", 4, labels={"zone": "b"}).node("b", 6).booked("exam", 4, -1.0, HOUR)
+    c.running(1, {"a": 4}, workers=(4, 4), preemptible=False)
+    c.waiting(2, workers=(1, 2), slots=2, node_selector={"zone": "b"}, booking="exam")
+    c.waiting(3, workers=(2, 2), slots=3, priority=7).step()
+    assert sizes(c, 2, 3) == [0, 0]
+    c.finish(1)
+    c.step()
+    assert sizes(c, 2, 3) == [2, 2]
