@@ -13,9 +13,6 @@ REGRESSIONS = {
     30313: "A job of a policy of fixed sizes was said to wait for nothing, while a node that it needs was drained.",
     30414: "A published policy, which knows no bookings, was kept from taking from a job of one.",
     31032: "The time in which the only daemon stood still counted as an inversion that it let last.",
-<<<<<<< HEAD
     5139: "What workers said was lost with a tick that failed, and one that had said it was ready was killed as hung.",
-=======
     100906: "A job of a booking for which there was no room kept its share from being held, and others took it.",
->>>>>>> main
 }
