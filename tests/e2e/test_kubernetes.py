@@ -1,0 +1,378 @@
+"""Real training on a real Kubernetes cluster: two replicas of the daemon over PostgreSQL, workers as pods on two nodes.
+
+The cluster is that of `KUBECONFIG`. What its nodes lose and get back is tried where `SCHED_TEST_KILL_NODE` and
+`SCHED_TEST_START_NODE` name commands that take a node's name.
+"""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+from kubernetes import client, config
+
+from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
+from scheduler.daemon.trainingjobs.crd import definition
+from scheduler.store.sqlstore import SqlStore
+from tests.clusters.kubernetes_desk import TestCluster, advertise, cluster_of
+from tests.daemon import ROOT, Daemon
+from tests.postgres import missing_reason, running_server
+
+pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.postgres, pytest.mark.timeout(900)]
+
+RESOURCE = "scheduler.test/gpu"
+SLOTS_PER_NODE = 2
+SECONDS_MAX = 120.0
+#: What a pod needs of the host to run this Python.
+MOUNTS = (
+    "/usr",
+    "/lib",
+    "/lib64",
+    str(ROOT.resolve()),
+    os.path.realpath(sys.prefix),
+    os.path.realpath(sys.base_prefix),
+)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[TestCluster]:
+    kubeconfig = os.environ.get("KUBECONFIG")
+    if not kubeconfig:
+        pytest.skip("KUBECONFIG names no cluster")
+    with cluster_of(Path(kubeconfig)) as cluster:
+        for node in cluster.nodes:
+            advertise(cluster.core, node, RESOURCE, SLOTS_PER_NODE)
+        yield cluster
+        for node in cluster.nodes:
+            advertise(cluster.core, node, RESOURCE, 0)
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    if reason := missing_reason():
+        pytest.skip(reason)
+    with running_server() as server:
+        url = server.url("postgres")
+        store = SqlStore(url)
+        store.upgrade()
+        store.close()
+        yield url
+
+
+@pytest.fixture
+def site(tmp_path: Path, cluster: TestCluster, database: str) -> Iterator["Site"]:
+    with ExitStack() as stack:
+        site = Site(tmp_path, cluster, database)
+        stack.callback(site.close)
+        site.start()
+        yield site
+        site.leave_nothing()
+
+
+class Site:
+    """Two replicas, and what their users do and see."""
+
+    def __init__(self, directory: Path, cluster: TestCluster, database: str) -> None:
+        self.cluster = cluster
+        self.checkpoints = directory / "checkpoints"
+        self.checkpoints.mkdir()
+        self.kubernetes = cluster.settings(resource=RESOURCE)
+        settings = {
+            "cluster": "kubernetes",
+            "kubernetes": {
+                "namespace": self.kubernetes.namespace,
+                "instance": self.kubernetes.instance,
+                "kubeconfig": str(self.kubernetes.kubeconfig),
+                "resource": RESOURCE,
+                "jobs_dir": str(self.checkpoints),
+            },
+            "engine": {"backoff_seconds": 0.2},
+            "policy": {"measured_gain": False},
+        }
+        self.replicas = [Daemon(directory / name, settings, database_url=database) for name in ("a", "b")]
+        self._api = config.new_client_from_config(str(cluster.kubeconfig))
+        self.custom = client.CustomObjectsApi(self._api)
+        self._install(client.ApiextensionsV1Api(self._api))
+
+    def start(self) -> None:
+        for replica in self.replicas:
+            replica.start()
+
+    def close(self) -> None:
+        for replica in self.replicas:
+            replica.kill()
+            replica.client.close()
+        self.cluster.sweep(self.kubernetes.instance)
+        self._api.close()
+
+    def leave_nothing(self) -> None:
+        """No pod of ours is left once all jobs have ended."""
+        for job in self._get("/v1/jobs", active="true", limit=100)["jobs"]:
+            self.leader.client.post(f"/v1/jobs/{job['id']}/cancel")
+        eventually(lambda: self.cluster.pods(self.kubernetes.instance) == [], "pods are left")
+
+    @property
+    def leader(self) -> Daemon:
+        found: list[Daemon] = []
+
+        def seen() -> bool:
+            found[:] = [each for each in self.replicas if role(each) == "leader"]
+            return bool(found)
+
+        eventually(seen, "nobody leads")
+        return found[0]
+
+    # what users do
+
+    def submit(
+        self, name: str, workers: tuple[int, int], *, seconds: float = 0.1, epochs: int = 400, **fields: Any
+    ) -> int:
+        """An elastic training job that checks that each sample is seen exactly once per epoch."""
+        command = [sys.executable, str(ROOT / "examples" / "digits.py")]
+        body = {
+            "name": name,
+            "command": [*command, "--epochs", str(epochs), "--step-seconds", str(seconds)],
+            "runtime": "elastic",
+            "workdir": str(ROOT),
+            "env": {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+            "min_workers": workers[0],
+            "max_workers": workers[1],
+            "grace_seconds": 10.0,
+            "pod_template": pod_template(self.checkpoints),
+            **fields,
+        }
+        answer = self.leader.client.post("/v1/jobs", json=body)
+        assert answer.status_code == 201, answer.text
+        return int(answer.json()["id"])
+
+    def post(self, path: str, **body: Any) -> None:
+        answer = self.leader.client.post(path, json=body or None)
+        assert answer.status_code < 300, answer.text
+
+    # what they see
+
+    def job(self, job: int) -> dict[str, Any]:
+        return self._get(f"/v1/jobs/{job}")
+
+    def await_job(self, job: int, state: str, workers: int | None = None) -> None:
+        def seen() -> bool:
+            view = self.job(job)
+            return view["state"] == state and workers in (None, view["workers"])
+
+        eventually(seen, lambda: f"job {job} is not {state} with {workers} workers: {self.job(job)}")
+
+    def pods(self, job: int) -> dict[str, str]:
+        """Worker to node of the job's pods that run."""
+        pods = self.cluster.pods(self.kubernetes.instance)
+        of_job = [pod for pod in pods if pod.metadata.labels["elastic-gpu-scheduler/job"] == str(job)]
+        return {
+            pod.metadata.labels["elastic-gpu-scheduler/worker"]: pod.spec.node_name
+            for pod in of_job
+            if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
+        }
+
+    def events(self, job: int, kind: str) -> list[dict[str, Any]]:
+        events = self._get("/v1/events", job_id=job, limit=1000)["events"]
+        return [event for event in events if event["kind"] == kind]
+
+    def no_failure(self, job: int) -> None:
+        view = self.job(job)
+        assert (view["attempt"], view["retries_used"]) == (1, 0), view
+
+    def _get(self, path: str, **query: Any) -> dict[str, Any]:
+        answer = self.leader.client.get(path, params=query)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def _install(self, extensions: client.ApiextensionsV1Api) -> None:
+        names = [each.metadata.name for each in extensions.list_custom_resource_definition().items]
+        if f"{PLURAL}.{GROUP}" not in names:
+            extensions.create_custom_resource_definition(definition())
+
+
+def pod_template(checkpoints: Path) -> dict[str, Any]:
+    """Runs the host's Python: the image has a shell only."""
+    paths = dict.fromkeys((*MOUNTS, str(checkpoints)))
+    names = {path: f"host-{index}" for index, path in enumerate(paths)}
+    container = {
+        "name": "worker",
+        "image": os.environ.get("SCHED_TEST_IMAGE", "docker.io/local/busybox:1"),
+        "imagePullPolicy": "IfNotPresent",
+        "volumeMounts": [{"name": name, "mountPath": path} for path, name in names.items()],
+    }
+    volumes = [{"name": name, "hostPath": {"path": path}} for path, name in names.items()]
+    return {"spec": {"hostNetwork": True, "containers": [container], "volumes": volumes}}
+
+
+def eventually(condition: Callable[[], bool], what: str | Callable[[], str], seconds: float = SECONDS_MAX) -> None:
+    """Wait for something that other processes do."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, what if isinstance(what, str) else what()
+        time.sleep(0.1)
+
+
+def role(replica: Daemon) -> str | None:
+    answer = replica.client.get("/readyz")
+    return str(answer.json()["role"]) if answer.status_code == 200 else None
+
+
+def process_of(worker: str) -> psutil.Process:
+    """The training process of a worker, which runs on this machine as the nodes do."""
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("SCHED_WORKER_ID") == worker and "digits.py" in " ".join(process.cmdline()):
+                return process
+        except (psutil.AccessDenied, psutil.NoSuchProcess, psutil.ZombieProcess):
+            continue
+    raise AssertionError(f"no process of worker {worker}")
+
+
+def node_command(name: str, node: str) -> None:
+    command = os.environ.get(name)
+    if not command:
+        pytest.skip(f"{name} names no command")
+    subprocess.run([*shlex.split(command), node], check=True, capture_output=True)
+
+
+def test_a_job_grows_over_both_nodes_shrinks_for_an_important_one_and_grows_again(site: Site) -> None:
+    low = site.submit("low", (1, 4))
+    site.await_job(low, "RUNNING", 4)
+    assert sorted(site.pods(low).values()) == sorted(site.cluster.nodes * SLOTS_PER_NODE)
+    high = site.submit("high", (2, 2), priority=9, epochs=2, seconds=0.05)
+    site.await_job(high, "RUNNING", 2)
+    site.await_job(low, "RUNNING", 2)
+    site.await_job(high, "SUCCEEDED")
+    site.await_job(low, "RUNNING", 4)
+    site.no_failure(low)
+    assert [event["cause"] for event in site.events(low, "JOB_SHRANK")] == ["PREEMPTED"]
+
+
+def test_a_worker_that_crashes_is_replaced_and_the_job_goes_on(site: Site) -> None:
+    job = site.submit("crash", (1, 2))
+    site.await_job(job, "RUNNING", 2)
+    victim = max(site.pods(job))
+    process_of(victim).send_signal(signal.SIGKILL)
+    eventually(lambda: len(site.pods(job)) == 2 and victim not in site.pods(job), "it is not replaced")
+    site.await_job(job, "RUNNING", 2)
+    ended = [event for event in site.events(job, "WORKER_ENDED") if event["worker_id"] == victim]
+    assert [(event["cause"], event["detail"]) for event in ended] == [("FAILED", "exit code 137")]
+
+
+def test_a_pod_that_somebody_deletes_is_replaced_and_costs_no_retry(site: Site) -> None:
+    job = site.submit("removed", (1, 2))
+    site.await_job(job, "RUNNING", 2)
+    victim = max(site.pods(job))
+    site.cluster.core.delete_namespaced_pod(f"{site.kubernetes.instance}-{victim}", site.kubernetes.namespace)
+    eventually(lambda: len(site.pods(job)) == 2 and victim not in site.pods(job), "it is not replaced")
+    site.await_job(job, "RUNNING", 2)
+    assert site.job(job)["retries_used"] == 0
+
+
+def test_services_take_slots_and_give_them_back(site: Site) -> None:
+    job = site.submit("train", (1, 4))
+    site.await_job(job, "RUNNING", 4)
+    slots = {RESOURCE: "1"}
+    container = {
+        "name": "web",
+        "image": os.environ.get("SCHED_TEST_IMAGE", "docker.io/local/busybox:1"),
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/bin/sleep", "1000"],
+        "resources": {"requests": slots, "limits": slots},
+    }
+    spec = {"hostNetwork": True, "terminationGracePeriodSeconds": 1, "containers": [container]}
+    core, namespace = site.cluster.core, site.kubernetes.namespace
+    for name in ("web-1", "web-2"):
+        core.create_namespaced_pod(namespace, {"metadata": {"name": name}, "spec": spec})
+    running = lambda: all(  # noqa: E731
+        core.read_namespaced_pod(name, namespace).status.phase == "Running" for name in ("web-1", "web-2")
+    )
+    eventually(running, "the services do not run")
+    site.await_job(job, "RUNNING", 2)
+    assert {event["cause"] for event in site.events(job, "JOB_SHRANK")} == {"FOREIGN"}
+    site.no_failure(job)
+    for name in ("web-1", "web-2"):
+        core.delete_namespaced_pod(name, namespace)
+    site.await_job(job, "RUNNING", 4)
+
+
+def test_a_node_that_is_lost_and_comes_back(site: Site) -> None:
+    if not os.environ.get("SCHED_TEST_KILL_NODE"):
+        pytest.skip("SCHED_TEST_KILL_NODE names no command")
+    job = site.submit("spread", (1, 4))
+    site.await_job(job, "RUNNING", 4)
+    lost = site.cluster.nodes[1]
+    node_command("SCHED_TEST_KILL_NODE", lost)
+    try:
+        site.await_job(job, "RUNNING", 2)
+        assert set(site.pods(job).values()) >= {site.cluster.nodes[0]}
+    finally:
+        node_command("SCHED_TEST_START_NODE", lost)
+        advertise(site.cluster.core, lost, RESOURCE, SLOTS_PER_NODE)
+    site.await_job(job, "RUNNING", 4)
+    assert site.job(job)["retries_used"] == 0
+
+
+def test_a_training_job_by_kubectl(site: Site, tmp_path: Path) -> None:
+    manifest = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "TrainingJob",
+        "metadata": {"name": "mnist", "namespace": site.kubernetes.namespace},
+        "spec": {
+            "command": [sys.executable, str(ROOT / "examples" / "digits.py"), "--epochs", "3"],
+            "runtime": "elastic",
+            "workdir": str(ROOT),
+            "env": {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+            "minWorkers": 1,
+            "maxWorkers": 2,
+            "template": pod_template(site.checkpoints),
+        },
+    }
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(manifest))
+    kubectl = ["kubectl", f"--kubeconfig={site.cluster.kubeconfig}", "-n", site.kubernetes.namespace]
+    subprocess.run([*kubectl, "apply", "-f", str(path)], check=True, capture_output=True)
+
+    def status() -> dict[str, Any]:
+        shown = subprocess.run([*kubectl, "get", "tj", "mnist", "-o", "json"], check=True, capture_output=True)
+        found: dict[str, Any] = json.loads(shown.stdout).get("status") or {}
+        return found
+
+    eventually(lambda: status().get("phase") == "Succeeded", lambda: f"it does not end: {status()}")
+    listed = subprocess.run([*kubectl, "get", "trainingjobs"], check=True, capture_output=True, text=True).stdout
+    assert listed.split()[:3] == ["NAME", "PHASE", "WORKERS"]
+    subprocess.run([*kubectl, "delete", "tj", "mnist", "--timeout=60s"], check=True, capture_output=True)
+
+
+def test_leaders_that_are_killed_harm_no_worker(site: Site) -> None:
+    job = site.submit("steady", (2, 4))
+    site.await_job(job, "RUNNING", 4)
+    workers = site.pods(job)
+    longest = 0.0
+    for _ in range(20):
+        leader = site.leader
+        standby = next(each for each in site.replicas if each is not leader)
+        leader.kill()
+        began = time.monotonic()
+        while role(standby) != "leader":
+            answer = standby.client.get(f"/v1/jobs/{job}/discover_hosts")
+            assert answer.status_code == 200, answer.text
+            assert time.monotonic() - began < SECONDS_MAX
+            time.sleep(0.02)
+        longest = max(longest, time.monotonic() - began)
+        leader.start()
+    print(f"longest failover of 20: {longest:.2f} s")
+    site.await_job(job, "RUNNING", 4)
+    assert site.pods(job) == workers, "no worker was restarted, leaked or doubled"
+    site.no_failure(job)
