@@ -1,5 +1,6 @@
 """The manifests, as a real API server takes them, and what they allow."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import yaml
 
 from scheduler.config import load_settings
 from scheduler.daemon.trainingjobs.crd import definition
+from scheduler.daemon.trainingjobs.resource import job_spec, training_job
 from tests.clusters.control_plane import ControlPlane, control_plane
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -130,3 +132,11 @@ def test_the_settings_are_settings(tmp_path: Path) -> None:
     settings = load_settings(path)
     assert settings.cluster == "kubernetes"
     assert settings.kubernetes.namespace == NAMESPACE
+
+
+def test_the_example_of_a_training_job_is_accepted(installed: Kubectl) -> None:
+    example = MANIFESTS.parent / "examples" / "trainingjob.yaml"
+    installed("apply", "-f", str(example))
+    item = json.loads(installed("get", "trainingjob", "hello", f"--namespace={NAMESPACE}", "-o", "json"))
+    spec = job_spec(training_job(item))
+    assert (spec.name, spec.min_workers, spec.max_workers) == ("hello", 1, 4)
