@@ -36,7 +36,7 @@ class Site:
 
     def causes(self, number: int) -> list[str]:
         """Why workers of the job have ended."""
-        events = self.daemon.client.get("/v1/events", params={"job_id": number, "limit": 1000}).json()["events"]
+        events = self.daemon.client.get("/v1/events", params={"job": number, "limit": 1000}).json()["events"]
         return [event["cause"] for event in events if event["kind"] == "WORKER_ENDED"]
 
     def pods(self) -> dict[str, str]:

@@ -95,6 +95,8 @@ class Site:
                 "kubeconfig": str(self.kubernetes.kubeconfig),
                 "resource": RESOURCE,
                 "jobs_dir": str(self.checkpoints),
+                # The services of the tests have the priority of all pods without a class, as the workers do.
+                "yield_to_priority": 0,
             },
             "engine": {"backoff_seconds": 0.2},
             "policy": {"measured_gain": False},
@@ -182,7 +184,7 @@ class Site:
         }
 
     def events(self, job: int, kind: str) -> list[dict[str, Any]]:
-        events = self._get("/v1/events", job_id=job, limit=1000)["events"]
+        events = self._get("/v1/events", job=job, limit=1000)["events"]
         return [event for event in events if event["kind"] == kind]
 
     def no_failure(self, job: int) -> None:
@@ -267,7 +269,8 @@ def test_a_worker_that_crashes_is_replaced_and_the_job_goes_on(site: Site) -> No
     eventually(lambda: len(site.pods(job)) == 2 and victim not in site.pods(job), "it is not replaced")
     site.await_job(job, "RUNNING", 2)
     ended = [event for event in site.events(job, "WORKER_ENDED") if event["worker_id"] == victim]
-    assert [(event["cause"], event["detail"]) for event in ended] == [("FAILED", "exit code 137")]
+    assert [event["cause"] for event in ended] == ["FAILED"]
+    assert site.job(job)["retries_used"] == 1
 
 
 def test_a_pod_that_somebody_deletes_is_replaced_and_costs_no_retry(site: Site) -> None:
@@ -293,17 +296,21 @@ def test_services_take_slots_and_give_them_back(site: Site) -> None:
     }
     spec = {"hostNetwork": True, "terminationGracePeriodSeconds": 1, "containers": [container]}
     core, namespace = site.cluster.core, site.kubernetes.namespace
-    for name in ("web-1", "web-2"):
+    services = ("web-1", "web-2")
+    for name in services:
         core.create_namespaced_pod(namespace, {"metadata": {"name": name}, "spec": spec})
-    running = lambda: all(  # noqa: E731
-        core.read_namespaced_pod(name, namespace).status.phase == "Running" for name in ("web-1", "web-2")
-    )
-    eventually(running, "the services do not run")
-    site.await_job(job, "RUNNING", 2)
-    assert {event["cause"] for event in site.events(job, "JOB_SHRANK")} == {"FOREIGN"}
-    site.no_failure(job)
-    for name in ("web-1", "web-2"):
-        core.delete_namespaced_pod(name, namespace)
+
+    def running() -> bool:
+        return all(core.read_namespaced_pod(name, namespace).status.phase == "Running" for name in services)
+
+    try:
+        eventually(running, "the services do not run")
+        site.await_job(job, "RUNNING", 2)
+        assert {event["cause"] for event in site.events(job, "JOB_SHRANK")} == {"FOREIGN"}
+        site.no_failure(job)
+    finally:
+        for name in services:
+            core.delete_namespaced_pod(name, namespace)
     site.await_job(job, "RUNNING", 4)
 
 
@@ -315,8 +322,10 @@ def test_a_node_that_is_lost_and_comes_back(site: Site) -> None:
     lost = site.cluster.nodes[1]
     node_command("SCHED_TEST_KILL_NODE", lost)
     try:
-        site.await_job(job, "RUNNING", 2)
-        assert set(site.pods(job).values()) >= {site.cluster.nodes[0]}
+        # What is out of reach is not gone, so that the job is being resized until the node is back.
+        eventually(lambda: site.job(job)["members"] == 2, lambda: f"the others do not go on: {site.job(job)}")
+        step = site.job(job)["progress"]["step"]
+        eventually(lambda: site.job(job)["progress"]["step"] > step, "the others make no progress")
     finally:
         node_command("SCHED_TEST_START_NODE", lost)
         advertise(site.cluster.core, lost, RESOURCE, SLOTS_PER_NODE)
