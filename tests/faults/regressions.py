@@ -14,4 +14,5 @@ REGRESSIONS = {
     30414: "A published policy, which knows no bookings, was kept from taking from a job of one.",
     31032: "The time in which the only daemon stood still counted as an inversion that it let last.",
     100906: "A job of a booking for which there was no room kept its share from being held, and others took it.",
+    103959: "A reservation was said to be stolen, when a node had grown and a larger job ahead was to come first.",
 }
