@@ -1,6 +1,7 @@
 """Who may lose workers, in what order, and how much that could free at most."""
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
@@ -8,7 +9,7 @@ from scheduler.policy.amounts import Spare
 from scheduler.policy.draft import Draft
 from scheduler.policy.givers import Givers
 from scheduler.policy.place import Suited
-from scheduler.policy.room import Room
+from scheduler.policy.room import Room, with_all, with_reservations
 from scheduler.policy.victim import Victim
 
 #: Rooms that are remembered: the queue is served by priority.
@@ -26,6 +27,7 @@ class Victims:
         self._givers: dict[int, Givers] = {}
         #: By priority, bounds, and whether equals give, too.
         self._rooms: dict[tuple[int, Spare | None, bool], Room] = {}
+        self._open_rooms: dict[tuple[int, Spare | None], Room] = {}
 
     def of(self, job: Job, *, shrinkable: bool = False) -> Iterator[Victim]:
         """Those that may lose workers to this job now; `shrinkable`: none that were at their minimum before this pass.
@@ -64,13 +66,25 @@ class Victims:
         givers = self._givers_of(job.priority)
         return self._room(job.priority, spare, givers).most(suited) if givers else 0
 
+    def reach_of_any(self, job: Job, suited: Suited, spare: Spare | None) -> int:
+        """The higher of these bounds, for any job of this priority and shape."""
+        return max(self.reach(job, suited, spare), self.reach_with_equals(job, suited, spare))
+
+    def room_with_reservations(self, job: Job, suited: Suited, spare: Spare | None) -> int:
+        """An upper bound on the workers that would fit if less important jobs gave up their reservations."""
+        key = (job.priority, spare)
+        room = self._open_rooms.get(key)
+        if room is None:
+            room = with_reservations(self._draft, *key)
+            _remember(self._open_rooms, key, room)
+        return room.most(suited)
+
     def _room(self, priority: int, spare: Spare | None, givers: Givers | None) -> Room:
         key = (priority, spare, givers is not None)
         room = self._rooms.get(key)
         if room is None:
-            if len(self._rooms) >= ROOMS_MAX:
-                self._rooms.clear()
-            room = self._rooms[key] = Room(self._draft, priority, spare, lambda: self._sharers(priority), givers)
+            room = with_all(self._draft, priority, spare, lambda: self._sharers(priority), givers)
+            _remember(self._rooms, key, room)
         return room
 
     def _sharers(self, priority: int) -> Iterator[Job]:
@@ -113,6 +127,13 @@ class Victims:
         if draft.touched(job):
             return draft.stakes.victim(job).staying(draft.staying(job))
         return draft.stakes.victim(job)
+
+
+def _remember(rooms: dict[Any, Room], key: object, room: Room) -> None:
+    """The oldest makes place for it."""
+    if len(rooms) >= ROOMS_MAX:
+        del rooms[next(iter(rooms))]
+    rooms[key] = room
 
 
 def _shares(job: Job) -> bool:
