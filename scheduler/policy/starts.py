@@ -11,8 +11,9 @@ import heapq
 import math
 from bisect import bisect_right
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from scheduler.model.ids import JobId
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState, Placement, WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
@@ -31,7 +32,7 @@ from scheduler.policy.victim import Taking
 from scheduler.policy.victims import Victims
 
 #: Jobs for which one pass takes from others at most; the next one goes on.
-TAKERS_MAX = 256
+TAKERS_MAX = 128
 #: When that is, in seconds.
 GO_ON_SECONDS = 1.0
 #: The rank of the next job, its index in its line, and the line; none where the job is looked at alone.
@@ -284,13 +285,17 @@ class Starts:
         """Whom the job waits for: as said before, or the first job with workers that are leaving those nodes."""
         if job.wait_reason is WaitReason.WAITING_FOR_VICTIMS:
             return job.wait_for
-        names = {name for name, _ in whole(placement)[0]}
-        leaving = (
-            other.id
-            for other in self.draft.world.leaving.values()
-            if any(w.node in names for w in (other.workers if other.state is JobState.STOPPING else other.leaving))
-        )
-        return min(leaving, default=None)
+        found = (self._first_leaving.get(name) for name, _ in whole(placement)[0])
+        return min((job_id for job_id in found if job_id is not None), default=None)
+
+    @cached_property
+    def _first_leaving(self) -> dict[NodeName, JobId]:
+        """The first job with workers that were leaving a node before this pass."""
+        first: dict[NodeName, JobId] = {}
+        for job in self.draft.world.leaving.values():
+            for worker in job.workers if job.state is JobState.STOPPING else job.leaving:
+                first[worker.node] = min(first.get(worker.node, job.id), job.id)
+        return first
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ class Victims:
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        #: Priority to the jobs that have it, in order: all (False), or those above their minimum in the world (True).
-        self._in_turn: dict[tuple[int, bool], list[Job]] = {}
+        #: Priority to the jobs that have it, in order: all (False), or those above their minimum (True).
+        self._in_turn: dict[tuple[int, bool], dict[JobId, Job]] = {}
         self._records: dict[JobId, Victim] = {}
         self._givers: dict[int, Givers] = {}
         #: By priority, bounds, and whether equals give, too.
@@ -30,7 +30,7 @@ class Victims:
         self._open_rooms: dict[tuple[int, Spare | None], Room] = {}
 
     def of(self, job: Job, *, shrinkable: bool = False) -> Iterator[Victim]:
-        """Those that may lose workers to this job now; `shrinkable`: none that were at their minimum before this pass.
+        """Those that may lose workers to this job now; `shrinkable`: none that were at their minimum.
 
         Who shares makes room for a job of the same importance, too, if that needs CPUs or memory beside its own slots.
         """
@@ -54,6 +54,7 @@ class Victims:
         """Take notice of what the draft took from these jobs."""
         for victim_id in changed:
             self._records.pop(victim_id, None)
+            self._drop(self._draft.world.active[victim_id])
         for givers in self._givers.values():
             givers.refresh(changed)
 
@@ -107,14 +108,21 @@ class Victims:
             if other < priority:
                 yield from (job for job in self._of_priority(other, shrinkable) if not (oversold and _shares(job)))
 
-    def _of_priority(self, priority: int, shrinkable: bool) -> list[Job]:
+    def _drop(self, job: Job) -> None:
+        """What has nothing left to give is looked at no more."""
+        left = len(self._draft.staying(job))
+        for shrinkable, least in ((True, job.min_workers), (False, 0)):
+            if left <= least and (jobs := self._in_turn.get((job.priority, shrinkable))) is not None:
+                jobs.pop(job.id, None)
+
+    def _of_priority(self, priority: int, shrinkable: bool) -> Collection[Job]:
         jobs = self._in_turn.get((priority, shrinkable))
         if jobs is None:
             stakes = self._draft.stakes.takeable.get(priority, {}).values()
-            jobs = [each.job for each in stakes if not shrinkable or len(each.staying) > each.job.min_workers]
-            jobs.sort(key=lambda job: (lost_work(job, self._draft.now), -job.id))
-            self._in_turn[priority, shrinkable] = jobs
-        return jobs
+            found = [each.job for each in stakes if not shrinkable or len(each.staying) > each.job.min_workers]
+            ordered = sorted(found, key=lambda job: (lost_work(job, self._draft.now), -job.id))
+            jobs = self._in_turn[priority, shrinkable] = {job.id: job for job in ordered}
+        return jobs.values()
 
     def _known(self, job: Job) -> Victim:
         record = self._records.get(job.id)
