@@ -2,6 +2,7 @@
 
 Per node 0.8 running elastic jobs of 10 workers on average, and 8 waiting jobs of many shapes, sizes and priorities.
 What a plan says is done at once (who leaves is gone at the next pass), so that the world goes on as a real one does.
+Then the same on 5,000 nodes for other mixes of priorities and worker shapes.
 Processor time of one core; making the worlds is not counted.
 """
 
@@ -9,7 +10,7 @@ import random
 import resource
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from benchmarks.figure import Figure, median, percentile
 from scheduler.config import PolicySettings
@@ -42,11 +43,30 @@ _SHAPES = tuple(
 )
 
 
+@dataclass(frozen=True)
+class Mix:
+    """How many different priorities and worker shapes jobs have; None: the few of all other figures."""
+
+    priorities: int | None = None
+    shapes: int | None = None
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        kinds = ((self.priorities, "priority", "priorities"), (self.shapes, "shape", "shapes"))
+        return ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in kinds if count is not None)
+
+
+MIXES = (Mix(priorities=1), Mix(priorities=10), Mix(priorities=1_000), Mix(shapes=1), Mix(shapes=50))
+MIXES_NODES, MIXES_PASSES = 5_000, 50
+
+
 class Site:
     """A full cluster and its planner."""
 
-    def __init__(self, nodes: int, dice: random.Random) -> None:
+    def __init__(self, nodes: int, dice: random.Random, mix: Mix | None = None) -> None:
         self.dice = dice
+        self.mix = mix or Mix()
         self.now = _START
         self.planner = Planner(PolicySettings())
         #: Jobs that the last plan took from.
@@ -96,7 +116,12 @@ class Site:
         limit = dice.choice((None, None, 3600.0, 4 * 3600.0, 24 * 3600.0))
         bounds = (workers, workers * 4 if elastic else workers)
         at = self.now - dice.randrange(86400) if self.now == _START else self.now
-        return _job(next(self._numbers), dice.choice(_SHAPES), bounds, priority, at, limit, dice.random() < 0.9)
+        shape = dice.choice(_SHAPES) if self.mix.shapes is None else _shape(dice.randrange(self.mix.shapes))
+        priority = self._priority(priority)
+        return _job(next(self._numbers), shape, bounds, priority, at, limit, dice.random() < 0.9)
+
+    def _priority(self, usual: int) -> int:
+        return usual if self.mix.priorities is None else self.dice.randrange(self.mix.priorities)
 
     def _running(self, nodes: int, count: int) -> list[Job]:
         """Jobs that hold every slot, most of them on as few nodes as they need."""
@@ -104,7 +129,7 @@ class Site:
         jobs = []
         for left in range(count, 0, -1):
             size = len(slots) if left == 1 else min(len(slots) - left + 1, self.dice.randrange(2, 19))
-            priority, at = self.dice.randrange(5, 10), self.now - self.dice.randrange(86400)
+            priority, at = self._priority(self.dice.randrange(5, 10)), self.now - self.dice.randrange(86400)
             limit = self.dice.choice((None, None, 2 * 86400.0))
             job = _job(next(self._numbers), _SHAPES[0], (max(size // 2, 1), size * 2), priority, at, limit, True)
             workers = tuple(_worker(job, n, _name(k), (slot,), at) for n, (k, slot) in enumerate(slots[-size:], 1))
@@ -206,6 +231,13 @@ def _worker(job: Job, ordinal: int, name: NodeName, slot_ids: tuple[int, ...], a
     )
 
 
+def _shape(k: int) -> WorkerShape:
+    """One of as many shapes as one likes; the first is one slot."""
+    if k == 0:
+        return _SHAPES[0]
+    return replace(_SHAPES[k % len(_SHAPES)], cpus=float(k % 16 + 1), memory_mib=1024 * (k // 16 + 1))
+
+
 def _name(k: int) -> NodeName:
     return NodeName(f"n{k:05d}")
 
@@ -215,7 +247,8 @@ def _node(k: int) -> Node:
 
 
 def run() -> list[Figure]:
-    return [figure for nodes in SIZES for figure in _measure(nodes)]
+    figures = [figure for nodes in SIZES for figure in _measure(nodes)]
+    return figures + [figure for mix in MIXES for figure in _measure_mix(mix)]
 
 
 def _measure(nodes: int) -> list[Figure]:
@@ -242,9 +275,21 @@ def _measure(nodes: int) -> list[Figure]:
     return figures
 
 
-def _passes(site: Site, happen: Callable[[], None]) -> list[float]:
+def _measure_mix(mix: Mix) -> list[Figure]:
+    """A pass that sees the cluster for the first time, and passes after small changes."""
+    site = Site(MIXES_NODES, random.Random(1), mix)
+    there = f"{MIXES_NODES:,} nodes, {mix.name}"
+    figures = [Figure(f"{there}: full pass", site.plan(), "ms")]
+    site.settle()
+    for what, happen in (("arrival", site.arrive), ("exit", site.end)):
+        taken = _passes(site, happen, MIXES_PASSES)
+        figures.append(Figure(f"{there}: pass after one {what}, p99", percentile(taken, 0.99), "ms"))
+    return figures
+
+
+def _passes(site: Site, happen: Callable[[], None], count: int = PASSES) -> list[float]:
     taken = []
-    for _ in range(PASSES):
+    for _ in range(count):
         happen()
         taken.append(site.plan())
     return taken

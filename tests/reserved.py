@@ -81,6 +81,8 @@ class Promises:
             job = snapshot.queued.get(job_id)
             if job is None or job.reservation or self._has_gone(before, snapshot):
                 continue
+            if self._has_grown(snapshot) and any(order.rank(each) < order.rank(job) for each in _waiting(snapshot)):
+                continue  # one ahead that was too large fits now, and what is behind it must not delay it
             if not _excused(before, job, snapshot, order, now):
                 raise Broken("RESERVED", f"job {job_id} lost {before.reservation} to nobody more important")
         self._held = {job.id: job for job in snapshot.queued.values() if job.reservation}
@@ -90,6 +92,15 @@ class Promises:
         """Whether a node of the reservation has fewer slots than it had, or takes no workers."""
         nodes = ((snapshot.nodes.get(name), self._slots[name]) for name, _ in before.reservation)
         return any(node is None or not node.schedulable or node.slots < slots for node, slots in nodes)
+
+    def _has_grown(self, snapshot: Snapshot) -> bool:
+        """Whether some node has more slots than it had, or is new."""
+        return any(node.slots > self._slots.get(node.name, 0) for node in snapshot.nodes.values())
+
+
+def _waiting(snapshot: Snapshot) -> list[Job]:
+    """Waiting jobs for which nothing is held."""
+    return [job for job in snapshot.queued.values() if not job.reservation]
 
 
 def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, now: float) -> bool:

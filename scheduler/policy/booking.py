@@ -10,7 +10,8 @@ comes of it. The plan for this world, without the claims, is the plan for the re
     lent     then until the end: claims for what jobs of the booking could use
 """
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from scheduler.config import PolicySettings
@@ -78,16 +79,19 @@ class Seen:
         settings: PolicySettings,
         denied: frozenset[JobId],
         split: frozenset[str],
-        kept_out: frozenset[JobId],
+        cramped: Mapping[JobId, int],
     ) -> None:
-        """`denied` are jobs that neither start nor grow, `split` bookings of which some part will do, and `kept_out`
-        jobs of bookings for which there is no room now: what is booked is held for others of them."""
+        """`denied` are jobs that neither start nor grow, `split` bookings of which some part will do.
+
+        `cramped` are jobs of bookings that find no more room now than for so many workers: what else is booked is held
+        for other jobs.
+        """
         self._real = real
         self._now = now
         self._settings = settings
         self._split = split
-        self._out = kept_out
-        #: Jobs of bookings that may start now.
+        self._cramped = cramped
+        #: Waiting jobs of bookings that may start now.
         self._admitted: set[JobId] = set()
         self._changed: dict[JobId, Job] = {}
         self._claims: dict[JobId, Claim] = {}
@@ -105,9 +109,20 @@ class Seen:
         met = {action.job_id for action in made.actions if isinstance(action, Start | Reserve)}
         return frozenset(claim.booking for job_id, claim in self._claims.items() if job_id not in met) - self._split
 
-    def kept_out(self, made: Plan) -> frozenset[JobId]:
-        """Jobs of bookings that could start now, but for which this plan finds no room."""
-        return frozenset(self._admitted - {each.job_id for each in made.actions if isinstance(each, Start | Reserve)})
+    def cramped(self, made: Plan) -> dict[JobId, int]:
+        """Jobs of bookings for which this plan finds less room than they could use, and for how many workers."""
+        got = {each.job_id: each.placement for each in made.actions if isinstance(each, Start | Reserve)}
+        wanted: Counter[JobId] = Counter()
+        found: Counter[JobId] = Counter()
+        for job_id, claim in self._claims.items():
+            if claim.member is not None:
+                wanted[claim.member] += self._changed[job_id].min_workers
+                found[claim.member] += sum(count for _, count in got.get(job_id, ()))
+        for job_id in self._admitted:
+            minimum = self._changed[job_id].min_workers
+            wanted[job_id] += minimum
+            found[job_id] = found[job_id] + minimum if job_id in got else 0
+        return {job_id: found[job_id] for job_id in wanted if found[job_id] < wanted[job_id]}
 
     def plan(self, made: Plan) -> Plan:
         """What this plan for the seen world means for the real one."""
@@ -159,7 +174,7 @@ class Seen:
         admitted = []
         for job in waiting:
             needed = job.min_workers * job.shape.slots
-            if begun and (job.id in self._out or not self._possible(job)):
+            if begun and (self._room_for(job) < job.min_workers or not self._possible(job)):
                 continue
             if needed <= left:
                 left -= needed
@@ -183,6 +198,10 @@ class Seen:
         else:
             self._claim_at_once(booking, job.shape, job.min_workers, None)
 
+    def _room_for(self, job: Job) -> int:
+        """How many more workers of the job find room."""
+        return self._cramped.get(job.id, job.max_workers)
+
     def _possible(self, job: Job) -> bool:
         """Whether the nodes that take workers, all empty, would hold it; if not, the planner says why."""
         nodes = self._real.nodes.values()
@@ -192,7 +211,8 @@ class Seen:
         """Claim what the job could grow by; gives the slots of that."""
         if job.finishing or (job.state is not JobState.QUEUED and job.state not in _SIZED):
             return 0
-        room = max(min(job.max_workers - _size(job), left // job.shape.slots), 0)
+        found = self._room_for(job) - (0 if job.workers else job.min_workers)
+        room = max(min(job.max_workers - _size(job), left // job.shape.slots, found), 0)
         shape = job.shape
         if job.workers and job.workers[0].node in self._real.nodes:
             shape = replace(shape, gpu_type=self._real.nodes[job.workers[0].node].gpu_type)
@@ -246,12 +266,16 @@ class Seen:
         """The member starts larger, or grows, by what was claimed for it, if it can use that now."""
         mine = takes.get(member)
         if mine is not None:
-            if self._alike((*(name for name, _ in mine.placement), *(name for name, _ in placement))):
+            if not mine.shared and self._alike(
+                (*(name for name, _ in mine.placement), *(name for name, _ in placement))
+            ):
                 takes[member] = replace(mine, placement=_together(mine.placement, placement))
             return
         job = self._real.active.get(member)
         if job is None or job.state is not JobState.RUNNING or not all(w.wanted and w.member for w in job.workers):
             return
+        if any(worker.shared for worker in job.workers):
+            return  # what is booked are slots of its own, and it may not have both
         cooled = cooled_at(job, self._settings)
         if cooled > self._now:
             self._looks.append(cooled)

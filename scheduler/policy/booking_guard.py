@@ -28,16 +28,18 @@ def plan_around(world: World, now: float, settings: PolicySettings, make: Callab
     guard = _Guard(world, now, settings)
     denied: frozenset[JobId] = frozenset()
     split: frozenset[str] = frozenset()
-    kept_out: frozenset[JobId] = frozenset()
+    cramped: dict[JobId, int] = {}
     for _ in range(ROUNDS_MAX):
-        seen = Seen(world, now, settings, denied, split, kept_out)
+        seen = Seen(world, now, settings, denied, split, cramped)
         made = make(seen.world)
-        unmet, out = seen.unmet(made), seen.kept_out(made)
-        refused = frozenset() if unmet or out else guard.refused(seen.plan(made))
-        if not unmet and not out and not refused:
+        unmet, less = seen.unmet(made), seen.cramped(made)
+        refused = frozenset() if unmet or less else guard.refused(seen.plan(made))
+        if not unmet and not less and not refused:
             return seen.plan(made)
-        denied, split, kept_out = denied | refused, split | unmet, kept_out | out
-    seen = Seen(world, now, settings, guard.all_that_stay(), split, kept_out)
+        denied, split = denied | refused, split | unmet
+        if not unmet:  # of a booking that is not split yet, other parts may do
+            cramped |= less
+    seen = Seen(world, now, settings, guard.all_that_stay(), split, cramped)
     return seen.plan(make(seen.world))
 
 

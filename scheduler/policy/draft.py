@@ -6,11 +6,12 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Placement, StopReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import LeaveReason, Worker
-from scheduler.policy.amounts import Held
+from scheduler.policy.amounts import Amount, Held, Rows
 from scheduler.policy.halves import halves, whole
 from scheduler.policy.order import end_of
 from scheduler.policy.place import Spots
 from scheduler.policy.stakes import held_by
+from scheduler.policy.sums import SumsBelow
 from scheduler.policy.survey import Survey
 
 
@@ -36,6 +37,7 @@ class Draft:
         self.holding: dict[JobId, Placement] = {}
         #: The same by priority.
         self._holders: dict[int, dict[JobId, Job]] = {}
+        self._held_below = SumsBelow(len(self.ledger.nodes), self._held_between)
         self.waiting: dict[JobId, Waiting] = {}
         self.next_look_at: float | None = None
         self._staying: dict[JobId, tuple[Worker, ...]] = {}
@@ -90,11 +92,13 @@ class Draft:
         self.holding[job.id] = placement
         self._holders.setdefault(job.priority, {})[job.id] = job
         self.ledger.hold(placement, job.shape)
+        self._held_below.note(job.priority, tuple(self.places.amounts(placement, job.shape)), 1)
 
     def unhold(self, job: Job) -> Placement:
         placement = self.holding.pop(job.id)
         del self._holders[job.priority][job.id]
         self.ledger.hold(placement, job.shape, -1)
+        self._held_below.note(job.priority, tuple(self.places.amounts(placement, job.shape)), -1)
         return placement
 
     def holders_below(self, priority: int) -> Iterator[Job]:
@@ -102,6 +106,14 @@ class Draft:
         for other, holders in self._holders.items():
             if other < priority:
                 yield from holders.values()
+
+    def holders_of(self, priority: int) -> Iterable[Job]:
+        """The same of this priority."""
+        return self._holders.get(priority, {}).values()
+
+    def held_below(self, priority: int) -> Rows:
+        """What is held for waiting jobs of lower priority; see `SumsBelow.below`."""
+        return self._held_below.below(priority)
 
     def look_at(self, when: float) -> None:
         """A plan made then may differ although nothing else happened."""
@@ -129,6 +141,12 @@ class Draft:
             if halves(job.reservation, job.reservation_shared) != placement:
                 actions.append(Reserve(job_id, *whole(placement)))
         return actions
+
+    def _held_between(self, least: float, above: float) -> Iterator[tuple[int, Amount]]:
+        for priority, holders in self._holders.items():
+            if least <= priority < above:
+                for holder in holders.values():
+                    yield from self.places.amounts(self.holding[holder.id], holder.shape)
 
     def _occupy(self, job: Job, spots: Spots) -> None:
         for i, count in spots.items():

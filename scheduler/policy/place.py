@@ -26,7 +26,7 @@ Group = tuple[bool, str | None]
 #: Workers per node position.
 Spots = dict[int, int]
 #: Shapes remembered between passes.
-SHAPES_MAX = 1000
+SHAPES_MAX = 5_000
 #: From so many on, nodes that changed are looked at together before they are one by one.
 MANY = 64
 
@@ -47,45 +47,59 @@ class Kind:
             return False
         return self.node.suits(shape)
 
+    @property
+    def group(self) -> Group:
+        """Of workers there."""
+        return (self.shared, self.node.gpu_type)
+
 
 def group_of(world: World, worker: Worker) -> Group:
     """Where other workers of its job may be."""
     return (worker.shared, world.nodes[worker.node].gpu_type)
 
 
-class Suited:
-    """The nodes that suit one shape."""
+class Sites:
+    """The positions of some kinds of nodes; the same for all shapes that these suit."""
 
-    def __init__(self, shape: WorkerShape, ledger: Ledger, kinds: Sequence[Kind]) -> None:
-        self.shape = shape
-        #: What one worker needs.
-        self.need = needs(shape)
+    def __init__(self, kinds: Sequence[Kind], count: int) -> None:
+        """`count`: positions there are."""
         #: Position to group of nodes that take new workers.
         self.types: dict[int, Group] = {}
-        everywhere: dict[Group, int] = {}
-        ready: dict[Group, int] = {}
         for kind in kinds:
-            if kind.suits(shape):
-                group = (kind.shared, kind.node.gpu_type)
-                fit = kind.node.fits_empty(shape)
-                everywhere[group] = everywhere.get(group, 0) + fit * kind.count
-                ready[group] = ready.get(group, 0) + fit * len(kind.positions)
-                self.types |= dict.fromkeys(kind.positions, group)
-        self.matched = bool(everywhere)
-        #: The most workers of one group that empty nodes would hold: of all nodes, and of those that take workers.
-        self.most_everywhere = max(everywhere.values(), default=0)
-        self.most_ready = max(ready.values(), default=0)
+            self.types |= dict.fromkeys(kind.positions, kind.group)
         self.by_type: dict[Group, npt.NDArray[np.int64]] = {
-            group: np.array(sorted(i for i in self.types if self.types[i] == group), np.int64)
-            for group in sorted(ready, key=str)
+            group: np.array(sorted(i for kind in kinds if kind.group == group for i in kind.positions), np.int64)
+            for group in sorted({kind.group for kind in kinds}, key=str)
         }
         self.groups = list(self.by_type)
         #: By position: the index of its group; -1 where it does not suit.
-        self.kinds = np.full(len(ledger.nodes), -1, np.int64)
+        self.kinds = np.full(count, -1, np.int64)
         for k, positions in enumerate(self.by_type.values()):
             self.kinds[positions] = k
         #: Whether a position suits.
         self.mask = self.kinds >= 0
+
+
+class Suited:
+    """The nodes that suit one shape."""
+
+    def __init__(self, shape: WorkerShape, ledger: Ledger, kinds: Sequence[Kind], sites: Sites) -> None:
+        """`kinds` are those that suit it, and `sites` their positions."""
+        self.shape = shape
+        #: What one worker needs.
+        self.need = needs(shape)
+        everywhere: dict[Group, int] = {}
+        ready: dict[Group, int] = {}
+        for kind in kinds:
+            fit = kind.node.fits_empty(shape)
+            everywhere[kind.group] = everywhere.get(kind.group, 0) + fit * kind.count
+            ready[kind.group] = ready.get(kind.group, 0) + fit * len(kind.positions)
+        self.matched = bool(everywhere)
+        #: The most workers of one group that empty nodes would hold: of all nodes, and of those that take workers.
+        self.most_everywhere = max(everywhere.values(), default=0)
+        self.most_ready = max(ready.values(), default=0)
+        self.types, self.by_type, self.groups = sites.types, sites.by_type, sites.groups
+        self.kinds, self.mask = sites.kinds, sites.mask
         self._ledger = ledger
         self._fits: dict[View, Fits] = {}
         self._bounded_fits: dict[tuple[View, Spare], Fits] = {}
@@ -297,11 +311,18 @@ class Places:
         self._ledger = ledger
         self._kinds = _kinds(world, ledger)
         self._suited: dict[WorkerShape, Suited] = {}
+        #: By the indexes of their kinds.
+        self._sites: dict[tuple[int, ...], Sites] = {}
 
     def suited(self, shape: WorkerShape) -> Suited:
         suited = self._suited.get(shape)
         if suited is None:
-            suited = self._suited[shape] = Suited(shape, self._ledger, self._kinds)
+            suiting = tuple(k for k, kind in enumerate(self._kinds) if kind.suits(shape))
+            kinds = [self._kinds[k] for k in suiting]
+            sites = self._sites.get(suiting)
+            if sites is None:
+                sites = self._sites[suiting] = Sites(kinds, len(self._ledger.nodes))
+            suited = self._suited[shape] = Suited(shape, self._ledger, kinds, sites)
         return suited
 
     def trim(self) -> None:

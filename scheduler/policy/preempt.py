@@ -127,7 +127,7 @@ def _first_enough(
     draft: Draft, job: Job, suited: Suited, spare: Spare | None, steps: Iterable[tuple[Step, Iterable[Victim]]]
 ) -> list[Taking] | None:
     """What is needed of the first step's takings that are enough, after reservations; None if none of them are."""
-    reservations = list(_reservations(draft, job))
+    reservations = _reservations(draft, job)
     for step, candidates in steps:
         search = Search(draft, job, suited, spare)
         for taking in reservations:
@@ -166,10 +166,11 @@ def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> Jo
     return next(iter(losing), None)
 
 
-def _reservations(draft: Draft, job: Job) -> Iterator[Taking]:
-    for holder in dominated(draft, job):
-        freed = tuple(draft.places.amounts(draft.holding[holder.id], holder.shape))
-        yield Taking(holder, (), False, freed)
+def _reservations(draft: Draft, job: Job) -> list[Taking]:
+    return [
+        Taking(holder, (), False, tuple(draft.places.amounts(draft.holding[holder.id], holder.shape)))
+        for holder in dominated(draft, job)
+    ]
 
 
 def _take_in_turn(search: Search, victims: Iterable[Victim]) -> None:

@@ -1,4 +1,4 @@
-"""What each node would have if a job took all that it may take: an upper bound, quickly asked for any shape."""
+"""Upper bounds on the room for a job, quickly asked for any shape."""
 
 from collections.abc import Callable, Iterable
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.model.job import Job
-from scheduler.policy.amounts import Amount, Rows, Spare, fit_in_rows, pour
+from scheduler.policy.amounts import Rows, Spare, fit_in_rows, pour
 from scheduler.policy.draft import Draft
 from scheduler.policy.givers import Givers
 from scheduler.policy.ledger import View
@@ -14,27 +14,18 @@ from scheduler.policy.place import Suited
 from scheduler.policy.victim import own_part
 
 Ints = npt.NDArray[np.int64]
+#: Gives what nodes at these positions have, a row each.
+At = Callable[[Ints | slice], Rows]
 
 
 class Room:
-    """The room for jobs of one priority; follows the draft through the logs of the ledger and of the givers."""
+    """What each node would have; follows logs of the positions at which that changes."""
 
-    def __init__(
-        self,
-        draft: Draft,
-        priority: int,
-        spare: Spare | None,
-        sharers: Callable[[], Iterable[Job]],
-        givers: Givers | None = None,
-    ) -> None:
-        """`sharers` of the same priority leave for those with own slots; `givers` give above their minimum."""
-        self._draft = draft
-        self._priority = priority
-        self._spare = spare
-        self._sharers = sharers
-        self._givers = givers
-        self._rows = self._at(slice(None))
-        self._read = self._written()
+    def __init__(self, at: At, *logs: list[int]) -> None:
+        self._at = at
+        self._logs = logs
+        self._rows = at(slice(None))
+        self._read = [len(log) for log in logs]
         #: Positions that changed, one array per time.
         self._changes: list[Ints] = []
         #: By shape: the changes that it has seen, how many workers each node would take, and all of each kind.
@@ -60,39 +51,45 @@ class Room:
         fit[changed] = now
 
     def _follow(self) -> None:
-        written = self._written()
-        if written != self._read:
-            changed = {*self._draft.ledger.log[self._read[0] :]}
-            if self._givers is not None:
-                changed.update(self._givers.log[self._read[1] :])
-            positions = np.array(sorted(changed), np.int64)
+        read = [len(log) for log in self._logs]
+        if read != self._read:
+            news = zip(self._logs, self._read, strict=True)
+            positions = np.array(sorted({i for log, seen in news for i in log[seen:]}), np.int64)
             self._rows[positions] = self._at(positions)
             self._changes.append(positions)
-            self._read = written
+            self._read = read
 
-    def _written(self) -> tuple[int, int]:
-        return len(self._draft.ledger.log), len(self._givers.log) if self._givers is not None else 0
 
-    def _at(self, positions: Ints | slice) -> Rows:
-        draft = self._draft
+def with_reservations(draft: Draft, priority: int, spare: Spare | None) -> Room:
+    """What is open if less important jobs give up their reservations."""
+
+    def at(positions: Ints | slice) -> Rows:
+        soon = draft.ledger.rows_at(positions, View.SOON)
+        soon += draft.held_below(priority)[positions]
+        room = np.minimum(soon, draft.ledger.rows_at(positions, View.FREE))
+        return room if spare is None else spare.within(room, positions)
+
+    return Room(at, draft.ledger.log)
+
+
+def with_all(
+    draft: Draft, priority: int, spare: Spare | None, sharers: Callable[[], Iterable[Job]], givers: Givers | None
+) -> Room:
+    """What there is soon if a job of this priority takes all that it may take.
+
+    `sharers` of the same priority leave for those with own slots; `givers` give above their minimum.
+    """
+
+    def at(positions: Ints | slice) -> Rows:
         room = draft.ledger.rows_at(positions, View.SOON)
-        room += draft.stakes.below(self._priority)[positions]
-        pieces = self._besides()
-        if pieces:
-            besides = np.zeros((len(draft.ledger.nodes), 3), np.int64)
-            pour(besides, pieces)
-            room += besides[positions]
-        if self._givers is not None:
-            room += self._givers.most()[positions]
-        return room if self._spare is None else self._spare.within(room, positions)
-
-    def _besides(self) -> list[tuple[int, Amount]]:
-        """Reservations of less important jobs, and what sharers hold beside their own slots."""
-        draft = self._draft
-        pieces: list[tuple[int, Amount]] = []
-        for holder in draft.holders_below(self._priority):
-            pieces += draft.places.amounts(draft.holding[holder.id], holder.shape)
+        room += draft.stakes.below(priority)[positions]
+        room += draft.held_below(priority)[positions]
         if draft.ledger.oversold:
-            for sharer in self._sharers():
-                pieces += own_part(draft.held(sharer), draft.ledger)
-        return pieces
+            besides = np.zeros((len(draft.ledger.nodes), 3), np.int64)
+            pour(besides, (piece for job in sharers() for piece in own_part(draft.held(job), draft.ledger)))
+            room += besides[positions]
+        if givers is not None:
+            room += givers.most()[positions]
+        return room if spare is None else spare.within(room, positions)
+
+    return Room(at, draft.ledger.log, *([givers.log] if givers is not None else []))

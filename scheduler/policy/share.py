@@ -89,10 +89,9 @@ class _Exchange:
     def _about_to_start(self) -> Iterator[_Party]:
         """Jobs that wait for slots which are held for them: more than the minimum may come with these."""
         draft, peers = self._draft, self._peers
-        for job_id, placement in draft.holding.items():
-            job = draft.world.queued[job_id]
-            if job.elastic and (job.shape, job.priority) == (peers.shape, peers.priority):
-                nodes = tuple(name for name, _ in placement)
+        for job in draft.holders_of(peers.priority):
+            if job.elastic and job.shape == peers.shape:
+                nodes = tuple(name for name, _ in draft.holding[job.id])
                 yield _Party(job, Worth(job, draft.now, draft.settings), job.min_workers, nodes)
 
     def _worker_for(self, grower: GrowthRank) -> Worker | None:

@@ -3,25 +3,21 @@
 Whatever a pass has to know of all active jobs stands here as an index or a sum, so that only jobs that changed cost.
 """
 
-import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState
 from scheduler.model.worker import Desired, Worker
-from scheduler.policy.amounts import Amount, Held, Rows, add, pour
+from scheduler.policy.amounts import NOTHING, Amount, Held, Rows, add
 from scheduler.policy.ledger import Ledger
 from scheduler.policy.order import end_of
+from scheduler.policy.sums import SumsBelow
 from scheduler.policy.victim import Victim, laid_out
 
 #: Jobs whose size the planner may change.
 RESIZABLE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
-#: Priorities for which the sum of what stands below is remembered.
-SUMS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,7 @@ class Stakes:
         self.takeable: dict[int, dict[JobId, Stake]] = {}
         #: Those that may be taken from, with all their workers that stay in the world.
         self._victims: dict[JobId, Victim] = {}
-        self._below: dict[int, Rows] = {}
+        self._below = SumsBelow(len(ledger.nodes), self._held_between)
         #: What the draft took: (priority, what it freed).
         self._taken: list[tuple[int, Held]] = []
 
@@ -78,8 +74,6 @@ class Stakes:
         """Take notice of new values of active jobs (None: not active any more); gives the nodes they are or were on."""
         nodes: set[NodeName] = set()
         takeable: list[Stake] = []
-        if len(self._below) > SUMS_MAX:
-            self._below.clear()
         for job_id, job in jobs:
             before = self._stakes.pop(job_id, None)
             self._victims.pop(job_id, None)
@@ -94,31 +88,12 @@ class Stakes:
                     takeable.append(after)
         for stake, pieces in zip(takeable, laid_out([stake.each[::-1] for stake in takeable]), strict=True):
             self._victims[stake.job.id] = Victim(stake.job, stake.staying[::-1], pieces)
+        self._below.keep()
         return nodes
 
     def below(self, priority: int) -> Rows:
-        """What jobs of lower priority hold that may be taken from; changes as the draft takes."""
-        rows = self._below.get(priority)
-        if rows is None:
-            above = min((other for other in self._below if other > priority), default=None)
-            if above is None:
-                rows = np.zeros((len(self._ledger.nodes), 3), np.int64)
-                self._pour_between(rows, -math.inf, priority, 1)
-            else:
-                rows = self._below[above].copy()
-                self._pour_between(rows, priority, above, -1)
-            self._below[priority] = rows
-        return rows
-
-    def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
-        """Add what jobs of these priorities hold that may be taken from, less what the draft took."""
-        stakes = (
-            stake for other, stakes in self.takeable.items() if least <= other < above for stake in stakes.values()
-        )
-        pour(rows, (piece for stake in stakes for piece in stake.held), sign)
-        for taken_from, freed in self._taken:
-            if least <= taken_from < above:
-                pour(rows, freed, -sign)
+        """What jobs of lower priority hold that may be taken from and the draft left; see `SumsBelow.below`."""
+        return self._below.below(priority)
 
     def less_than(self, priority: int) -> Iterator[Stake]:
         """Jobs of lower priority that may be taken from, in no order."""
@@ -134,13 +109,21 @@ class Stakes:
         """The draft takes workers from the job, which frees this."""
         if self._stakes[job.id].takeable:
             self._taken.append((job.priority, freed))
-            self._sum(job.priority, freed, -1)
+            self._below.note(job.priority, freed, -1)
 
     def rollback(self) -> None:
         """Undo what the draft took."""
-        for priority, freed in self._taken:
-            self._sum(priority, freed, 1)
+        self._below.undo()
         self._taken.clear()
+
+    def _held_between(self, least: float, above: float) -> Iterator[tuple[int, Amount]]:
+        """What jobs of these priorities hold that may be taken from, less what the draft took."""
+        for priority, stakes in self.takeable.items():
+            if least <= priority < above:
+                yield from (piece for stake in stakes.values() for piece in stake.held)
+        for priority, freed in self._taken:
+            if least <= priority < above:
+                yield from ((i, add(NOTHING, amount, -1)) for i, amount in freed)
 
     def _index(self, stake: Stake, sign: int) -> None:
         job = stake.job
@@ -159,7 +142,7 @@ class Stakes:
                 del bucket[job.id]
                 if not bucket:
                     del self.takeable[job.priority]
-            self._sum(job.priority, stake.held, sign)
+            self._below.note(job.priority, stake.held, sign)
         end = end_of(job, job.started_at)
         if end is not None and stake.held:
             ending = (end, job.id)
@@ -174,11 +157,6 @@ class Stakes:
                 self.on.setdefault(name, set()).add(job.id)
             else:
                 self.on[name].discard(job.id)
-
-    def _sum(self, priority: int, held: Held, sign: int) -> None:
-        for above, rows in self._below.items():
-            if priority < above:
-                pour(rows, held, sign)
 
 
 def stake_of(job: Job, ledger: Ledger) -> Stake:

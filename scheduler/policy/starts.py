@@ -2,19 +2,25 @@
 
 Jobs come in lines of those that are alike. A line whose next job cannot start whatever is tried is parked: nobody in it
 is looked at again before something opens.
+
+One pass takes from others for so many jobs only that it stays short in any cluster; those who are left are looked at
+again soon after, and the first of them is protected as any blocked job is.
 """
 
 import heapq
 import math
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from scheduler.model.ids import JobId
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState, Placement, WaitReason
 from scheduler.model.plan import Waiting
+from scheduler.model.shape import WorkerShape
 from scheduler.policy.amounts import Rows, Spare, row
 from scheduler.policy.backfill import Blocked, promise
 from scheduler.policy.draft import Draft
+from scheduler.policy.failures import Failures
 from scheduler.policy.fillers import Fillers
 from scheduler.policy.halves import whole
 from scheduler.policy.ledger import View
@@ -22,11 +28,13 @@ from scheduler.policy.order import Rank
 from scheduler.policy.place import Fits, Spots, Suited
 from scheduler.policy.preempt import apply, dominated, find_takings, share_with
 from scheduler.policy.queue import Line
+from scheduler.policy.victim import Taking
 from scheduler.policy.victims import Victims
 
-#: Openings of the draft, priority and count of an attempt that failed.
-Failure = tuple[int, int, int]
-_NONE: Failure = (-1, 0, 0)
+#: Jobs for which one pass takes from others at most; the next one goes on.
+TAKERS_MAX = 128
+#: When that is, in seconds.
+GO_ON_SECONDS = 1.0
 #: The rank of the next job, its index in its line, and the line; none where the job is looked at alone.
 Head = tuple[Rank, int, Line | None]
 
@@ -51,9 +59,11 @@ class Starts:
         self.impossible: dict[Line, WaitReason] = {}
         self._victims = Victims(draft)
         self._limits: dict[int, Limit] = {}
-        #: By shape: the easiest attempt that failed with nothing in its way but capacity, and behind the blocked job.
-        self._failed: dict[Suited, Failure] = {}
-        self._failed_behind: dict[Suited, Failure] = {}
+        #: Attempts that failed with nothing in their way but capacity, and behind the blocked job.
+        self._failed = Failures()
+        self._failed_behind = Failures()
+        #: Jobs for which this pass took from others.
+        self._takers = 0
         self._parked: list[Line] = []
 
     def run(self) -> None:
@@ -91,11 +101,11 @@ class Starts:
 
     def _hopeful(self, line: Line, k: int) -> int | None:
         """The first of the line, from this one on, for whom no attempt as easy failed already; None: there is none."""
-        suited = self.draft.places.suited(line.shape)
-        if self._hopeless(self._failed, suited, line.min_workers, line.priority):
+        attempt = (self.draft.openings, line.shape, line.min_workers, line.priority)
+        if self._failed.cover(*attempt):
             return None
         blocked = self.blocked
-        if blocked is None or not self._hopeless(self._failed_behind, suited, line.min_workers, line.priority):
+        if blocked is None or not self._failed_behind.cover(*attempt):
             return k
         shortest = min(line.limits, default=math.inf)
         if self.draft.now + shortest > blocked.shadow and blocked.bounds_all(line.priority, line.preemptible):
@@ -109,11 +119,6 @@ class Starts:
         """What limits the job if it starts now."""
         return self.blocked.bounds(self.draft, job) if self.blocked is not None else None
 
-    def _hopeless(self, failed: dict[Suited, Failure], suited: Suited, count: int, priority: int) -> bool:
-        """Whether an attempt at least as easy as this one's failed before in this pass, and nothing opened since."""
-        openings, priority_then, count_then = failed.get(suited, _NONE)
-        return count >= count_then and priority <= priority_then and openings == self.draft.openings
-
     def _single(self, job: Job) -> None:
         draft = self.draft
         suited = draft.places.suited(job.shape)
@@ -122,7 +127,7 @@ class Starts:
             return
         own = draft.unhold(job) if job.id in draft.holding else ()
         behind = not own and self._spare(job) is not None
-        hopeless = behind and self._hopeless(self._failed_behind, suited, job.min_workers, job.priority)
+        hopeless = behind and self._failed_behind.cover(draft.openings, job.shape, job.min_workers, job.priority)
         if hopeless or not self._attempt(job, suited, own):
             self.left.append((job, suited))
 
@@ -154,21 +159,27 @@ class Starts:
         if spare is None:
             return None
         limit = self._limits.get(job.priority)
+        below = self.draft.stakes.below(job.priority)
         state = (self.draft.openings, self._fillers.uses)
-        if limit is None or (self._fillers and limit.state != state):
-            lent = self._fillers.added(self.draft.stakes.below(job.priority), job.priority)
-            limit = self._limits[job.priority] = Limit(spare, lent, spare.widened(lent), self._fillers, state)
+        if limit is None or limit.below is not below or (self._fillers and limit.state != state):
+            lent = self._fillers.added(below, job.priority)
+            limit = self._limits[job.priority] = Limit(spare, below, lent, spare.widened(lent), self._fillers, state)
         return limit
+
+    def _use(self, limit: "Limit", job: Job, spots: Spots) -> None:
+        """The job has these spots now; what was taken for it is lent no more."""
+        self.draft.stakes.below(job.priority)
+        limit.use(job, spots)
 
     def _start(self, job: Job, suited: Suited, own: Placement, limit: "Limit | None") -> bool:
         """Start it on what is open, on what was reserved for it, or on what less important jobs hold."""
         draft = self.draft
         fits = suited.fits(View.OPEN, limit.bounds if limit else None)
         spots = fits.place(job.min_workers)
-        if spots is not None or (draft.holding and self._take_over(job, fits)):
+        if spots is not None or (draft.holding and self._take_over(job, suited, fits, limit)):
             spots = spots or fits.place(job.min_workers)
             if limit is not None:
-                limit.use(job, spots or {})
+                self._use(limit, job, spots or {})
         else:
             # What was promised before does not delay a job that came to be ahead later.
             spots = self._fitting(job, suited, own, View.OPEN)
@@ -177,9 +188,11 @@ class Starts:
         draft.start(job, spots)
         return True
 
-    def _take_over(self, job: Job, fits: Fits) -> bool:
+    def _take_over(self, job: Job, suited: Suited, fits: Fits, limit: "Limit | None") -> bool:
         """Give up as few reservations of less important jobs as let this one start; none if that cannot be."""
         draft = self.draft
+        if self._victims.room_with_reservations(job, suited, limit.bounds if limit else None) < job.min_workers:
+            return False
         given_up: list[tuple[Job, Placement]] = []
         for holder in dominated(draft, job):
             if fits.most() >= job.min_workers:
@@ -218,32 +231,51 @@ class Starts:
         spots = soon.place(job.min_workers)
         victim: JobId | None = None
         if spots is None:
-            victims = self._victims
-            reach = victims.reach(job, suited, spare)
-            takings = None
-            if reach >= job.min_workers:
-                takings = find_takings(draft, job, suited, victims, spare)
+            takings = self._takings(job, suited, spare)
             if takings is None:
-                with_equals = victims.reach_with_equals(job, suited, spare)
-                if with_equals >= job.min_workers:
-                    takings = share_with(draft, job, suited, victims, spare)
-                reach = max(reach, with_equals)
-            if takings is None:
-                failed = self._failed if spare is None else self._failed_behind
-                if spare is not None:
-                    self.kept_back = job.priority if self.kept_back is None else max(self.kept_back, job.priority)
-                failed[suited] = (draft.openings, job.priority, min(reach + 1, job.min_workers))
                 return False
             if spare is not None:  # it may use what it takes
                 soon = suited.fits(View.SOON, spare.as_it_is())
-            victim = apply(draft, job, takings, victims)
+            victim = apply(draft, job, takings, self._victims)
+            self._takers += 1
             spots = soon.place(job.min_workers)
         assert spots is not None, "takings are enough for the job"
         if limit is not None:
-            limit.use(job, spots)
+            self._use(limit, job, spots)
         placement = draft.places.named(spots)
         self._hold(job, placement, victim if victim is not None else self._waited_for(job, placement))
         return True
+
+    def _takings(self, job: Job, suited: Suited, spare: Spare | None) -> list[Taking] | None:
+        """What has to be taken for the job to fit; None if it does not fit whatever is taken, in this pass."""
+        draft, victims = self.draft, self._victims
+        if self._takers >= TAKERS_MAX:
+            draft.look_at(draft.now + GO_ON_SECONDS)
+            self._fail(job, job.shape, job.min_workers, spare)
+            return None
+        takings = None
+        reach = victims.reach(job, suited, spare)
+        if reach >= job.min_workers:
+            takings = find_takings(draft, job, suited, victims, spare)
+        if takings is None:
+            with_equals = victims.reach_with_equals(job, suited, spare)
+            if with_equals >= job.min_workers:
+                takings = share_with(draft, job, suited, victims, spare)
+            reach = max(reach, with_equals)
+        if takings is None:
+            self._fail(job, job.shape, min(reach + 1, job.min_workers), spare)
+            slots = replace(job.shape, cpus=0.0, memory_mib=0)
+            reach = victims.reach_of_any(job, draft.places.suited(slots), spare)
+            if reach < job.min_workers:  # whatever CPUs and memory it needs
+                self._fail(job, slots, reach + 1, spare)
+        return takings
+
+    def _fail(self, job: Job, shape: WorkerShape, count: int, spare: Spare | None) -> None:
+        """So many workers of this shape find no room at the job's priority."""
+        if spare is not None:
+            self.kept_back = job.priority if self.kept_back is None else max(self.kept_back, job.priority)
+        failed = self._failed if spare is None else self._failed_behind
+        failed.note(self.draft.openings, shape, count, job.priority)
 
     def _hold(self, job: Job, placement: Placement, waits_for: JobId | None) -> None:
         self.draft.hold(job, placement)
@@ -253,13 +285,17 @@ class Starts:
         """Whom the job waits for: as said before, or the first job with workers that are leaving those nodes."""
         if job.wait_reason is WaitReason.WAITING_FOR_VICTIMS:
             return job.wait_for
-        names = {name for name, _ in whole(placement)[0]}
-        leaving = (
-            other.id
-            for other in self.draft.world.leaving.values()
-            if any(w.node in names for w in (other.workers if other.state is JobState.STOPPING else other.leaving))
-        )
-        return min(leaving, default=None)
+        found = (self._first_leaving.get(name) for name, _ in whole(placement)[0])
+        return min((job_id for job_id in found if job_id is not None), default=None)
+
+    @cached_property
+    def _first_leaving(self) -> dict[NodeName, JobId]:
+        """The first job with workers that were leaving a node before this pass."""
+        first: dict[NodeName, JobId] = {}
+        for job in self.draft.world.leaving.values():
+            for worker in job.workers if job.state is JobState.STOPPING else job.leaving:
+                first[worker.node] = min(first.get(worker.node, job.id), job.id)
+        return first
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +303,9 @@ class Limit:
     """What a job behind the blocked one may use: what that one leaves, and what less important jobs hold anyway."""
 
     spare: Spare
-    #: Held by jobs that are less important than this one, or what they would get.
+    #: Held by jobs that are less important than this one, as the draft goes on.
+    below: Rows
+    #: The same, and what they would get.
     lent: Rows
     bounds: Spare
     fillers: Fillers

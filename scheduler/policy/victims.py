@@ -1,6 +1,7 @@
 """Who may lose workers, in what order, and how much that could free at most."""
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
@@ -8,7 +9,7 @@ from scheduler.policy.amounts import Spare
 from scheduler.policy.draft import Draft
 from scheduler.policy.givers import Givers
 from scheduler.policy.place import Suited
-from scheduler.policy.room import Room
+from scheduler.policy.room import Room, with_all, with_reservations
 from scheduler.policy.victim import Victim
 
 #: Rooms that are remembered: the queue is served by priority.
@@ -20,15 +21,16 @@ class Victims:
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        #: Priority to the jobs that have it, in order: all (False), or those above their minimum in the world (True).
-        self._in_turn: dict[tuple[int, bool], list[Job]] = {}
+        #: Priority to the jobs that have it, in order: all (False), or those above their minimum (True).
+        self._in_turn: dict[tuple[int, bool], dict[JobId, Job]] = {}
         self._records: dict[JobId, Victim] = {}
         self._givers: dict[int, Givers] = {}
         #: By priority, bounds, and whether equals give, too.
         self._rooms: dict[tuple[int, Spare | None, bool], Room] = {}
+        self._open_rooms: dict[tuple[int, Spare | None], Room] = {}
 
     def of(self, job: Job, *, shrinkable: bool = False) -> Iterator[Victim]:
-        """Those that may lose workers to this job now; `shrinkable`: none that were at their minimum before this pass.
+        """Those that may lose workers to this job now; `shrinkable`: none that were at their minimum.
 
         Who shares makes room for a job of the same importance, too, if that needs CPUs or memory beside its own slots.
         """
@@ -52,6 +54,7 @@ class Victims:
         """Take notice of what the draft took from these jobs."""
         for victim_id in changed:
             self._records.pop(victim_id, None)
+            self._drop(self._draft.world.active[victim_id])
         for givers in self._givers.values():
             givers.refresh(changed)
 
@@ -64,13 +67,25 @@ class Victims:
         givers = self._givers_of(job.priority)
         return self._room(job.priority, spare, givers).most(suited) if givers else 0
 
+    def reach_of_any(self, job: Job, suited: Suited, spare: Spare | None) -> int:
+        """The higher of these bounds, for any job of this priority and shape."""
+        return max(self.reach(job, suited, spare), self.reach_with_equals(job, suited, spare))
+
+    def room_with_reservations(self, job: Job, suited: Suited, spare: Spare | None) -> int:
+        """An upper bound on the workers that would fit if less important jobs gave up their reservations."""
+        key = (job.priority, spare)
+        room = self._open_rooms.get(key)
+        if room is None:
+            room = with_reservations(self._draft, *key)
+            _remember(self._open_rooms, key, room)
+        return room.most(suited)
+
     def _room(self, priority: int, spare: Spare | None, givers: Givers | None) -> Room:
         key = (priority, spare, givers is not None)
         room = self._rooms.get(key)
         if room is None:
-            if len(self._rooms) >= ROOMS_MAX:
-                self._rooms.clear()
-            room = self._rooms[key] = Room(self._draft, priority, spare, lambda: self._sharers(priority), givers)
+            room = with_all(self._draft, priority, spare, lambda: self._sharers(priority), givers)
+            _remember(self._rooms, key, room)
         return room
 
     def _sharers(self, priority: int) -> Iterator[Job]:
@@ -93,14 +108,21 @@ class Victims:
             if other < priority:
                 yield from (job for job in self._of_priority(other, shrinkable) if not (oversold and _shares(job)))
 
-    def _of_priority(self, priority: int, shrinkable: bool) -> list[Job]:
+    def _drop(self, job: Job) -> None:
+        """What has nothing left to give is looked at no more."""
+        left = len(self._draft.staying(job))
+        for shrinkable, least in ((True, job.min_workers), (False, 0)):
+            if left <= least and (jobs := self._in_turn.get((job.priority, shrinkable))) is not None:
+                jobs.pop(job.id, None)
+
+    def _of_priority(self, priority: int, shrinkable: bool) -> Collection[Job]:
         jobs = self._in_turn.get((priority, shrinkable))
         if jobs is None:
             stakes = self._draft.stakes.takeable.get(priority, {}).values()
-            jobs = [each.job for each in stakes if not shrinkable or len(each.staying) > each.job.min_workers]
-            jobs.sort(key=lambda job: (lost_work(job, self._draft.now), -job.id))
-            self._in_turn[priority, shrinkable] = jobs
-        return jobs
+            found = [each.job for each in stakes if not shrinkable or len(each.staying) > each.job.min_workers]
+            ordered = sorted(found, key=lambda job: (lost_work(job, self._draft.now), -job.id))
+            jobs = self._in_turn[priority, shrinkable] = {job.id: job for job in ordered}
+        return jobs.values()
 
     def _known(self, job: Job) -> Victim:
         record = self._records.get(job.id)
@@ -113,6 +135,13 @@ class Victims:
         if draft.touched(job):
             return draft.stakes.victim(job).staying(draft.staying(job))
         return draft.stakes.victim(job)
+
+
+def _remember(rooms: dict[Any, Room], key: object, room: Room) -> None:
+    """The oldest makes place for it."""
+    if len(rooms) >= ROOMS_MAX:
+        del rooms[next(iter(rooms))]
+    rooms[key] = room
 
 
 def _shares(job: Job) -> bool:

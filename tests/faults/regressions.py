@@ -15,4 +15,7 @@ REGRESSIONS = {
     31032: "The time in which the only daemon stood still counted as an inversion that it let last.",
     5139: "What workers said was lost with a tick that failed, and one that had said it was ready was killed as hung.",
     100906: "A job of a booking for which there was no room kept its share from being held, and others took it.",
+    103959: "A reservation was said to be stolen, when a node had grown and a larger job ahead was to come first.",
+    106049: "A job of a booking that found no room to grow kept its share from being held, and others took it.",
+    106108: "A job of a booking on shared slots was to grow onto slots of its own.",
 }

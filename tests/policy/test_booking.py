@@ -275,3 +275,16 @@ def test_a_member_that_finds_no_room_does_not_keep_what_is_booked_from_being_hel
     c.finish(1)
     c.step()
     assert sizes(c, 2, 3) == [2, 2]
+
+
+def test_a_member_that_finds_no_room_to_grow_does_not_keep_the_rest_from_being_held() -> None:
+    c = Cluster().node("a", 2, labels={"zone": "a"}).node("b", 7).booked("exam", 3, -1.0, HOUR, WorkerShape(slots=2))
+    c.running(1, {"a": 2}, workers=(1, 3), node_selector={"zone": "a"}, booking="exam")
+    c.waiting(2, workers=(2, 6), slots=2, priority=8).step()
+    assert sizes(c, 1, 2) == [2, 0]
+
+
+def test_a_member_on_shared_slots_gets_none_of_its_own_besides() -> None:
+    c = Cluster().node("a", 4, oversell=2.0).booked("exam", 4, -1.0, HOUR)
+    c.running(1, {"a": 2}, workers=(1, 6), oversell=True, shared=True, booking="exam").step()
+    assert {worker.shared for worker in c.jobs[JobId(1)].workers} == {True}

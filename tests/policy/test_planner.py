@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from scheduler.config import PolicySettings
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job, JobState
 from scheduler.model.node import Node
+from scheduler.model.plan import StopJob
+from scheduler.policy import starts
 from scheduler.policy.planner import Planner, plan
 from tests.policy.test_guarantees import clusters, random_fields
 from tests.policy.worlds import CORDONED, DOWN, DRAINING, Cluster, enact
@@ -157,3 +160,16 @@ HAPPENINGS: tuple[Happening, ...] = (
     _a_node_changes,
     _a_stray_is_seen_or_gone,
 )
+
+
+def test_one_pass_takes_for_so_many_jobs_only_and_the_next_ones_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starts, "TAKERS_MAX", 2)
+    c = Cluster().node("a", 5)
+    for number in range(1, 6):
+        c.running(number, {"a": 1})
+        c.waiting(10 + number, priority=5)
+    made = c.step()
+    assert [action.job_id for action in made.actions if isinstance(action, StopJob)] == [4, 5]
+    assert made.next_look_at == c.now + starts.GO_ON_SECONDS
+    c.settle()
+    assert [c.size(number) for number in range(11, 16)] == [1] * 5

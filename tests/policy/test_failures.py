@@ -1,0 +1,50 @@
+"""Which attempts are spared because an easier one failed."""
+
+import pytest
+
+from scheduler.model.shape import WorkerShape
+from scheduler.policy.failures import Failures
+
+SHAPE = WorkerShape(slots=2, cpus=4.0, memory_mib=1024)
+
+
+def failed() -> Failures:
+    failures = Failures()
+    failures.note(7, SHAPE, count=3, priority=5)
+    return failures
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "priority", "covered"),
+    [
+        (SHAPE, 3, 5, True),
+        (SHAPE, 4, 4, True),
+        (SHAPE, 2, 5, False),
+        (SHAPE, 3, 6, False),
+        (WorkerShape(slots=4, cpus=4.0, memory_mib=2048), 3, 5, True),
+        (WorkerShape(slots=1, cpus=4.0, memory_mib=1024), 3, 5, False),
+        (WorkerShape(slots=4, cpus=3.9, memory_mib=1024), 3, 5, False),
+        (WorkerShape(slots=2, cpus=4.0, memory_mib=1023), 3, 5, False),
+        (WorkerShape(slots=2, cpus=4.0, memory_mib=1024, gpu_type="a"), 3, 5, False),
+        (WorkerShape(slots=2, cpus=4.0, memory_mib=1024, oversell=True), 3, 5, False),
+    ],
+)
+def test_an_attempt_is_spared_where_one_no_harder_failed(
+    shape: WorkerShape, count: int, priority: int, covered: bool
+) -> None:
+    assert failed().cover(7, shape, count, priority) is covered
+
+
+def test_once_something_opened_everything_is_tried_again() -> None:
+    failures = failed()
+    assert not failures.cover(8, SHAPE, 3, 5)
+    failures.note(8, SHAPE, count=9, priority=5)
+    assert not failures.cover(8, SHAPE, 3, 5)
+
+
+def test_a_failure_is_kept_beside_one_that_is_easier_in_another_way() -> None:
+    failures = failed()
+    failures.note(7, SHAPE, count=1, priority=4)
+    assert failures.cover(7, SHAPE, 3, 5)
+    assert failures.cover(7, SHAPE, 1, 4)
+    assert not failures.cover(7, SHAPE, 1, 5)

@@ -1,0 +1,133 @@
+"""Upper bounds and lines of victims equal what looking at each worker and node by itself gives."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job
+from scheduler.model.worker import LeaveReason
+from scheduler.policy.amounts import Amount, add, fit_in
+from scheduler.policy.draft import Draft
+from scheduler.policy.ledger import View
+from scheduler.policy.lineup import Lineup
+from scheduler.policy.place import Suited
+from scheduler.policy.preempt import Search
+from scheduler.policy.room import with_all, with_reservations
+from scheduler.policy.survey import Survey
+from scheduler.policy.victim import Taking
+from scheduler.policy.victims import Victims
+from tests.policy.worlds import Cluster
+
+PRIORITIES = range(6)
+
+
+def draft_of(dice: random.Random) -> Draft:
+    """Two GPU types, jobs of one and two slots per worker on nodes that are filled from the first on."""
+    cluster = Cluster()
+    free = {f"n{k}": 8 for k in range(6)}
+    for k, name in enumerate(free):
+        cluster.node(name, 8, gpu_type="ab"[k % 2], cpus=16.0)
+    for number in range(1, 19):
+        slots, on = dice.choice((1, 2)), Counter[str]()
+        kind = dice.randrange(2)
+        for _ in range(dice.randrange(1, 5)):
+            name = next((n for n in list(free)[kind::2] if free[n] >= slots), None)
+            if name is not None:
+                on[name] += 1
+                free[name] -= slots
+        if on:
+            size = on.total()
+            bounds = (dice.randrange(1, size + 1), size)
+            fields = {"priority": dice.choice(PRIORITIES), "slots": slots, "cpus": dice.choice((0.0, 1.0))}
+            cluster.running(number, dict(on), workers=bounds, preemptible=dice.random() < 0.9, **fields)
+    for number in range(20, 24):
+        cluster.waiting(number, priority=dice.choice(PRIORITIES))
+    survey = Survey(cluster.world(), cluster.now, cluster.settings)
+    survey.begin()
+    return Draft(survey)
+
+
+def disturb(dice: random.Random, draft: Draft) -> None:
+    """A job loses a worker, or something is held for one that waits, or no more."""
+    job = dice.choice(sorted(draft.world.active.values(), key=lambda job: job.id))
+    waiting = draft.world.queued[JobId(dice.randrange(20, 24))]
+    if dice.random() < 0.5 and draft.staying(job):
+        draft.shrink(job, (draft.staying(job)[-1],), LeaveReason.PREEMPTED)
+    elif waiting.id in draft.holding:
+        draft.unhold(waiting)
+    else:
+        draft.hold(waiting, ((NodeName(f"n{dice.randrange(6)}"), 1),))
+
+
+def asking(dice: random.Random) -> Job:
+    fields = {"priority": dice.choice(PRIORITIES), "slots": dice.choice((1, 2, 4)), "cpus": dice.choice((0.0, 3.0))}
+    count = dice.choice((1, 2, 3, 5))
+    return Cluster().waiting(99, workers=(count, count), **fields).jobs[JobId(99)]
+
+
+def most(suited: Suited, room: dict[int, Amount]) -> int:
+    totals = Counter[object]()
+    for i, group in suited.types.items():
+        totals[group] += fit_in(suited.need, room[i])
+    return max(totals.values(), default=0)
+
+
+def reserved_below(draft: Draft, priority: int, room: dict[int, Amount]) -> dict[int, Amount]:
+    for holder in draft.holders_below(priority):
+        for i, amount in draft.places.amounts(draft.holding[holder.id], holder.shape):
+            room[i] = add(room[i], amount)
+    return room
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_room_follows_what_a_draft_takes_and_holds(seed: int) -> None:
+    dice = random.Random(seed)
+    draft = draft_of(dice)
+    positions = range(len(draft.ledger.nodes))
+    rooms = {p: (with_all(draft, p, None, tuple, None), with_reservations(draft, p, None)) for p in PRIORITIES}
+    for _ in range(15):
+        disturb(dice, draft)
+        job = asking(dice)
+        suited = draft.places.suited(job.shape)
+        soon = {i: draft.ledger.available(i, View.SOON) for i in positions}
+        everything = reserved_below(draft, job.priority, dict(soon))
+        for stake in draft.stakes.less_than(job.priority):
+            for i, amount in draft.held(stake.job):
+                everything[i] = add(everything[i], amount)
+        free = {i: draft.ledger.available(i, View.FREE) for i in positions}
+        given_up = reserved_below(draft, job.priority, dict(soon))
+        opened = {i: min(free[i], given_up[i], key=lambda amount: fit_in(suited.need, amount)) for i in positions}
+        all_taken, reservations = rooms[job.priority]
+        assert all_taken.most(suited) == most(suited, everything)
+        assert reservations.most(suited) == most(suited, opened)
+
+
+def one_by_one(draft: Draft, job: Job, suited: Suited, victims: Victims) -> list[Taking] | None:
+    """Takings in turn until it is enough, and of these the ones on nodes that take more then."""
+    search = Search(draft, job, suited, None)
+    for victim in victims.of(job, shrinkable=True):
+        useful = [each for each in victim.takings if any(i in suited.types for i, _ in each.freed)]
+        for taking in useful[: victim.surplus]:
+            search.take(taking)
+            if search.enough:
+                improved = search.improved()
+                return [each for each in search.takings if any(i in improved for i, _ in each.freed)]
+    return None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_lineup_takes_what_victims_can_spare_as_if_asked_one_by_one(seed: int) -> None:
+    dice = random.Random(seed)
+    draft = draft_of(dice)
+    for _ in range(dice.randrange(3)):
+        disturb(dice, draft)
+    victims = Victims(draft)
+    for _ in range(10):
+        job = asking(dice)
+        suited = draft.places.suited(job.shape)
+        search = Search(draft, job, suited, None)
+        if not search.enough:
+            lineup = Lineup(victims.of(job, shrinkable=True), suited)
+            assert lineup.spared_until_enough(search) == one_by_one(draft, job, suited, victims)
