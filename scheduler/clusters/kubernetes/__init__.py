@@ -5,7 +5,8 @@
     reflector   one kind of object kept in step by list and watch, each in a thread of its own
     picture     what both reflectors know, put together as an observation
     nodes pods  what matters of a node and of a pod
-    demands     pods of others that wait for room
+    others      what pods of others hold, and which of them wait
+    demands     what pods that wait for room ask of the scheduler
     ends        what the status of a pod says of its worker
     inquiries   what events say where a status does not
     manifest    the pod of a worker, built upon the user's template

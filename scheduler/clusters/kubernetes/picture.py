@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from scheduler.clusters.kubernetes.connection import Document
-from scheduler.clusters.kubernetes.demands import WaitingPod, demands_of, waiting_pod
 from scheduler.clusters.kubernetes.ends import PodState, gone_state, pod_state, worker_container
 from scheduler.clusters.kubernetes.nodes import NodeFacts, node_facts
-from scheduler.clusters.kubernetes.pods import WorkerPod, foreign_pod, worker_pod
-from scheduler.clusters.kubernetes.quantities import NONE, Amounts, total
+from scheduler.clusters.kubernetes.others import Others
+from scheduler.clusters.kubernetes.pods import WorkerPod, worker_pod
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.model.foreign import Demand
@@ -47,13 +46,7 @@ class Picture:
         self._facts: dict[NodeName, NodeFacts] = {}
         self._nodes: Mapping[NodeName, NodeObservation] = {}
         self._stale_nodes: set[NodeName] = set()
-        #: What others hold, by node and pod; and the node of each of these pods.
-        self._foreign: dict[NodeName, dict[str, Amounts]] = {}
-        self._foreign_node: dict[str, NodeName] = {}
-        #: Pods of others that wait, by uid.
-        self._waiting: dict[str, WaitingPod] = {}
-        #: What follows from them; None: they, the nodes or the workers' priority have changed.
-        self._demands: tuple[Demand, ...] | None = ()
+        self._others = Others(settings.resource)
         #: Of the workers' pods.
         self._priority = 0
         self._workers: dict[WorkerId, KnownWorker] = {}
@@ -79,7 +72,7 @@ class Picture:
                     self._list(self._workers[worker_id])  # time alone makes it stuck
             if self._seen is None:
                 self._seen = MappingProxyType(dict(self._listed))
-            return Observation(self._nodes, self._seen, demands=self._refresh_demands())
+            return Observation(self._nodes, self._seen, demands=self._demands())
 
     def worker(self, worker_id: WorkerId) -> KnownWorker | None:
         with self._lock:
@@ -128,8 +121,7 @@ class Picture:
             if answered:
                 self._answered.add(uid)
             if who is None:
-                waits = self._put_waiting(uid, pod)
-                return self._put_foreign(uid, pod) or waits
+                return self._others.put(uid, pod)
             return uid not in self._forgotten and self._put_worker(who, pod)
 
     def is_ours(self, pod: Document) -> bool:
@@ -143,8 +135,7 @@ class Picture:
         with self._lock:
             self._forgotten.discard(uid)
             if who is None:
-                waited = self._drop_waiting(uid)
-                return self._drop_foreign(uid) or waited
+                return self._others.drop(uid)
             known = self._workers.get(who.worker_id)
             if known is not None and known.uid != uid:
                 return False
@@ -158,16 +149,10 @@ class Picture:
         with self._lock:
             self._forgotten &= uids
             there = uids | self._answered
-            foreign = [uid for uid in self._foreign_node if uid not in there]
-            waiting = [uid for uid in self._waiting if uid not in there]
             ours = [each for each in self._workers.values() if not each.gone and each.uid not in there]
-            for uid in foreign:
-                self._drop_foreign(uid)
-            for uid in waiting:
-                self._drop_waiting(uid)
             for known in ours:
                 self._bury(known, _vanished(known.state))
-            return bool(foreign or waiting or ours)
+            return self._others.keep_only(there) or bool(ours)
 
     # what requests bring about
 
@@ -228,42 +213,23 @@ class Picture:
     # within the lock
 
     def _refresh_nodes(self) -> None:
+        self._stale_nodes |= self._others.take_changed()
         if not self._stale_nodes:
             return
-        self._demands = None
+        self._others.nodes_changed()
         nodes = dict(self._nodes)
         for name in self._stale_nodes:
             facts = self._facts.get(name)
             if facts is None:
                 nodes.pop(name, None)
             else:
-                foreign = total(self._foreign.get(name, {}).values()) if name in self._foreign else NONE
-                nodes[name] = facts.beside(foreign, self._settings.resource)
+                nodes[name] = facts.beside(self._others.held_on(name), self._settings.resource)
         self._stale_nodes.clear()
         self._nodes = MappingProxyType(nodes)
 
-    def _refresh_demands(self) -> tuple[Demand, ...]:
-        if self._demands is None:
-            least = self._settings.yield_to_priority
-            least = self._priority + 1 if least is None else least
-            self._demands = demands_of(self._waiting.values(), self._facts.values(), least)
-        return self._demands
-
-    def _put_waiting(self, uid: str, pod: Document) -> bool:
-        waiting = waiting_pod(pod, self._settings.resource)
-        if waiting is None:
-            return self._drop_waiting(uid)
-        if self._waiting.get(uid) == waiting:
-            return False
-        self._waiting[uid] = waiting
-        self._demands = None
-        return True
-
-    def _drop_waiting(self, uid: str) -> bool:
-        if self._waiting.pop(uid, None) is None:
-            return False
-        self._demands = None
-        return True
+    def _demands(self) -> tuple[Demand, ...]:
+        least = self._settings.yield_to_priority
+        return self._others.demands(self._facts.values(), self._priority + 1 if least is None else least)
 
     def _drop_node(self, name: NodeName) -> bool:
         self._stale_nodes.add(name)
@@ -272,29 +238,6 @@ class Picture:
     def _is_up(self, name: NodeName) -> bool:
         facts = self._facts.get(name)
         return facts is not None and facts.ready
-
-    def _put_foreign(self, uid: str, pod: Document) -> bool:
-        use = foreign_pod(pod, self._settings.resource)
-        if use is None:
-            return self._drop_foreign(uid)
-        on_node = self._foreign.setdefault(use.node, {})
-        if on_node.get(uid) == use.amounts:
-            return False
-        on_node[uid] = use.amounts
-        self._foreign_node[uid] = use.node
-        self._stale_nodes.add(use.node)
-        return True
-
-    def _drop_foreign(self, uid: str) -> bool:
-        node = self._foreign_node.pop(uid, None)
-        if node is None:
-            return False
-        on_node = self._foreign[node]
-        del on_node[uid]
-        if not on_node:
-            del self._foreign[node]
-        self._stale_nodes.add(node)
-        return True
 
     def _put_worker(self, who: WorkerPod, pod: Document) -> bool:
         known = self._workers.get(who.worker_id)
@@ -339,9 +282,8 @@ class Picture:
     def _set(self, known: KnownWorker) -> None:
         worker_id = known.who.worker_id
         self._workers[worker_id] = known
-        if known.uid and known.who.priority != self._priority:
+        if known.uid:
             self._priority = known.who.priority
-            self._demands = None
         self._list(known)
         if known.state.phase is Phase.LAUNCHING:
             self._launching.add(worker_id)
