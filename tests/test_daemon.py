@@ -18,7 +18,7 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.clusters.simulated import Fault, SimulatedCluster
 from scheduler.config import RetentionSettings
 from scheduler.daemon.engine_thread import EngineThread
 from scheduler.daemon.retention import Retention, purge
@@ -244,6 +244,30 @@ def test_a_defect_in_a_tick_is_counted_and_the_engine_goes_on(tmp_path: Path) ->
     assert [line["event"] for line in logs if line["log_level"] == "error"] == ["tick failed"]
     assert thread.not_ready() is None
     assert world.engine.lease is None, "given back at the end"
+    world.close()
+
+
+def test_actions_that_fail_alike_in_one_tick_are_one_line_of_the_log(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.node("a", slots=8)
+    for name in ("one", "two", "three"):
+        world.job(name)
+    world.cluster.action_faults = [Fault.NOT_DONE, Fault.NOT_DONE, Fault.DONE_BUT_REPORTED_FAILED]
+    ticked = threading.Event()
+    thread = EngineThread(
+        world.engine,
+        world.board,
+        world.clock,
+        lambda observe: EngineLoop(world.engine, world.settings.engine, world.clock, observe),
+        lambda _: ticked.set(),
+        lambda: None,
+    )
+    with capture_logs() as logs:
+        thread.start()
+        assert ticked.wait(20)
+        thread.stop()
+    told = [(line["action"], line["error"], line["count"]) for line in logs if line["log_level"] == "warning"]
+    assert told == [("StartWorker", "refused", 2), ("StartWorker", "timed out", 1)]
     world.close()
 
 

@@ -1,6 +1,7 @@
 """The engine's thread: ticks until it is stopped, whatever happens, and tells how it goes."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 
 import structlog
@@ -106,6 +107,7 @@ class EngineThread:
             log.info(_standing(report))
         for violation in report.violations:
             log.error("plan dropped: it breaks an invariant", invariant=violation.invariant, detail=violation.detail)
-        for failure in report.action_failures:
-            log.warning("worker action failed", action=type(failure.action).__name__, error=failure.error)
+        alike = Counter((type(failure.action).__name__, failure.error) for failure in report.action_failures)
+        for (action, error), count in alike.items():
+            log.warning("worker actions failed, asked again", action=action, error=error, count=count)
         self._on_report(report)
