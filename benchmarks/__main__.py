@@ -23,6 +23,7 @@ MEASURED = (
     "preempt",
     "resize_pause",
     "failover",
+    "kubernetes",
 )
 #: In virtual time, on workloads that others published.
 SIMULATED = ("elasticdl", "paddle_edl", "kueue", "adaptdl")

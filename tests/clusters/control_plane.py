@@ -36,6 +36,10 @@ class ControlPlane:
         self._numbers = itertools.count(1)
         self.kubeconfig = directory / "kubeconfig"
 
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self._port}"
+
     def start(self) -> None:
         (self._directory / "tokens.csv").write_text(f"{TOKEN},admin,admin,system:masters\n")
         key = ["openssl", "genrsa", "-out", str(self._directory / "sa.key"), "2048"]
@@ -87,10 +91,9 @@ class ControlPlane:
 
     def kubeconfig_with(self, token: str) -> str:
         """The text of a kubeconfig for this server."""
-        server = f"https://127.0.0.1:{self._port}"
         return (
             "{apiVersion: v1, kind: Config, current-context: test,"
-            f" clusters: [{{name: test, cluster: {{server: '{server}', insecure-skip-tls-verify: true}}}}],"
+            f" clusters: [{{name: test, cluster: {{server: '{self.url}', insecure-skip-tls-verify: true}}}}],"
             f" users: [{{name: admin, user: {{token: {token}}}}}],"
             " contexts: [{name: test, context: {cluster: test, user: admin}}]}\n"
         )
@@ -164,22 +167,36 @@ class ControlPlane:
             self._processes[program] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
 
-@contextmanager
-def control_plane() -> Iterator[ControlPlane]:
-    """A control plane from `KUBEBUILDER_ASSETS`; skips with a reason where there is none."""
+def missing_reason() -> str | None:
+    """Why no control plane can be started here; None where one can."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if not assets:
-        pytest.skip("KUBEBUILDER_ASSETS names no folder with etcd and kube-apiserver")
+        return "KUBEBUILDER_ASSETS names no folder with etcd and kube-apiserver"
     missing = [name for name in ("etcd", "kube-apiserver") if not (Path(assets) / name).exists()]
-    if missing or shutil.which("openssl") is None:
-        pytest.skip(f"there is no {' and no '.join(missing) or 'openssl'} in {assets}")
+    if missing:
+        return f"there is no {' and no '.join(missing)} in {assets}"
+    return None if shutil.which("openssl") else "there is no openssl"
+
+
+@contextmanager
+def running_control_plane() -> Iterator[ControlPlane]:
+    """A control plane from `KUBEBUILDER_ASSETS`, gone at the end."""
     with tempfile.TemporaryDirectory(prefix="control-plane-") as directory:
-        plane = ControlPlane(Path(assets), Path(directory))
+        plane = ControlPlane(Path(os.environ["KUBEBUILDER_ASSETS"]), Path(directory))
         try:
             plane.start()
             yield plane
         finally:
             plane.close()
+
+
+@contextmanager
+def control_plane() -> Iterator[ControlPlane]:
+    """The same for a test; skips with a reason where there is none."""
+    if reason := missing_reason():
+        pytest.skip(reason)
+    with running_control_plane() as plane:
+        yield plane
 
 
 def _free_ports(count: int) -> list[int]:
