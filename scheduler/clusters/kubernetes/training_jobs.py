@@ -4,17 +4,18 @@ import random
 import threading
 from collections.abc import Callable, Iterable
 
-from scheduler.clusters.kubernetes.connection import Connection, Document, PacedClock
+from scheduler.clusters.kubernetes.connection import Connection, Document, PacedClock, RefusedError
 from scheduler.clusters.kubernetes.custom_resource import PLURAL
 from scheduler.clusters.kubernetes.reflector import Reflector
 from scheduler.config import KubernetesSettings
 
+_NOT_FOUND = 404
 #: Namespace and name.
 ObjectKey = tuple[str, str]
 
 
 class TrainingJobObjects:
-    """What was last seen of each. Writing goes to the API, whose answer comes back by the watch."""
+    """What was last seen of each, by list, watch, or the answer to a request."""
 
     def __init__(self, settings: KubernetesSettings, clock: PacedClock, randomness: random.Random) -> None:
         """Nothing is read before `follow`."""
@@ -49,30 +50,39 @@ class TrainingJobObjects:
     def write_status(self, item: Document, status: Document) -> None:
         """Put these fields into the status. Raises `ClusterError`, also if the object is another by now."""
         body = {"metadata": {"uid": item["metadata"]["uid"]}, "status": status}
-        self._connection.patch_training_job(item["metadata"]["name"], body, self._until(), status=True)
+        self._patch(item, body, status=True)
 
     def write_finalizers(self, item: Document, finalizers: Iterable[str]) -> None:
         """Replace the finalizers. Raises `ClusterError`, also if the object changed since it was seen."""
         metadata = item["metadata"]
         kept = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-        body = {"metadata": {**kept, "finalizers": list(finalizers)}}
-        self._connection.patch_training_job(metadata["name"], body, self._until(), status=False)
+        self._patch(item, {"metadata": {**kept, "finalizers": list(finalizers)}}, status=False)
 
-    def _until(self) -> float:
-        return self._clock.now() + self._settings.request_seconds
+    def _patch(self, item: Document, body: Document, *, status: bool) -> None:
+        until = self._clock.now() + self._settings.request_seconds
+        try:
+            answer = self._connection.patch_training_job(item["metadata"]["name"], body, until, status=status)
+        except RefusedError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            self.remove(item)
+            return
+        if answer["metadata"].get("deletionTimestamp") is None:  # else it may be gone by now
+            self.put(answer)
 
     # what the reflector writes
 
     def begin(self) -> None:
-        self._listed = set()
+        with self._lock:
+            self._listed = set()
 
     def put(self, item: Document) -> bool:
         key = key_of(item)
         with self._lock:
-            before = self._items.get(key)
-            self._items[key] = item
-        self._listed.add(key)
-        news = before is None or before["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]
+            self._listed.add(key)
+            news = _is_newer(item, self._items.get(key))
+            if news:
+                self._items[key] = item
         if news:
             self._changed(key)
         return news
@@ -92,6 +102,13 @@ class TrainingJobObjects:
         for key in gone:
             self._changed(key)
         return bool(gone)
+
+
+def _is_newer(item: Document, known: Document | None) -> bool:
+    """Whether it is a later version than the one that is known; a watch may lag behind an answer."""
+    if known is None or known["metadata"]["uid"] != item["metadata"]["uid"]:
+        return True
+    return int(item["metadata"]["resourceVersion"]) > int(known["metadata"]["resourceVersion"])
 
 
 def key_of(item: Document) -> ObjectKey:
