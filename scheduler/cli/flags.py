@@ -60,6 +60,15 @@ class Flags:
             rich_help_panel=WHAT,
         ),
     ] = None
+    pod_template: Annotated[
+        Path | None,
+        typer.Option(
+            "--pod-template",
+            metavar="FILE",
+            help="On Kubernetes: what its pods are built upon (.yaml, .json).",
+            rich_help_panel=WHAT,
+        ),
+    ] = None
     workers: Annotated[
         str | None,
         typer.Option("--workers", "-w", metavar="N|MIN-MAX", help="Number of workers.", rich_help_panel=_SIZE),
@@ -187,6 +196,7 @@ OPTION_OF = {
     "workdir": "--workdir",
     "labels": "--label",
     "runtime": "--runtime",
+    "pod_template": "--pod-template",
     "priority": "--priority",
     "workers": "--workers",
     "min_workers": "--min",

@@ -73,6 +73,7 @@ def _given(flags: Flags) -> dict[str, Any]:
         "workdir": str(flags.workdir.expanduser().absolute()) if flags.workdir is not None else None,
         "labels": pairs(flags.labels or [], "--label") or None,
         "runtime": flags.runtime.value if flags.runtime else None,
+        "pod_template": read_job_file(flags.pod_template)[0] if flags.pod_template is not None else None,
         "priority": flags.priority,
         "min_workers": low if low is not None else flags.min_workers,
         "max_workers": high if high is not None else flags.max_workers,

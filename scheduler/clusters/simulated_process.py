@@ -19,8 +19,6 @@ class Behaviour:
     runtime: Runtime = Runtime.COMMAND
     #: From the start call until the process runs.
     launch_seconds: float = 0.01
-    #: From the start call until the cluster tells that one which does not run yet will not; None: it never does.
-    stuck_seconds: float | None = None
     #: From running until an elastic worker reports ready; None: it never does, which is a failure of its own.
     ready_seconds: float | None = 1.0
     #: From being published until the elastic members of a generation have formed their group and report it.
@@ -44,6 +42,8 @@ class Behaviour:
     load: SlotLoad = SlotLoad()
     #: Speed of a worker that shares its slots, in relation to one that has them to itself.
     shared_speed: float = 1.0
+    #: From the start call until the cluster tells that one which does not run yet will not; None: it never does.
+    stuck_seconds: float | None = None
 
     @property
     def whole_work(self) -> Work | None:

@@ -116,3 +116,12 @@ def test_a_complaint_names_the_option_that_set_the_field() -> None:
     assert source.complaint("env.A", "too long") == "--env: too long"
     assert source.complaint("min_workers", "too many") == "job.yaml:3: min_workers: too many"
     assert source.complaint("body", "min_workers 4 is more than max_workers 1").startswith("job.yaml:3: min_workers 4")
+
+
+def test_a_pod_template_is_read_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text("spec:\n  containers: [{name: worker, image: torch}]\n")
+    request = built(Flags(command=["train"], pod_template=path))
+    assert request["pod_template"] == {"spec": {"containers": [{"name": "worker", "image": "torch"}]}}
+    with pytest.raises(UserError, match=r"no\.yaml: No such file"):
+        built(Flags(command=["train"], pod_template=tmp_path / "no.yaml"))

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import random
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -82,7 +83,7 @@ def cluster_of(kubeconfig: Path) -> Iterator[TestCluster]:
         pytest.skip(f"the cluster of KUBECONFIG does not answer: {error}")
     if len(nodes) < 2:
         pytest.skip("the cluster of KUBECONFIG has fewer than two nodes that are ready")
-    namespace = f"scheduler-test-{os.getpid()}"
+    namespace = f"scheduler-test-{secrets.token_hex(4)}"
     core.create_namespace({"metadata": {"name": namespace}})
     try:
         for node in nodes:
