@@ -70,7 +70,8 @@ class TestCluster:
         for pod in self.pods(instance):
             with suppress(ApiException):  # it has gone meanwhile
                 self.core.delete_namespaced_pod(pod.metadata.name, self.namespace, body={"gracePeriodSeconds": 1})
-        eventually(lambda: not self.pods(instance), 60.0)
+        # a kubelet may take a minute to let go of a pod whose image it cannot have
+        eventually(lambda: not self.pods(instance), 180.0)
 
 
 @contextmanager
