@@ -150,5 +150,9 @@ def _shares(job: Job) -> bool:
 
 def lost_work(job: Job, now: float) -> float:
     """Slot-seconds that a stop would throw away: everything since the last commit."""
-    since = job.started_at if job.progress.last_commit_at is None else job.progress.last_commit_at
-    return max(now - (now if since is None else since), 0.0) * len(job.workers) * job.shape.slots
+    since = job.progress.last_commit_at
+    if since is None:
+        since = job.started_at
+    if since is None or since >= now:
+        return 0.0
+    return (now - since) * len(job.workers) * job.spec.shape.slots
