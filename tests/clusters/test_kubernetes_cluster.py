@@ -12,6 +12,8 @@ from scheduler.model.observation import EndCause, Phase
 from tests.clusters.desk import Manner
 from tests.clusters.kubernetes_desk import TEMPLATE, KubernetesDesk, TestCluster
 
+pytestmark = pytest.mark.timeout(300)
+
 W = WorkerId("7-1")
 
 

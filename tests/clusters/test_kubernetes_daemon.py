@@ -11,7 +11,9 @@ from tests.clusters.desk import Manner, eventually, shell
 from tests.clusters.kubernetes_desk import TEMPLATE, TestCluster
 from tests.daemon import Daemon, running_daemon
 
-SECONDS_MAX = 60.0
+pytestmark = pytest.mark.timeout(300)
+
+SECONDS_MAX = 120.0
 POLITE = list(shell(Manner.POLITE))
 
 
