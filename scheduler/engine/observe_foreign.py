@@ -4,12 +4,16 @@ Who waits is given room by the plan; taking it is up to the cluster. One that do
 waits for something else) must not keep slots idle for ever: after some patience it does not count for a while.
 """
 
+from collections.abc import Collection
+
 from scheduler.config import PolicySettings
 from scheduler.engine.draft import Draft
 from scheduler.model.foreign import NO_FOREIGN, Awaited, Demand
-from scheduler.model.ids import NodeName
-from scheduler.model.node import CPU_EPSILON, Node
+from scheduler.model.node import Node
 from scheduler.model.observation import Observation
+from scheduler.model.world import World
+from scheduler.policy.amounts import fit_in, needs
+from scheduler.policy.ledger import left_of
 
 #: A demand that was not taken up is ignored for so many times the patience that was had with it.
 IGNORED_TIMES = 10
@@ -22,16 +26,19 @@ def absorb_foreign(draft: Draft, observation: Observation, settings: PolicySetti
         return
     draft.see_foreign(foreign, draft.base.demands)  # whether there is room depends on what they hold now
     before = {awaited.demand.name: awaited for awaited in draft.base.demands}
-    demands = tuple(_follow(draft, demand, before.get(demand.name), settings) for demand in observation.demands)
+    nodes = draft.world().nodes.values() if observation.demands else ()
+    demands = tuple(_follow(draft, nodes, demand, before.get(demand.name), settings) for demand in observation.demands)
     draft.see_foreign(foreign, demands)
 
 
-def _follow(draft: Draft, demand: Demand, before: Awaited | None, settings: PolicySettings) -> Awaited:
+def _follow(
+    draft: Draft, nodes: Collection[Node], demand: Demand, before: Awaited | None, settings: PolicySettings
+) -> Awaited:
     now, patience_seconds = draft.now, settings.demand_patience_seconds
     ignored_until = before.ignored_until if before is not None else None
     if ignored_until is not None and now < ignored_until:
         return Awaited(demand, ignored_until=ignored_until)
-    if not _has_room(draft, demand):
+    if not _has_room(draft.base, nodes, demand):
         return Awaited(demand)
     since = before.room_since if before is not None and before.room_since is not None else now
     if now - since >= patience_seconds:
@@ -39,23 +46,11 @@ def _follow(draft: Draft, demand: Demand, before: Awaited | None, settings: Poli
     return Awaited(demand, room_since=since)
 
 
-def _has_room(draft: Draft, demand: Demand) -> bool:
-    return any(_fits(draft, node, demand) for node in draft.world().nodes.values() if node.schedulable)
-
-
-def _fits(draft: Draft, node: Node, demand: Demand) -> bool:
-    """Whether the node could take it at this moment."""
-    shape = demand.shape
-    if not demand.may_use(node.name) or not node.suits(shape):
-        return False
-    slots, cpus, memory_mib = _left(draft, node.name, node)
-    return slots >= shape.slots and cpus + CPU_EPSILON >= shape.cpus and memory_mib >= shape.memory_mib
-
-
-def _left(draft: Draft, name: NodeName, node: Node) -> tuple[int, float, int]:
-    used, foreign = draft.base.used(name), draft.base.foreign.get(name, NO_FOREIGN)
-    return (
-        node.slots - used.slots - foreign.slots,
-        node.cpus - used.cpus - foreign.cpus,
-        node.memory_mib - used.memory_mib - foreign.memory_mib,
+def _has_room(base: World, nodes: Collection[Node], demand: Demand) -> bool:
+    """Whether one of the nodes could take it at this moment."""
+    need = needs(demand.shape)
+    return any(
+        fit_in(need, left_of(node, base.used(node.name), base.foreign.get(node.name, NO_FOREIGN)))
+        for node in nodes
+        if node.schedulable and demand.may_use(node.name) and node.suits(demand.shape)
     )

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import assert_never
 
-from scheduler.clusters.kubernetes.connection import Connection, Document, PacedClock, RefusedError
+from scheduler.clusters.kubernetes.connection import Connection, Document, RefusedError
 from scheduler.clusters.kubernetes.inquiries import Inquiries
 from scheduler.clusters.kubernetes.logs import KubernetesLogs
 from scheduler.clusters.kubernetes.manifest import owner_manifest, owner_name, pod_manifest, pod_name
@@ -20,7 +20,7 @@ from scheduler.clusters.kubernetes.picture import KnownWorker, Picture
 from scheduler.clusters.kubernetes.pods import worker_pod
 from scheduler.clusters.kubernetes.reflector import Reflector
 from scheduler.config import KubernetesSettings
-from scheduler.engine.ports import TOO_LATE, ActionFailure, ClusterAction, ForgetWorker, StartWorker, StopWorker
+from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError, InvalidInput
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import Observation
@@ -37,9 +37,7 @@ _FOR_GOOD = (400, 422)
 class KubernetesCluster:
     """The `Cluster` port. Any number of daemons may hold one; only the leader applies."""
 
-    def __init__(
-        self, settings: KubernetesSettings, clock: PacedClock, randomness: random.Random, state_dir: Path
-    ) -> None:
+    def __init__(self, settings: KubernetesSettings, clock: Clock, randomness: random.Random, state_dir: Path) -> None:
         """Reads all nodes and pods. Raises `ConfigError` or `ClusterError` if that cannot be done.
 
         `state_dir`: keeps the logs of workers whose pods are gone.

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 import structlog
@@ -16,7 +16,7 @@ from kubernetes.config.config_exception import ConfigException
 
 from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
 from scheduler.config import KubernetesSettings
-from scheduler.engine.ports import TOO_LATE
+from scheduler.engine.ports import TOO_LATE, Clock
 from scheduler.errors import ClusterError, ConfigError
 
 log = structlog.get_logger(__name__)
@@ -51,22 +51,10 @@ class RefusedError(ClusterError):
         self.reason = reason
 
 
-class PacedClock(Protocol):
-    """What pacing needs of a clock."""
-
-    def now(self) -> float:
-        """Unix seconds."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds that never jump."""
-        ...
-
-
 class Pace:
     """At most so many turns per second, in the order of asking; up to a second's worth may come at once."""
 
-    def __init__(self, per_second: float, clock: PacedClock) -> None:
+    def __init__(self, per_second: float, clock: Clock) -> None:
         self._per_second = per_second
         self._clock = clock
         self._lock = threading.Lock()
@@ -88,7 +76,7 @@ class Pace:
 class Connection:
     """One API server. Every method raises `ClusterError` in one line, `RefusedError` where the server said no."""
 
-    def __init__(self, settings: KubernetesSettings, clock: PacedClock) -> None:
+    def __init__(self, settings: KubernetesSettings, clock: Clock) -> None:
         """Raises `ConfigError` if there is no usable configuration."""
         configuration = _configuration(settings)
         configuration.socket_options = _KEEPALIVE

@@ -8,7 +8,8 @@ from typing import Protocol
 
 import structlog
 
-from scheduler.clusters.kubernetes.connection import Connection, Document, PacedClock, RefusedError, Watch
+from scheduler.clusters.kubernetes.connection import Connection, Document, RefusedError, Watch
+from scheduler.engine.ports import Clock
 from scheduler.errors import ClusterError
 
 log = structlog.get_logger(__name__)
@@ -45,7 +46,7 @@ class Reflector:
         connection: Connection,
         sink: Sink,
         changed: Callable[[], None],
-        clock: PacedClock,
+        clock: Clock,
         randomness: random.Random,
     ) -> None:
         self.kind = kind

@@ -4,20 +4,19 @@ import random
 import threading
 from collections.abc import Callable, Iterable
 
-from scheduler.clusters.kubernetes.connection import Connection, Document, PacedClock, RefusedError
-from scheduler.clusters.kubernetes.custom_resource import PLURAL
+from scheduler.clusters.kubernetes.connection import Connection, Document, RefusedError
+from scheduler.clusters.kubernetes.custom_resource import PLURAL, ObjectKey
 from scheduler.clusters.kubernetes.reflector import Reflector
 from scheduler.config import KubernetesSettings
+from scheduler.engine.ports import Clock
 
 _NOT_FOUND = 404
-#: Namespace and name.
-ObjectKey = tuple[str, str]
 
 
 class TrainingJobObjects:
     """What was last seen of each, by list, watch, or the answer to a request."""
 
-    def __init__(self, settings: KubernetesSettings, clock: PacedClock, randomness: random.Random) -> None:
+    def __init__(self, settings: KubernetesSettings, clock: Clock, randomness: random.Random) -> None:
         """Nothing is read before `follow`."""
         self._settings = settings
         self._clock = clock

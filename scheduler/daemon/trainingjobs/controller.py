@@ -11,6 +11,7 @@ from typing import Protocol
 
 import structlog
 
+from scheduler.clusters.kubernetes.custom_resource import ObjectKey
 from scheduler.daemon.trainingjobs.crd import FINALIZER
 from scheduler.daemon.trainingjobs.resource import (
     Document,
@@ -32,9 +33,6 @@ from scheduler.model.job import Job, JobSpec, JobState, StopReason
 from scheduler.store.sqlstore import SqlStore
 
 log = structlog.get_logger(__name__)
-
-#: Namespace and name of an object.
-ObjectKey = tuple[str, str]
 
 RETRY_SECONDS = 2.0
 RETRY_SECONDS_MAX = 60.0

@@ -148,11 +148,11 @@ def status_of(wanted: TrainingJob, job: Job, message: str, now: float, ignored: 
         "completionTime": _written(job.finished_at),
         "observedGeneration": wanted.generation,
     }
-    told = "its fields that cannot change after creation are as they were"
+    told = "it is a job"
     if ignored:
         told = f"{', '.join(ignored)}: cannot change after creation; delete the object and create another"
     conditions = {
-        "Accepted": (not ignored, "FieldsIgnored" if ignored else "Accepted", told if ignored else "it is a job"),
+        "Accepted": (not ignored, "FieldsIgnored" if ignored else "Accepted", told),
         "Running": (job.state is JobState.RUNNING, PHASES[job.state], message),
         "Complete": (job.state is JobState.SUCCEEDED, PHASES[job.state], message),
         "Failed": (job.state is JobState.FAILED, PHASES[job.state], message),
