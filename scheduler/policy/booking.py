@@ -25,6 +25,7 @@ from scheduler.model.world import Changes, World
 from scheduler.policy.bookable import scarcest_first
 from scheduler.policy.order import Order
 from scheduler.policy.peers import cooled_at
+from scheduler.policy.reasons import not_carried
 
 #: Above every priority that a job can be given.
 CLAIM_PRIORITY = 10**9
@@ -294,12 +295,7 @@ class Seen:
             if said.for_job in self._claims:
                 waiting[job_id] = Waiting(WaitReason.BEHIND_BOOKING)
         waiting |= {job_id: Waiting(reason) for job_id, reason in self._apart.items()}
-        queued = self._real.queued
-        return {
-            job_id: said
-            for job_id, said in waiting.items()
-            if (queued[job_id].wait_reason, queued[job_id].wait_for) != (said.reason, said.for_job)
-        }
+        return not_carried(self._real, waiting)
 
 
 def _size(job: Job) -> int:

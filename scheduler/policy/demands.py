@@ -15,6 +15,7 @@ from scheduler.model.node import Node
 from scheduler.model.plan import Action, Plan, Shrink, StopJob, Waiting
 from scheduler.model.worker import LeaveReason
 from scheduler.model.world import Changes, World
+from scheduler.policy.reasons import not_carried
 
 #: Above every priority that a job can be given, and below what is booked.
 DEMAND_PRIORITY = 10**9 // 2
@@ -84,9 +85,4 @@ def _told(world: World, waiting: dict[JobId, Waiting]) -> dict[JobId, Waiting]:
     for job_id, said in waiting.items():
         if said.for_job is not None and said.for_job <= FIRST_ID:
             waiting[job_id] = Waiting(WaitReason.BEHIND_FOREIGN)
-    queued = world.queued
-    return {
-        job_id: said
-        for job_id, said in waiting.items()
-        if (queued[job_id].wait_reason, queued[job_id].wait_for) != (said.reason, said.for_job)
-    }
+    return not_carried(world, waiting)

@@ -1,10 +1,12 @@
 """Why each job that is left waiting does not start, judged by what the finished plan leaves."""
 
+from collections.abc import Mapping
 from itertools import islice
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, WaitReason
 from scheduler.model.plan import Waiting
+from scheduler.model.world import World
 from scheduler.policy.backfill import Blocked
 from scheduler.policy.draft import Draft
 from scheduler.policy.ledger import View
@@ -23,13 +25,18 @@ Room = tuple[int, int, JobId | None]
 def explain(draft: Draft, starts: Starts) -> None:
     """Give every job that is left its reason; drop the reasons that the jobs carry already."""
     rooms: dict[Suited, Room] = {}
-    waiting = {job_id: said for job_id, said in draft.waiting.items() if _differs(draft.world.queued[job_id], said)}
+    waiting = not_carried(draft.world, draft.waiting)
     for job, suited in starts.left:
         said = _reason(draft, suited, job.min_workers, starts.blocked, rooms)
         if _differs(job, said):
             waiting[job.id] = said
     waiting |= _of_lines(draft, starts, rooms)
     draft.waiting = waiting
+
+
+def not_carried(world: World, waiting: Mapping[JobId, Waiting]) -> dict[JobId, Waiting]:
+    """Those of the reasons that the jobs do not carry yet."""
+    return {job_id: said for job_id, said in waiting.items() if _differs(world.queued[job_id], said)}
 
 
 def _of_lines(draft: Draft, starts: Starts, rooms: dict[Suited, Room]) -> dict[JobId, Waiting]:

@@ -12,9 +12,8 @@ from dataclasses import replace
 from functools import partial
 
 from scheduler.config import PolicySettings
-from scheduler.model.ids import JobId
 from scheduler.model.job import JobState, StopReason
-from scheduler.model.plan import Action, Plan, StopJob, Waiting
+from scheduler.model.plan import Action, Plan, StopJob
 from scheduler.model.world import Changes, World
 from scheduler.policy.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.draft import Draft
@@ -26,7 +25,7 @@ from scheduler.policy.published.rule import Backfill, Rule
 from scheduler.policy.published.rules import RULES
 from scheduler.policy.published.sharing import Sharing
 from scheduler.policy.published.view import view
-from scheduler.policy.reasons import explain
+from scheduler.policy.reasons import explain, not_carried
 from scheduler.policy.sharing import relieve
 from scheduler.policy.starts import Starts
 from scheduler.policy.survey import Survey
@@ -42,7 +41,7 @@ def published_plan(world: World, now: float, settings: PolicySettings) -> Plan:
     _look_at_key_changes(draft, world, rule, settings)
     made = draft.plan()
     actions = tuple(_named(world, action) for action in made.actions) if rule.stops_equals else made.actions
-    waiting = {**made.waiting, **_changed(world, back)}
+    waiting = {**made.waiting, **not_carried(world, back)}
     return replace(made, actions=actions, waiting=waiting)
 
 
@@ -68,15 +67,6 @@ def _named(world: World, action: Action) -> Action:
     taker, loser = world.job(action.for_job), world.job(action.job_id)
     equals = taker is not None and loser is not None and taker.priority == loser.priority
     return replace(action, reason=StopReason.REBALANCED) if equals else action
-
-
-def _changed(world: World, back: dict[JobId, Waiting]) -> dict[JobId, Waiting]:
-    """Reasons of those held back that they do not carry yet."""
-    return {
-        job_id: said
-        for job_id, said in back.items()
-        if (world.queued[job_id].wait_reason, world.queued[job_id].wait_for) != (said.reason, said.for_job)
-    }
 
 
 def _look_at_key_changes(draft: Draft, world: World, rule: Rule, settings: PolicySettings) -> None:
