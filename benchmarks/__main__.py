@@ -18,10 +18,13 @@ MEASURED = (
     "tick",
     "startup",
     "submits",
+    "data_queue",
     "throughput",
     "discover_hosts",
     "preempt",
     "resize_pause",
+    "rates",
+    "frameworks",
     "failover",
     "kubernetes",
 )

@@ -352,7 +352,7 @@ def _add_jobs(families: dict[str, _Family], world: World, classes: tuple[int, ..
         jobs[job.state, priority_class(job.priority, classes)] += 1
         if job.state is JobState.QUEUED:
             waiting[job.wait_reason or WaitReason.SUBMITTED] += 1
-        for worker in job.workers:
+        for worker in job.all_workers:
             workers[worker.state if worker.wanted else "leaving"] += 1
     for state in JobState:
         for name in names if not state.terminal else ():

@@ -20,10 +20,10 @@ class BookingsKept:
         """What was before counts no more."""
         self._lacking_since.clear()
 
-    def after_tick(self, snapshot: Snapshot, settings: PolicySettings, now: float) -> None:
-        """Raise `Broken` with the booking that others use for too long."""
+    def after_tick(self, snapshot: Snapshot, settings: PolicySettings, at: float, now: float) -> None:
+        """Raise `Broken` with the booking that others use for too long; `at` is the engine's time, `now` true time."""
         for booking in snapshot.bookings.values() if settings.name == "elastic" else ():
-            taken = _held_in_its_way(snapshot, booking, settings, now) if booking.start_at <= now else 0
+            taken = _held_in_its_way(snapshot, booking, settings, at) if booking.start_at <= at else 0
             if taken <= 0:
                 self._lacking_since.pop(booking.name, None)
                 continue

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,12 +55,12 @@ class Daemon:
     def start(self) -> None:
         """Start it, on the port that it had before if there was one, and wait until it is ready."""
         self.start_unready()
-        assert self._process is not None
-        until = time.monotonic() + READY_SECONDS_MAX
-        while not self._ready():
-            if self._process.poll() is not None or time.monotonic() > until:
-                raise AssertionError(f"the daemon did not get ready:\n{self.log()}")
-            time.sleep(0.02)
+        self._await("be ready", lambda: self._status() == httpx.codes.OK)
+
+    def start_answering(self) -> None:
+        """Start it, and wait until it answers, ready or not."""
+        self.start_unready()
+        self._await("answer", lambda: self._status() is not None)
 
     def start_unready(self) -> None:
         """Start it and do not wait."""
@@ -108,20 +108,29 @@ class Daemon:
             process.wait()
             raise AssertionError(f"the daemon did not end after {number.name}:\n{self.log()}") from None
 
-    def _ready(self) -> bool:
+    def _await(self, what: str, holds: Callable[[], bool]) -> None:
+        assert self._process is not None
+        until = time.monotonic() + READY_SECONDS_MAX
+        while not holds():
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise AssertionError(f"the daemon did not get to {what}:\n{self.log()}")
+            time.sleep(0.02)
+
+    def _status(self) -> int | None:
+        """Of its readiness; None while it does not answer."""
         if self._port == 0:
             port = self._announced_port()
             if port is None:
-                return False
+                return None
             self._port = port
             self.client.close()
             token = self._settings.get("http", {}).get("token")
             headers = {"authorization": f"Bearer {token}"} if token else {}
             self.client = httpx.Client(base_url=self.url, headers=headers, timeout=30.0)
         try:
-            return self.client.get("/readyz").status_code == 200
+            return self.client.get("/readyz").status_code
         except httpx.TransportError:
-            return False
+            return None
 
     def _announced_port(self) -> int | None:
         """As written by the process that runs now."""
@@ -147,14 +156,20 @@ class Daemon:
 
 
 @contextmanager
-def running_daemon(tmp_path: Path, *, slots: int = 4, **settings: Any) -> Iterator[Daemon]:
-    """A daemon on a free port with its state below `tmp_path`; nothing of it is left at the end."""
+def running_daemon(tmp_path: Path, *, slots: int = 4, ready: bool = True, **settings: Any) -> Iterator[Daemon]:
+    """A daemon on a free port with its state below `tmp_path`; nothing of it is left at the end.
+
+    `ready`: whether it has to be, before anything is done with it.
+    """
     local = {"slots": slots, **settings.pop("local", {})}
     # The slots share a few cores, so that workers often measure that they add nothing.
     policy = {"measured_gain": False, **settings.pop("policy", {})}
     daemon = Daemon(tmp_path / "state", {**settings, "local": local, "policy": policy})
     try:
-        daemon.start()
+        if ready:
+            daemon.start()
+        else:
+            daemon.start_answering()
         yield daemon
     finally:
         daemon.close()

@@ -1,14 +1,14 @@
-"""Invariants I1 to I9 and I11 after every tick: from inside (world, store), and from outside (processes).
+"""Invariants I1 to I9, I11 and I12 after every tick: from inside (world, store), and from outside (processes).
 
 A reservation that is broken counts as `RESERVED`. Liveness (I10) is what a test asks for at its end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated import SimulatedCluster
-from scheduler.config import Settings
+from scheduler.config import PolicySettings, Settings
 from scheduler.engine.board import Board
 from scheduler.engine.exits import FAILURES
 from scheduler.engine.tick import Engine, TickReport
@@ -18,6 +18,7 @@ from scheduler.model.hosts import host_list
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, StopReason
 from scheduler.model.node import Node
+from scheduler.model.worker import LeaveReason
 from scheduler.model.world import World as Snapshot
 from scheduler.policy.check_plan import FIXED_SIZES
 from scheduler.policy.invariants import check_world
@@ -26,6 +27,7 @@ from scheduler.store.sqlstore import SqlStore
 from tests import outside
 from tests.booked import BookingsKept
 from tests.broken import Broken, hold
+from tests.others import OthersKeepTheirs, OthersServed
 from tests.reserved import Promises, reservations_fit
 
 #: Ticks and stops take their time: an inversion is one only when it outlasts the longest grace by this much.
@@ -64,41 +66,51 @@ class InvariantChecker:
         self._minima: dict[JobId, int] = {}
         self._promises = Promises()
         self._bookings = BookingsKept()
+        self._others = OthersServed()
+        self._others_keep = OthersKeepTheirs()
         self._decided_at: float | None = None
         self._unended: list[JobId] = []
         self._submitted_seen = 0
         self._events_seen = 0
 
     def after_tick(self, report: TickReport) -> None:
-        """Raise `Broken` with the invariant that does not hold."""
+        """Raise `Broken` with the invariant that does not hold.
+
+        The engine has decided by the time of its machine; how long something lasts is counted in true time.
+        """
         if self._world.engine.world is not self._compared or report.error is not None:
             self._take_events()
         for violation in report.violations:
             raise Broken(violation.invariant, f"the planner's: {violation.detail}")
+        equals_keep_theirs(report.events, self._world.settings.policy)
         snapshot = self._world.engine.world
         if snapshot is None:
             return
-        now = self._world.clock.now()
-        order = Order(now, self._world.settings.policy)
-        for violation in check_world(snapshot, now):
+        at, now = report.at, self._world.clock.now()
+        order = Order(at, self._world.settings.policy)
+        for violation in check_world(snapshot, at):
             raise Broken(violation.invariant, violation.detail)
         cluster = self._world.cluster
         outside.processes_fit(cluster, snapshot)
         outside.started_once(cluster)
         outside.slots_of_processes_are_used(cluster, snapshot)
         outside.no_process_of_ended_jobs(cluster, snapshot)
+        outside.fixed_groups_are_there(cluster, snapshot)
+        self._others_keep.after_tick(snapshot, cluster, report)
         self._memory_equals_store(snapshot)
         self._published_is_allocation(snapshot)
         self._retries_are_failures(snapshot)
         reservations_fit(snapshot)
-        self._promises.after_tick(snapshot, order, now)
+        self._promises.after_tick(snapshot, order)
         if report.error is not None or self._stood_still(now):
             self._bookings.clear()
+            self._others.clear()
             self._inverted_since.clear()  # while nothing can be decided, nothing is decided wrongly
         if report.error is None:
             self._decided_at = now
             self._no_lasting_inversion(snapshot, order, now)
-            self._bookings.after_tick(snapshot, self._world.settings.policy, now)
+            self._bookings.after_tick(snapshot, self._world.settings.policy, at, now)
+            self._others.after_tick(snapshot, self._world.settings.policy, cluster.foreign, now)
         self._no_job_is_lost(snapshot)
 
     def _take_events(self) -> None:
@@ -153,10 +165,13 @@ class InvariantChecker:
 
     def _no_lasting_inversion(self, snapshot: Snapshot, order: Order, now: float) -> None:
         """I5: nobody waits long at zero while less important jobs hold what would let it start."""
+        knows_fixed = self._world.settings.policy.name == "elastic"
         for job in snapshot.queued.values():
-            if now >= job.not_before and _could_start(job, self._starting_size(job), snapshot, order):
+            if job.spec.fixed is not None and not knows_fixed:
+                continue
+            if order.now >= job.not_before and _could_start(job, self._starting_size(job), snapshot, order):
                 since = self._inverted_since.setdefault(job.id, now)
-                graces = [j.spec.grace_seconds for j in snapshot.active.values()]
+                graces = [j.spec.stop_seconds for j in snapshot.active.values()]
                 limit = max(graces, default=0.0) + INVERSION_SLACK_SECONDS
                 waited = now - since
                 hold(waited <= limit, "I5", f"job {job.id} waits below less important ones for {waited:g} s")
@@ -187,6 +202,13 @@ class InvariantChecker:
                 job = self._world.store.get_job(job_id)
                 hold(job is not None and job.state.terminal, "I6", f"job {job_id} is lost")
                 self._unended.remove(job_id)
+
+
+def equals_keep_theirs(events: Iterable[Event], settings: PolicySettings) -> None:
+    """I5: where equals do not share, nobody gives up workers for one."""
+    moved = [event for event in events if event.cause == LeaveReason.REBALANCED]
+    shares = settings.share or settings.name != "elastic"
+    hold(shares or not moved, "I5", f"jobs share although they are not to: {moved}")
 
 
 def equals_store(snapshot: Snapshot, store: SqlStore) -> None:
@@ -226,6 +248,9 @@ def _could_start(job: Job, size: int, snapshot: Snapshot, order: Order) -> bool:
     """
     if job.shape.cpus or job.shape.memory_mib or snapshot.booking_of(job) is not None:
         return False
+    beside = _places_of_fixed(job, snapshot)
+    if beside is None:
+        return False
     first = order.queue(snapshot.queued.values())[0].id == job.id
     room: dict[str | None, int] = {}
     for node in snapshot.nodes.values():
@@ -234,7 +259,18 @@ def _could_start(job: Job, size: int, snapshot: Snapshot, order: Order) -> bool:
             room[node.gpu_type] = room.get(node.gpu_type, 0) + fit
     booked = sum(booking.slots for booking in snapshot.bookings.values())
     awaited = sum(each.demand.shape.slots for each in snapshot.demands)
-    return max(room.values(), default=0) >= size + -(-(booked + awaited) // job.shape.slots)
+    return max(room.values(), default=0) >= size + beside + -(-(booked + awaited) // job.shape.slots)
+
+
+def _places_of_fixed(job: Job, snapshot: Snapshot) -> int | None:
+    """Places of other workers that its fixed group takes at most; None: that is not so easily told."""
+    group = job.spec.fixed
+    if group is None:
+        return 0
+    suits_all = all(node.suits(group.shape) for node in snapshot.nodes.values() if node.suits(job.shape))
+    if group.shape.cpus or group.shape.memory_mib or group.shape.slots > job.shape.slots or not suits_all:
+        return None
+    return group.replicas if group.shape.slots else 0
 
 
 def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order, *, free_too: bool) -> int:
@@ -246,6 +282,13 @@ def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order, *, free_too:
         for name, count in other.reservation
         if name == node.name
     )
+    held += sum(
+        count * other.spec.fixed.shape.slots
+        for other in snapshot.queued.values()
+        if other.id != job.id and other.spec.fixed is not None
+        for name, count in other.fixed_reservation
+        if name == node.name
+    )
     takeable = sum(
         len(worker.slot_ids)
         for other in snapshot.active.values()
@@ -254,7 +297,7 @@ def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order, *, free_too:
         and other.stop_reason is not StopReason.CANCELLED
         and order.more_important(job, other)
         and snapshot.booking_of(other) is None
-        for worker in other.workers
+        for worker in other.all_workers
         if worker.node == node.name and not worker.shared
     )
     return (free if free_too else min(free, 0)) - held + takeable

@@ -8,6 +8,8 @@ from scheduler.engine.exits import FAILURES
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.node import CPU_EPSILON, Node, NodeHealth
+from scheduler.model.observation import Phase
+from scheduler.model.worker import Worker
 from scheduler.model.world import NodeUsage, mask_of
 from scheduler.model.world import World as Snapshot
 from tests.broken import hold
@@ -18,20 +20,22 @@ _FAILURES = frozenset(reason.value for reason in FAILURES)
 def processes_fit(cluster: SimulatedCluster, snapshot: Snapshot) -> None:
     """I1, I3: processes that exist, seen or not, share no slot of their own and hold no more than their node has.
 
-    Who shares and is leaving may be on slots that are not oversold any more.
+    Who shares and is leaving may be on slots that are not oversold any more, and strays of a node that was out of reach
+    may hold what it has no more.
     """
     held: dict[tuple[NodeName, int], WorkerId] = {}
     cpus: defaultdict[NodeName, float] = defaultdict(float)
     memory_mib: defaultdict[NodeName, int] = defaultdict(int)
     shared: Counter[NodeName] = Counter()
     staying = {w.id for job in snapshot.active.values() if not job.finishing for w in job.wanted_workers}
+    known = {w.id for job in snapshot.active.values() for w in job.all_workers}
     for name, start in cluster.alive():
         shared[name] += len(start.slot_ids) if start.shared and start.worker_id in staying else 0
         for slot in () if start.shared else start.slot_ids:
             other = held.setdefault((name, slot), start.worker_id)
             hold(other == start.worker_id, "I3", f"slot {slot} of {name} is held by {other} and {start.worker_id}")
-        cpus[name] += start.cpus
-        memory_mib[name] += start.memory_mib
+        cpus[name] += start.cpus if start.worker_id in known else 0.0
+        memory_mib[name] += start.memory_mib if start.worker_id in known else 0
     for name in cpus:
         node = snapshot.nodes.get(name)
         if node is not None:
@@ -70,12 +74,31 @@ def started_once(cluster: SimulatedCluster) -> None:
 
 def no_process_of_ended_jobs(cluster: SimulatedCluster, snapshot: Snapshot) -> None:
     """I4: a process belongs to a live worker, or to nobody and is being stopped, or its node is out of reach."""
-    live = {worker.id for job in snapshot.active.values() for worker in job.workers}
+    live = {worker.id for job in snapshot.active.values() for worker in job.all_workers}
     for name, start in cluster.alive():
         node = snapshot.nodes.get(name)
         unreachable = node is None or node.health is NodeHealth.DOWN
         known = start.worker_id in live or start.worker_id in snapshot.strays
         hold(known or unreachable, "I4", f"{start.worker_id} runs for nobody")
+
+
+def fixed_groups_are_there(cluster: SimulatedCluster, snapshot: Snapshot) -> None:
+    """I12: where a worker of a job runs, its fixed group came to run before it, and nobody has asked that to leave."""
+    alive = {start.worker_id for _, start in cluster.alive()}
+    for job in snapshot.active.values():
+        if not job.fixed_workers or not any(worker.id in alive for worker in job.workers):
+            continue
+        for worker in job.fixed_workers:
+            process = cluster.process(worker.id)
+            here = process is not None and process.phase is not Phase.LAUNCHING
+            hold(here or not _reachable(worker, snapshot), "I12", f"job {job.id} runs without {worker.id}")
+            asked = process is not None and process.asked_at is not None and not worker.condemned
+            hold(not asked, "I12", f"{worker.id} was asked to leave before the others of job {job.id} are gone")
+
+
+def _reachable(worker: Worker, snapshot: Snapshot) -> bool:
+    node = snapshot.nodes.get(worker.node)
+    return node is not None and node.health is NodeHealth.UP
 
 
 def failures_are_real(cluster: SimulatedCluster, events: Iterable[Event]) -> None:

@@ -1,7 +1,9 @@
 """Reservations: what is freed for a job is taken only by it or by someone more important (I5)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from scheduler.model.foreign import NO_FOREIGN, ForeignUse
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState
 from scheduler.model.node import CPU_EPSILON, Node
@@ -30,11 +32,12 @@ class _Amount:
 
 
 def reservations_fit(snapshot: Snapshot) -> None:
-    """What stays and what is held for waiting jobs fit their node together: nobody sits on what is held for another."""
+    """What stays, what others hold and what is held for waiting jobs fit their node: nobody sits on what is held."""
     held = _held(snapshot)
     staying = _staying(snapshot) if held else {}
     for name, amount in held.items():
-        stays = staying.get(name, _Amount())
+        others = snapshot.foreign.get(name, NO_FOREIGN)
+        stays = staying.get(name, _Amount()).plus(1, others.slots, False, others.cpus, others.memory_mib)
         hold(_fits(snapshot.nodes[name], amount, stays), "RESERVED", f"{name}: {amount} held beside {stays}")
 
 
@@ -55,13 +58,18 @@ def _held(snapshot: Snapshot) -> dict[NodeName, _Amount]:
             shape = job.shape
             before = held.get(name, _Amount())
             held[name] = before.plus(count, shape.slots, job.reservation_shared, shape.cpus, shape.memory_mib)
+        for name, count in job.fixed_reservation if job.spec.fixed is not None else ():
+            shape = job.spec.fixed.shape
+            before = held.get(name, _Amount())
+            held[name] = before.plus(count, shape.slots, False, shape.cpus, shape.memory_mib)
     return held
 
 
 def _staying(snapshot: Snapshot) -> dict[NodeName, _Amount]:
     staying: dict[NodeName, _Amount] = {}
     for job in snapshot.active.values():
-        for worker in job.wanted_workers if job.state is not JobState.STOPPING else ():
+        wanted = (worker for worker in job.all_workers if worker.wanted)
+        for worker in wanted if job.state is not JobState.STOPPING else ():
             before = staying.get(worker.node, _Amount())
             size = len(worker.slot_ids)
             staying[worker.node] = before.plus(1, size, worker.shared, worker.cpus, worker.memory_mib)
@@ -74,24 +82,46 @@ class Promises:
     def __init__(self) -> None:
         self._held: dict[JobId, Job] = {}
         self._slots: dict[NodeName, int] = {}
+        self._others: Mapping[NodeName, ForeignUse] = {}
 
-    def after_tick(self, snapshot: Snapshot, order: Order, now: float) -> None:
+    def after_tick(self, snapshot: Snapshot, order: Order) -> None:
         """Raise `Broken` where a reservation is gone without a reason."""
         for job_id, before in self._held.items():
             job = snapshot.queued.get(job_id)
-            if job is None or job.reservation or self._has_gone(before, snapshot):
+            if (
+                job is None
+                or job.reservation
+                or self._has_gone(before, snapshot)
+                or self._others_came(before, snapshot)
+            ):
                 continue
             if self._has_grown(snapshot) and any(order.rank(each) < order.rank(job) for each in _waiting(snapshot)):
                 continue  # one ahead that was too large fits now, and what is behind it must not delay it
-            if not _excused(before, job, snapshot, order, now):
+            if not _excused(before, job, snapshot, order):
                 raise Broken("RESERVED", f"job {job_id} lost {before.reservation} to nobody more important")
         self._held = {job.id: job for job in snapshot.queued.values() if job.reservation}
         self._slots = {node.name: node.slots for node in snapshot.nodes.values()}
+        self._others = snapshot.foreign
 
     def _has_gone(self, before: Job, snapshot: Snapshot) -> bool:
-        """Whether a node of the reservation has fewer slots than it had, or takes no workers."""
-        nodes = ((snapshot.nodes.get(name), self._slots[name]) for name, _ in before.reservation)
-        return any(node is None or not node.schedulable or node.slots < slots for node, slots in nodes)
+        """Whether a node of the reservation has fewer slots than it had, takes no workers, or suits these no more."""
+        held = [(name, before.shape) for name, _ in before.reservation]
+        if before.spec.fixed is not None:
+            held += [(name, before.spec.fixed.shape) for name, _ in before.fixed_reservation]
+        nodes = ((snapshot.nodes.get(name), shape, self._slots[name]) for name, shape in held)
+        return any(
+            node is None or not node.schedulable or not node.suits(shape) or node.slots < slots
+            for node, shape, slots in nodes
+        )
+
+    def _others_came(self, before: Job, snapshot: Snapshot) -> bool:
+        """Whether others hold another amount of a node of the reservation than they did, or wait for it."""
+        demands = [each.demand for each in snapshot.demands if each.ignored_until is None]
+        return any(
+            snapshot.foreign.get(name, NO_FOREIGN) != self._others.get(name, NO_FOREIGN)
+            or any(demand.may_use(name) and snapshot.nodes[name].suits(demand.shape) for demand in demands)
+            for name, _ in (*before.reservation, *before.fixed_reservation)
+        )
 
     def _has_grown(self, snapshot: Snapshot) -> bool:
         """Whether some node has more slots than it had, or is new."""
@@ -103,19 +133,19 @@ def _waiting(snapshot: Snapshot) -> list[Job]:
     return [job for job in snapshot.queued.values() if not job.reservation]
 
 
-def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, now: float) -> bool:
+def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order) -> bool:
     """Whether the job changed, or someone more important, or a booking, came."""
     if (
         job.min_workers != before.min_workers
         or job.attempt != before.attempt
-        or job.not_before > now
+        or job.not_before > order.now
         or snapshot.bookings
     ):
         return True
-    names = {name for name, _ in before.reservation}
+    names = {name for name, _ in (*before.reservation, *before.fixed_reservation)}
     if any(other.reservation and order.more_important(other, job) for other in snapshot.queued.values()):
         return True
     return any(
-        order.more_important(other, job) and any(worker.node in names for worker in other.workers)
+        order.more_important(other, job) and any(worker.node in names for worker in other.all_workers)
         for other in snapshot.active.values()
     )

@@ -56,7 +56,7 @@ class Flags:
         Runtime | None,
         typer.Option(
             "--runtime",
-            help="elastic: a script that uses scheduler.elastic (default: command).",
+            help="elastic: a script that uses scheduler.elastic; torchrun: any that torchrun runs (default: command).",
             rich_help_panel=WHAT,
         ),
     ] = None
@@ -66,6 +66,24 @@ class Flags:
             "--pod-template",
             metavar="FILE",
             help="On Kubernetes: what its pods are built upon (.yaml, .json).",
+            rich_help_panel=WHAT,
+        ),
+    ] = None
+    fixed: Annotated[
+        Path | None,
+        typer.Option(
+            "--fixed",
+            metavar="FILE",
+            help="Its fixed group (replicas, command, …): parameter servers, a master (.yaml, .toml).",
+            rich_help_panel=WHAT,
+        ),
+    ] = None
+    data: Annotated[
+        Words,
+        typer.Option(
+            "--data",
+            metavar=_KEY_VALUE,
+            help="Its data set for workers that take shards: shards=1000, epochs=3, shuffle=true; repeatable.",
             rich_help_panel=WHAT,
         ),
     ] = None
@@ -197,6 +215,8 @@ OPTION_OF = {
     "labels": "--label",
     "runtime": "--runtime",
     "pod_template": "--pod-template",
+    "fixed": "--fixed",
+    "data": "--data",
     "priority": "--priority",
     "workers": "--workers",
     "min_workers": "--min",

@@ -113,8 +113,9 @@ def read_log(client: Client, number: int, worker: str | None, offset: int = 0) -
 
 
 def first_member(view: View) -> str | None:
-    """The worker of rank 0; the oldest live one where none is published."""
-    workers: list[View] = view.get("live_workers") or []
+    """The worker of rank 0; the oldest live one, a fixed one last, where none is published."""
+    live: list[View] = view.get("live_workers") or []
+    workers = sorted(live, key=lambda worker: worker.get("fixed_index") is not None)
     members = [worker for worker in workers if worker.get("rank") is not None]
     chosen = min(members, key=lambda worker: worker["rank"], default=workers[0] if workers else None)
     return chosen["id"] if chosen else None

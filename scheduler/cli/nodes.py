@@ -20,10 +20,13 @@ def nodes(session: Session) -> None:
     view = session.client.get("/v1/nodes")
     if session.json:
         emit_json(view)
-    elif not view["nodes"]:
-        note("no nodes are known yet")
-    else:
+        return
+    if view["not_ready"]:
+        note(f"nothing is being decided: {view['not_ready']}")
+    if view["nodes"]:
         show(node_table(view["nodes"], session.clock.now()))
+    else:
+        note("no nodes are known yet")
 
 
 def cordon(session: Session, names: NodesArgument) -> None:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import yaml
+
 from scheduler.cli.flags import OPTION_OF, Flags
 from scheduler.cli.jobfile import is_job_file, read_job_file
 from scheduler.cli.quantities import duration_seconds, memory_mib, pairs, workers_range
@@ -18,7 +20,7 @@ _SHELL_WORDS = frozenset({"for", "while", "until", "if", "case", "{", "(", "!", 
 _SCRIPTS = (".py", ".sh")
 
 
-_MAPPINGS = ("env", "labels", "node_selector")
+_MAPPINGS = ("env", "labels", "node_selector", "data")
 
 
 def read_request(flags: Flags, file: Path | None) -> tuple[dict[str, Any], Source]:
@@ -74,6 +76,8 @@ def _given(flags: Flags) -> dict[str, Any]:
         "labels": pairs(flags.labels or [], "--label") or None,
         "runtime": flags.runtime.value if flags.runtime else None,
         "pod_template": read_job_file(flags.pod_template)[0] if flags.pod_template is not None else None,
+        "fixed": read_job_file(flags.fixed)[0] if flags.fixed is not None else None,
+        "data": _data(flags.data or []) or None,
         "priority": flags.priority,
         "min_workers": low if low is not None else flags.min_workers,
         "max_workers": high if high is not None else flags.max_workers,
@@ -101,6 +105,14 @@ def _given(flags: Flags) -> dict[str, Any]:
 
 def _seconds(text: str | None, option: str) -> float | None:
     return None if text is None else duration_seconds(text, option)
+
+
+def _data(items: list[str]) -> dict[str, Any]:
+    """Numbers and truth values as a job file has them; the daemon judges the rest."""
+    try:
+        return {key: yaml.safe_load(value) for key, value in pairs(items, "--data").items()}
+    except yaml.YAMLError:
+        raise InvalidInput("--data", f"{' '.join(items)} is not made of fields as in shards=1000") from None
 
 
 def _speedup(items: list[str]) -> list[list[float]]:

@@ -116,7 +116,7 @@ def worker_table(workers: list[View], now: float) -> "RenderableType":
     rows = [
         [
             worker["id"],
-            "-" if worker.get("rank") is None else str(worker["rank"]),
+            _rank(worker),
             worker["node"],
             ",".join(map(str, worker["slot_ids"])) + (" shared" if worker["shared"] else ""),
             state_cell(worker["state"]),
@@ -128,6 +128,13 @@ def worker_table(workers: list[View], now: float) -> "RenderableType":
         for worker in workers
     ]
     return table(columns, rows)
+
+
+def _rank(worker: View) -> str:
+    """In the published group, or in the fixed group."""
+    if worker.get("fixed_index") is not None:
+        return f"fixed {worker['fixed_index']}"
+    return "-" if worker.get("rank") is None else str(worker["rank"])
 
 
 def node_table(nodes: list[View], now: float) -> "RenderableType":
@@ -203,6 +210,7 @@ def job_fields(view: View, now: float) -> "RenderableType":
         ("priority", f"{view['priority']}" + ("" if view["preemptible"] else " (not preemptible)")),
         ("workers", size(view)),
         ("each needs", _needs(view)),
+        ("fixed group", _fixed(view)),
         ("generation", f"{view['generation']} ({view['members']} members)" if view["generation"] else ""),
         ("attempt", f"{view['attempt']} ({view['retries_used']} of {view['max_retries']} retries used)"),
         ("runtime", view["runtime"]),
@@ -214,9 +222,12 @@ def job_fields(view: View, now: float) -> "RenderableType":
         ("started", when(view["started_at"], now)),
         ("finished", when(view["finished_at"], now)),
         ("time limit", span(view["time_limit_seconds"]) if view["time_limit_seconds"] else ""),
+        ("data", _data(view)),
+        ("set aside", _set_aside(view)),
         ("progress", _progress(progress, now)),
         ("metrics", ", ".join(f"{name} {value:.6g}" for name, value in progress["metrics"].items())),
         ("throughput", ", ".join(f"{count} workers {rate:.4g}/s" for count, rate in progress["throughput"])),
+        ("efficiency", "" if progress["efficiency"] is None else f"{progress['efficiency']:.3g} of each sample"),
         ("reserved", _reserved(view)),
     ]
     return fields((name, cell) for name, cell in rows if cell not in ("", "-"))
@@ -230,7 +241,7 @@ def _needs(view: View) -> str:
     slots = view["slots_per_worker"]
     cpus, memory, gpu = view["cpus_per_worker"], view["memory_mib_per_worker"], view["gpu_type"]
     parts = [
-        f"{slots} slot{'s' if slots > 1 else ''}",
+        f"{slots} slot{'' if slots == 1 else 's'}",
         f"{cpus:g} CPUs" if cpus else "",
         f"{memory} MiB" if memory else "",
         f"GPU {gpu}" if gpu else "",
@@ -240,9 +251,44 @@ def _needs(view: View) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def _fixed(view: View) -> str:
+    """How many fixed workers there are of how many, what each needs, and where they listen."""
+    group = view["fixed"]
+    if group is None:
+        return ""
+    shown = f"{group['workers']} of {group['replicas']}, each {_needs({**group, 'oversell': False})}"
+    return f"{shown}: {' '.join(group['hosts'])}" if group["hosts"] else shown
+
+
 def _reserved(view: View) -> str:
     where = ", ".join(f"{node} ×{count}" for node, count in view["reservation"])
+    fixed = ", ".join(f"{node} ×{count}" for node, count in view["fixed_reservation"])
+    where += f"; fixed: {fixed}" if fixed else ""
     return f"{where} to share" if view["reservation_shared"] else where
+
+
+def _data(view: View) -> str:
+    """`1,200 of 3,000 shards done (40%), 16 held, epoch 2 of 3`."""
+    data, progress = view["data"], view.get("data_progress")
+    if data is None or progress is None:
+        return ""
+    over = progress["done"] + progress["set_aside"]
+    parts = [
+        f"{progress['done']:,} of {progress['total']:,} shards done ({over / progress['total']:.0%})",
+        f"{progress['held']:,} held" if progress["held"] else "",
+        f"{progress['set_aside']:,} set aside" if progress["set_aside"] else "",
+        f"epoch {progress['epoch']}, {data['epochs']} in all" if data["epochs"] > 1 else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _set_aside(view: View) -> str:
+    """The first shards that failed too often, and why."""
+    progress = view.get("data_progress")
+    shown = progress["first_set_aside"][:5] if progress else []
+    lines = [f"shard {each['shard']} of epoch {each['epoch']}: {each['detail']}" for each in shown]
+    more = progress["set_aside"] - len(shown) if progress else 0
+    return "; ".join(lines + ([f"and {more:,} more"] if more else []))
 
 
 def _progress(progress: View, now: float) -> str:

@@ -20,12 +20,21 @@ from scheduler.clusters.simulated_process import EXIT_KILLED, Behaviour, Process
 from scheduler.clusters.simulated_work import Labour
 from scheduler.engine.board import Board
 from scheduler.engine.exits import EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE
-from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
+from scheduler.engine.ports import (
+    TOO_LATE,
+    ActionFailure,
+    Clock,
+    ClusterAction,
+    ForgetWorker,
+    Role,
+    StartWorker,
+    StopWorker,
+)
 from scheduler.errors import ClusterError
-from scheduler.model.foreign import NO_FOREIGN, ForeignUse
+from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.job import Runtime
 from scheduler.model.observation import (
+    EndCause,
     NodeObservation,
     Observation,
     Phase,
@@ -33,7 +42,6 @@ from scheduler.model.observation import (
     WorkerObservation,
     WorkerReport,
 )
-from scheduler.model.shape import WorkerShape
 
 
 class Fault(Enum):
@@ -47,6 +55,8 @@ class Fault(Enum):
     NOT_LAUNCHED = auto()
 
 
+#: Between two looks of a process whether others have left room for it.
+ROOM_SECONDS = 0.5
 #: Exit codes that are no failure of a worker that was not asked to leave.
 HARMLESS_EXITS = frozenset({EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE})
 
@@ -141,6 +151,12 @@ class SimulatedCluster:
                 self._drop(process)
                 self._share_work(process.start.job_id)
 
+    def let_foreign_run(self) -> dict[NodeName, ForeignUse]:
+        """Give those who wait what room there is beside the workers; what all of them hold then."""
+        if self.foreign.waiting:
+            self.foreign.take_room([node.facts for node in self._nodes.values() if node.reachable], self.alive())
+        return self.foreign.use()
+
     def crash(self, worker_id: WorkerId, exit_code: int = EXIT_KILLED) -> None:
         """A process ends by itself."""
         process = self._processes.get(worker_id)
@@ -157,6 +173,10 @@ class SimulatedCluster:
                 self.failed.add(worker_id)
 
     # what tests read
+
+    def facts(self, name: NodeName) -> NodeObservation:
+        """The node as it is, whoever can see it."""
+        return self._nodes[name].facts
 
     def process(self, worker_id: WorkerId) -> Process | None:
         """The process of a worker, also after its end until it is forgotten."""
@@ -185,7 +205,7 @@ class SimulatedCluster:
         now = self._clock.now()
         workers = dict(self._forgotten) if self.repeat_forgotten else {}
         nodes = {}
-        foreign = self._let_foreign_run()
+        foreign = self.let_foreign_run()
         for name, node in self._nodes.items():
             if node.reachable:
                 held = foreign.get(name)
@@ -254,14 +274,14 @@ class SimulatedCluster:
     def _launch(self, node: _Node, start: StartWorker, *, launches: bool) -> None:
         now = self._clock.now()
         behaviour = self._jobs[start.job_id].behaviour
-        elastic = behaviour.runtime is Runtime.ELASTIC
+        elastic = behaviour.runtime.reports and start.role is Role.WORKER
         process = Process(start, node.facts.name, Phase.LAUNCHING, now, elastic)
         node.processes[start.worker_id] = process
         self._processes[start.worker_id] = process
         self._jobs[start.job_id].processes[start.worker_id] = process
         self.started.append(start.worker_id)
         if behaviour.stuck_seconds is not None:
-            process.stuck_at = now + behaviour.stuck_seconds
+            process.stuck_at, process.stuck_cause = now + behaviour.stuck_seconds, behaviour.stuck_cause
             self._at(process.stuck_at, lambda: self._get_stuck(process))
         if launches:
             self._move_on(process, now + behaviour.launch_seconds)
@@ -271,7 +291,8 @@ class SimulatedCluster:
             self._at(now, self._wake)
 
     def _get_stuck(self, process: Process) -> None:
-        if process.phase is Phase.LAUNCHING and process.asked_at is None:
+        blamed = process.stuck_cause is not EndCause.NOT_ADMITTED
+        if process.phase is Phase.LAUNCHING and process.asked_at is None and blamed:
             self.failed.add(process.start.worker_id)
         self._wake()
 
@@ -303,9 +324,19 @@ class SimulatedCluster:
             self._end(process, EXIT_KILLED)
         elif process.phase is Phase.LAUNCHING:
             if now >= process.phase_since + behaviour.launch_seconds:
-                self._run(process, behaviour)
+                self._run_if_room(process, behaviour, now)
         elif not process.hung:
             self._advance_running(process, behaviour, now)
+
+    def _run_if_room(self, process: Process, behaviour: Behaviour, now: float) -> None:
+        """Others may have come to be where it was to run: then it waits for them to go."""
+        node = self._nodes[process.node]
+        beside = [other.start for other in node.processes.values() if other.phase is Phase.RUNNING]
+        if self.foreign.leave_room(process.start, node.facts, beside):
+            self._run(process, behaviour)
+        else:
+            process.phase_since = now + ROOM_SECONDS - behaviour.launch_seconds
+            self._move_on(process, now + ROOM_SECONDS)
 
     def _run(self, process: Process, behaviour: Behaviour) -> None:
         process.phase, process.phase_since = Phase.RUNNING, process.phase_since + behaviour.launch_seconds
@@ -313,14 +344,15 @@ class SimulatedCluster:
             self._move_on(process, process.phase_since + behaviour.ready_seconds)
         elif process.elastic:
             self.failed.add(process.start.worker_id)
-        if behaviour.crash_after_seconds is not None:
+        if behaviour.crash_after_seconds is not None and process.start.role is Role.WORKER:
             self._move_on(process, process.phase_since + behaviour.crash_after_seconds)
         self._share_work(process.start.job_id)
         self._wake()
 
     def _advance_running(self, process: Process, behaviour: Behaviour, now: float) -> None:
         asked, leave = process.asked_at, behaviour.leave_seconds
-        crash, ready = behaviour.crash_after_seconds, behaviour.ready_seconds
+        crash = behaviour.crash_after_seconds if process.start.role is Role.WORKER else None
+        ready = behaviour.ready_seconds
         if asked is not None and leave is not None and now >= asked + leave:
             self._end(process, EXIT_DRAINED)
         elif crash is not None and now >= process.phase_since + crash:
@@ -414,17 +446,6 @@ class SimulatedCluster:
         if process.asked_at is None and exit_code not in HARMLESS_EXITS:
             self.failed.add(process.start.worker_id)
         self._at(process.ended_at + self._nodes[process.node].lag_seconds, self._wake)
-
-    def _let_foreign_run(self) -> dict[NodeName, ForeignUse]:
-        """Give those who wait what room there is beside the workers; what all of them hold then."""
-        if self.foreign.demands:
-            held: dict[NodeName, ForeignUse] = {}
-            for name, start in self.alive():
-                shape = WorkerShape(len(start.slot_ids), start.cpus, start.memory_mib)
-                held[name] = held.get(name, NO_FOREIGN).plus(shape)
-            reachable = {name: node.facts for name, node in self._nodes.items() if node.reachable}
-            self.foreign.take_room(reachable, held)
-        return self.foreign.use()
 
     def _loads(self, node: _Node) -> tuple[SlotLoad, ...]:
         """What all running processes of the node put on its slots together."""

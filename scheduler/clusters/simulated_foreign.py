@@ -1,11 +1,14 @@
 """Processes of others on a simulated cluster: they wait until a node has room, then hold what they asked for."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable
 
+from scheduler.engine.ports import StartWorker
 from scheduler.model.foreign import NO_FOREIGN, Demand, ForeignUse
 from scheduler.model.ids import NodeName
 from scheduler.model.node import CPU_EPSILON
 from scheduler.model.observation import NodeObservation
+from scheduler.model.shape import WorkerShape
 
 
 class ForeignProcesses:
@@ -13,13 +16,17 @@ class ForeignProcesses:
 
     def __init__(self) -> None:
         self._waiting: dict[str, Demand] = {}
+        #: Those of them for which nobody is to make room.
+        self._unheard: set[str] = set()
         self._running: dict[str, tuple[NodeName, Demand]] = {}
         #: Whether the cluster takes up none of those that wait, whatever room there is.
         self.held_up = False
 
-    def come(self, demand: Demand) -> None:
-        """One more wants to run."""
+    def come(self, demand: Demand, *, heard: bool = True) -> None:
+        """One more wants to run; unless it is heard, it takes what is free and nobody leaves for it."""
         self._waiting[demand.name] = demand
+        if not heard:
+            self._unheard.add(demand.name)
 
     def go(self, name: str) -> None:
         """One of them ends, or waits no more."""
@@ -28,12 +35,23 @@ class ForeignProcesses:
 
     @property
     def demands(self) -> tuple[Demand, ...]:
-        return tuple(self._waiting.values())
+        """For which room has to be made."""
+        return tuple(demand for name, demand in self._waiting.items() if name not in self._unheard)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everybody, those that wait first."""
+        return (*self._waiting, *self._running)
 
     def node_of(self, name: str) -> NodeName | None:
         """Where it runs; None while it waits."""
         running = self._running.get(name)
         return running[0] if running is not None else None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether anybody does."""
+        return bool(self._waiting)
 
     def use(self) -> dict[NodeName, ForeignUse]:
         """What they hold of each node."""
@@ -42,24 +60,45 @@ class ForeignProcesses:
             held[node] = held.get(node, NO_FOREIGN).plus(demand.shape)
         return held
 
-    def take_room(self, nodes: Mapping[NodeName, NodeObservation], workers: Mapping[NodeName, ForeignUse]) -> None:
-        """Let those run for which a node has room beside its workers, which hold so much of it."""
-        for name, demand in () if self.held_up else tuple(self._waiting.items()):
+    def take_room(self, nodes: Iterable[NodeObservation], workers: Iterable[tuple[NodeName, StartWorker]]) -> None:
+        """Let those run for which one of the nodes has room beside these workers."""
+        if self.held_up or not self._waiting:
+            return
+        starts: defaultdict[NodeName, list[StartWorker]] = defaultdict(list)
+        for at, start in workers:
+            starts[at].append(start)
+        for name, demand in tuple(self._waiting.items()):
             others = self.use()
-            for node in nodes.values():
-                held = [use for use in (workers.get(node.name), others.get(node.name)) if use is not None]
-                if _fits(demand, node, held):
+            for node in nodes:
+                held = [others.get(node.name, NO_FOREIGN), *map(_use_of, starts[node.name])]
+                if _may_use(demand, node) and _fit(demand.shape, node, held):
                     del self._waiting[name]
                     self._running[name] = (node.name, demand)
                     break
 
+    def leave_room(self, start: StartWorker, node: NodeObservation, workers: Iterable[StartWorker]) -> bool:
+        """Whether a worker can run on the node beside others and the workers that do."""
+        others = self.use().get(node.name)
+        if others is None:
+            return True
+        shape = WorkerShape(len(start.slot_ids), start.cpus, start.memory_mib)
+        return _fit(shape, node, [others, *map(_use_of, workers)])
 
-def _fits(demand: Demand, node: NodeObservation, held: list[ForeignUse]) -> bool:
-    shape = demand.shape
-    if not demand.may_use(node.name) or not set(shape.node_selector) <= set(node.labels):
-        return False
+
+def _may_use(demand: Demand, node: NodeObservation) -> bool:
+    return demand.may_use(node.name) and set(demand.shape.node_selector) <= set(node.labels)
+
+
+def _use_of(start: StartWorker) -> ForeignUse:
+    """What a worker keeps others from."""
+    return ForeignUse(len(start.slot_ids), start.cpus, start.memory_mib)
+
+
+def _fit(shape: WorkerShape, node: NodeObservation, held: Iterable[ForeignUse]) -> bool:
+    """Whether the node has so much beside what is held of it, of what is needed at all."""
+    uses = list(held)
     return (
-        shape.slots <= node.slots - sum(use.slots for use in held)
-        and shape.cpus <= node.cpus - sum(use.cpus for use in held) + CPU_EPSILON
-        and shape.memory_mib <= node.memory_mib - sum(use.memory_mib for use in held)
+        shape.slots <= node.slots - sum(use.slots for use in uses)
+        and (not shape.cpus or shape.cpus <= node.cpus - sum(use.cpus for use in uses) + CPU_EPSILON)
+        and (not shape.memory_mib or shape.memory_mib <= node.memory_mib - sum(use.memory_mib for use in uses))
     )

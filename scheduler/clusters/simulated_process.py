@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from scheduler.clusters.simulated_work import Work, WorkerSeconds
-from scheduler.engine.ports import StartWorker
+from scheduler.engine.ports import Role, StartWorker
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Runtime
-from scheduler.model.observation import Phase, SlotLoad, WorkerObservation
+from scheduler.model.observation import EndCause, Phase, SlotLoad, WorkerObservation
 
 EXIT_KILLED = 137
 STUCK_DETAIL = "no room for it on its node"
@@ -14,7 +14,7 @@ STUCK_DETAIL = "no room for it on its node"
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """How the workers of one job behave; all times in seconds."""
+    """How the workers of one job behave; all times in seconds. Fixed ones run until they are asked to leave."""
 
     runtime: Runtime = Runtime.COMMAND
     #: From the start call until the process runs.
@@ -44,6 +44,8 @@ class Behaviour:
     shared_speed: float = 1.0
     #: From the start call until the cluster tells that one which does not run yet will not; None: it never does.
     stuck_seconds: float | None = None
+    #: What the cluster says of that.
+    stuck_cause: EndCause | None = None
 
     @property
     def whole_work(self) -> Work | None:
@@ -71,6 +73,7 @@ class Process:
     ended_at: float | None = None
     #: From when on it counts as stuck while it does not run.
     stuck_at: float | None = None
+    stuck_cause: EndCause | None = None
     #: What was observed last; the same object as long as nothing changed.
     seen: WorkerObservation | None = None
 
@@ -82,6 +85,8 @@ class Process:
     def working(self) -> bool:
         """Whether it does its share of the job's work: an elastic one does once its group has formed."""
         runs = self.phase is Phase.RUNNING and not self.hung and self.asked_at is None
+        if self.start.role is Role.FIXED:
+            return False
         return runs and (self.generation > 0 or not self.elastic)
 
     def observe(self, now: float, lag_seconds: float) -> WorkerObservation:
@@ -102,6 +107,7 @@ class Process:
                 None if unseen else self.exit_code,
                 detail=STUCK_DETAIL if stuck else "",
                 stuck=stuck,
+                cause=self.stuck_cause if stuck else None,
                 started_at=self.phase_since,
                 ended_at=None if unseen else self.ended_at,
             )

@@ -46,6 +46,8 @@ class EngineThread:
         self._started_at = clock.now()
         self._report: TickReport | None = None
         self._crash: str | None = None
+        #: Actions that have failed, and why, since all succeeded last.
+        self._failing: frozenset[tuple[str, str]] = frozenset()
         self._backoff_seconds = BACKOFF_SECONDS_MIN
 
     def start(self) -> None:
@@ -107,7 +109,16 @@ class EngineThread:
             log.info(_standing(report))
         for violation in report.violations:
             log.error("plan dropped: it breaks an invariant", invariant=violation.invariant, detail=violation.detail)
+        if report.leading and report.error is None:
+            self._tell_failures(report)
+        self._on_report(report)
+
+    def _tell_failures(self, report: TickReport) -> None:
+        """Once, however often they are asked again, until all succeed."""
         alike = Counter((type(failure.action).__name__, failure.error) for failure in report.action_failures)
         for (action, error), count in alike.items():
-            log.warning("worker actions failed, asked again", action=action, error=error, count=count)
-        self._on_report(report)
+            if (action, error) not in self._failing:
+                log.warning("worker actions failed, asked again", action=action, error=error, count=count)
+        if self._failing and not alike:
+            log.info("worker actions succeed again")
+        self._failing = self._failing | alike.keys() if alike else frozenset()

@@ -15,6 +15,7 @@ import structlog
 
 from scheduler import __version__
 from scheduler.clock import SystemClock
+from scheduler.clusters.kubernetes.addresses import host_of
 from scheduler.clusters.local import LocalCluster
 from scheduler.clusters.local_log_files import log_dir
 from scheduler.clusters.local_logs import LocalLogs
@@ -27,6 +28,7 @@ from scheduler.daemon.retention import INTERVAL_SECONDS, Retention
 from scheduler.daemon.server import Server, bind, url_of
 from scheduler.daemon.state_dir import JOBS_DIR, announced, claimed, identity
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
+from scheduler.engine.addresses import nodes_address
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.loop import EngineLoop
@@ -36,11 +38,13 @@ from scheduler.engine.tick import Engine, TickReport
 from scheduler.errors import ConfigError, SchedulerError
 from scheduler.http.access import Access, check_exposure
 from scheduler.http.app import create_app
+from scheduler.http.bell import Bell
 from scheduler.http.entry import Entry
 from scheduler.http.explain import explain
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.relay import Relay
 from scheduler.http.services import Logs, Services
+from scheduler.http.shard_desk import ShardDesk
 from scheduler.metrics import Metrics
 from scheduler.model.job import Job
 from scheduler.model.world import World
@@ -220,7 +224,8 @@ class Daemon:
         workers_url = self._settings.http.workers_url or advertised_url
         pods = self._settings.cluster == "kubernetes"
         jobs_dir = self._settings.kubernetes.jobs_dir if pods else self._settings.workers_path / JOBS_DIR
-        launch = LaunchContext(workers_url, self._access.worker_token, jobs_dir)
+        hosts = host_of(self._settings.kubernetes) if pods else nodes_address
+        launch = LaunchContext(workers_url, self._access.worker_token, jobs_dir, hosts)
         # The claim on the directory makes this name ours alone, so that a restarted daemon leads at once.
         holder = f"{socket.gethostname()}-{identity(self._state)}"
         return Engine(
@@ -236,6 +241,7 @@ class Daemon:
         )
 
     def _new_services(self) -> Services:
+        events_bell = Bell()
         return Services(
             settings=self._settings,
             store=self._store,
@@ -251,7 +257,14 @@ class Daemon:
             term=self._term,
             leader=lambda: self._engine.leader,
             relay=Relay(lambda: self._engine.leader),
+            shards=ShardDesk(
+                self._store,
+                self._clock.now,
+                lambda: self._engine.heard_since,
+                lambda jobs: events_bell.ring([None, *jobs]),
+            ),
             answers=HostAnswers(self._board),
+            events_bell=events_bell,
         )
 
     def _new_training_jobs(self) -> TrainingJobs | None:

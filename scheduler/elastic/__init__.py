@@ -18,14 +18,18 @@
     elastic.run(train, state)
 
 `run` starts here; `State` is what survives; `ElasticDistributedSampler` deals each sample of an epoch exactly once;
-`ConstantBatch` and `ScaledBatch` say what a resize does to the batch. The contract with the scheduler is environment
-variables and HTTP; nothing else of the scheduler is imported, and without one the same script runs as one process.
+`ConstantBatch` and `ScaledBatch` say what a resize does to the batch and the learning rate. Workers that do not step
+together take their data from a `ShardQueue`. The contract with the scheduler is environment variables and HTTP; nothing
+else of the scheduler is imported, and without one the same script runs as one process.
 """
 
 from scheduler.elastic.batch import BatchPolicy, ConstantBatch, ScaledBatch, collate_empty, micro_batches
 from scheduler.elastic.errors import ElasticError, UsageError
 from scheduler.elastic.run import run
 from scheduler.elastic.sampler import ElasticDistributedSampler
+from scheduler.elastic.shard_source import Shard
+from scheduler.elastic.sharded_dataset import ShardedDataset
+from scheduler.elastic.shards import ShardQueue
 from scheduler.elastic.state import State
 
 __all__ = [
@@ -34,6 +38,9 @@ __all__ = [
     "ElasticDistributedSampler",
     "ElasticError",
     "ScaledBatch",
+    "Shard",
+    "ShardQueue",
+    "ShardedDataset",
     "State",
     "UsageError",
     "collate_empty",

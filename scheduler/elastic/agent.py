@@ -47,6 +47,11 @@ class Order(Enum):
     LEAVE = "leave"
 
 
+def leave_fenced() -> None:
+    """Ends the process at once: the scheduler has given this worker up and nothing it does may last."""
+    os._exit(EXIT_DRAINED)
+
+
 class Agent:
     """Follows the published list by long poll and reports every heartbeat; everything it knows is level-triggered.
 
@@ -54,8 +59,10 @@ class Agent:
     inside a collective, because Python's C handler writes to the wake-up pipe that the reporting thread waits on.
     """
 
-    def __init__(self, environment: Environment, endpoint: str) -> None:
+    def __init__(self, environment: Environment, endpoint: str, end: Callable[[], None] = leave_fenced) -> None:
+        """`end` ends this process at once, from any thread: nothing that it does may last."""
         self.environment = environment
+        self._end = end
         self._changed = threading.Condition()
         self._report: dict[str, Any] = {"generation": 0, "ready": True, "endpoint": endpoint}
         self._membership: Membership | None = None
@@ -129,7 +136,7 @@ class Agent:
             report = dict(self._report)
         answer = self._confirm_client.report(report)
         if answer.standing is Standing.FENCED:
-            leave_fenced()
+            self._end()
         return answer.standing is Standing.OK and answer.generation in (0, generation)
 
     def watch(self, membership: Membership, on_void: Callable[[], None], any_change: bool) -> None:
@@ -147,9 +154,11 @@ class Agent:
         with self._changed:
             self._watch = None
 
-    def refresh(self) -> None:
+    def refresh(self) -> Standing:
         """Asks for the list now, for what can change within a generation (the rendezvous endpoint)."""
-        self._absorb_list(self._confirm_client.discover(0, 0).membership)
+        published = self._confirm_client.discover(0, 0)
+        self._absorb_list(published.membership)
+        return published.standing
 
     def flush(self) -> None:
         """Sends the report now; used before the process ends."""
@@ -187,7 +196,7 @@ class Agent:
                 report = dict(self._report)
             answer = client.report(report)
             if answer.standing is Standing.FENCED:
-                leave_fenced()
+                self._end()
             if answer.standing is Standing.OK:
                 with self._changed:
                     self._leave = answer.leave
@@ -241,11 +250,6 @@ class Agent:
                 # Under the lock, so that no group formed later can be meant.
                 on_void()
                 self._watch = None
-
-
-def leave_fenced() -> None:
-    """Ends the process at once: the scheduler has given this worker up and nothing it does may last."""
-    os._exit(EXIT_DRAINED)
 
 
 def _ignore(_signal: int, _frame: FrameType | None) -> None:

@@ -1,13 +1,15 @@
 """What happens to the batch when the number of ranks changes, and handling of uneven batches. Imports torch."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, assert_never, get_args
 
 import torch
 from torch.utils.data import default_collate
 
 from scheduler.elastic.errors import UsageError
+from scheduler.elastic.noise import gain
 
 
 class BatchPolicy(Protocol):
@@ -16,12 +18,19 @@ class BatchPolicy(Protocol):
     def global_batch(self, world_size: int) -> int:
         """Samples of one step on all ranks together."""
 
-    def rate_factor(self, world_size: int) -> float:
-        """What the learning rate is multiplied with once it has settled at this size."""
+    def rate_factor(self, world_size: int, noise: float | None) -> float:
+        """What the learning rate is multiplied with once it has settled at this size; `noise`: the noise scale."""
+
+    def base_steps(self, world_size: int, rate_factor: float) -> float:
+        """How many steps of the base size one step at this size is worth, taken with this factor."""
 
     @property
     def warmup_steps(self) -> int:
         """Steps over which the factor moves to its new value after a resize."""
+
+    @property
+    def needs_noise(self) -> bool:
+        """Whether the factor depends on the noise scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,11 @@ class ConstantBatch:
         """The same for every size."""
         return self.samples
 
-    def rate_factor(self, world_size: int) -> float:
+    def rate_factor(self, world_size: int, noise: float | None) -> float:
+        """Always one."""
+        return 1.0
+
+    def base_steps(self, world_size: int, rate_factor: float) -> float:
         """Always one."""
         return 1.0
 
@@ -50,77 +63,64 @@ class ConstantBatch:
         """None needed."""
         return 0
 
+    @property
+    def needs_noise(self) -> bool:
+        """It does not."""
+        return False
+
+
+Rate = Literal["linear", "sqrt", "adascale"]
+
 
 @dataclass(frozen=True, slots=True)
 class ScaledBatch:
     """Each rank has the same number of samples at every size, and the learning rate grows with the number of ranks.
 
-    Linear scaling with warm-up as in Goyal et al., "Accurate, Large Minibatch SGD" (2017). The rates that the
-    optimizer and its schedule hold are those for `base_workers`; the factor is applied during `optimizer.step()`
-    only, so schedules never see it.
+    The rates that the optimizer and its schedule hold are those for `base_workers`; the factor is applied during
+    `optimizer.step()` only, so schedules never see it. With k = ranks / `base_workers` it is, by `rate`:
+
+    linear: k. Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour" (2017).
+    sqrt: √k. Krizhevsky, "One weird trick for parallelizing convolutional neural networks" (2014); for Adam and
+        RMSProp: Malladi et al., "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms" (2022).
+    adascale: AdaScale's gain, 1 to k by the noise in the gradients; see `noise.gain`.
     """
 
     per_worker: int
     base_workers: int = 1
     warmup_steps: int = 100
+    rate: Rate = "linear"
 
     def __post_init__(self) -> None:
         if self.per_worker < 1 or self.base_workers < 1 or self.warmup_steps < 0:
             raise UsageError("per_worker and base_workers are at least 1, warmup_steps at least 0")
+        if self.rate not in get_args(Rate):
+            raise UsageError(f"rate is one of {', '.join(get_args(Rate))}, not {self.rate!r}")
 
     def global_batch(self, world_size: int) -> int:
         """Grows with the group."""
         return self.per_worker * world_size
 
-    def rate_factor(self, world_size: int) -> float:
-        """Linear in the number of ranks."""
-        return world_size / self.base_workers
+    def rate_factor(self, world_size: int, noise: float | None) -> float:
+        """By `rate`."""
+        scale = world_size / self.base_workers
+        match self.rate:
+            case "linear":
+                return scale
+            case "sqrt":
+                return math.sqrt(scale)
+            case "adascale":
+                return gain(noise, self.global_batch(self.base_workers), self.global_batch(world_size))
+            case _:
+                assert_never(self.rate)
 
-
-class RateScaler:
-    """Applies a policy's factor around each `optimizer.step()`; its progress is part of the committed state."""
-
-    def __init__(self, policy: BatchPolicy, optimizer: torch.optim.Optimizer) -> None:
-        self._policy = policy
-        self._start = self._target = 0.0
-        self._steps = 0
-        self._rates: list[Any] = []
-        optimizer.register_step_pre_hook(self._scale)
-        optimizer.register_step_post_hook(self._unscale)
+    def base_steps(self, world_size: int, rate_factor: float) -> float:
+        """As many as have the same samples; AdaScale's step counts for what it is worth."""
+        return rate_factor if self.needs_noise else world_size / self.base_workers
 
     @property
-    def factor(self) -> float:
-        """What the next step's learning rate is multiplied with."""
-        if self._steps >= self._policy.warmup_steps:
-            return self._target
-        return self._start + (self._target - self._start) * (self._steps + 1) / self._policy.warmup_steps
-
-    def set_group(self, world_size: int) -> None:
-        """Aims at the factor for this size; the first size is taken at once, later ones over the warm-up."""
-        target = self._policy.rate_factor(world_size)
-        if target == self._target:
-            return
-        self._start = self.factor or target
-        self._target = target
-        self._steps = 0
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where the warm-up stands."""
-        return {"start": self._start, "target": self._target, "steps": self._steps}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes back to where it stood."""
-        self._start, self._target, self._steps = state["start"], state["target"], state["steps"]
-
-    def _scale(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        self._rates = [group["lr"] for group in optimizer.param_groups]
-        for group in optimizer.param_groups:
-            group["lr"] = group["lr"] * self.factor
-
-    def _unscale(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        for group, rate in zip(optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate
-        self._steps += 1
+    def needs_noise(self) -> bool:
+        """For AdaScale."""
+        return self.rate == "adascale"
 
 
 def micro_batches(tensors: Sequence[torch.Tensor], samples: int) -> Iterator[tuple[torch.Tensor, ...]]:

@@ -82,6 +82,24 @@ class Client:
         except (ValueError, KeyError, TypeError):
             return Acknowledged(Standing.AWAY)
 
+    def exchange_shards(self, call: Mapping[str, Any]) -> tuple[Standing, Mapping[str, Any]]:
+        """Says what a reader is done with and takes other shards. ENDED: the job has none; `message` says why."""
+        path = f"/v1/jobs/{self._environment.job}/workers/{self._environment.worker}/shards"
+        status, body = self._request("POST", path, json.dumps(call).encode(), REQUEST_SECONDS)
+        try:
+            answer = json.loads(body) if body else {}
+        except ValueError:
+            return Standing.AWAY, {}
+        if status == 200:
+            return Standing.OK, answer
+        if status == 404:
+            return Standing.ENDED, answer.get("error", {})
+        return _standing(status, fenced=(409,)), {}
+
+    def close(self) -> None:
+        """Gives the connection up; a later call makes another."""
+        self._drop()
+
     def _request(self, method: str, path: str, body: bytes | None, timeout_seconds: float) -> tuple[int, bytes]:
         headers = {"Accept": "application/json"}
         if self._environment.token:

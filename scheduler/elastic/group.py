@@ -1,62 +1,21 @@
 """A torch process group that can be formed, broken and formed again within one process. Imports torch."""
 
 import ctypes
-import socket
-import time
 from collections.abc import Callable
 from datetime import timedelta
-from urllib.parse import urlsplit
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+from torch._C._distributed_c10d import Store
 from torch.distributed import distributed_c10d
 
 from scheduler.elastic.errors import GroupBroken, Superseded
+from scheduler.elastic.meeting import CONNECT_SECONDS, meet
 from scheduler.elastic.membership import Membership
 from scheduler.elastic.sockets import Connections
 
-#: Once all members have met, connecting them takes milliseconds; longer means that one died in between.
-_CONNECT_SECONDS = 5.0
-_MEET_SECONDS = (0.001, 0.02)
-#: For a first connection to rank 0's store; doubles with each that fails.
-_PATIENCE_SECONDS = 0.25
 #: How often a rank that waits in a collective looks whether its group still stands.
 _LOOK = timedelta(seconds=0.2)
-
-
-class Meeting:
-    """This worker's own store, through which a group meets where this worker is its rank 0."""
-
-    def __init__(self, address: str, remote_ports: frozenset[int] = frozenset()) -> None:
-        # The socket is made here because the store by itself would listen on every interface.
-        listener = socket.create_server((address, 0))
-        self._port: int = listener.getsockname()[1]
-        self._remote_ports = remote_ports
-        self.endpoint = f"{address}:{self._port}"
-        # It serves as long as it lives.
-        self._store = TCPStore(
-            address, self._port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
-        )
-
-    def connections(self) -> Connections:
-        """To keep account of what a group opens from now on."""
-        return Connections(frozenset({self._port}), self._remote_ports)
-
-
-def connect(endpoint: str, patience_seconds: float = _CONNECT_SECONDS) -> Store:
-    """A connection of its own, which can be shut, to the store that a worker serves.
-
-    OSError or RuntimeError where none answers. torch retries a refused connection until its patience ends, and the
-    server may die right after the look whether somebody listens: the caller, who has a newer list to look for
-    meanwhile, should begin with little patience.
-    """
-    parts = urlsplit(f"//{endpoint}")
-    host, port = parts.hostname or "", parts.port or 0
-    socket.create_connection((host, port), timeout=patience_seconds).close()
-    store = TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=patience_seconds))
-    store.set_timeout(timedelta(seconds=_CONNECT_SECONDS))
-    return store
 
 
 class Group:
@@ -85,7 +44,7 @@ class Group:
             store=store,
             rank=rank,
             world_size=self.size,
-            timeout=timedelta(seconds=_CONNECT_SECONDS),
+            timeout=timedelta(seconds=CONNECT_SECONDS),
         )
         connections.seal()
         distributed_c10d._set_pg_timeout(timedelta(seconds=timeout_seconds))
@@ -200,7 +159,7 @@ def form(
         GroupBroken: connecting failed after all had met.
     """
     try:
-        store = _meet(endpoint, membership, rank, attempt, still_wanted)
+        store = meet(endpoint, membership, rank, attempt, still_wanted)
         if connections.is_shut:
             raise Superseded
         return Group(membership, rank, store, timeout_seconds, connections)
@@ -208,34 +167,3 @@ def form(
         if dist.is_initialized():
             distributed_c10d._abort_process_group()
         raise GroupBroken(f"generation {membership.generation} could not be formed: {error}") from None
-
-
-def _meet(
-    endpoint: str | None,
-    membership: Membership,
-    rank: int,
-    attempt: int,
-    still_wanted: Callable[[], bool],
-) -> Store:
-    store: Store | None = None
-    pause, longest = _MEET_SECONDS
-    patience = _PATIENCE_SECONDS
-    others = [f"came/{other}" for other in range(1, membership.size)]
-    while still_wanted():
-        try:
-            if store is None and endpoint is not None:
-                prefix = f"generation-{membership.generation}/attempt-{attempt}"
-                store = PrefixStore(prefix, connect(endpoint, patience))
-                store.set(f"came/{rank}", "1")
-            if store is not None and rank == 0 and (not others or store.check(others)):
-                store.set("all", "1")
-                return store
-            if store is not None and rank != 0 and store.check(["all"]):
-                return store
-        except (OSError, RuntimeError):
-            # Rank 0 is not listening, or no more: it comes back or a newer list replaces it.
-            store = None
-            patience = min(2 * patience, _CONNECT_SECONDS)
-        time.sleep(pause)
-        pause = min(pause * 1.5, longest)
-    raise Superseded

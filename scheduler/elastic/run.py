@@ -10,7 +10,7 @@ from scheduler.elastic.alone import Alone
 from scheduler.elastic.checkpoint import CheckpointDirectory
 from scheduler.elastic.environment import Environment, checkpoint_dir
 from scheduler.elastic.errors import Resized, Stopped
-from scheduler.elastic.group import Meeting
+from scheduler.elastic.meeting import Meeting
 from scheduler.elastic.membership import Membership
 from scheduler.elastic.session import Options, Session
 from scheduler.elastic.state import State

@@ -16,7 +16,8 @@ from scheduler.elastic.agent import EXIT_DRAINED, Agent, Order
 from scheduler.elastic.alone import Alone
 from scheduler.elastic.checkpoint import CheckpointDirectory
 from scheduler.elastic.errors import GroupBroken, Resized, Stopped, Superseded
-from scheduler.elastic.group import Group, Meeting, form
+from scheduler.elastic.group import Group, form
+from scheduler.elastic.meeting import Meeting, worth_meeting
 from scheduler.elastic.membership import Membership
 from scheduler.elastic.sockets import Connections
 from scheduler.elastic.state import State
@@ -26,7 +27,6 @@ _LOG = logging.getLogger("scheduler.elastic")
 _STOP = 1 << 62
 _RANK_BITS = 20
 _WAIT_SECONDS = 0.5
-_REFRESH_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,9 @@ class Session:
                 self.abandon()
                 membership = None
             else:
-                self._agent.update({"generation": membership.generation}, at_once=True)
+                # What was measured at the old size must not be taken for the new one's.
+                fields = {"generation": membership.generation, "samples_per_second": None, "efficiency": None}
+                self._agent.update(fields, at_once=True)
                 return
 
     def abandon(self) -> None:
@@ -215,20 +217,7 @@ class Session:
         if self._meeting is None:
             return _fixed_group(membership, rank, timeout_seconds)
         endpoint = self._meeting.endpoint if rank == 0 else membership.rendezvous
-        refreshed_at = 0.0
-
-        def still_wanted() -> bool:
-            nonlocal refreshed_at
-            self._leave_if_asked()
-            if endpoint is None and time.monotonic() - refreshed_at > _REFRESH_SECONDS:
-                self._agent.refresh()
-                refreshed_at = time.monotonic()
-            newest = self._agent.membership()
-            if newest is None or newest.generation < membership.generation:
-                return True
-            # A list handed on by a peer may be newer than the own one; the same one may have learnt its rendezvous.
-            return newest.generation == membership.generation and (rank == 0 or newest.rendezvous == endpoint)
-
+        still_wanted = worth_meeting(self._agent, membership, rank, endpoint, self._leave_if_asked)
         connections = self._meeting.connections()
         self._agent.watch(membership, connections.shut, any_change=True)
         group = form(endpoint, connections, membership, rank, self._attempt, timeout_seconds, still_wanted)

@@ -2,33 +2,21 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 
-from scheduler.elastic.batch import RateScaler
+from scheduler.elastic.boundary import Boundary
 from scheduler.elastic.errors import UsageError
-from scheduler.elastic.gradients import GradientAverager
 from scheduler.elastic.group import Group
 from scheduler.elastic.pace import Pace
+from scheduler.elastic.rates import RateScaler
 from scheduler.elastic.sampler import ElasticDistributedSampler
 from scheduler.elastic.snapshot import Snapshot
+from scheduler.elastic.updates import Updates
 
-
-class Boundary(Protocol):
-    """What a running session does at a step boundary."""
-
-    def agree(self, voted: bool | None) -> int:
-        """All ranks decide what comes after this step; `voted`: what gradient averaging brought, None where unused."""
-
-    def proceed(self, decision: int) -> None:
-        """Acts on the decision; may unwind the training function."""
-
-    def wants_change(self) -> bool:
-        """Whether this rank alone would have something else happen than going on."""
-
-    def tell(self, fields: dict[str, Any]) -> None:
-        """Adds to what is reported to the scheduler."""
+#: A report may show 16; one of them is the noise scale.
+_METRICS_MAX = 15
 
 
 class State:
@@ -66,10 +54,10 @@ class State:
                 self._components[name] = value
             elif name in values:
                 self._values[name] = value
-        self._optimizer = optimizer
         self._sampler = sampler
-        self._scaler = RateScaler(sampler.policy, optimizer) if sampler is not None and optimizer is not None else None
-        self._averager: GradientAverager | None = None
+        policy = sampler.policy if sampler is not None else None
+        self._updates = Updates(optimizer, policy) if optimizer is not None else None
+        self._metrics: dict[str, float] = {}
         self._snapshot = Snapshot()
         self._committed_step = -1
         self._voted: bool | None = None
@@ -110,6 +98,44 @@ class State:
     def generation(self) -> int:
         """The generation of the current group; 0 outside of `run`."""
         return self._group.generation if self._group is not None else 0
+
+    @property
+    def noise_scale(self) -> float | None:
+        """The gradient noise scale, in samples: where a batch is as much signal as noise; None before it is known.
+
+        Measured by `average_gradients`, and smoothed over some hundred steps.
+        """
+        return self._updates.noise_scale if self._updates is not None else None
+
+    @property
+    def efficiency(self) -> float | None:
+        """What a sample of the present batch brings, against one of a single worker's batch; None before it is known.
+
+        Reported to the scheduler, which counts throughput times efficiency.
+        """
+        return self._updates.efficiency if self._updates is not None else None
+
+    @property
+    def base_steps(self) -> float:
+        """How many steps at the base size the training so far is worth, by its batch policy."""
+        return self._rates().base_steps
+
+    def step_schedule(self) -> None:
+        """Steps `lr_scheduler` as often as it takes to keep up with `base_steps`: not at all, once or several times.
+
+        Call it after `optimizer.step()`, in place of `lr_scheduler.step()`, where a schedule counts steps rather than
+        epochs: it then ends where it would at the base size, whatever the sizes in between.
+        """
+        schedule = self._components.get("lr_scheduler")
+        if schedule is None:
+            raise UsageError("step_schedule() needs the schedule: give lr_scheduler to State")
+        for _ in range(self._rates().take_schedule_steps()):
+            schedule.step()
+
+    def _rates(self) -> RateScaler:
+        if self._updates is None or self._updates.rates is None:
+            raise UsageError("steps are counted by the batch policy: give State an optimizer and a sampler")
+        return self._updates.rates
 
     def epochs(self, count: int) -> Iterator[int]:
         """The epochs still to do, beginning with the one that the state stands in.
@@ -155,14 +181,11 @@ class State:
         Returns:
             how many samples all ranks had together.
         """
-        if self._optimizer is None:
+        if self._updates is None:
             raise UsageError("average_gradients() needs the optimizer: give it to State")
-        if self._averager is None:
-            groups = self._optimizer.param_groups
-            self._averager = GradientAverager(parameter for group in groups for parameter in group["params"])
         if self._boundary is None or self._group is None:
             raise UsageError("average_gradients() works inside of the function given to run()")
-        total, self._voted = self._averager.average(self._group, samples, loss == "sum", self._boundary.wants_change())
+        total, self._voted = self._updates.average(self._group, samples, loss == "sum", self._boundary.wants_change())
         self._in_hand = total
         return total
 
@@ -187,6 +210,8 @@ class State:
         if self._boundary is not None:
             decision = self._boundary.agree(self._voted)
         self._voted = None
+        if self._updates is not None:
+            self._updates.settle()
         self.step += 1
         self._keep()
         now = time.monotonic()
@@ -203,9 +228,12 @@ class State:
             self._load(self._snapshot.tree())
 
     def report(self, **metrics: float) -> None:
-        """Shows these numbers (at most 16) with the job, for example `report(accuracy=0.97)`."""
+        """Shows these numbers (at most 15) with the job, for example `report(accuracy=0.97)`."""
+        if len(metrics) > _METRICS_MAX:
+            raise UsageError(f"report() takes at most {_METRICS_MAX} numbers, not {len(metrics)}")
+        self._metrics = {name: float(value) for name, value in metrics.items()}
         if self._boundary is not None:
-            self._boundary.tell({"metrics": {name: float(value) for name, value in metrics.items()}})
+            self._boundary.tell({"metrics": self._all_metrics()})
 
     def _join(self, group: Group, boundary: Boundary, load: Callable[[], Any]) -> None:
         """Takes part in a new group: all ranks get the most advanced commit. A collective."""
@@ -231,15 +259,15 @@ class State:
         self._resized_from = self._boundary_at
         if self._sampler is not None:
             self._sampler.set_group(group.rank, group.size)
-        if self._scaler is not None:
-            self._scaler.set_group(group.size)
+        if self._updates is not None:
+            self._updates.set_group(group.size)
         self._pace.reset(time.monotonic())
 
     def _leave_group(self) -> None:
         self._group = None
         self._boundary = None
-        # A collective of the lost group may still hold the buffers.
-        self._averager = None
+        if self._updates is not None:
+            self._updates.drop_buffers()
 
     def _committed(self) -> tuple[int, Any] | None:
         """The last commit's step and a copy of it."""
@@ -254,7 +282,12 @@ class State:
         fields: dict[str, Any] = {"step": self.step, "epoch": self.epoch, "last_commit_at": time.time()}
         if (pace := self._pace.samples_per_second()) is not None:
             fields["samples_per_second"] = round(pace, 3)
-        return fields
+        if self.efficiency is not None:
+            fields["efficiency"] = round(self.efficiency, 6)
+        return {**fields, "metrics": self._all_metrics()}
+
+    def _all_metrics(self) -> dict[str, float]:
+        return self._metrics if self.noise_scale is None else {"noise_scale": self.noise_scale, **self._metrics}
 
     def _keep(self) -> None:
         tree: dict[str, Any] = {
@@ -263,8 +296,8 @@ class State:
             "components": {name: component.state_dict() for name, component in self._components.items()},
             "values": self._values,
         }
-        if self._scaler is not None:
-            tree["scaler"] = self._scaler.state_dict()
+        if self._updates is not None:
+            tree["updates"] = self._updates.state_dict()
         self._snapshot.take(tree)
         self._committed_step = self.step
 
@@ -279,5 +312,5 @@ class State:
                 kept.copy_(value)
             else:
                 self._values[name] = value
-        if self._scaler is not None:
-            self._scaler.load_state_dict(tree["scaler"])
+        if self._updates is not None:
+            self._updates.load_state_dict(tree["updates"])

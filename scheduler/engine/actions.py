@@ -29,19 +29,22 @@ def due_actions(
     stops: list[ClusterAction] = [StopWorker(stray.id, stray.node, 0.0) for stray in world.strays.values()]
     starts: list[ClusterAction] = []
     for job in unsettled:
-        for worker in job.workers:
+        for worker in job.all_workers:
             if worker.desired is Desired.STOP or worker.condemned:
                 grace_seconds = max(0.0, (worker.stop_deadline or now) - now)
                 if worker.id not in told or grace_seconds == 0.0:
                     stops.append(StopWorker(worker.id, worker.node, grace_seconds))
-            elif _to_start(worker, observation, now):
+            elif _to_start(job, worker, observation, now):
                 starts.append(start_worker(job, worker, launch))
     forgets: list[ClusterAction] = [ForgetWorker(seen.id, seen.node) for seen in ended if not _is_live(world, seen)]
     return [*stops, *forgets, *starts]
 
 
-def _to_start(worker: Worker, observation: Observation, now: float) -> bool:
-    return worker.state is WorkerState.PENDING and worker.not_before <= now and worker.id not in observation.workers
+def _to_start(job: Job, worker: Worker, observation: Observation, now: float) -> bool:
+    """Whether it is its turn: fixed workers come first, the others once these run."""
+    if worker.state is not WorkerState.PENDING or worker.not_before > now or worker.id in observation.workers:
+        return False
+    return worker.fixed or job.fixed_ready
 
 
 def _is_live(world: World, seen: WorkerObservation) -> bool:

@@ -128,6 +128,7 @@ def is_settled(job: Job) -> bool:
             w.wanted and w.member and w.state is WorkerState.READY and w.reported_generation >= job.generation
             for w in job.workers
         )
+        and all(w.wanted and w.state is WorkerState.READY for w in job.fixed_workers)
     )
 
 

@@ -127,8 +127,8 @@ def post(job: Job) -> Posting:
         hosts.generation if hosts else 0,
         hosts.text().encode() if hosts else b"",
         _body(job, hosts) if hosts else b"",
-        frozenset(w.id for w in job.workers),
-        frozenset(w.id for w in job.leaving),
+        frozenset(w.id for w in job.all_workers),
+        frozenset(w.id for w in job.all_leaving),
     )
 
 

@@ -73,4 +73,4 @@ def _ending(job: Job, course: _Course, now: float) -> Ending | None:
     if not ends:
         return None
     at, basis = min(ends, key=lambda end: end[0])
-    return Ending(job.id, job.spec.name, at, basis, frozenset(worker.node for worker in job.workers))
+    return Ending(job.id, job.spec.name, at, basis, frozenset(worker.node for worker in job.all_workers))

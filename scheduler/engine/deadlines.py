@@ -2,22 +2,24 @@
 
 from scheduler.config import EngineSettings
 from scheduler.engine.reports import Hearing
-from scheduler.model.job import Job, JobState, Runtime
+from scheduler.model.job import Job, JobState
 from scheduler.model.worker import Worker, WorkerState
 
 
 def job_deadline(job: Job, hearing: Hearing, now: float, settings: EngineSettings) -> float | None:
     """The earliest moment after `now` for this job; None if there is none."""
     deadlines = [limit_deadline(job), join_deadline(job, settings)]
-    for worker in job.workers:
+    for worker in job.all_workers:
         deadlines += (worker.stop_deadline, worker.not_before or None, hang_deadline(job, worker, hearing, settings))
     return min((d for d in deadlines if d is not None and d > now), default=None)
 
 
 def limit_deadline(job: Job) -> float | None:
-    """When the attempt has used up its time; None without a limit or once it is being stopped."""
+    """When the attempt has used up its time; None without a limit or once it is done or being stopped."""
     limit = job.spec.time_limit_seconds
     if limit is None or job.started_at is None or job.state is JobState.STOPPING:
+        return None
+    if job.finishing and not job.workers:
         return None
     return job.started_at + limit
 
@@ -29,12 +31,15 @@ def join_deadline(job: Job, settings: EngineSettings) -> float | None:
 
 
 def hang_deadline(job: Job, worker: Worker, hearing: Hearing, settings: EngineSettings) -> float | None:
-    """When a worker counts as hung: it never got ready, or has been silent for too long; None if it is not watched."""
-    if not worker.wanted:
+    """When a worker counts as hung: it never got ready, or has been silent for too long; None if it is not watched.
+
+    A fixed one need not report; one that has is expected to go on.
+    """
+    if not worker.wanted or (worker.fixed and hearing.reports.latest(worker.id) is None):
         return None
-    if worker.state is WorkerState.STARTING and job.spec.runtime is Runtime.ELASTIC:
-        return max(hearing.since, worker.started_at or 0.0) + settings.ready_seconds
+    if worker.state is WorkerState.STARTING and job.spec.runtime.reports:
+        return max(hearing.could_since(worker), worker.started_at or 0.0) + settings.ready_seconds
     limit = job.spec.heartbeat_seconds
     if limit is None or worker.state is not WorkerState.READY:
         return None
-    return max(hearing.last(worker.id), worker.ready_at or 0.0) + limit
+    return max(hearing.last(worker), worker.ready_at or 0.0) + limit

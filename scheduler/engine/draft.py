@@ -119,9 +119,19 @@ class Draft:
         """A new value of one of its job's live workers, or a new worker."""
         job = self.the_job(worker.job_id)
         self._workers[worker.id] = worker
-        others = tuple(w for w in job.workers if w.id != worker.id)
+        alike = job.fixed_workers if worker.fixed else job.workers
+        others = tuple(w for w in alike if w.id != worker.id)
         workers = tuple(sorted((*others, worker), key=lambda w: w.ordinal))
-        return self.put(replace(job, workers=workers))
+        return self.put(replace(job, fixed_workers=workers) if worker.fixed else replace(job, workers=workers))
+
+    def new_workers(self) -> list[Worker]:
+        """Those that were put since the base, and have not ended."""
+        new = []
+        for worker in self._workers.values():
+            before = self.base.job(worker.job_id)
+            if worker.state is WorkerState.PENDING and (before is None or before.worker(worker.id) is None):
+                new.append(worker)
+        return new
 
     def move_worker(self, worker: Worker, state: WorkerState) -> Worker:
         """Put a live worker into another live state."""
@@ -145,9 +155,12 @@ class Draft:
         )
         self._workers[worker.id] = ended
         job = self.the_job(worker.job_id)
-        served = 0.0 if worker.started_at is None else max(self.now - worker.started_at, 0.0) * len(worker.slot_ids)
-        left = tuple(w for w in job.workers if w.id != worker.id)
-        self.put(replace(job, workers=left, served_slot_seconds=job.served_slot_seconds + served))
+        if worker.fixed:
+            self.put(replace(job, fixed_workers=tuple(w for w in job.fixed_workers if w.id != worker.id)))
+        else:
+            served = 0.0 if worker.started_at is None else max(self.now - worker.started_at, 0.0) * len(worker.slot_ids)
+            left = tuple(w for w in job.workers if w.id != worker.id)
+            self.put(replace(job, workers=left, served_slot_seconds=job.served_slot_seconds + served))
         self.event(
             EventKind.WORKER_ENDED,
             job_id=job.id,

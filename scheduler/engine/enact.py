@@ -10,10 +10,11 @@ from scheduler.engine.draft import Draft
 from scheduler.engine.lifecycle import ask_to_leave, begin_stop
 from scheduler.engine.membership import settle
 from scheduler.model.event import EventKind
-from scheduler.model.ids import NodeName, worker_id
+from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import Job, JobState, Placement
 from scheduler.model.node import Node
 from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
 from scheduler.model.world import mask_of, sharers
 
@@ -29,7 +30,7 @@ def enact(draft: Draft, plan: Plan, settings: EngineSettings) -> None:
             case Shrink():
                 _shrink(draft, action, settings)
             case Release():
-                draft.put(replace(draft.the_job(action.job_id), reservation=(), reservation_shared=False))
+                _release(draft, action)
             case Reserve():
                 _reserve(draft, action)
             case Start():
@@ -58,10 +59,16 @@ def _shrink(draft: Draft, action: Shrink, settings: EngineSettings) -> None:
     settle(draft, action.job_id, settings)
 
 
+def _release(draft: Draft, action: Release) -> None:
+    job = draft.the_job(action.job_id)
+    draft.put(replace(job, reservation=(), reservation_shared=False, fixed_reservation=()))
+
+
 def _reserve(draft: Draft, action: Reserve) -> None:
     job = draft.the_job(action.job_id)
-    draft.put(replace(job, reservation=action.placement, reservation_shared=action.shared))
-    draft.event(EventKind.JOB_RESERVED, job_id=action.job_id, detail=_describe(action.placement, action.shared))
+    held = replace(job, reservation=action.placement, reservation_shared=action.shared)
+    draft.put(replace(held, fixed_reservation=action.fixed))
+    draft.event(EventKind.JOB_RESERVED, job_id=action.job_id, detail=_describe(action))
 
 
 def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> None:
@@ -83,12 +90,13 @@ def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> Non
             last_resize_at=None,
             reservation=(),
             reservation_shared=False,
+            fixed_reservation=(),
             master_port=ports.take(job),
         )
     )
+    _add_fixed_group(draft, job, action, slots, ports)
     _add_workers(draft, action, slots)
-    detail = _describe(action.placement, action.shared)
-    draft.event(EventKind.JOB_STARTED, job_id=job.id, detail=detail, amount=waited_seconds)
+    draft.event(EventKind.JOB_STARTED, job_id=job.id, detail=_describe(action), amount=waited_seconds)
 
 
 def _grow(draft: Draft, action: Grow, slots: "_Slots") -> None:
@@ -101,38 +109,70 @@ def _grow(draft: Draft, action: Grow, slots: "_Slots") -> None:
     draft.event(
         EventKind.JOB_GREW,
         job_id=job.id,
-        detail=f"{before} -> {after} workers: {_describe(action.placement, action.shared)}",
+        detail=f"{before} -> {after} workers: {_describe(action)}",
     )
 
 
+def _add_fixed_group(draft: Draft, job: Job, action: Start, slots: "_Slots", ports: "_Ports") -> None:
+    """Its workers first: the others start once these run. Each listens where all of the job are told."""
+    group = job.spec.fixed
+    if group is None:
+        return
+    workers = [
+        _add_worker(draft, job.id, name, group.shape, slots.take(name, group.shape.slots, False), index)
+        for index, name in enumerate(name for name, count in action.fixed for _ in range(count))
+    ]
+    hosts = tuple(f"{worker.host}:{ports.take(job)}" for worker in workers)
+    draft.put(replace(draft.the_job(job.id), fixed_hosts=hosts))
+
+
 def _add_workers(draft: Draft, action: Start | Grow, slots: "_Slots") -> None:
-    job_id = action.job_id
+    shape = draft.the_job(action.job_id).shape
     for name, count in action.placement:
-        node = draft.node(name)
-        assert node is not None, "the planner places on known nodes"
         for _ in range(count):
-            job = draft.the_job(job_id)
-            shape = job.shape
-            draft.put(replace(job, next_ordinal=job.next_ordinal + 1))
-            draft.put_worker(
-                Worker(
-                    id=worker_id(job_id, job.next_ordinal),
-                    job_id=job_id,
-                    ordinal=job.next_ordinal,
-                    node=name,
-                    host=node.host,
-                    slot_ids=slots.take(name, shape.slots, action.shared),
-                    created_at=draft.now,
-                    cpus=shape.cpus,
-                    memory_mib=shape.memory_mib,
-                    shared=action.shared,
-                )
-            )
+            chosen = slots.take(name, shape.slots, action.shared)
+            _add_worker(draft, action.job_id, name, shape, chosen, shared=action.shared)
 
 
-def _describe(placement: Placement, shared: bool) -> str:
-    where = ", ".join(f"{count} on {node}" for node, count in placement)
-    return f"{where}, shared slots" if shared else where
+def _add_worker(
+    draft: Draft,
+    job_id: JobId,
+    name: NodeName,
+    shape: WorkerShape,
+    slot_ids: tuple[int, ...],
+    fixed_index: int | None = None,
+    *,
+    shared: bool = False,
+) -> Worker:
+    job, node = draft.the_job(job_id), draft.node(name)
+    assert node is not None, "the planner places on known nodes"
+    worker = Worker(
+        id=worker_id(job_id, job.next_ordinal),
+        job_id=job_id,
+        ordinal=job.next_ordinal,
+        node=name,
+        host=node.host,
+        slot_ids=slot_ids,
+        created_at=draft.now,
+        cpus=shape.cpus,
+        memory_mib=shape.memory_mib,
+        shared=shared,
+        fixed_index=fixed_index,
+    )
+    draft.put(replace(job, next_ordinal=job.next_ordinal + 1))
+    draft.put_worker(worker)
+    return worker
+
+
+def _describe(action: Start | Grow | Reserve) -> str:
+    where = _places(action.placement)
+    if not isinstance(action, Grow) and action.fixed:
+        where += f"; fixed: {_places(action.fixed)}"
+    return f"{where}, shared slots" if action.shared else where
+
+
+def _places(placement: Placement) -> str:
+    return ", ".join(f"{count} on {node}" for node, count in placement)
 
 
 class _Slots:
@@ -173,7 +213,7 @@ class _Slots:
 
 
 class _Ports:
-    """Ports for rank 0 of ordinary torch.distributed scripts; no two live jobs share one."""
+    """Ports for rank 0 of ordinary torch.distributed scripts and for fixed workers; no two that live share one."""
 
     def __init__(self, draft: Draft, settings: EngineSettings) -> None:
         self._draft = draft
@@ -182,7 +222,7 @@ class _Ports:
 
     def take(self, job: Job) -> int:
         if self._used is None:
-            self._used = {other.master_port for other in self._draft.active_jobs()}
+            self._used = {port for other in self._draft.active_jobs() for port in _ports_of(other)}
         for port in self._candidates(job):
             if port not in self._used:
                 self._used.add(port)
@@ -191,5 +231,10 @@ class _Ports:
 
     def _candidates(self, job: Job) -> Iterator[int]:
         first, count = self._settings.master_port_first, self._settings.master_port_count
-        start = (job.id * 7 + job.attempt) % count  # another port for each attempt: the old one may linger
+        needed = 1 if job.spec.fixed is None else 1 + job.spec.fixed.replicas
+        start = (job.id * 7 + job.attempt * needed) % count  # others for each attempt: the old ones may linger
         return (first + (start + step) % count for step in range(count))
+
+
+def _ports_of(job: Job) -> list[int]:
+    return [job.master_port, *(int(host.rpartition(":")[2]) for host in job.fixed_hosts)]

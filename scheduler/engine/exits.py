@@ -15,7 +15,9 @@ _Test = Callable[[Worker, WorkerObservation], bool]
 _RULES: tuple[tuple[_Test, ExitReason], ...] = (
     (lambda worker, seen: worker.leave_reason is LeaveReason.HUNG, ExitReason.HUNG),
     (lambda worker, seen: worker.leave_reason is LeaveReason.NOT_LAUNCHED, ExitReason.LAUNCH_FAILED),
+    (lambda worker, seen: worker.leave_reason is LeaveReason.NOT_ADMITTED, ExitReason.NOT_ADMITTED),
     (lambda worker, seen: worker.desired is Desired.STOP, ExitReason.ASKED),
+    (lambda worker, seen: seen.cause is EndCause.NOT_ADMITTED, ExitReason.NOT_ADMITTED),
     (lambda worker, seen: seen.phase is Phase.LAUNCH_FAILED, ExitReason.LAUNCH_FAILED),
     (lambda worker, seen: seen.cause is EndCause.OUT_OF_MEMORY, ExitReason.OUT_OF_MEMORY),
     (lambda worker, seen: seen.cause is EndCause.EVICTED, ExitReason.EVICTED),

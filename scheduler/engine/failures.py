@@ -8,20 +8,25 @@ from scheduler.engine.deadlines import limit_deadline
 from scheduler.engine.draft import Draft
 from scheduler.engine.exits import FAILURES
 from scheduler.engine.lifecycle import ask_to_leave, begin_stop, finish_if_empty
+from scheduler.engine.observe_foreign import others_took
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, worker_id
-from scheduler.model.job import Job, JobState, Runtime, StopReason
+from scheduler.model.job import Job, JobState, StopReason
 from scheduler.model.worker import ExitReason, LeaveReason, Worker
 
 #: Workers that fail so soon after a peer, and ran beside it, often fail because of it: that is one failure.
 GROUP_SECONDS = 1.0
 
+_SIZED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
+#: Ends that are no failure, but of which the next try would give the same if it came at once.
+_PAUSED = frozenset({ExitReason.REPLACE, ExitReason.NOT_ADMITTED})
 #: Ends that are no failure, after which an ordinary gang has a gap.
 _UNREPLACED = frozenset(
     {
         ExitReason.LOST,
         ExitReason.DRAINED,
         ExitReason.REPLACE,
+        ExitReason.NOT_ADMITTED,
         ExitReason.EVICTED,
         ExitReason.DISPLACED,
         ExitReason.REMOVED,
@@ -32,8 +37,9 @@ _UNREPLACED = frozenset(
 def react(draft: Draft, job_id: JobId, ended: Sequence[Worker], settings: EngineSettings) -> None:
     """Decide about a job whose workers ended just now."""
     job = draft.the_job(job_id)
-    if job.state in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING):
-        _react_to_ends(draft, job, ended, settings)
+    if job.state in _SIZED:
+        _react_to_ends(draft, job, [w for w in ended if not w.fixed], settings)
+    _react_to_fixed(draft, draft.the_job(job_id), [w for w in ended if w.fixed], settings)
     finish_if_empty(draft, job_id)
 
 
@@ -47,26 +53,67 @@ def _react_to_ends(draft: Draft, job: Job, ended: Sequence[Worker], settings: En
     failed = [w for w in ended if w.exit_reason in FAILURES]
     if failed:
         job = _count_failure(draft, job, failed[0], settings)
-        if job.retries_used > job.spec.max_retries:
-            begin_stop(draft, job.id, StopReason.RETRIES_EXHAUSTED, detail=job.detail)
-            return
-        if not job.elastic or job.finishing:
-            pause = backoff_seconds(job.retries_used, settings)
-            draft.put(replace(job, not_before=draft.now + pause))
-            begin_stop(draft, job.id, StopReason.GANG_RESTART, detail=job.detail)
+        if not job.elastic or job.finishing or job.retries_used > job.spec.max_retries:
+            _stop_failed(draft, job, settings)
             return
     gone = [w for w in ended if w.exit_reason in _UNREPLACED]
-    if gone and not job.elastic and job.spec.runtime is Runtime.COMMAND:
-        # nothing re-forms the group of an ordinary script: it starts again as a whole
-        pause = backoff_seconds(1, settings) if gone[0].exit_reason is ExitReason.REPLACE else 0.0
-        draft.put(replace(job, not_before=draft.now + pause))
-        detail = f"worker {gone[0].id} on {gone[0].node}: {gone[0].exit_reason}"
-        begin_stop(draft, job.id, StopReason.BELOW_MINIMUM, detail=detail)
+    if gone and (_is_broken(job) or _cannot_start(job, gone)):
+        _stop_incomplete(draft, job, gone[0], settings)
         return
     if any(w.exit_reason is ExitReason.DONE for w in ended):
         _finish(draft, draft.put(replace(draft.the_job(job.id), finishing=True)))
     for worker in ended:
         _replace_worker(draft, worker, settings)
+
+
+def _react_to_fixed(draft: Draft, job: Job, ended: Sequence[Worker], settings: EngineSettings) -> None:
+    """Nothing replaces a fixed worker that failed or is lost: all of the job starts again. One that is done is done.
+
+    What happens once the other workers are done does not matter any more.
+    """
+    missed = [w for w in ended if w.exit_reason not in (ExitReason.ASKED, ExitReason.DONE)]
+    if not missed or job.state not in _SIZED or (job.finishing and not job.workers):
+        return
+    failed = [w for w in missed if w.exit_reason in FAILURES]
+    if failed:
+        _stop_failed(draft, _count_failure(draft, job, failed[0], settings), settings)
+    else:
+        _stop_incomplete(draft, job, missed[0], settings)
+
+
+def _stop_failed(draft: Draft, job: Job, settings: EngineSettings) -> None:
+    """The attempt cannot go on after a failure, which was counted: start again after a pause, or give up."""
+    if job.retries_used > job.spec.max_retries:
+        begin_stop(draft, job.id, StopReason.RETRIES_EXHAUSTED, detail=job.detail)
+        return
+    pause = backoff_seconds(job.retries_used, settings)
+    draft.put(replace(job, not_before=draft.now + pause))
+    begin_stop(draft, job.id, StopReason.GANG_RESTART, detail=job.detail)
+
+
+def _stop_incomplete(draft: Draft, job: Job, gone: Worker, settings: EngineSettings) -> None:
+    """A worker is gone that nothing can replace, and no failure: the job starts again as a whole."""
+    pause = backoff_seconds(1, settings) if gone.exit_reason in _PAUSED else 0.0
+    draft.put(replace(job, not_before=draft.now + pause))
+    told = f": {gone.detail}" if gone.detail else ""
+    detail = f"{_named(gone)}: {gone.exit_reason}{told}"
+    begin_stop(draft, job.id, StopReason.BELOW_MINIMUM, detail=detail)
+
+
+def _named(worker: Worker) -> str:
+    return f"{'fixed ' if worker.fixed else ''}worker {worker.id} on {worker.node}"
+
+
+def _is_broken(job: Job) -> bool:
+    """Whether a gap ends it: nothing re-forms the group of an ordinary script, which starts again as a whole."""
+    return not job.elastic and not job.spec.runtime.reports
+
+
+def _cannot_start(job: Job, gone: Sequence[Worker]) -> bool:
+    """Whether the cluster lets too few of its workers run: those that it does must not wait on their slots for them."""
+    refused = any(w.exit_reason is ExitReason.NOT_ADMITTED for w in gone)
+    left = len(job.wanted_workers)
+    return refused and left < job.min_workers and (left == 0 or job.state is JobState.STARTING)
 
 
 def _count_failure(draft: Draft, job: Job, worker: Worker, settings: EngineSettings) -> Job:
@@ -83,14 +130,14 @@ def _count_failure(draft: Draft, job: Job, worker: Worker, settings: EngineSetti
             retries_used=used + counts,
             last_failure_at=draft.now if counts else job.last_failure_at,
             exit_code=worker.exit_code,
-            detail=f"worker {worker.id} on {worker.node}: {worker.exit_reason}, {code}{told}",
+            detail=f"{_named(worker)}: {worker.exit_reason}, {code}{told}",
         )
     )
 
 
 def _finish(draft: Draft, job: Job) -> None:
     """A worker is done: what never trained in an elastic group has nothing to join any more."""
-    if job.spec.runtime is not Runtime.ELASTIC:
+    if not job.spec.runtime.reports:
         return
     for worker in job.wanted_workers:
         if worker.reported_generation == 0:
@@ -100,15 +147,17 @@ def _finish(draft: Draft, job: Job) -> None:
 def _replace_worker(draft: Draft, worker: Worker, settings: EngineSettings) -> None:
     """A new worker on the same slots in place of one that failed or asked for it.
 
-    The slots stay with the job while it backs off. A lost or drained worker is not replaced here: its node may
-    be gone, and the planner finds a place.
+    The slots stay with the job while it backs off. A lost or drained worker is not replaced here, nor one whose place
+    others have taken: its node may be gone, and the planner finds a place.
     """
     job = draft.the_job(worker.job_id)
     hung_or_failed = worker.exit_reason in FAILURES or worker.exit_reason is ExitReason.REPLACE
     if not hung_or_failed or job.finishing or not job.state.active:
         return
     node = draft.node(worker.node)
-    if node is None or not node.schedulable or len(job.wanted_workers) >= job.max_workers:
+    if node is None or not node.schedulable or others_took(draft, worker):
+        return
+    if len(job.wanted_workers) >= job.max_workers:
         return
     pause = backoff_seconds(max(job.retries_used, 1), settings)
     replacement = Worker(

@@ -156,7 +156,7 @@ class _Search:
         """What was found."""
         assert self._first is not None, "the queue was looked at once"
         start, world = self._start, self._rollout.world
-        rests_on = _rests_on(self._endings[: self._ends_that_count()], start.placement) if start is not None else ()
+        rests_on = _rests_on(self._endings[: self._ends_that_count()], start) if start is not None else ()
         waits_for_jobs = cut_off is CutOff.NOTHING_KNOWN and self._job().wait_reason is not WaitReason.NODES_UNAVAILABLE
         silent = _in_the_way(self._rollout.silent(), self._job(), world) if waits_for_jobs else ()
         return Forecast(
@@ -202,7 +202,7 @@ class _Search:
         if not job.reservation:
             self._promise = None
         elif self._promise is None:
-            nodes = {name for name, _ in job.reservation}
+            nodes = {name for name, _ in (*job.reservation, *job.fixed_reservation)}
             self._promise = _Promise(self._rollout.gone_by(nodes), len(self._endings))
 
     def _ends_that_count(self) -> int:
@@ -247,10 +247,10 @@ def _losses_under_way(world: World, job_id: JobId) -> Iterable[Loss]:
             yield Loss(victim.id, victim.spec.name, size + len(leaving), size)
 
 
-def _rests_on(endings: Sequence[Ending], placement: Placement) -> tuple[Ending, ...]:
+def _rests_on(endings: Sequence[Ending], start: Start) -> tuple[Ending, ...]:
     """Ends that freed something on its nodes, or on nodes of those that came after them; else the last ones."""
     found: list[Ending] = []
-    nodes = frozenset[NodeName](name for name, _ in placement)
+    nodes = frozenset[NodeName](name for name, _ in (*start.placement, *start.fixed))
     for ending in reversed(endings):
         if ending.nodes & nodes:
             found.append(ending)
@@ -270,6 +270,7 @@ def _certainty(rests_on: Sequence[Ending]) -> Certainty:
 
 def _in_the_way(silent: Iterable[Job], job: Job, world: World) -> tuple[Job, ...]:
     """Those of these jobs that hold slots on nodes which suit the job, most important first."""
-    suitable = {node.name for node in world.nodes.values() if node.suits(job.shape)}
-    held = [other for other in silent if any(worker.node in suitable for worker in other.workers)]
+    shapes = [job.shape, *([job.spec.fixed.shape] if job.spec.fixed is not None else [])]
+    suitable = {node.name for node in world.nodes.values() if any(map(node.suits, shapes))}
+    held = [other for other in silent if any(worker.node in suitable for worker in other.all_workers)]
     return tuple(sorted(held, key=lambda other: (-other.priority, other.id)))

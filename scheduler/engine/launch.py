@@ -4,10 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from scheduler.engine.ports import StartWorker
+from scheduler.engine.addresses import HostOf, nodes_address
+from scheduler.engine.ports import Role, StartWorker
+from scheduler.model import torchrun
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job
+from scheduler.model.job import Job, JobSpec, Runtime
 from scheduler.model.worker import Worker
+
+#: Where a job's own variables say nothing else.
+_DEFAULTS = {
+    # An ordinary torchrun whose store several agents share fails whenever one joins.
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +28,13 @@ class LaunchContext:
     token_for: Callable[[JobId], str]
     #: Each job has a directory of its own below, which survives attempts.
     jobs_dir: Path
+    host_of: HostOf = nodes_address
 
 
 def start_worker(job: Job, worker: Worker, context: LaunchContext) -> StartWorker:
     """The launch of one worker of a job."""
+    group = job.spec.fixed if worker.fixed else None
+    variables = {**dict(job.spec.env), **(dict(group.env) if group is not None else {})}
     return StartWorker(
         worker_id=worker.id,
         job_id=job.id,
@@ -31,36 +42,56 @@ def start_worker(job: Job, worker: Worker, context: LaunchContext) -> StartWorke
         slot_ids=worker.slot_ids,
         cpus=worker.cpus,
         memory_mib=worker.memory_mib,
-        command=job.spec.command,
-        env=tuple({**dict(job.spec.env), **_environment(job, worker, context)}.items()),
+        command=group.command if group is not None else _command(job.spec),
+        env=tuple({**_DEFAULTS, **variables, **_environment(job, worker, context)}.items()),
         workdir=job.spec.workdir,
         grace_seconds=job.spec.grace_seconds,
         generation=job.generation,
         shared=worker.shared,
-        pod_template=job.spec.pod_template,
+        pod_template=job.pod_template_of(worker),
+        role=Role.FIXED if worker.fixed else Role.WORKER,
     )
 
 
+def _command(spec: JobSpec) -> tuple[str, ...]:
+    launched = torchrun.launch_command(spec.command) if spec.runtime is Runtime.TORCHRUN else None
+    return launched or spec.command
+
+
 def _environment(job: Job, worker: Worker, context: LaunchContext) -> dict[str, str]:
-    """The scheduler's own variables, and torch's for scripts that know nothing of the scheduler."""
-    gang = job.wanted_workers
-    rank = next((i for i, w in enumerate(gang) if w.id == worker.id), 0)
-    neighbours = [w for w in gang if w.node == worker.node]
-    local_rank = next((i for i, w in enumerate(neighbours) if w.id == worker.id), 0)
+    """The scheduler's own variables, and torch's for scripts that know nothing of the scheduler.
+
+    To a fixed worker its group is what all others are to each of these.
+    """
+    gang = job.fixed_workers if worker.fixed else job.wanted_workers
+    rank, size = next((i for i, w in enumerate(gang) if w.id == worker.id), 0), len(gang)
+    if worker.fixed_index is not None:
+        rank, size = worker.fixed_index, len(job.fixed_hosts)
     return {
         "SCHED_URL": context.url,
         "SCHED_TOKEN": context.token_for(job.id),
         "SCHED_JOB_ID": str(job.id),
         "SCHED_JOB_NAME": job.spec.name,
         "SCHED_WORKER_ID": worker.id,
+        "SCHED_ROLE": Role.FIXED if worker.fixed else Role.WORKER,
+        "SCHED_FIXED_HOSTS": ",".join(job.fixed_hosts),
         "SCHED_GENERATION": str(job.generation),
         "SCHED_ATTEMPT": str(job.attempt),
         "SCHED_CHECKPOINT_DIR": str(context.jobs_dir / str(job.id) / "checkpoint"),
         "SCHED_GRACE_SECONDS": f"{job.spec.grace_seconds:g}",
         "RANK": str(rank),
-        "WORLD_SIZE": str(len(gang)),
-        "LOCAL_RANK": str(local_rank),
-        "LOCAL_WORLD_SIZE": str(max(len(neighbours), 1)),
+        "WORLD_SIZE": str(size),
+        # A worker sees its own GPUs only: to a script it is alone on its machine.
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
         "MASTER_ADDR": gang[0].host if gang else worker.host,
         "MASTER_PORT": str(job.master_port),
+        **_torchrun_variables(job, context),
     }
+
+
+def _torchrun_variables(job: Job, context: LaunchContext) -> dict[str, str]:
+    if job.spec.runtime is not Runtime.TORCHRUN:
+        return {}
+    bounds = (job.min_workers, job.max_workers)
+    return torchrun.launch_variables(context.url, job.id, bounds, job.spec.shape.slots, job.spec.grace_seconds)

@@ -31,7 +31,7 @@ def ask_to_leave(
 ) -> None:
     """Two-phase shrink, first phase: it is no member of the next list; it has the job's grace to go."""
     job = draft.the_job(job_id)
-    worker = next(w for w in job.workers if w.id == worker_id)
+    worker = next(w for w in job.all_workers if w.id == worker_id)
     if worker.desired is Desired.STOP:
         return
     draft.put_worker(
@@ -47,7 +47,10 @@ def ask_to_leave(
 
 
 def begin_stop(draft: Draft, job_id: JobId, reason: StopReason, for_job: JobId | None = None, detail: str = "") -> None:
-    """Withdraw the job's list and ask all its workers to leave; where it goes then follows from the reason."""
+    """Withdraw the job's list and ask its workers to leave; where it goes then follows from the reason.
+
+    Its fixed group is asked when the others are gone.
+    """
     job = draft.move(draft.the_job(job_id), JobState.STOPPING)
     draft.put(replace(job, stop_reason=reason, stop_for=for_job, detail=detail, published_size=0))
     for worker in job.workers:
@@ -64,11 +67,15 @@ def begin_stop(draft: Draft, job_id: JobId, reason: StopReason, for_job: JobId |
 
 
 def finish_if_empty(draft: Draft, job_id: JobId) -> None:
-    """Take the job out of its active state once no worker of it is left."""
+    """Take the job out of its active state once no worker of it is left; the fixed ones are asked last."""
     job = draft.the_job(job_id)
     if job.workers or not job.state.active:
         return
-    if job.state is JobState.STOPPING:
+    if job.fixed_workers and (job.finishing or job.state is JobState.STOPPING):
+        reason = LeaveReason.JOB_FINISHING if job.state is not JobState.STOPPING else LeaveReason.JOB_STOPPING
+        for worker in job.fixed_workers:
+            ask_to_leave(draft, job_id, worker.id, reason, job.stop_for)
+    elif job.state is JobState.STOPPING:
         _stopped(draft, job)
     elif job.finishing:
         _ended(draft, draft.move(job, JobState.SUCCEEDED), EventKind.JOB_SUCCEEDED, "")
@@ -108,6 +115,8 @@ def _without_attempt(job: Job) -> Job:
         master_port=0,
         reservation=(),
         reservation_shared=False,
+        fixed_reservation=(),
+        fixed_hosts=(),
         wait_for=None,
         progress=replace(job.progress, samples_per_second=None) if job.progress != Progress() else job.progress,
     )
@@ -121,6 +130,8 @@ def _ended(draft: Draft, job: Job, kind: EventKind, cause: str) -> None:
             published_size=0,
             reservation=(),
             reservation_shared=False,
+            fixed_reservation=(),
+            fixed_hosts=(),
             wait_reason=None,
             wait_for=None,
             exit_code=0 if job.state is JobState.SUCCEEDED else job.exit_code,

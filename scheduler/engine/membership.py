@@ -11,7 +11,7 @@ from scheduler.engine.draft import Draft
 from scheduler.model.event import EventKind
 from scheduler.model.hosts import host_list
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState, Runtime
+from scheduler.model.job import Job, JobState
 from scheduler.model.worker import Worker, WorkerState
 
 
@@ -50,7 +50,7 @@ def _publish(draft: Draft, job: Job, members: tuple[Worker, ...]) -> Job:
     """Write generation + 1: ranks, size and host list."""
     generation = job.generation + 1
     ranks = {worker.id: rank for rank, worker in enumerate(members)}
-    at_once = job.spec.runtime is Runtime.COMMAND  # nothing re-forms: being listed is being a member
+    at_once = not job.spec.runtime.reports  # nothing re-forms: being listed is being a member
     for worker in job.workers:
         rank = ranks.get(worker.id)
         reported = generation if rank is not None and at_once else worker.reported_generation

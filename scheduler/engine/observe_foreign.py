@@ -4,31 +4,49 @@ Who waits is given room by the plan; taking it is up to the cluster. One that do
 waits for something else) must not keep slots idle for ever: after some patience it does not count for a while.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from scheduler.config import PolicySettings
 from scheduler.engine.draft import Draft
 from scheduler.model.foreign import NO_FOREIGN, Awaited, Demand
+from scheduler.model.ids import NodeName
 from scheduler.model.node import Node
-from scheduler.model.observation import Observation
+from scheduler.model.observation import NodeObservation
+from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import Worker
 from scheduler.model.world import World
-from scheduler.policy.amounts import fit_in, needs
+from scheduler.policy.amounts import amount_of, enough, fit_in, needs
 from scheduler.policy.ledger import left_of
 
 #: A demand that was not taken up is ignored for so many times the patience that was had with it.
 IGNORED_TIMES = 10
 
 
-def absorb_foreign(draft: Draft, observation: Observation, settings: PolicySettings) -> None:
-    """Take in what processes of others use and need."""
-    foreign = {name: node.foreign for name, node in observation.nodes.items() if node.foreign != NO_FOREIGN}
-    if not foreign and not observation.demands and not draft.base.foreign and not draft.base.demands:
+def absorb_use(draft: Draft, seen: Mapping[NodeName, NodeObservation], gone: Mapping[NodeName, WorkerShape]) -> None:
+    """Take in what processes of others hold; what is gone of a node counts as it, for nobody may have it either."""
+    foreign = {name: node.foreign for name, node in seen.items() if node.foreign != NO_FOREIGN}
+    for name, lost in gone.items():
+        foreign[name] = foreign.get(name, NO_FOREIGN).plus(lost)
+    draft.see_foreign(foreign, draft.base.demands)
+
+
+def absorb_demands(draft: Draft, wanted: Sequence[Demand], settings: PolicySettings) -> None:
+    """Take in what they wait for; whether there is room depends on what they hold now."""
+    if not wanted and not draft.base.demands:
         return
-    draft.see_foreign(foreign, draft.base.demands)  # whether there is room depends on what they hold now
     before = {awaited.demand.name: awaited for awaited in draft.base.demands}
-    nodes = draft.world().nodes.values() if observation.demands else ()
-    demands = tuple(_follow(draft, nodes, demand, before.get(demand.name), settings) for demand in observation.demands)
-    draft.see_foreign(foreign, demands)
+    nodes = draft.world().nodes.values() if wanted else ()
+    demands = tuple(_follow(draft, nodes, demand, before.get(demand.name), settings) for demand in wanted)
+    draft.see_foreign(draft.base.foreign, demands)
+
+
+def others_took(draft: Draft, worker: Worker) -> bool:
+    """Whether others have come to be where a worker was that ended in this tick, or its slots are gone."""
+    node, foreign = draft.node(worker.node), draft.base.foreign.get(worker.node)
+    if node is None or foreign is None:
+        return False
+    left = left_of(node, draft.base.used(node.name), foreign)  # beside the worker, too
+    return not enough(left, amount_of(worker, node))
 
 
 def _follow(

@@ -8,36 +8,52 @@ from scheduler.engine.draft import Draft
 from scheduler.engine.exits import FAILURES
 from scheduler.model.event import EventKind
 from scheduler.model.ids import NodeName
-from scheduler.model.node import Node, NodeFailure, NodeHealth, NodeIntent
+from scheduler.model.node import CPU_EPSILON, Node, NodeFailure, NodeHealth, NodeIntent
 from scheduler.model.observation import NodeObservation
-from scheduler.model.worker import Worker
+from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import World, sharers
 
 #: Failures remembered per node.
 FAILURES_KEPT = 32
 
 
-def absorb_nodes(draft: Draft, seen: Mapping[NodeName, NodeObservation]) -> None:
-    """New nodes, changed capacity, nodes that went away or came back; quarantines that are over."""
-    for name, observed in seen.items():
-        _absorb_node(draft, name, observed)
+def absorb_nodes(draft: Draft, seen: Mapping[NodeName, NodeObservation]) -> dict[NodeName, WorkerShape]:
+    """New nodes, changed capacity, nodes that went away or came back; quarantines that are over.
+
+    Gives what a node is counted to have only because it had it when workers got theirs.
+    """
+    gone = {name: lost for name, observed in seen.items() if (lost := _absorb_node(draft, name, observed)) is not None}
     for name, node in draft.base.nodes.items():
         if name not in seen and node.health is NodeHealth.UP:
             draft.put_node(replace(node, health=NodeHealth.DOWN))
             draft.event(EventKind.NODE_DOWN, node=name, detail="the cluster does not list it")
     for name in draft.base.nodes:
         end_quarantine(draft, name)
+    return gone
 
 
-def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> None:
+def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
+    """What is gone and still held, and slots below one that is; None: nothing."""
     before = draft.node(name)
     if before is not None and _same(before, seen):
-        return
+        return None
+    used = draft.base.used(name)
+    # what is still held exists until it is given back
+    slots = max(seen.slots, _slots_held(draft.base, name))
+    cpus = seen.cpus if used.cpus <= seen.cpus + CPU_EPSILON else used.cpus
+    memory_mib = max(seen.memory_mib, used.memory_mib)
+    _take_facts(draft, before, replace(seen, slots=slots, cpus=cpus, memory_mib=memory_mib))
+    if (slots, cpus, memory_mib) == (seen.slots, seen.cpus, seen.memory_mib):
+        return None
+    return WorkerShape(slots - seen.slots, cpus - seen.cpus, memory_mib - seen.memory_mib)
+
+
+def _take_facts(draft: Draft, before: Node | None, seen: NodeObservation) -> None:
     health = NodeHealth.UP if seen.up else NodeHealth.DOWN
     facts = {
         "host": seen.host,
-        # slots that are still held exist until they are given back
-        "slots": max(seen.slots, _slots_held(draft.base, name)),
+        "slots": seen.slots,
         "cpus": seen.cpus,
         "memory_mib": seen.memory_mib,
         "labels": tuple(sorted(seen.labels)),
@@ -48,8 +64,8 @@ def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> None:
         "health": health,
     }
     if before is None:
-        draft.put_node(Node(name=name, **facts))  # type: ignore[arg-type]
-        draft.event(EventKind.NODE_UP, node=name, detail=f"{seen.slots} slots")
+        draft.put_node(Node(name=seen.name, **facts))  # type: ignore[arg-type]
+        draft.event(EventKind.NODE_UP, node=seen.name, detail=f"{seen.slots} slots")
         return
     after = replace(before, **facts)  # type: ignore[arg-type]
     if after == before:
@@ -57,7 +73,7 @@ def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> None:
     draft.put_node(after)
     if after.health is not before.health:
         kind = EventKind.NODE_UP if after.health is NodeHealth.UP else EventKind.NODE_DOWN
-        draft.event(kind, node=name, detail=f"{after.slots} slots")
+        draft.event(kind, node=seen.name, detail=f"{after.slots} slots")
 
 
 def _slots_held(world: World, name: NodeName) -> int:
@@ -103,7 +119,7 @@ def count_failures(draft: Draft, ended: Sequence[Worker], settings: EngineSettin
     """
     for worker in ended:
         node = draft.node(worker.node)
-        if worker.exit_reason not in FAILURES or node is None:
+        if not _tells_of_node(worker) or node is None:
             continue
         since = draft.now - settings.quarantine_window_seconds
         recent = [f for f in node.failures if f.at >= since]
@@ -112,6 +128,11 @@ def count_failures(draft: Draft, ended: Sequence[Worker], settings: EngineSettin
         suspicious = len(recent) >= settings.quarantine_failures and len({f.job_id for f in recent}) >= 2
         if suspicious and node.schedulable and _others_take_work(draft, node.name):
             _quarantine(draft, node, settings)
+
+
+def _tells_of_node(worker: Worker) -> bool:
+    """Whether the end may be the node's fault: a failure, or a worker that it did not get to run."""
+    return worker.exit_reason in FAILURES or worker.leave_reason is LeaveReason.NOT_ADMITTED
 
 
 def _others_take_work(draft: Draft, name: NodeName) -> bool:

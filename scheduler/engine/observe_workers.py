@@ -8,9 +8,9 @@ from scheduler.engine.draft import Draft
 from scheduler.engine.exits import classify_exit
 from scheduler.engine.lifecycle import ask_to_leave
 from scheduler.model.event import EventKind
-from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.job import Job, Progress, Runtime
-from scheduler.model.observation import Observation, Phase, WorkerObservation, WorkerReport
+from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.job import Job, Progress
+from scheduler.model.observation import EndCause, Observation, Phase, WorkerObservation, WorkerReport
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.model.world import Stray
 
@@ -27,15 +27,15 @@ def absorb_job_workers(
     nothing.
     """
     ended: list[Worker] = []
-    for worker in job.workers:
+    for worker in job.all_workers:
         seen = observation.workers.get(worker.id)
         if seen is not None and not seen.alive:
             ended.append(_absorb_end(draft, worker, seen))
         elif seen is not None:
             _absorb_alive(draft, job, worker, seen)
-            if not _node_up(observation, worker.node):
+            if not observation.reaches(worker.node):
                 _go_on_without(draft, job.id, worker.id)
-        elif not _node_up(observation, worker.node):
+        elif not observation.reaches(worker.node):
             gone = draft.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "its node is down")
             ended.append(gone)
         else:
@@ -43,11 +43,6 @@ def absorb_job_workers(
             if gone_or_none is not None:
                 ended.append(gone_or_none)
     return ended
-
-
-def _node_up(observation: Observation, name: NodeName) -> bool:
-    node = observation.nodes.get(name)
-    return node is not None and node.up
 
 
 def _lost_reason(worker: Worker) -> ExitReason:
@@ -61,7 +56,9 @@ def _go_on_without(draft: Draft, job_id: JobId, worker_id: WorkerId) -> None:
     """
     job = draft.the_job(job_id)
     worker = job.worker(worker_id)
-    if worker is not None and worker.wanted and len(job.wanted_workers) > job.min_workers and not job.finishing:
+    if worker is None or worker.fixed:
+        return
+    if worker.wanted and len(job.wanted_workers) > job.min_workers and not job.finishing:
         ask_to_leave(draft, job_id, worker_id, LeaveReason.UNREACHABLE)
 
 
@@ -83,6 +80,10 @@ def _absorb_absence(draft: Draft, worker: Worker, uncertain: Mapping[WorkerId, s
         return draft.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "its node does not know it")
     if worker.desired is Desired.STOP:
         return draft.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None, "never started")
+    if worker.condemned:  # it was given up before it ran, and its end went unseen
+        blameless = worker.leave_reason is LeaveReason.NOT_ADMITTED
+        reason = ExitReason.NOT_ADMITTED if blameless else ExitReason.LAUNCH_FAILED
+        return draft.end_worker(worker, WorkerState.EXITED, reason, None, worker.detail)
     return None
 
 
@@ -90,19 +91,22 @@ def _absorb_alive(draft: Draft, job: Job, worker: Worker, seen: WorkerObservatio
     worker = _note(draft, worker, seen.detail)
     if seen.phase is not Phase.RUNNING:
         if seen.stuck and worker.wanted and not worker.condemned:
-            draft.put_worker(replace(worker, leave_reason=LeaveReason.NOT_LAUNCHED, stop_deadline=draft.now))
+            blameless = seen.cause is EndCause.NOT_ADMITTED
+            reason = LeaveReason.NOT_ADMITTED if blameless else LeaveReason.NOT_LAUNCHED
+            draft.put_worker(replace(worker, leave_reason=reason, stop_deadline=draft.now))
         return
     if worker.state is WorkerState.PENDING:
         worker = draft.move_worker(worker, WorkerState.STARTING)
         draft.event(EventKind.WORKER_STARTED, job_id=job.id, worker_id=worker.id, node=worker.node)
-    if worker.state is WorkerState.STARTING and job.spec.runtime is Runtime.COMMAND:
+    if worker.state is WorkerState.STARTING and (worker.fixed or not job.spec.runtime.reports):
         draft.move_worker(worker, WorkerState.READY)
 
 
 def _absorb_end(draft: Draft, worker: Worker, seen: WorkerObservation) -> Worker:
     reason = classify_exit(worker, seen)
     state = WorkerState.LOST if seen.phase is Phase.LOST else WorkerState.EXITED
-    given_up = worker.leave_reason is LeaveReason.NOT_LAUNCHED  # that says more than how it was removed
+    # why it was given up says more than how it was removed
+    given_up = worker.leave_reason in (LeaveReason.NOT_LAUNCHED, LeaveReason.NOT_ADMITTED)
     return draft.end_worker(worker, state, reason, seen.exit_code, worker.detail if given_up else seen.detail)
 
 
@@ -131,6 +135,7 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
     efficiency = _newest(report.efficiency, before.efficiency)
     if report.samples_per_second is not None and settled:
         throughput[size] = report.samples_per_second * (1.0 if efficiency is None else efficiency)
+    whole_slot_seconds, recent_share, slot_seconds = _estimate(job, report.fraction, draft.now)
     progress = Progress(
         step=before.step if report.step is None else report.step,
         epoch=before.epoch if report.epoch is None else report.epoch,
@@ -139,11 +144,31 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
         resize_seconds=_newest(report.resize_seconds, before.resize_seconds),
         throughput=tuple(sorted(throughput.items())),
         fraction=_newest(report.fraction, before.fraction),
+        whole_slot_seconds=whole_slot_seconds,
+        recent_share=recent_share,
+        slot_seconds=slot_seconds,
         efficiency=efficiency,
         metrics=report.metrics or before.metrics,
         reported_at=draft.now,
     )
     draft.put_progress(job, progress)
+
+
+def _estimate(job: Job, fraction: float | None, now: float) -> tuple[float | None, float, float]:
+    """`whole_slot_seconds`, `recent_share` and `slot_seconds` of the job's progress after this report.
+
+    What was known fades as the share done grows: start-up and the first epochs are not like those to come.
+    """
+    before = job.progress
+    done, whole, recent = before.fraction or 0.0, before.whole_slot_seconds, before.recent_share
+    if fraction is None or fraction == done:
+        return whole, recent, before.slot_seconds
+    had = job.attained(now)
+    if fraction < done:  # what was lost is done again
+        return whole, recent, had
+    faded = recent * done / fraction
+    recent = faded + fraction - done
+    return ((whole or 0.0) * faded + had - before.slot_seconds) / recent, recent, had
 
 
 def progress_is_due(job: Job, report: WorkerReport, now: float, interval_seconds: float) -> bool:

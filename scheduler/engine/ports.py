@@ -1,8 +1,9 @@
 """What the engine needs of the outside: time, a store, a cluster."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from scheduler.model.booking import Booking
@@ -132,6 +133,10 @@ class Store(Protocol):
         """The oldest intents; they stay stored until a commit names them as done."""
         ...
 
+    def data_shares_done(self) -> Mapping[JobId, float]:
+        """The share of its data that each active job is done with; jobs that have declared none are not in it."""
+        ...
+
     def commit(self, changes: Changes, lease: Lease, now: float) -> None:
         """Write all of it in one transaction.
 
@@ -139,6 +144,15 @@ class Store(Protocol):
         Raises `LeaseLost` if the term is no longer ours, `StaleWrite` if a row's version is another.
         """
         ...
+
+
+class Role(StrEnum):
+    """What a worker is to its job."""
+
+    #: One of those that are scaled.
+    WORKER = "worker"
+    #: One of its fixed group.
+    FIXED = "fixed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +176,7 @@ class StartWorker:
     shared: bool = False
     #: What its pod is made of besides, as `JobSpec.pod_template`; clusters without pods do not look at it.
     pod_template: str | None = None
+    role: Role = Role.WORKER
 
 
 @dataclass(frozen=True, slots=True)

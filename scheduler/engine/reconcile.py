@@ -10,6 +10,7 @@ from scheduler.engine.deadlines import hang_deadline
 from scheduler.engine.draft import Draft
 from scheduler.engine.failures import expire, react
 from scheduler.engine.membership import settle
+from scheduler.engine.observe_foreign import absorb_use
 from scheduler.engine.observe_nodes import absorb_nodes, count_failures
 from scheduler.engine.observe_workers import (
     absorb_job_workers,
@@ -43,7 +44,8 @@ def absorb(
     whose last start or stop failed on the way, and why.
     """
     draft = Draft(world, now)
-    absorb_nodes(draft, observation.nodes)
+    gone = absorb_nodes(draft, observation.nodes)
+    absorb_use(draft, observation.nodes, gone)
     for job in focus.jobs:
         _absorb_job(draft, job, observation, hearing, uncertain, settings)
     absorb_inbox(draft, inbox)
@@ -87,7 +89,7 @@ def _absorb_reports(draft: Draft, job: Job, reports: Mapping[WorkerId, WorkerRep
 
 def _condemn_hung(draft: Draft, job: Job, hearing: Hearing, settings: EngineSettings) -> None:
     """Mark hung workers to be killed. They keep their place until they are gone: what follows is a failure's way."""
-    for worker in job.wanted_workers:
+    for worker in job.all_workers:
         deadline = hang_deadline(job, worker, hearing, settings)
         if deadline is not None and draft.now >= deadline and not worker.condemned:
             draft.put_worker(replace(worker, leave_reason=LeaveReason.HUNG, stop_deadline=draft.now))

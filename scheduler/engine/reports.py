@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from scheduler.model.ids import WorkerId
+from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.observation import WorkerReport
+from scheduler.model.worker import Worker
 
 
 class ReportBox:
@@ -58,16 +59,22 @@ class ReportBox:
 
 @dataclass(slots=True)
 class Hearing:
-    """When workers were last heard. While nobody listened, silence proves nothing: it counts `since` then only."""
+    """When workers were last heard. While nobody could hear them, silence proves nothing."""
 
     reports: ReportBox
     #: When this engine began to listen, or went on after it had stood still; unix seconds.
     since: float = 0.0
+    #: When nodes that are or were out of reach were that last; unix seconds.
+    cut_off: dict[NodeName, float] = field(default_factory=dict)
 
-    def last(self, worker_id: WorkerId) -> float:
+    def could_since(self, worker: Worker) -> float:
+        """Since when what this worker says would have been heard; unix seconds."""
+        return max(self.since, self.cut_off.get(worker.node, 0.0))
+
+    def last(self, worker: Worker) -> float:
         """When silence of this worker began to count; unix seconds."""
-        report = self.reports.latest(worker_id)
-        return max(self.since, report.received_at if report else 0.0)
+        report = self.reports.latest(worker.id)
+        return max(self.could_since(worker), report.received_at if report else 0.0)
 
 
 def _urgent(report: WorkerReport) -> tuple[bool, int, str | None]:

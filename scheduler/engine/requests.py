@@ -59,7 +59,7 @@ def _suspend(draft: Draft, job: Job, intent: Intent) -> str:
         return "it is suspended already"
     if job.state is JobState.QUEUED:
         moved = draft.move(job, JobState.SUSPENDED)
-        draft.put(replace(moved, reservation=(), wait_reason=None, wait_for=None))
+        draft.put(replace(moved, reservation=(), fixed_reservation=(), wait_reason=None, wait_for=None))
         draft.event(EventKind.JOB_SUSPENDED, job_id=job.id, cause=StopReason.SUSPENDED)
     elif job.state is not JobState.STOPPING:
         begin_stop(draft, job.id, StopReason.SUSPENDED)

@@ -80,7 +80,7 @@ class Rollout:
         """When something happens next but for the end of a job: somebody is gone, a pause is over."""
         moments = [self.now] if self.world.strays else []
         for job in _with_leavers(self.world):
-            moments += (_gone_at(worker) for worker in job.leaving)
+            moments += (_gone_at(worker) for worker in job.all_leaving)
         moments += (job.not_before for job in self.world.queued.values() if job.not_before > self.now)
         moments += (
             node.quarantined_until
@@ -99,8 +99,12 @@ class Rollout:
 
     def gone_by(self, nodes: Collection[NodeName]) -> float:
         """When everybody who is leaving these nodes is gone."""
-        leavers = (worker for job in _with_leavers(self.world) for worker in job.leaving if worker.node in nodes)
-        return max((_gone_at(worker) for worker in leavers), default=self.now)
+        moments = [self.now]
+        for job in _with_leavers(self.world):
+            moments += (_gone_at(worker) for worker in job.all_leaving if worker.node in nodes)
+            if job.state is JobState.STOPPING and any(w.wanted and w.node in nodes for w in job.fixed_workers):
+                moments.append(max(map(_gone_at, job.all_leaving), default=self.now) + job.spec.grace_seconds)
+        return max(moments)
 
     def silent(self) -> list[Job]:
         """Running jobs of which nothing tells when they end."""
@@ -118,7 +122,7 @@ class Rollout:
 
     def _let_go(self, draft: Draft, job_id: JobId) -> None:
         """Whoever has used up the grace is gone."""
-        for worker in draft.the_job(job_id).leaving:
+        for worker in draft.the_job(job_id).all_leaving:
             if _gone_at(worker) <= self.now:
                 draft.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None)
         finish_if_empty(draft, job_id)
@@ -129,7 +133,7 @@ class Rollout:
         job = draft.the_job(job_id)
         if job.state not in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING) or job.finishing:
             return
-        for worker in job.wanted_workers:
+        for worker in (*job.fixed_workers, *job.wanted_workers):
             if worker.state is not WorkerState.READY:
                 draft.move_worker(worker, WorkerState.READY)
         for _ in ("the generation that stands", "the one with the newcomers"):
@@ -155,7 +159,7 @@ def _form(draft: Draft, job_id: JobId) -> None:
 
 def _finish(draft: Draft, job: Job) -> None:
     draft.put(replace(job, finishing=True))
-    for worker in job.workers:
+    for worker in job.all_workers:
         draft.end_worker(worker, WorkerState.EXITED, ExitReason.DONE, 0)
     finish_if_empty(draft, job.id)
 
@@ -166,4 +170,4 @@ def _gone_at(leaving: Worker) -> float:
 
 
 def _with_leavers(world: World) -> Iterator[Job]:
-    return (job for job in world.active.values() if any(not worker.wanted for worker in job.workers))
+    return (job for job in world.active.values() if job.all_leaving)

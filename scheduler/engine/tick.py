@@ -23,6 +23,7 @@ from enum import Enum, auto
 from scheduler.config import Settings
 from scheduler.engine import collector
 from scheduler.engine.actions import due_actions
+from scheduler.engine.addresses import give_addresses
 from scheduler.engine.attention import Attention
 from scheduler.engine.board import Board
 from scheduler.engine.candidate import Candidate
@@ -31,7 +32,8 @@ from scheduler.engine.draft import Draft, committed
 from scheduler.engine.enact import enact
 from scheduler.engine.follower import Follower
 from scheduler.engine.launch import LaunchContext
-from scheduler.engine.observe_foreign import absorb_foreign
+from scheduler.engine.observe_data import DataWatch, absorb_data
+from scheduler.engine.observe_foreign import absorb_demands
 from scheduler.engine.observe_loads import absorb_loads
 from scheduler.engine.ports import ActionFailure, Clock, Cluster, Inbox, Leader, Lease, StopWorker, Store
 from scheduler.engine.reconcile import absorb
@@ -129,6 +131,7 @@ class Engine:
         #: Workers whose last start or stop failed on the way, and why.
         self._uncertain: dict[WorkerId, str] = {}
         self._attention = Attention(settings.engine, self._hearing)
+        self._data = DataWatch(store, settings.engine.progress_interval_seconds)
         self._planner = Planner(settings.policy)
         #: The plan stays empty until then unless something that matters changes; None: it may not be empty.
         self._calm_until: float | None = None
@@ -145,6 +148,11 @@ class Engine:
     def leader(self) -> Leader | None:
         """Who leads, this engine or another, as far as it knows."""
         return self._candidate.leader
+
+    @property
+    def heard_since(self) -> float:
+        """When this process began to hear others, or went on after it had stood still; unix seconds."""
+        return self._hearing.since
 
     def tick(self) -> TickReport:
         """Run every step; failures of the store or the cluster end the tick and are reported, not raised."""
@@ -199,19 +207,25 @@ class Engine:
             return
         if lease.term != self._term:
             self._begin(lease)
-        world = self._load(now) if self.world is None else self.world
+        if self.world is None:
+            self.world = self._load(now)
+        world = self.world
         yield Step.LEASED
         observation = self._observe()
+        self._hearing.cut_off.update((name, now) for name in world.nodes if not observation.reaches(name))
         yield Step.OBSERVED
         inbox = self._store.take_inbox(INBOX_MAX)
+        shares_done = self._data.shares_done(world, now)
         yield Step.INBOX_TAKEN
         focus = self._attention.focus(world, observation, now)
         draft = absorb(world, observation, inbox, focus, self._hearing, self._uncertain, now, self._settings.engine)
         absorb_loads(draft, observation.loads, self._settings.policy)
-        absorb_foreign(draft, observation, self._settings.policy)
+        absorb_demands(draft, observation.demands, self._settings.policy)
+        absorb_data(draft, shares_done, self._reports)
         yield Step.ABSORBED
         decided, violations = self._plan(draft, now)
         enact(draft, decided, self._settings.engine)
+        give_addresses(draft, self._launch.host_of)
         yield Step.PLANNED
         changes = draft.changes()
         if changes:
@@ -325,4 +339,4 @@ class Engine:
 
 def _has_unstarted_leaver(jobs: Iterable[Job]) -> bool:
     """A worker that was never started and need not be: the next tick confirms it as gone."""
-    return any(w.state is WorkerState.PENDING and w.desired is Desired.STOP for job in jobs for w in job.workers)
+    return any(w.state is WorkerState.PENDING and w.desired is Desired.STOP for job in jobs for w in job.all_workers)

@@ -21,6 +21,7 @@ from scheduler.http import (
     logs,
     nodes,
     recurring,
+    shards,
     submit,
     whatif,
     workers,
@@ -35,10 +36,11 @@ from scheduler.http.requests import (
     JobRequest,
     RecurringRequest,
     ReportRequest,
+    ShardsRequest,
 )
 from scheduler.http.services import Services
 
-_BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, BookingRequest, ReportRequest)
+_BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, BookingRequest, ReportRequest, ShardsRequest)
 _USER_ROUTERS = (submit, whatif, jobs, explain, logs, events, nodes, bookings, recurring, cluster)
 
 
@@ -60,6 +62,7 @@ def create_app(services: Services) -> Entry:
     for module in _USER_ROUTERS:
         api.include_router(module.router, dependencies=users)
     api.include_router(workers.router)
+    api.include_router(shards.router)
     api.include_router(health.router)
     api.openapi = lambda: _openapi(api)  # type: ignore[method-assign]
     return Entry(api, services.answers, services.access)
@@ -75,6 +78,7 @@ async def _lifespan(api: FastAPI) -> AsyncIterator[None]:
     yield
     services.wake_all()
     await services.relay.close()
+    services.shards.close()
 
 
 def _openapi(api: FastAPI) -> dict[str, Any]:

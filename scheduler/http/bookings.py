@@ -11,8 +11,9 @@ from typing_extensions import TypedDict
 from scheduler.errors import Conflict, InvalidInput, NotFound
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
+from scheduler.http.fields import BOOKING_NAME
 from scheduler.http.json import JsonResponse
-from scheduler.http.requests import BOOKING_NAME, BookingRequest, parse_request
+from scheduler.http.requests import BookingRequest, parse_request
 from scheduler.http.services import Services, Use
 from scheduler.model.booking import Booking
 from scheduler.model.intent import IntentKind
@@ -206,6 +207,6 @@ def _view(booking: Booking, world: World) -> BookingView:
         "user": booking.user,
         "priority_min": booking.priority_min,
         "created_at": booking.created_at,
-        "slots_used": sum(len(worker.slot_ids) for job in jobs for worker in job.workers),
+        "slots_used": sum(len(worker.slot_ids) for job in jobs for worker in job.all_workers),
         "jobs": sorted(job.id for job in jobs),
     }

@@ -8,8 +8,9 @@ from typing_extensions import TypedDict
 
 from scheduler.config import PolicySettings
 from scheduler.engine.forecast import forecast
+from scheduler.http.away import those_closed, why_away
 from scheduler.http.errors import Refusal, documented
-from scheduler.http.feasible import most_workers, needs, wishes
+from scheduler.http.feasible import most_workers, needs, needs_fixed, wishes
 from scheduler.http.forecast import ForecastView, forecast_view
 from scheduler.http.jobs import find_job
 from scheduler.http.json import JsonResponse
@@ -19,6 +20,7 @@ from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, Placement, StopReason, WaitReason
 from scheduler.model.node import Node
+from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, WorkerState
 from scheduler.model.world import World
 from scheduler.policy.check_plan import FIXED_SIZES
@@ -66,6 +68,9 @@ def explain_job(services: Use, job_id: JobNumber) -> Response:
     job = find_job(services, job_id)
     world = services.board.world or World()
     explanation = explain(job, world, services.settings.policy, services.clock.now())
+    trouble = None if job.state.terminal else services.not_ready()
+    if trouble is not None:
+        explanation["summary"] += f" Nothing is being decided now: {trouble}."
     view: ExplanationWithForecast = {**explanation, "forecast": _forecast(services, job)}
     return JsonResponse(view)
 
@@ -116,7 +121,7 @@ def explain(job: Job, world: World, settings: PolicySettings, now: float) -> Exp
 
 def _why_waiting(job: Job, reason: WaitReason, world: World, settings: PolicySettings, now: float) -> str:
     size = job.preferred_workers if settings.name in FIXED_SIZES else job.min_workers
-    need = f"it needs {needs(job.spec, size)}"
+    need = f"it needs {needs(job.spec, size)}{needs_fixed(job.spec)}"
     suitable = [node for node in world.nodes.values() if node.suits(job.shape)]
     free = sum(_free_slots(node, world) for node in suitable if node.schedulable)
     match reason:
@@ -141,18 +146,18 @@ def _why_waiting(job: Job, reason: WaitReason, world: World, settings: PolicySet
             pause_seconds = max(0.0, job.not_before - now)
             return f"Starts again in {pause_seconds:.0f} s, after a failure: {job.detail or 'a worker failed'}."
         case WaitReason.NO_MATCHING_NODE:
-            return f"No node has {wishes(job.spec) or 'what it asks for'}: add such a node, or submit it without."
+            lacking = wishes(_lacking(job, world))
+            return f"No node has {lacking or 'what it asks for'}: add such a node, or submit it without."
         case WaitReason.EXCEEDS_CLUSTER:
             total = sum(node.slots for node in suitable)
+            besides = ", or less beside its fixed group" if job.spec.fixed is not None else ""
             return (
                 f"Too large for the cluster: {need}, and the nodes that suit it have {total} slots and would hold "
-                f"{most_workers(job.spec, suitable)} workers when empty. "
-                "Lower its minimum, or add nodes."
+                f"{most_workers(job.spec, suitable)} workers when empty{besides}. "
+                f"Lower its minimum, or add nodes.{those_closed(suitable)}"
             )
         case WaitReason.NODES_UNAVAILABLE:
-            away = ", ".join(
-                f"{n.name} ({n.health if n.health != 'UP' else n.intent})" for n in suitable if not n.schedulable
-            )
+            away = ", ".join(f"{n.name} ({why_away(n)})" for n in suitable if not n.schedulable)
             return f"Waits for nodes that take no new workers now: {away or 'none is known'}."
         case WaitReason.BOOKED_LATER | WaitReason.BOOKING_FULL:
             return _why_booked(job, need, world, now)
@@ -161,10 +166,18 @@ def _why_waiting(job: Job, reason: WaitReason, world: World, settings: PolicySet
                 f"Would fit, but could not be out of booked slots in time: {need}. A time limit that ends before the "
                 'booking starts, or an elastic job, could use them ("sched bookings" lists them).'
             )
+        case WaitReason.POLICY_WITHOUT_FIXED:
+            return f"Waits for another policy: {settings.name}, which is in force, knows nothing of fixed groups."
         case WaitReason.BEHIND_FOREIGN:
             return f"Would fit, but others than this scheduler's jobs wait for that room: {need}."
         case _:
             assert_never(reason)
+
+
+def _lacking(job: Job, world: World) -> WorkerShape:
+    """The shape of its workers, or of fixed ones where these are what no node suits."""
+    fixed, nodes = job.spec.fixed, world.nodes.values()
+    return job.shape if fixed is None or not any(node.suits(job.shape) for node in nodes) else fixed.shape
 
 
 def _to_share(job: Job, suitable: list[Node], world: World) -> str:
@@ -194,13 +207,17 @@ def _who_leaves(job: Job, world: World) -> str:
 
 def _why_starting(job: Job) -> str:
     ready = sum(worker.state == "READY" for worker in job.wanted_workers)
-    starting = f"Is starting: {ready} of {len(job.wanted_workers)} workers are ready (attempt {job.attempt})."
+    first = ""
+    if not job.fixed_ready:
+        running = sum(worker.state is WorkerState.READY for worker in job.fixed_workers)
+        first = f", which start once all {len(job.fixed_workers)} of its fixed group run ({running} do)"
+    starting = f"Is starting: {ready} of {len(job.wanted_workers)} workers are ready{first} (attempt {job.attempt})."
     return starting + _what_blocks(job)
 
 
 def _what_blocks(job: Job) -> str:
     """What the cluster says of a worker that does not run yet; empty if it says nothing."""
-    blocked = [worker for worker in job.workers if worker.state is WorkerState.PENDING and worker.detail]
+    blocked = [worker for worker in job.all_workers if worker.state is WorkerState.PENDING and worker.detail]
     if not blocked:
         return ""
     more = f" ({len(blocked) - 1} more do not run either)" if len(blocked) > 1 else ""
@@ -258,7 +275,7 @@ def _why_stopped(job: Job, world: World) -> str:
     why = _STOP_TEXTS[job.stop_reason] if job.stop_reason is not None else "asked to"
     whom = f" for {_name(job.stop_for, world)}" if job.stop_for is not None else ""
     detail = f" ({job.detail})" if job.detail else ""
-    return f"Is being stopped: {why}{whom}{detail}. {len(job.workers)} workers have yet to leave."
+    return f"Is being stopped: {why}{whom}{detail}. {len(job.all_workers)} workers have yet to leave."
 
 
 def _how_it_ended(job: Job) -> str:

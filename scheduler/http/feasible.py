@@ -2,7 +2,9 @@
 
 from scheduler.model.job import JobSpec
 from scheduler.model.node import Node
+from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
+from scheduler.policy.fixed_room import fits_empty
 
 
 def warnings_for(spec: JobSpec, world: World | None) -> list[str]:
@@ -10,9 +12,10 @@ def warnings_for(spec: JobSpec, world: World | None) -> list[str]:
     if world is None or not world.nodes:
         return []
     nodes = list(world.nodes.values())
+    for shape in (spec.shape, *([spec.fixed.shape] if spec.fixed is not None else [])):
+        if not any(node.suits(shape) for node in nodes):
+            return [f"no node has {wishes(shape)}: the job waits until one comes"]
     suitable = [node for node in nodes if node.suits(spec.shape)]
-    if not suitable:
-        return [f"no node has {wishes(spec)}: the job waits until one comes"]
     fits = most_workers(spec, suitable)
     if fits < spec.min_workers:
         which = "the whole cluster" if len(suitable) == len(nodes) else "all nodes that suit it"
@@ -20,6 +23,9 @@ def warnings_for(spec: JobSpec, world: World | None) -> list[str]:
         would = f"{which} ({slots} slots), empty, would hold {fits}"
         needed = needs(spec, spec.min_workers)
         return [f"the job needs {needed}; {would}: it waits until nodes are added or its minimum is lowered"]
+    if spec.fixed is not None and not fits_empty(nodes, spec.shape, spec.min_workers, spec.fixed):
+        together = f"{needs(spec, spec.min_workers)}{needs_fixed(spec)}"
+        return [f"the job needs {together}, and the whole cluster, empty, does not hold both: it waits for more nodes"]
     return _unavailable(spec, suitable)
 
 
@@ -38,20 +44,31 @@ def most_workers(spec: JobSpec, nodes: list[Node]) -> int:
     return max(own, sum(node.fits_shared(spec.shape) for node in nodes))
 
 
-def wishes(spec: JobSpec) -> str:
+def wishes(shape: WorkerShape) -> str:
     """Labels and GPU type that a node must have."""
-    wanted = [f"label {key}={value}" for key, value in spec.shape.node_selector]
-    if spec.shape.gpu_type is not None:
-        wanted.append(f"GPU type {spec.shape.gpu_type}")
+    wanted = [f"label {key}={value}" for key, value in shape.node_selector]
+    if shape.gpu_type is not None:
+        wanted.append(f"GPU type {shape.gpu_type}")
     return " and ".join(wanted)
 
 
 def needs(spec: JobSpec, workers: int) -> str:
     """What so many workers take."""
-    shape = spec.shape
-    each = [f"{shape.slots} slot{'s' if shape.slots > 1 else ''}"]
+    return f"{workers} worker{'s' if workers > 1 else ''} of {_each(spec.shape)} each"
+
+
+def needs_fixed(spec: JobSpec) -> str:
+    """What its fixed group takes besides; empty if it has none."""
+    if spec.fixed is None:
+        return ""
+    count = spec.fixed.replicas
+    return f" and, at the same time, {count} fixed worker{'s' if count > 1 else ''} of {_each(spec.fixed.shape)} each"
+
+
+def _each(shape: WorkerShape) -> str:
+    each = [f"{shape.slots} slot{'' if shape.slots == 1 else 's'}"]
     if shape.cpus > 0:
         each.append(f"{shape.cpus:g} CPUs")
     if shape.memory_mib > 0:
         each.append(f"{shape.memory_mib} MiB")
-    return f"{workers} worker{'s' if workers > 1 else ''} of {', '.join(each)} each"
+    return ", ".join(each)

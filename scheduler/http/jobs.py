@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from scheduler.errors import Conflict, InvalidInput, NotFound
 from scheduler.http.body import Body, documented_body
+from scheduler.http.data_views import DataProgressView, data_progress_view
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.parameters import LINE, SQL_ID_MAX, JobNumber, Limit, split_label
@@ -78,7 +79,17 @@ def _states(named: list[JobState] | None, *, active: bool) -> tuple[JobState, ..
 @router.get("/v1/jobs/{job_id}", response_model=JobDetail, responses=documented(404))
 def show_job(services: Use, job_id: JobNumber) -> Response:
     """A job with its live workers."""
-    return JsonResponse(job_detail(find_job(services, job_id), services.reports))
+    job = find_job(services, job_id)
+    return JsonResponse(job_detail(job, services.reports, _data_progress(services, job)))
+
+
+def _data_progress(services: Services, job: Job) -> DataProgressView | None:
+    """From the store: workers report to any replica."""
+    progress = services.store.data_progress(job.id) if job.spec.data is not None else None
+    if job.spec.data is None or progress is None:
+        return None
+    set_aside = services.store.list_set_aside(job.id) if progress.set_aside else []
+    return data_progress_view(job.spec.data, progress, set_aside)
 
 
 @router.get("/v1/jobs/{job_id}/workers", response_model=WorkerPage, responses=documented(404))

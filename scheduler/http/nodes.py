@@ -18,6 +18,8 @@ router = APIRouter(tags=["nodes"])
 
 class NodeList(TypedDict):
     nodes: list[NodeView]
+    #: Why nothing is being decided now, so that nodes may be otherwise by now; null: all is well.
+    not_ready: str | None
 
 
 class AcceptedNodeView(TypedDict):
@@ -29,7 +31,7 @@ def list_nodes(services: Use) -> Response:
     """All nodes with what runs on them."""
     world = services.board.world
     nodes = world.nodes.values() if world is not None else services.store.list_nodes()
-    view: NodeList = {"nodes": node_views(nodes, world)}
+    view: NodeList = {"nodes": node_views(nodes, world), "not_ready": services.not_ready()}
     return JsonResponse(view)
 
 

@@ -3,100 +3,109 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
-    WithJsonSchema,
-)
+from pydantic import Field, StringConstraints, ValidationError
 
 from scheduler.errors import InvalidInput
 from scheduler.http.errors import invalid_input
+from scheduler.http.fields import (
+    PLAIN,
+    SHELL,
+    BookingName,
+    BrokenRule,
+    ClientKey,
+    Command,
+    GpuType,
+    Label,
+    Labels,
+    Line,
+    Priority,
+    Request,
+    SpeedAt,
+    Text,
+    VariableName,
+    Workers,
+)
 from scheduler.http.json import parse_json
+from scheduler.model import torchrun
+from scheduler.model.data import DataSet
+from scheduler.model.data_queue import HELD_MAX
+from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.pod_template import broken_template_rule, canonical_template
 from scheduler.model.shape import WorkerShape
 
-_PLAIN = r"^[^\x00-\x1f\x7f]*$"
-_NO_NUL = r"^[^\x00]*$"
-SHELL = ("/bin/sh", "-c")
-ARGUMENT_LENGTH_MAX = 65536
-BOOKING_NAME = r"^[A-Za-z0-9._-]+$"
-
-Line = Annotated[str, StringConstraints(max_length=128, pattern=_PLAIN)]
-ClientKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_PLAIN)]
-Text = Annotated[str, StringConstraints(max_length=ARGUMENT_LENGTH_MAX, pattern=_NO_NUL)]
-Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._/-]+$")]
-BookingName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=BOOKING_NAME)]
-GpuType = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_PLAIN)]
-LabelValue = Annotated[str, StringConstraints(max_length=256, pattern=_PLAIN)]
-Labels = Annotated[dict[Label, LabelValue], Field(max_length=64)]
-VariableName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Workers = Annotated[int, Field(ge=1, le=100_000)]
-SpeedAt = Annotated[list[Annotated[float, Field(gt=0, le=1e15)]], Field(min_length=2, max_length=2)]
-Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
+#: JSON holds greater numbers as floats in many languages.
+POSITION_MAX = 2**53
+#: Most workers of a fixed group.
+REPLICAS_MAX = 256
 
 
-def _shell_or_list(command: Any) -> Any:
-    if isinstance(command, str):
-        if not command.strip():
-            raise ValueError("must not be empty")
-        return [*SHELL, command]
-    return command
+class FixedRequest(Request):
+    """Workers of a job beside those that are scaled: parameter servers, a master. Needs are those of each."""
 
-
-def _program_named(command: list[str]) -> list[str]:
-    if not command[0]:
-        raise ValueError("its first word, the program, must not be empty")
-    return command
-
-
-_TEXT_SCHEMA = {"type": "string", "maxLength": ARGUMENT_LENGTH_MAX, "pattern": r"^[^\u0000]*$"}
-Command = Annotated[
-    list[Text],
-    Field(min_length=1, max_length=4096),
-    BeforeValidator(_shell_or_list),
-    AfterValidator(_program_named),
-    WithJsonSchema(
-        {
-            "description": "Program and arguments; or one string, which /bin/sh runs.",
-            "anyOf": [
-                {**_TEXT_SCHEMA, "minLength": 1},
-                {"type": "array", "minItems": 1, "maxItems": 4096, "items": _TEXT_SCHEMA},
-            ],
-        }
-    ),
-]
-
-
-#: A field, and what it breaks.
-BrokenRule = tuple[str, str]
-
-
-class _Request(BaseModel):
-    # Strict: `true` is no number and "2" is none either, since a silent guess is a surprise later.
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+    replicas: int = Field(ge=1, le=REPLICAS_MAX)
+    #: The job's where none is given.
+    command: Command | None = None
+    #: Laid over the job's.
+    env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
+    slots_per_worker: int = Field(default=0, ge=0, le=4096)
+    cpus_per_worker: float = Field(default=0.0, ge=0, le=65536)
+    memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
+    node_selector: Labels = Field(default_factory=dict)
+    gpu_type: GpuType | None = None
+    #: As of the job, which it has where none is given.
+    pod_template: dict[str, Any] | None = None
 
     def broken_rule(self) -> BrokenRule | None:
-        """A rule between fields that the request breaks."""
-        return None
+        return None if self.pod_template is None else broken_template_rule(self.pod_template)
+
+    def group(self, job: "JobRequest") -> FixedGroup:
+        template = job.pod_template if self.pod_template is None else self.pod_template
+        return FixedGroup(
+            replicas=self.replicas,
+            command=tuple(self.command or job.command),
+            env=_pairs(self.env),
+            shape=WorkerShape(
+                slots=self.slots_per_worker,
+                cpus=self.cpus_per_worker,
+                memory_mib=self.memory_mib_per_worker,
+                node_selector=_pairs(self.node_selector),
+                gpu_type=self.gpu_type,
+            ),
+            pod_template=None if template is None else canonical_template(template),
+        )
 
 
-class JobRequest(_Request):
+class DataRequest(Request):
+    """A data set that workers take in shards."""
+
+    #: How many there are; what one is, the script knows.
+    shards: int = Field(ge=1, le=10**9)
+    #: How often each is done.
+    epochs: int = Field(default=1, ge=1, le=10**6)
+    #: Whether each epoch has an order of its own, made from the seed.
+    shuffle: bool = False
+    seed: int = Field(default=0, ge=0, le=2**53)
+    #: Who holds shards and is not heard of for so long loses them.
+    lease_seconds: float = Field(default=60.0, ge=1, le=86400)
+    #: A shard that failed so often in an epoch is set aside.
+    max_attempts: int = Field(default=3, ge=1, le=100)
+
+    def data(self) -> DataSet:
+        return DataSet(**self.model_dump())
+
+
+class JobRequest(Request):
     """A job to run."""
 
     command: Command
     #: The program's name where none is given.
-    name: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_PLAIN)] | None = None
+    name: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN)] | None = None
     user: Line = ""
     env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
     workdir: Annotated[str, StringConstraints(max_length=4096, pattern=r"^/[^\x00]*$")] | None = None
     labels: Labels = Field(default_factory=dict)
-    runtime: Literal["command", "elastic"] = "command"
+    runtime: Literal["command", "elastic", "torchrun"] = "command"
     priority: Priority = 0
     #: Both bounds at once.
     workers: Workers | None = None
@@ -128,6 +137,10 @@ class JobRequest(_Request):
     client_key: ClientKey | None = None
     #: What its workers' pods are built upon, on Kubernetes: metadata and spec of a pod.
     pod_template: dict[str, Any] | None = None
+    #: What its workers take in shards.
+    data: DataRequest | None = None
+    #: Workers beside these that are never scaled, started before them and stopped after them.
+    fixed: FixedRequest | None = None
 
     def broken_rule(self) -> BrokenRule | None:
         if self.workers is not None and (self.min_workers is not None or self.max_workers is not None):
@@ -140,7 +153,20 @@ class JobRequest(_Request):
         sizes = [workers for workers, _ in self.speedup]
         if any(size % 1 for size in sizes) or sizes != sorted(set(sizes)):
             return "speedup", "must hold pairs [workers, speed] with whole, ascending numbers of workers"
-        return None if self.pod_template is None else broken_template_rule(self.pod_template)
+        if self.runtime == "torchrun" and (wrong := torchrun.broken_command_rule(self.command)) is not None:
+            return "command", wrong
+        broken = None if self.pod_template is None else broken_template_rule(self.pod_template)
+        return broken or self._broken_fixed()
+
+    def _broken_fixed(self) -> BrokenRule | None:
+        if self.fixed is None:
+            return None
+        if self.oversell:
+            return "oversell", "goes not with fixed: a job with a fixed group has slots of its own"
+        if self.booking is not None:
+            return "booking", "goes not with fixed: what is booked is for workers that are all alike"
+        broken = self.fixed.broken_rule()
+        return None if broken is None else (f"fixed.{broken[0]}", broken[1])
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -182,16 +208,18 @@ class JobRequest(_Request):
             booking=self.booking,
             client_key=self.client_key,
             pod_template=None if self.pod_template is None else canonical_template(self.pod_template),
+            data=None if self.data is None else self.data.data(),
+            fixed=None if self.fixed is None else self.fixed.group(self),
         )
 
 
-class BatchRequest(_Request):
+class BatchRequest(Request):
     """Jobs to store together or not at all. Describes the body; `parse_batch` reads it."""
 
     jobs: Annotated[list[JobRequest], Field(min_length=1)]
 
 
-class ChangeRequest(_Request):
+class ChangeRequest(Request):
     """New priority or bounds of a job; what is not named stays."""
 
     priority: Priority | None = None
@@ -204,10 +232,10 @@ class ChangeRequest(_Request):
         return None
 
 
-class RecurringRequest(_Request):
+class RecurringRequest(Request):
     """A job to submit again and again."""
 
-    cron: Annotated[str, StringConstraints(min_length=9, max_length=200, pattern=_PLAIN)]
+    cron: Annotated[str, StringConstraints(min_length=9, max_length=200, pattern=PLAIN)]
     timezone: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$")] = "UTC"
     job: JobRequest
 
@@ -216,7 +244,7 @@ class RecurringRequest(_Request):
         return None if broken is None else (f"job.{broken[0]}", broken[1])
 
 
-class BookingRequest(_Request):
+class BookingRequest(Request):
     """Capacity to be promised for a window of time."""
 
     name: BookingName
@@ -247,7 +275,7 @@ class BookingRequest(_Request):
         return None
 
 
-class ReportRequest(_Request):
+class ReportRequest(Request):
     """What a worker says about itself; it repeats all of it every heartbeat."""
 
     #: The generation it is a member of; 0: standby.
@@ -267,7 +295,29 @@ class ReportRequest(_Request):
     metrics: Annotated[dict[Label, float], Field(max_length=16)] = Field(default_factory=dict)
 
 
-Model = TypeVar("Model", bound=_Request)
+#: A position of the data: its epoch times the number of shards, and its place in the epoch.
+Position = Annotated[int, Field(ge=0, le=POSITION_MAX)]
+Spans = Annotated[list[Annotated[list[Position], Field(min_length=2, max_length=2)]], Field(max_length=HELD_MAX)]
+
+
+class ShardsRequest(Request):
+    """What a reader of shards says: what it is done with, and how many it wants to hold. Positions as [first, end)."""
+
+    #: Name of the process, which numbers its calls; a worker may have several.
+    reader: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._-]+$")]
+    #: Greater than that of its last call; the same again repeats it and changes nothing.
+    sequence: int = Field(ge=1, le=2**62)
+    done: Spans = Field(default_factory=list)
+    failed: Spans = Field(default_factory=list)
+    #: Given back untouched.
+    returned: Spans = Field(default_factory=list)
+    #: How many it wants to hold in all; fewer are given where fewer are left, and never more than 10,000.
+    want: int = Field(default=0, ge=0, le=10**6)
+    #: Why shards failed.
+    detail: Annotated[str, StringConstraints(max_length=500, pattern=PLAIN)] = ""
+
+
+Model = TypeVar("Model", bound=Request)
 
 
 def parse_request(model: type[Model], body: bytes) -> Model:

@@ -15,6 +15,7 @@ from scheduler.http.bell import Bell
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.questions import Questions
 from scheduler.http.relay import Relay
+from scheduler.http.shard_desk import ShardDesk
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import JobSpec
 from scheduler.store.sqlstore import SqlStore
@@ -76,6 +77,7 @@ class Services:
     #: Who leads, this daemon or another, as far as it knows.
     leader: Callable[[], Leader | None]
     relay: Relay
+    shards: ShardDesk
     answers: HostAnswers
     #: Rung with the ids of jobs whose posting changed.
     hosts_bell: Bell = field(default_factory=Bell)

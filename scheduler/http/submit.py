@@ -1,5 +1,6 @@
 """New jobs, one by one or many at once."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Header
@@ -13,7 +14,8 @@ from scheduler.http.errors import documented
 from scheduler.http.feasible import warnings_for
 from scheduler.http.json import JsonResponse
 from scheduler.http.requests import JobRequest, parse_batch, parse_request
-from scheduler.http.services import Use
+from scheduler.http.services import Services, Use
+from scheduler.model.job import JobSpec
 
 router = APIRouter(tags=["jobs"])
 
@@ -50,6 +52,7 @@ def submit_job(services: Use, body: Body, idempotency_key: IdempotencyKey = None
         request.client_key = idempotency_key
     spec = request.spec()
     check_bookings(services, [spec])
+    _check_policy(services, [spec])
     [submitted] = services.store.submit([spec], services.clock.now())
     if submitted.created:
         services.stored([submitted.id])
@@ -68,7 +71,17 @@ def submit_batch(services: Use, body: Body) -> Response:
     """Store many jobs in one transaction: all of them or none."""
     specs = parse_batch(body, services.settings.http.jobs_per_batch_max)
     check_bookings(services, specs, batch=True)
+    _check_policy(services, specs, batch=True)
     submitted = services.store.submit(specs, services.clock.now())
     services.stored([job.id for job in submitted if job.created])
     view: BatchView = {"ids": [job.id for job in submitted]}
     return JsonResponse(view, status_code=201)
+
+
+def _check_policy(services: Services, specs: Sequence[JobSpec], *, batch: bool = False) -> None:
+    """Raise `InvalidInput` for a job that would wait for ever under the policy in force."""
+    policy = services.settings.policy.name
+    for index, spec in enumerate(specs if policy != "elastic" else ()):
+        if spec.fixed is not None:
+            rule = f"policy {policy}, which is in force, knows nothing of fixed groups: policy elastic does"
+            raise InvalidInput(f"jobs.{index}.fixed" if batch else "fixed", rule)

@@ -6,6 +6,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from scheduler.engine.reports import ReportBox
+from scheduler.http.data_views import DataProgressView, DataView, data_view
 from scheduler.model.event import Event
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
@@ -36,6 +37,8 @@ class WorkerView(TypedDict):
     node: str
     host: str
     slot_ids: list[int]
+    #: Its place in the job's fixed group; null: one of the workers that are scaled.
+    fixed_index: int | None
     #: Whether others may be on these slots too.
     shared: bool
     state: str
@@ -54,6 +57,21 @@ class WorkerView(TypedDict):
     exit_reason: str | None
     #: What the cluster says: why it does not run yet, or how it ended.
     detail: str
+
+
+class FixedView(TypedDict):
+    replicas: int
+    #: Those that live now.
+    workers: int
+    #: `host:port` of each, in their order, from its start on.
+    hosts: list[str]
+    command: list[str]
+    slots_per_worker: int
+    cpus_per_worker: float
+    memory_mib_per_worker: int
+    node_selector: dict[str, str]
+    gpu_type: str | None
+    pod_template: dict[str, Any] | None
 
 
 class JobView(TypedDict):
@@ -93,6 +111,10 @@ class JobView(TypedDict):
     client_key: str | None
     #: What its workers' pods are built upon, on Kubernetes.
     pod_template: dict[str, Any] | None
+    #: What its workers take in shards.
+    data: DataView | None
+    #: Its workers beside these that are never scaled.
+    fixed: FixedView | None
     submitted_at: float
     queued_at: float
     started_at: float | None
@@ -108,11 +130,16 @@ class JobView(TypedDict):
     reservation: list[tuple[str, int]]
     #: Whether that is capacity beyond the physical slots.
     reservation_shared: bool
+    #: The same for its fixed group.
+    fixed_reservation: list[tuple[str, int]]
 
 
 class JobDetail(JobView):
-    #: Variables that the job was submitted with.
+    data_progress: DataProgressView | None
+    #: Variables that the job was submitted with, and those that its fixed group has besides.
     env: dict[str, str]
+    fixed_env: dict[str, str]
+    #: Fixed ones first.
     live_workers: list[WorkerView]
 
 
@@ -193,6 +220,8 @@ def job_view(job: Job, reports: ReportBox) -> JobView:
         "booking": spec.booking,
         "client_key": spec.client_key,
         "pod_template": None if spec.pod_template is None else parse_template(spec.pod_template),
+        "data": None if spec.data is None else data_view(spec.data),
+        "fixed": _fixed_view(job),
         "submitted_at": job.submitted_at,
         "queued_at": job.queued_at,
         "started_at": job.started_at,
@@ -205,12 +234,36 @@ def job_view(job: Job, reports: ReportBox) -> JobView:
         "progress": _progress_view(job, reports),
         "reservation": [(node, count) for node, count in job.reservation],
         "reservation_shared": job.reservation_shared,
+        "fixed_reservation": [(node, count) for node, count in job.fixed_reservation],
     }
 
 
-def job_detail(job: Job, reports: ReportBox) -> JobDetail:
-    workers = [worker_view(worker) for worker in job.workers]
-    return {**job_view(job, reports), "env": dict(job.spec.env), "live_workers": workers}
+def _fixed_view(job: Job) -> FixedView | None:
+    group = job.spec.fixed
+    if group is None:
+        return None
+    return {
+        "replicas": group.replicas,
+        "workers": len(job.fixed_workers),
+        "hosts": list(job.fixed_hosts),
+        "command": list(group.command),
+        "slots_per_worker": group.shape.slots,
+        "cpus_per_worker": group.shape.cpus,
+        "memory_mib_per_worker": group.shape.memory_mib,
+        "node_selector": dict(group.shape.node_selector),
+        "gpu_type": group.shape.gpu_type,
+        "pod_template": None if group.pod_template is None else parse_template(group.pod_template),
+    }
+
+
+def job_detail(job: Job, reports: ReportBox, data_progress: DataProgressView | None) -> JobDetail:
+    return {
+        **job_view(job, reports),
+        "data_progress": data_progress,
+        "env": dict(job.spec.env),
+        "fixed_env": dict(job.spec.fixed.env) if job.spec.fixed is not None else {},
+        "live_workers": [worker_view(worker) for worker in job.all_workers],
+    }
 
 
 def _progress_view(job: Job, reports: ReportBox) -> ProgressView:
@@ -252,6 +305,7 @@ def worker_view(worker: Worker) -> WorkerView:
         "node": worker.node,
         "host": worker.host,
         "slot_ids": list(worker.slot_ids),
+        "fixed_index": worker.fixed_index,
         "shared": worker.shared,
         "state": worker.state,
         "desired": worker.desired,
@@ -290,7 +344,7 @@ def node_views(nodes: Iterable[Node], world: World | None) -> list[NodeView]:
     """All nodes by name, with what runs on them as far as the world is loaded."""
     workers: dict[NodeName, list[Worker]] = {}
     for job in world.active.values() if world is not None else ():
-        for worker in job.workers:
+        for worker in job.all_workers:
             workers.setdefault(worker.node, []).append(worker)
     world = world if world is not None else World()
     return [_node_view(node, workers.get(node.name, []), world) for node in sorted(nodes, key=lambda node: node.name)]

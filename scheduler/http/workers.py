@@ -134,10 +134,8 @@ def _raw(answer: HostAnswer, status: int) -> Response:
 )
 async def report(request: Request, services: Use, job_id: JobNumber, worker_id: WorkerPath, body: Body) -> Response:
     """A worker's whole state, repeated every heartbeat. 409: it is fenced and has to exit."""
-    job, worker = JobId(job_id), WorkerId(worker_id)
+    job, worker = worker_of(job_id, worker_id)
     parsed = parse_request(ReportRequest, body)
-    if worker.partition("-")[0] != str(job):
-        raise InvalidInput("worker_id", f"{worker} is no worker of job {job}")
     if services.term() is None and services.leader() is not None:
         headers = request.headers
         return await services.relay.pass_on(
@@ -158,6 +156,14 @@ async def report(request: Request, services: Use, job_id: JobNumber, worker_id: 
         "job_state": posting.state,
     }
     return JsonResponse(view)
+
+
+def worker_of(job_id: int, worker_id: str) -> tuple[JobId, WorkerId]:
+    """The job and the worker that a path names. Raises `InvalidInput` for a worker of another job."""
+    job, worker = JobId(job_id), WorkerId(worker_id)
+    if worker.partition("-")[0] != str(job):
+        raise InvalidInput("worker_id", f"{worker} is no worker of job {job}")
+    return job, worker
 
 
 def _why(services: Services, refusal: Refusal) -> Exception:

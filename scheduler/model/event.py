@@ -37,6 +37,10 @@ class EventKind(StrEnum):
     BOOKING_STARTED = "BOOKING_STARTED"
     BOOKING_ENDED = "BOOKING_ENDED"
     BOOKING_CANCELLED = "BOOKING_CANCELLED"
+    #: Shards of its data set failed too often.
+    SHARDS_SET_ASIDE = "SHARDS_SET_ASIDE"
+    #: The last shard of its data set is over.
+    DATA_ENDED = "DATA_ENDED"
     REQUEST_REFUSED = "REQUEST_REFUSED"
 
 

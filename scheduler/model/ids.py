@@ -10,3 +10,8 @@ NodeName = NewType("NodeName", str)
 def worker_id(job_id: JobId, ordinal: int) -> WorkerId:
     """The id of a job's `ordinal`-th worker, counted from 1 over all attempts."""
     return WorkerId(f"{job_id}-{ordinal}")
+
+
+def ordinal_of(worker: WorkerId) -> int:
+    """Which of its job's workers it is."""
+    return int(worker.rpartition("-")[2])

@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from scheduler.errors import IllegalTransition
+from scheduler.model.data import DataSet
+from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.shape import WorkerShape
-from scheduler.model.worker import Worker
+from scheduler.model.worker import Worker, WorkerState
 
 
 class Runtime(StrEnum):
@@ -16,6 +18,13 @@ class Runtime(StrEnum):
     COMMAND = "command"
     #: A script that uses `scheduler.elastic`; reports ready itself and is resized in the process.
     ELASTIC = "elastic"
+    #: Any script under torchrun, an agent per worker; at a resize its processes are started anew.
+    TORCHRUN = "torchrun"
+
+    @property
+    def reports(self) -> bool:
+        """Whether workers say themselves when they are ready, and of which generation they are members."""
+        return self is not Runtime.COMMAND
 
 
 class JobState(StrEnum):
@@ -127,6 +136,8 @@ class WaitReason(StrEnum):
     BEHIND_BOOKING = "BEHIND_BOOKING"
     #: It would fit, but others than this scheduler's jobs wait for that room.
     BEHIND_FOREIGN = "BEHIND_FOREIGN"
+    #: It has a fixed group, of which the policy in force knows nothing.
+    POLICY_WITHOUT_FIXED = "POLICY_WITHOUT_FIXED"
     #: Nodes that suit it are down, cordoned, draining or quarantined.
     NODES_UNAVAILABLE = "NODES_UNAVAILABLE"
 
@@ -167,6 +178,15 @@ class JobSpec:
     client_key: str | None = None
     #: A Kubernetes pod template that its workers' pods are built upon: canonical JSON, see `model.pod_template`.
     pod_template: str | None = None
+    #: What its workers take in shards.
+    data: DataSet | None = None
+    #: Workers that are never scaled, beside all others.
+    fixed: FixedGroup | None = None
+
+    @property
+    def stop_seconds(self) -> float:
+        """From being asked to stop until the last worker is killed: a fixed group is asked when the others are gone."""
+        return self.grace_seconds if self.fixed is None else 2 * self.grace_seconds
 
 
 #: Where workers go: (node, number of workers), each node once.
@@ -187,6 +207,12 @@ class Progress:
     throughput: tuple[tuple[int, float], ...] = ()
     #: Share of the whole job that is done, 0 to 1.
     fraction: float | None = None
+    #: Slot-seconds that all of the job takes, as far as the shares done so far tell; late ones count more.
+    whole_slot_seconds: float | None = None
+    #: The share that this is told by: what was done of late, and less and less of what was done before.
+    recent_share: float = 0.0
+    #: Slot-seconds that it had had when the share done changed last.
+    slot_seconds: float = 0.0
     #: Progress per sample at the present batch size, against the best batch size: 0 to 1.
     efficiency: float | None = None
     metrics: tuple[tuple[str, float], ...] = ()
@@ -243,9 +269,15 @@ class Job:
     reservation: Placement = ()
     #: Whether that is capacity beyond the physical slots.
     reservation_shared: bool = False
+    #: The same for its fixed group.
+    fixed_reservation: Placement = ()
     progress: Progress = field(default_factory=Progress)
-    #: Live workers, oldest first.
+    #: Live workers but for fixed ones, oldest first.
     workers: tuple[Worker, ...] = ()
+    #: Live workers of its fixed group, in its order.
+    fixed_workers: tuple[Worker, ...] = ()
+    #: `host:port` of each worker of this attempt's fixed group, in its order.
+    fixed_hosts: tuple[str, ...] = ()
     version: int = 0
 
     @property
@@ -253,13 +285,28 @@ class Job:
         return self.min_workers < self.max_workers
 
     @property
+    def all_workers(self) -> tuple[Worker, ...]:
+        """Every live worker, fixed ones first."""
+        return self.fixed_workers + self.workers if self.fixed_workers else self.workers
+
+    def pod_template_of(self, worker: Worker) -> str | None:
+        """What the worker's pod is built upon."""
+        group = self.spec.fixed if worker.fixed else None
+        return self.spec.pod_template if group is None else group.pod_template
+
+    @property
+    def fixed_ready(self) -> bool:
+        """Whether its fixed group runs, as far as it is not done: the other workers may start."""
+        return all(w.state is WorkerState.READY for w in self.fixed_workers)
+
+    @property
     def wanted_workers(self) -> tuple[Worker, ...]:
         """Live workers that were not asked to leave: the job's size."""
         return tuple(w for w in self.workers if w.wanted)
 
     def worker(self, worker_id: WorkerId) -> Worker | None:
-        """The live worker with this id."""
-        return next((w for w in self.workers if w.id == worker_id), None)
+        """The live worker with this id, fixed or not."""
+        return next((w for w in self.all_workers if w.id == worker_id), None)
 
     @property
     def members(self) -> tuple[Worker, ...]:
@@ -270,8 +317,13 @@ class Job:
     def leaving(self) -> tuple[Worker, ...]:
         return tuple(w for w in self.workers if not w.wanted)
 
+    @property
+    def all_leaving(self) -> tuple[Worker, ...]:
+        """The same with those of its fixed group."""
+        return tuple(w for w in self.all_workers if not w.wanted)
+
     def attained(self, now: float) -> float:
-        """Slot-seconds that the job has had so far, over all attempts."""
+        """Slot-seconds that the job has had so far, over all attempts; its fixed group's do not count."""
         live = (max(now - w.started_at, 0.0) * len(w.slot_ids) for w in self.workers if w.started_at is not None)
         return self.served_slot_seconds + sum(live)
 

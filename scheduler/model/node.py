@@ -98,7 +98,7 @@ class Node:
 
 def workers_that_fit(shape: WorkerShape, slots: int, cpus: float, memory_mib: int) -> int:
     """How many workers of the shape fit into so many free slots, CPUs and MiB."""
-    fit = slots // shape.slots
+    fit = slots // shape.slots if shape.slots else FIT_MAX
     if shape.cpus > 0:
         fit = min(fit, int((cpus + CPU_EPSILON) // shape.cpus))
     if shape.memory_mib > 0:
@@ -106,6 +106,8 @@ def workers_that_fit(shape: WorkerShape, slots: int, cpus: float, memory_mib: in
     return max(fit, 0)
 
 
+#: Workers that need nothing fit anywhere, as many as anybody may ask for.
+FIT_MAX = 1_000_000
 #: Oversell factors are decimal fractions: 10 slots times 1.1 are 11, whatever a double makes of it.
 OVERSELL_EPSILON = 1e-6
 #: CPUs are fractions; sums of them are compared with this tolerance.

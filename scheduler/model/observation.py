@@ -32,6 +32,8 @@ class EndCause(StrEnum):
     REMOVED = "REMOVED"
     #: Its node is gone.
     NODE_GONE = "NODE_GONE"
+    #: The cluster does not let it run (no room on its node, a quota, a missing right), which is not its job's doing.
+    NOT_ADMITTED = "NOT_ADMITTED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class WorkerObservation:
     detail: str = ""
     #: It has not come to run for so long that it is to be given up.
     stuck: bool = False
-    #: Of an end, where its exit code does not say it.
+    #: Of an end, where its exit code does not say it; while it does not come to run, where that is not its job's doing.
     cause: EndCause | None = None
     started_at: float | None = None
     ended_at: float | None = None
@@ -128,3 +130,8 @@ class Observation:
     loads: Mapping[NodeName, tuple[SlotLoad, ...]] = field(default_factory=dict)
     #: What others wait for and are to have before this scheduler's jobs, most important first.
     demands: tuple[Demand, ...] = ()
+
+    def reaches(self, name: NodeName) -> bool:
+        """Whether the node is up, so that what is not listed there does not exist."""
+        node = self.nodes.get(name)
+        return node is not None and node.up

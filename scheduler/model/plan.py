@@ -16,6 +16,8 @@ class Start:
     placement: Placement
     #: Whether its workers share slots, beyond the physical count.
     shared: bool = False
+    #: Where its fixed group goes; empty: it has none.
+    fixed: Placement = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Reserve:
     placement: Placement
     #: Whether it is capacity beyond the physical slots.
     shared: bool = False
+    #: The same for its fixed group, of slots of its own.
+    fixed: Placement = ()
 
 
 @dataclass(frozen=True, slots=True)

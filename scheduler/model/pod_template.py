@@ -18,6 +18,8 @@ _SPEC_RULES = {
     "nodeName": "the scheduler chooses the node: leave it out, or use node_selector of the job",
     "restartPolicy": "failed workers are replaced by the scheduler: leave it out",
     "terminationGracePeriodSeconds": "is the job's grace_seconds: leave it out",
+    "hostname": "the scheduler names pods so that workers find each other: leave it out",
+    "subdomain": "the scheduler names pods so that workers find each other: leave it out",
     "ephemeralContainers": "cannot be part of a template: leave it out",
 }
 _WORKER_RULES = {

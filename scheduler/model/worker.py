@@ -58,12 +58,14 @@ class LeaveReason(StrEnum):
     OVERSOLD = "OVERSOLD"
     #: The whole job is being stopped.
     JOB_STOPPING = "JOB_STOPPING"
-    #: The job's members are done; a standby worker has nothing to join.
+    #: The job's members are done; a standby worker has nothing to join, a fixed one nothing to serve.
     JOB_FINISHING = "JOB_FINISHING"
     #: It never got ready, or missed its heartbeat limit; it is killed without being asked, and replaced.
     HUNG = "HUNG"
     #: The cluster could not get it to run in time; it is given up without being asked.
     NOT_LAUNCHED = "NOT_LAUNCHED"
+    #: The same, where that is not its job's doing.
+    NOT_ADMITTED = "NOT_ADMITTED"
     #: Its node is out of reach: the others go on without it.
     UNREACHABLE = "UNREACHABLE"
 
@@ -84,6 +86,8 @@ class ExitReason(StrEnum):
     LAUNCH_FAILED = "LAUNCH_FAILED"
     #: It used more memory than it may; a failure.
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    #: The cluster did not let it run, which is not its job's doing; no failure.
+    NOT_ADMITTED = "NOT_ADMITTED"
     #: Its node ran short of something; no failure.
     EVICTED = "EVICTED"
     #: The cluster itself gave its place to something more important; no failure.
@@ -95,7 +99,7 @@ class ExitReason(StrEnum):
 
 
 #: Reasons for which a worker is killed without being asked.
-CONDEMNING = frozenset({LeaveReason.HUNG, LeaveReason.NOT_LAUNCHED})
+CONDEMNING = frozenset({LeaveReason.HUNG, LeaveReason.NOT_LAUNCHED, LeaveReason.NOT_ADMITTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,7 @@ class Worker:
     #: Age order within the job: smaller is older.
     ordinal: int
     node: NodeName
-    #: The node's address at the time of placement.
+    #: Where other workers reach it: its node's address at the time of placement, or a name of its own.
     host: str
     slot_ids: tuple[int, ...]
     created_at: float
@@ -115,6 +119,8 @@ class Worker:
     memory_mib: int = 0
     #: Whether it shares its slots with others, beyond the physical count; else they are its own.
     shared: bool = False
+    #: Its place in the job's fixed group, from 0; None: one of the workers that are scaled.
+    fixed_index: int | None = None
     #: Not to be launched before (a replacement backs off); unix seconds.
     not_before: float = 0.0
     desired: Desired = Desired.RUN
@@ -138,6 +144,11 @@ class Worker:
     exit_reason: ExitReason | None = None
     #: One line of the cluster for people: why it does not run yet, or how it ended.
     detail: str = ""
+
+    @property
+    def fixed(self) -> bool:
+        """Whether it is one of the job's fixed group."""
+        return self.fixed_index is not None
 
     @property
     def wanted(self) -> bool:

@@ -136,7 +136,7 @@ class World:
     usage: Mapping[NodeName, NodeUsage] = field(default_factory=dict)
     strays: Mapping[WorkerId, Stray] = field(default_factory=dict)
     crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]] = field(default_factory=dict)
-    #: What others hold of nodes, where it is anything.
+    #: What others hold of nodes, or what a node has no more, where it is anything.
     foreign: Mapping[NodeName, ForeignUse] = field(default_factory=dict)
     #: What others wait for, most important first.
     demands: tuple[Awaited, ...] = ()
@@ -256,7 +256,7 @@ def _moved(
 
 def _has_leavers(job: Job) -> bool:
     stopping = job.state is JobState.STOPPING
-    return job.state.active and any(stopping or not worker.wanted for worker in job.workers)
+    return job.state.active and any(stopping or not worker.wanted for worker in job.all_workers)
 
 
 def _is_unexplained(job: Job) -> bool:
@@ -268,11 +268,13 @@ def _moved_usage(world: World, jobs: Iterable[Job]) -> Mapping[NodeName, NodeUsa
     gone: list[Worker] = []
     come: list[Worker] = []
     for job in jobs:
-        before = job_before.workers if (job_before := world.active.get(job.id)) else ()
-        if before is not job.workers:
-            old, new = {w.id for w in before}, {w.id for w in job.workers}
+        job_before = world.active.get(job.id)
+        before = job_before.all_workers if job_before else ()
+        after = job.all_workers
+        if before is not after:
+            old, new = {w.id for w in before}, {w.id for w in after}
             gone += (w for w in before if w.id not in new)
-            come += (w for w in job.workers if w.id not in old)
+            come += (w for w in after if w.id not in old)
     if not gone and not come:
         return world.usage
     usage = dict(world.usage)

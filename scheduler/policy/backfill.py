@@ -14,11 +14,11 @@ import numpy as np
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.policy.amounts import Amount, Held, Rows, Spare, add, fit_in, fit_in_rows, needs, pour, row
+from scheduler.policy.amounts import Amount, Held, Rows, Spare, add, fit_in, fit_in_rows, pour, row
 from scheduler.policy.draft import Draft
 from scheduler.policy.order import end_of
 from scheduler.policy.place import Group, Suited
-from scheduler.policy.stakes import RESIZABLE_STATES
+from scheduler.policy.stake import RESIZABLE_STATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ class Blocked:
 def promise(draft: Draft, job: Job) -> Blocked:
     """The earliest start of a blocked job as far as time limits tell, and what others may use without delaying it."""
     suited = draft.places.suited(job.shape)
-    room = _reclaimable(draft, job)
+    room = reclaimable(draft, job)
     enough = _enough_of(suited, room, job.min_workers)
     if enough:
         # It could take all it needs, only not in this plan: those who hold it are being resized.
         return Blocked(job, draft.now, _left_over(job, suited, room, enough[0]))
     fits = suited.totals(room)
     freed: dict[int, Amount] = {}
-    for when, together in groupby(_endings(draft, job), key=lambda ending: ending[0]):
+    for when, together in groupby(endings(draft, job), key=lambda ending: ending[0]):
         for _, held in together:
             for i, amount in held:
                 if i in suited.types:
@@ -89,7 +89,7 @@ def _left_over(job: Job, suited: Suited, room: Rows, group: Group) -> Spare:
     return Spare(room, suited.mask)
 
 
-def _reclaimable(draft: Draft, job: Job) -> Rows:
+def reclaimable(draft: Draft, job: Job) -> Rows:
     """What is free soon, and what the job could take from others once it is enough."""
     room = draft.ledger.soon()
     if draft.order.ages:
@@ -100,24 +100,21 @@ def _reclaimable(draft: Draft, job: Job) -> Rows:
         room += draft.stakes.below(job.priority)
     for holder in draft.holders_below(job.priority):
         if draft.order.more_important(job, holder):
-            pour(room, draft.places.amounts(draft.holding[holder.id], holder.shape))
+            pour(room, draft.held_for(holder))
     return room
 
 
-def _endings(draft: Draft, job: Job) -> Iterator[tuple[float, Held]]:
+def endings(draft: Draft, job: Job) -> Iterator[tuple[float, Held]]:
     """(time, what it frees) of each time limit, soonest first, of what the job cannot take anyway."""
     started: list[tuple[float, JobId]] = []
     for job_id in draft.starts:
         end = end_of(draft.world.queued[job_id], draft.now)
         if end is not None:
             started.append((end, job_id))
-    endings = draft.stakes.endings
-    for when, job_id in sorted([*endings, *started]) if started else endings:
+    standing = draft.stakes.endings
+    for when, job_id in sorted([*standing, *started]) if started else standing:
         if job_id in draft.starts:
-            shape = draft.world.queued[job_id].shape
-            spread = draft.ledger.spread
-            spots = draft.starts[job_id].items()
-            yield when, tuple(piece for i, count in spots for piece in spread(i, needs(shape, count)))
+            yield when, tuple(draft.given_to(draft.world.queued[job_id]))
             continue
         stake = draft.stakes[job_id]
         if not (stake.takeable and draft.order.more_important(job, stake.job)):

@@ -18,7 +18,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.booking import Booking
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobSpec, JobState, Placement, StopReason, WaitReason
-from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
+from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Start, Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.model.world import Changes, World
@@ -26,6 +26,7 @@ from scheduler.policy.bookable import scarcest_first
 from scheduler.policy.order import Order
 from scheduler.policy.peers import cooled_at
 from scheduler.policy.reasons import not_carried
+from scheduler.policy.stand_ins import real_actions, real_waiting
 
 #: Above every priority that a job can be given.
 CLAIM_PRIORITY = 10**9
@@ -52,12 +53,12 @@ def hold_from(booking: Booking, world: World, settings: PolicySettings) -> float
     grace_seconds = 0.0
     stopped = (job for job in world.queued.values() if job.stop_reason is StopReason.BOOKED)
     for job in (*world.active.values(), *stopped):
-        if job.spec.grace_seconds > grace_seconds and not booking.admits(job):
+        if job.spec.stop_seconds > grace_seconds and not booking.admits(job):
             if job.shape not in shapes:
                 nodes = world.nodes.values()
                 shapes[job.shape] = any(node.suits(booking.shape) and node.suits(job.shape) for node in nodes)
-            if shapes[job.shape]:
-                grace_seconds = job.spec.grace_seconds
+            if shapes[job.shape] or job.spec.fixed is not None:
+                grace_seconds = job.spec.stop_seconds
     return booking.start_at - grace_seconds - settings.booking_lead_seconds
 
 
@@ -127,29 +128,14 @@ class Seen:
 
     def plan(self, made: Plan) -> Plan:
         """What this plan for the seen world means for the real one."""
-        frees: list[Action] = []
-        shrinks: dict[JobId, Shrink] = {}
-        takes: dict[JobId, Start | Grow] = {}
-        claimed: list[tuple[Claim, Placement]] = []
+        real = real_actions(made.actions, self._claims, StopReason.BOOKED, LeaveReason.BOOKED)
+        takes = {action.job_id: action for action in real if isinstance(action, Start | Grow)}
+        frees: list[Action] = [action for action in real if not isinstance(action, Start | Grow)]
+        frees += [Release(job_id) for job_id in sorted(self._apart) if self._real.queued[job_id].reservation]
         for action in made.actions:
             claim = self._claims.get(action.job_id)
-            if claim is not None:
-                if isinstance(action, Start):
-                    claimed.append((claim, action.placement))
-            elif isinstance(action, Start | Grow):
-                takes[action.job_id] = action
-            elif isinstance(action, Shrink) and action.for_job in self._claims:
-                before = shrinks[action.job_id].workers if action.job_id in shrinks else ()
-                shrinks[action.job_id] = Shrink(action.job_id, before + action.workers, LeaveReason.BOOKED)
-            elif isinstance(action, StopJob) and action.for_job in self._claims:
-                frees.append(StopJob(action.job_id, StopReason.BOOKED))
-            else:
-                frees.append(action)
-        frees += shrinks.values()
-        frees += [Release(job_id) for job_id in sorted(self._apart) if self._real.queued[job_id].reservation]
-        for claim, placement in claimed:
-            if claim.member is not None:
-                self._hand_over(claim.member, placement, takes, frees)
+            if claim is not None and claim.member is not None and isinstance(action, Start):
+                self._hand_over(claim.member, action.placement, takes, frees)
         actions = (*frees, *sorted(takes.values(), key=lambda each: isinstance(each, Grow)))
         looks = [*self._looks, *([] if made.next_look_at is None else [made.next_look_at])]
         return Plan(actions, self._waiting(made), min((at for at in looks if at > self._now), default=None))
@@ -290,10 +276,7 @@ class Seen:
         return len({self._real.nodes[name].gpu_type for name in names}) == 1
 
     def _waiting(self, made: Plan) -> dict[JobId, Waiting]:
-        waiting = {job_id: said for job_id, said in made.waiting.items() if job_id not in self._claims}
-        for job_id, said in waiting.items():
-            if said.for_job in self._claims:
-                waiting[job_id] = Waiting(WaitReason.BEHIND_BOOKING)
+        waiting = real_waiting(made.waiting, self._claims, WaitReason.BEHIND_BOOKING)
         waiting |= {job_id: Waiting(reason) for job_id, reason in self._apart.items()}
         return not_carried(self._real, waiting)
 

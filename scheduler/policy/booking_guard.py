@@ -15,7 +15,8 @@ from scheduler.model.world import World
 from scheduler.policy.amounts import Amount, add, amount_of, foreign_amount, needs
 from scheduler.policy.bookable import room_of, slots_kept
 from scheduler.policy.booking import Seen, hold_from
-from scheduler.policy.order import end_of
+from scheduler.policy.halves import parts_of
+from scheduler.policy.order import Order, end_of
 
 #: Plans made until all of them that stay too long are denied together.
 ROUNDS_MAX = 6
@@ -50,6 +51,7 @@ class _Guard:
         self._world = world
         self._now = now
         self._settings = settings
+        self._order = Order(now, settings)
         self._moments = sorted({max(booking.start_at, now) for booking in world.bookings.values()})
 
     def refused(self, made: Plan) -> frozenset[JobId]:
@@ -59,21 +61,28 @@ class _Guard:
             bookings = [each for each in self._world.bookings.values() if each.start_at <= moment < each.end_at]
             room = self._room(moment)
             kept = slots_kept(bookings, self._world.nodes, room)
-            for action in made.actions:
-                if not isinstance(action, Start | Grow | Reserve) or action.job_id in refused or action.shared:
-                    continue
-                job = self._world.job(action.job_id)
-                if job is None or not self._stays(job, moment, new=True) or self._inside(job, bookings):
+            for job, action in self._taking(made):
+                if job.id in refused or not self._stays(job, moment, new=True) or self._inside(job, bookings):
                     continue
                 less = dict(room)
-                for name, count in action.placement:
+                for name, shape, count in parts_of(job, action):
                     if name in less:
-                        less[name] = add(less[name], needs(job.shape, count), -1)
+                        less[name] = add(less[name], needs(shape, count), -1)
                 if slots_kept(bookings, self._world.nodes, less) < kept:
                     refused.add(job.id)
                 else:
                     room = less
         return frozenset(refused)
+
+    def _taking(self, made: Plan) -> list[tuple[Job, Start | Grow | Reserve]]:
+        """Who gets slots of their own; the first in the queue first, as what is left goes to them."""
+        taking = [
+            (job, action)
+            for action in made.actions
+            if isinstance(action, Start | Grow | Reserve) and not action.shared
+            if (job := self._world.job(action.job_id)) is not None
+        ]
+        return sorted(taking, key=lambda each: self._order.rank(each[0]))
 
     def all_that_stay(self) -> frozenset[JobId]:
         """Everybody who might be refused."""
@@ -95,7 +104,7 @@ class _Guard:
                 room[name] = add(room[name], foreign_amount(foreign), -1)
         for job in self._world.active.values():
             if self._stays(job, moment, new=False) and not self._inside(job, bookings):
-                for worker in job.wanted_workers:
+                for worker in (*job.fixed_workers, *job.wanted_workers):
                     if worker.node in room and not worker.shared:
                         held = amount_of(worker, self._world.nodes[worker.node])
                         room[worker.node] = add(room[worker.node], held, -1)
@@ -108,7 +117,7 @@ class _Guard:
             return False
         if not (job.elastic and job.spec.preemptible):
             return True
-        lead = job.spec.grace_seconds + self._settings.booking_lead_seconds + self._settings.near_end_seconds
+        lead = job.spec.stop_seconds + self._settings.booking_lead_seconds + self._settings.near_end_seconds
         return new and self._now < moment < self._now + lead
 
     def _inside(self, job: Job, bookings: list[Booking]) -> bool:

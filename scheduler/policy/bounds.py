@@ -1,6 +1,6 @@
 """Running jobs outside their bounds: above the maximum (a user lowered it), below the minimum (a node was lost)."""
 
-from scheduler.model.job import Job, Runtime, StopReason
+from scheduler.model.job import Job, StopReason
 from scheduler.model.node import NodeIntent
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import World
@@ -50,7 +50,7 @@ def more_spots(draft: Draft, job: Job, count: int) -> Spots | None:
 def _restarts_whole(job: Job) -> bool:
     """An ordinary command of fixed size cannot take a newcomer into its group; one that is only kept at a size can."""
     rigid = not job.elastic and job.spec.min_workers == job.spec.max_workers
-    return rigid and job.spec.runtime is Runtime.COMMAND
+    return rigid and not job.spec.runtime.reports
 
 
 def _draining(world: World, worker: Worker) -> bool:

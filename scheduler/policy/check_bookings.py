@@ -15,6 +15,7 @@ from scheduler.model.world import Stray, World
 from scheduler.policy.amounts import Amount, add, amount_of, needs
 from scheduler.policy.bookable import slots_kept
 from scheduler.policy.check_world import Violation
+from scheduler.policy.halves import parts_of
 from scheduler.policy.ledger import left_of
 
 
@@ -46,9 +47,9 @@ def check_bookings(
         rest = replace(booking, workers=max(booking.slots - mine, 0) // booking.shape.slots)
         before = dict(room)
         for job, action in others:
-            for name, count in action.placement:
+            for name, shape, count in parts_of(job, action):
                 if name in before:
-                    before[name] = add(before[name], needs(job.shape, count))
+                    before[name] = add(before[name], needs(shape, count))
         could, can = (slots_kept([rest], world.nodes, each) for each in (before, room))
         if can < could:
             names = ", ".join(str(job.id) for job, _ in others)
@@ -65,9 +66,9 @@ def _room(
     )
     room = {name: left_of(node, world.used(name), foreign) for name, node, foreign in nodes}
     for job, action in takes:
-        for name, count in action.placement if not action.shared else ():
+        for name, shape, count in parts_of(job, action):
             if name in room:
-                room[name] = add(room[name], needs(job.shape, count), -1)
+                room[name] = add(room[name], needs(shape, count), -1)
     for leaver in leaving:
         if leaver.node in room and not leaver.shared:
             room[leaver.node] = add(room[leaver.node], amount_of(leaver, world.nodes[leaver.node]))

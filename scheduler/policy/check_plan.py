@@ -11,10 +11,10 @@ from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, St
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import Stray, World
-from scheduler.policy.amounts import Amount, add, amount_of, enough, needs
+from scheduler.policy.amounts import NOTHING, Amount, add, amount_of, enough, needs
 from scheduler.policy.check_bookings import check_bookings, inside_booking
 from scheduler.policy.check_world import Violation
-from scheduler.policy.halves import half, halves, other_half, owner_of, shown
+from scheduler.policy.halves import half, other_half, owner_of, parts_of, reserved_parts, shown
 from scheduler.policy.ledger import left_of, left_to_share
 from scheduler.policy.order import Order
 
@@ -89,6 +89,19 @@ def _gang(world: World, job: Job, action: Start | Reserve, now: float, settings:
     if not job.min_workers <= count <= most:
         yield Violation("I2", f"job {job.id} {what} {count} workers, not {job.min_workers} to {most}")
     yield from _placement(world, job, action)
+    yield from _fixed_group(world, job, action)
+
+
+def _fixed_group(world: World, job: Job, action: Start | Reserve) -> Iterator[Violation]:
+    """It comes with the others, all of it, on nodes that take it."""
+    group = job.spec.fixed
+    count, wanted = sum(n for _, n in action.fixed), group.replicas if group is not None else 0
+    if count != wanted:
+        yield Violation("I2", f"job {job.id} gets {count} fixed workers, not {wanted}")
+    for name, _ in action.fixed:
+        node = world.nodes.get(name)
+        if node is None or group is None or not node.schedulable or not node.suits(group.shape):
+            yield Violation("I1", f"placement of job {job.id} puts fixed workers on {name}, which does not take them")
 
 
 def _growth(world: World, job: Job, action: Grow) -> Iterator[Violation]:
@@ -108,10 +121,10 @@ def _placement(world: World, job: Job, action: Start | Grow | Reserve) -> Iterat
     nodes = [world.nodes[name] for name in names if name in world.nodes]
     if len(nodes) != len(names) or any(not node.schedulable or not node.suits(job.shape) for node in nodes):
         yield Violation("I1", f"placement of job {job.id} uses nodes that do not take it: {placement}")
-    here = {node.gpu_type for node in nodes}
-    here |= {world.nodes[w.node].gpu_type for w in job.wanted_workers if w.node in world.nodes}
-    if len(here) > 1:
-        yield Violation("I1", f"job {job.id} would be on several GPU types: {sorted(map(str, here))}")
+    come = {node.gpu_type for node in nodes}
+    here = {world.nodes[w.node].gpu_type for w in job.wanted_workers if w.node in world.nodes}
+    if len(come) > 1 or (here and not come <= here):  # a node under it may have come to be of another type
+        yield Violation("I1", f"job {job.id} would be on several GPU types: {sorted(map(str, come | here))}")
     if action.shared and not (job.shape.oversell and all(job.shape.slots <= node.slots for node in nodes)):
         yield Violation("I1", f"job {job.id} would share slots, which does not suit it: {placement}")
     if any(worker.shared is not action.shared for worker in job.wanted_workers):
@@ -184,23 +197,21 @@ def _makes_room_beside(plan: Plan, taker: Job, victim: Job) -> bool:
 
 def _capacity(world: World, plan: Plan) -> Iterator[Violation]:
     """What takes slots fits into what is free now; what is held fits into that and what is being freed."""
-    held = {job.id: halves(job.reservation, job.reservation_shared) for job in world.reserved.values()}
+    held = {job.id: reserved_parts(job) for job in world.reserved.values()}
     taking: Counter[tuple[NodeName, WorkerShape]] = Counter()
     for action in plan.actions:
-        if isinstance(action, Reserve):
-            held[action.job_id] = halves(action.placement, action.shared)
+        job = world.job(action.job_id)
+        if job is not None and isinstance(action, Reserve):
+            held[action.job_id] = parts_of(job, action)
         elif isinstance(action, Release | Start):
             held.pop(action.job_id, None)
-        job = world.job(action.job_id)
         if job is not None and isinstance(action, Start | Grow):
-            for name, count in halves(action.placement, action.shared):
-                taking[name, job.shape] += count
+            for name, shape, count in parts_of(job, action):
+                taking[name, shape] += count
     holding: Counter[tuple[NodeName, WorkerShape]] = Counter()
-    for job_id, placement in held.items():
-        job = world.job(job_id)
-        if job is not None:
-            for name, count in placement:
-                holding[name, job.shape] += count
+    for parts in held.values():
+        for name, shape, count in parts:
+            holding[name, shape] += count
     left = {part: _free(world, part) for name, _ in (*taking, *holding) for part in (name, other_half(name))}
     yield from _draw(left, taking, "more is taken than is free")
     for leaving in _leaving(world, plan):
@@ -237,20 +248,23 @@ def _leaving(world: World, plan: Plan) -> Iterator[Worker | Stray]:
     for job_id in world.leaving.keys() | touched & world.active.keys():
         job = world.active[job_id]
         gone = job.state is JobState.STOPPING or job.id in stopped
-        yield from (worker for worker in job.workers if gone or not worker.wanted or worker.id in asked)
+        yield from (worker for worker in job.all_workers if gone or not worker.wanted or worker.id in asked)
 
 
 def _draw(
     left: dict[NodeName, Amount | None], drawn: Counter[tuple[NodeName, WorkerShape]], what: str
 ) -> Iterator[Violation]:
     """Take it off what is left, and name the nodes that do not have so much."""
+    taken: dict[NodeName, Amount] = {}
     for (name, shape), count in drawn.items():
-        _add(left, name, needs(shape, count), -1)
-    for name in sorted({name for name, _ in drawn}):
+        need = needs(shape, count)
+        _add(left, name, need, -1)
+        taken[name] = add(taken.get(name, NOTHING), need)
+    for name in sorted(taken):
         amount = left[name]
         if amount is None:
             yield Violation("I1", f"{shown(name)} takes no workers, yet a plan counts on it")
-        elif not enough(amount):
+        elif not enough(amount, taken[name]):
             slots, nano, memory = amount
             yield Violation("I1", f"{shown(name)}: {what}: {slots} slots, {nano / 1e9:g} CPUs, {memory} MiB left")
 

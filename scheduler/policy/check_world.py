@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.job import Job, JobState
 from scheduler.model.node import CPU_EPSILON
-from scheduler.model.worker import Worker
+from scheduler.model.worker import Desired, Worker, WorkerState
 from scheduler.model.world import NO_USAGE, World, mask_of
 
 _SIZED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
@@ -22,7 +22,7 @@ class Violation:
 
 
 def check_world(world: World, now: float) -> list[Violation]:
-    """Violations of capacity (I1), bounds (I2) and uniqueness (I4), and of the world's own index (INDEX).
+    """Violations of capacity (I1), bounds (I2), uniqueness (I4), fixed groups (I12), and of the world's index (INDEX).
 
     Strays are not counted: one that returns after its slots were given out is a fact of the cluster, not a fault here.
     `now` is in unix seconds.
@@ -38,7 +38,7 @@ def check_world(world: World, now: float) -> list[Violation]:
 
 def _workers(world: World) -> Iterator[Worker]:
     for job in world.all_jobs():
-        yield from job.workers
+        yield from job.all_workers
 
 
 def _placing(world: World) -> Iterator[Violation]:
@@ -89,7 +89,7 @@ def _sharing(world: World) -> Iterator[Violation]:
 def _uniqueness(world: World) -> Iterator[Violation]:
     seen: set[WorkerId] = set()
     for job in world.all_jobs():
-        for worker in job.workers:
+        for worker in job.all_workers:
             if worker.id in seen:
                 yield Violation("I4", f"worker {worker.id} lives twice")
             seen.add(worker.id)
@@ -102,8 +102,10 @@ def _uniqueness(world: World) -> Iterator[Violation]:
 def _job(job: Job, now: float) -> Iterator[Violation]:
     if not 1 <= job.min_workers <= job.max_workers:
         yield Violation("I2", f"job {job.id} has bounds {job.min_workers} to {job.max_workers}")
-    if job.workers and not job.state.active:
+    if job.all_workers and not job.state.active:
         yield Violation("I4", f"job {job.id} is {job.state} and has workers at {now:.3f}")
+    if job.fixed_workers:
+        yield from _fixed_group(job)
     if job.state not in _SIZED or job.finishing:
         return
     size = len(job.wanted_workers)
@@ -114,6 +116,18 @@ def _job(job: Job, now: float) -> Iterator[Violation]:
     complete = len(ranks) == job.published_size
     if len(set(ranks)) < len(ranks) or (complete and ranks != list(range(len(ranks)))):
         yield Violation("I4", f"job {job.id} has ranks {ranks}")
+
+
+def _fixed_group(job: Job) -> Iterator[Violation]:
+    """Fixed workers are there before the others, and as long as one of these is."""
+    group = job.spec.fixed
+    places = [worker.fixed_index for worker in job.fixed_workers]
+    if group is None or len(set(places)) < len(places) or not set(places) <= set(range(group.replicas)):
+        yield Violation("I2", f"job {job.id} has fixed workers {places}, which its group does not have")
+    if not job.fixed_ready and any(worker.state is not WorkerState.PENDING for worker in job.workers):
+        yield Violation("I12", f"job {job.id} has started workers before its fixed group is ready")
+    if job.workers and any(worker.desired is Desired.STOP for worker in job.fixed_workers):
+        yield Violation("I12", f"job {job.id} lets its fixed group go before its other workers are gone")
 
 
 def _index(world: World) -> Iterator[Violation]:

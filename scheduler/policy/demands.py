@@ -12,10 +12,11 @@ from scheduler.model.foreign import Demand
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobSpec, StopReason, WaitReason
 from scheduler.model.node import Node
-from scheduler.model.plan import Action, Plan, Shrink, StopJob, Waiting
+from scheduler.model.plan import Plan
 from scheduler.model.worker import LeaveReason
 from scheduler.model.world import Changes, World
 from scheduler.policy.reasons import not_carried
+from scheduler.policy.stand_ins import real_actions, real_waiting
 
 #: Above every priority that a job can be given, and below what is booked.
 DEMAND_PRIORITY = 10**9 // 2
@@ -36,8 +37,8 @@ def plan_beside_others(world: World, now: float, make: Callable[[World], Plan]) 
     made = make(seen)
     return replace(
         made,
-        actions=tuple(_meant(world, made)),
-        waiting=_told(world, {job_id: said for job_id, said in made.waiting.items() if job_id not in stand_ins}),
+        actions=tuple(real_actions(made.actions, stand_ins, StopReason.FOREIGN, LeaveReason.FOREIGN)),
+        waiting=not_carried(world, real_waiting(made.waiting, stand_ins, WaitReason.BEHIND_FOREIGN)),
     )
 
 
@@ -59,30 +60,3 @@ def _marked(world: World, demands: list[Demand]) -> Iterator[Node]:
         if name in world.nodes:
             node = world.nodes[name]
             yield replace(node, labels=tuple(sorted((*node.labels, *added))))
-
-
-def _meant(world: World, made: Plan) -> Iterator[Action]:
-    """What the plan's actions mean where demands are no jobs."""
-    shrinks: dict[JobId, Shrink] = {}
-    others: list[Action] = []
-    for action in made.actions:
-        if action.job_id <= FIRST_ID:
-            continue
-        if isinstance(action, Shrink | StopJob) and action.for_job is not None and action.for_job <= FIRST_ID:
-            if isinstance(action, StopJob):
-                yield StopJob(action.job_id, StopReason.FOREIGN)
-            else:
-                before = shrinks[action.job_id].workers if action.job_id in shrinks else ()
-                shrinks[action.job_id] = Shrink(action.job_id, before + action.workers, LeaveReason.FOREIGN)
-        else:
-            others.append(action)
-    yield from shrinks.values()
-    yield from others
-
-
-def _told(world: World, waiting: dict[JobId, Waiting]) -> dict[JobId, Waiting]:
-    """Reasons that name no job which does not exist, and differ from those that are carried."""
-    for job_id, said in waiting.items():
-        if said.for_job is not None and said.for_job <= FIRST_ID:
-            waiting[job_id] = Waiting(WaitReason.BEHIND_FOREIGN)
-    return not_carried(world, waiting)

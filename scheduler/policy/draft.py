@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 
+from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Placement, StopReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import LeaveReason, Worker
-from scheduler.policy.amounts import Amount, Held, Rows
+from scheduler.policy.amounts import Amount, Held, Rows, needs, pour
 from scheduler.policy.halves import halves, whole
 from scheduler.policy.order import end_of
 from scheduler.policy.place import Spots
-from scheduler.policy.stakes import held_by
+from scheduler.policy.stake import held_by
 from scheduler.policy.sums import SumsBelow
 from scheduler.policy.survey import Survey
 
@@ -30,29 +31,35 @@ class Draft:
         #: Grows with every change that may let a job fit that did not fit before.
         self.openings = 0
         self.starts: dict[JobId, Spots] = {}
+        #: Where the fixed groups of those that start go.
+        self.fixed_starts: dict[JobId, Spots] = {}
         self.grows: dict[JobId, Spots] = {}
         self.shrinks: dict[JobId, list[Shrink]] = {}
         self.stops: dict[JobId, StopJob] = {}
         #: What is held for queued jobs now, in queue order of their taking it.
         self.holding: dict[JobId, Placement] = {}
+        #: The same for their fixed groups.
+        self.holding_fixed: dict[JobId, Placement] = {}
         #: The same by priority.
         self._holders: dict[int, dict[JobId, Job]] = {}
-        self._held_below = SumsBelow(len(self.ledger.nodes), self._held_between)
+        self._held_below = SumsBelow(len(self.ledger.nodes), self._pour_between)
         self.waiting: dict[JobId, Waiting] = {}
         self.next_look_at: float | None = None
         self._staying: dict[JobId, tuple[Worker, ...]] = {}
         for job_id in sorted(self.world.reserved):
             if job_id in self.world.queued:
                 job = self.world.reserved[job_id]
-                self.hold(job, halves(job.reservation, job.reservation_shared))
+                self.hold(job, halves(job.reservation, job.reservation_shared), job.fixed_reservation)
 
     def staying(self, job: Job) -> tuple[Worker, ...]:
         """The active job's workers that nobody asked to leave, in the world or in this draft; oldest first."""
         return self._staying[job.id] if job.id in self._staying else self.stakes[job.id].staying
 
     def held(self, job: Job) -> Held:
-        """What these workers hold, by position."""
-        return held_by(self._staying[job.id], self.ledger) if job.id in self._staying else self.stakes[job.id].held
+        """What these workers and its fixed group hold, by position."""
+        if job.id not in self._staying:
+            return self.stakes[job.id].held
+        return held_by(self._staying[job.id] + self._fixed(job), self.ledger)
 
     def touched(self, job: Job) -> bool:
         """Whether the draft changes the size of this active job."""
@@ -66,6 +73,25 @@ class Draft:
     def start(self, job: Job, spots: Spots) -> None:
         self.starts[job.id] = dict(spots)
         self._occupy(job, spots)
+
+    def start_fixed(self, job: Job, group: FixedGroup, spots: Spots) -> None:
+        """Place its fixed group; `start` has to follow."""
+        self.fixed_starts[job.id] = spots
+        for i, count in spots.items():
+            self.ledger.take(i, group.shape, count)
+
+    def given_to(self, job: Job) -> Iterator[tuple[int, Amount]]:
+        """What a job that this draft starts gets, by position."""
+        for i, count in self.starts[job.id].items():
+            yield from self.ledger.spread(i, needs(job.shape, count))
+        for i, count in self.fixed_starts.get(job.id, {}).items():
+            assert job.spec.fixed is not None
+            yield from self.ledger.spread(i, needs(job.spec.fixed.shape, count))
+
+    def added_to(self, job: Job) -> Iterator[tuple[int, Amount]]:
+        """What a job that this draft grows gets, by position."""
+        for i, count in self.grows[job.id].items():
+            yield from self.ledger.spread(i, needs(job.shape, count))
 
     def grow(self, job: Job, spots: Spots) -> None:
         """More workers for a running job, or for one that this draft starts."""
@@ -83,23 +109,29 @@ class Draft:
 
     def stop(self, job: Job, reason: StopReason, for_job: JobId | None = None) -> None:
         """Stop the job; what the draft shrank of it before is part of that."""
-        self._leave(job, self.staying(job))
-        self._staying[job.id] = ()
+        leaving, self._staying[job.id] = self.staying(job) + self._fixed(job), ()
         self.shrinks.pop(job.id, None)
         self.stops[job.id] = StopJob(job.id, reason, for_job)
+        self._leave(job, leaving)
 
-    def hold(self, job: Job, placement: Placement) -> None:
+    def hold(self, job: Job, placement: Placement, fixed: Placement = ()) -> None:
+        """Hold this for the waiting job and its fixed group."""
         self.holding[job.id] = placement
+        if fixed:
+            self.holding_fixed[job.id] = fixed
         self._holders.setdefault(job.priority, {})[job.id] = job
-        self.ledger.hold(placement, job.shape)
-        self._held_below.note(job.priority, tuple(self.places.amounts(placement, job.shape)), 1)
+        self._hold(job, placement, fixed, 1)
 
-    def unhold(self, job: Job) -> Placement:
-        placement = self.holding.pop(job.id)
+    def unhold(self, job: Job) -> tuple[Placement, Placement]:
+        """Hold nothing for the job any more; gives what was held for it and its fixed group."""
+        placement, fixed = self.holding.pop(job.id), self.holding_fixed.pop(job.id, ())
         del self._holders[job.priority][job.id]
-        self.ledger.hold(placement, job.shape, -1)
-        self._held_below.note(job.priority, tuple(self.places.amounts(placement, job.shape)), -1)
-        return placement
+        self._hold(job, placement, fixed, -1)
+        return placement, fixed
+
+    def held_for(self, job: Job) -> list[tuple[int, Amount]]:
+        """What is held for the waiting job, by position."""
+        return self._amounts(job, self.holding[job.id], self.holding_fixed.get(job.id, ()))
 
     def holders_below(self, priority: int) -> Iterator[Job]:
         """Waiting jobs of lower priority for which something is held."""
@@ -126,7 +158,7 @@ class Draft:
         for job_id in sorted(self.shrinks):
             actions += self.shrinks[job_id]
         actions += self._reservation_actions()
-        actions += [Start(job_id, *whole(self.places.named(spots))) for job_id, spots in self.starts.items()]
+        actions += [self._start_action(job_id, spots) for job_id, spots in self.starts.items()]
         actions += [Grow(job_id, *whole(self.places.named(spots))) for job_id, spots in self.grows.items()]
         return Plan(tuple(actions), self.waiting, self.next_look_at)
 
@@ -138,15 +170,37 @@ class Draft:
         ]
         for job_id, placement in self.holding.items():
             job = self.world.queued[job_id]
-            if halves(job.reservation, job.reservation_shared) != placement:
-                actions.append(Reserve(job_id, *whole(placement)))
+            fixed = self.holding_fixed.get(job_id, ())
+            if halves(job.reservation, job.reservation_shared) != placement or job.fixed_reservation != fixed:
+                actions.append(Reserve(job_id, *whole(placement), fixed))
         return actions
 
-    def _held_between(self, least: float, above: float) -> Iterator[tuple[int, Amount]]:
+    def _start_action(self, job_id: JobId, spots: Spots) -> Start:
+        fixed = self.fixed_starts.get(job_id)
+        return Start(job_id, *whole(self.places.named(spots)), self.places.named(fixed) if fixed else ())
+
+    def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
+        """What is held for waiting jobs of these priorities."""
         for priority, holders in self._holders.items():
             if least <= priority < above:
                 for holder in holders.values():
-                    yield from self.places.amounts(self.holding[holder.id], holder.shape)
+                    pour(rows, self.held_for(holder), sign)
+
+    def _hold(self, job: Job, placement: Placement, fixed: Placement, sign: int) -> None:
+        self.ledger.hold(placement, job.shape, sign)
+        if fixed and job.spec.fixed is not None:
+            self.ledger.hold(fixed, job.spec.fixed.shape, sign)
+        self._held_below.note(job.priority, tuple(self._amounts(job, placement, fixed)), sign)
+
+    def _amounts(self, job: Job, placement: Placement, fixed: Placement) -> list[tuple[int, Amount]]:
+        amounts = self.places.amounts(placement, job.shape)
+        if fixed and job.spec.fixed is not None:
+            amounts += self.places.amounts(fixed, job.spec.fixed.shape)
+        return amounts
+
+    def _fixed(self, job: Job) -> tuple[Worker, ...]:
+        """Those of the active job's fixed group that stay."""
+        return () if job.id in self.stops else self.stakes[job.id].fixed
 
     def _occupy(self, job: Job, spots: Spots) -> None:
         for i, count in spots.items():
@@ -154,7 +208,7 @@ class Draft:
 
     def _leave(self, job: Job, workers: Iterable[Worker]) -> None:
         freed = held_by(workers, self.ledger)
-        self.stakes.take(job, freed)
+        self.stakes.take(job, self._staying[job.id], self._fixed(job), freed)
         for i, amount in freed:
             self.ledger.come(i, amount)
         self.openings += 1

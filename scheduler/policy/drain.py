@@ -14,6 +14,9 @@ def drain(draft: Draft) -> None:
         job = stakes[job_id].job
         if not stakes[job_id].resizable:
             continue
+        if any(worker.node in draining for worker in job.fixed_workers):
+            draft.stop(job, StopReason.DRAINED)
+            continue
         off = [w for w in draft.staying(job) if w.node in draining]
         if off:
             elsewhere = [w for w in draft.staying(job) if w.node not in draining]

@@ -1,5 +1,7 @@
 """Attempts that failed, so that none that is at least as hard is made before something opens."""
 
+import math
+
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.amounts import Amount, needs
 
@@ -25,12 +27,12 @@ class Failures:
         others = self._easiest.get(_where(shape), [])
         self._easiest[_where(shape)] = [attempt, *(other for other in others if not _as_hard(other, attempt))]
 
-    def cover(self, openings: int, shape: WorkerShape, count: int, priority: int) -> bool:
-        """Whether one that was no harder failed, and nothing opened since."""
+    def up_to(self, openings: int, shape: WorkerShape, count: int) -> float:
+        """The highest priority at which one that was no harder failed, and nothing opened since; -inf: none did."""
         if openings != self._openings:
-            return False
-        attempt = (needs(shape), count, priority)
-        return any(_as_hard(attempt, other) for other in self._easiest.get(_where(shape), ()))
+            return -math.inf
+        need, others = needs(shape), self._easiest.get(_where(shape), ())
+        return max((other[2] for other in others if _as_large(need, count, other)), default=-math.inf)
 
 
 def _where(shape: WorkerShape) -> _Where:
@@ -38,6 +40,10 @@ def _where(shape: WorkerShape) -> _Where:
 
 
 def _as_hard(attempt: _Attempt, other: _Attempt) -> bool:
-    (slots, cpus, memory), count, priority = attempt
+    need, count, priority = attempt
+    return priority <= other[2] and _as_large(need, count, other)
+
+
+def _as_large(needed: Amount, count: int, other: _Attempt) -> bool:
     need = other[0]
-    return count >= other[1] and priority <= other[2] and slots >= need[0] and cpus >= need[1] and memory >= need[2]
+    return count >= other[1] and needed[0] >= need[0] and needed[1] >= need[1] and needed[2] >= need[2]

@@ -6,6 +6,7 @@ plan is made once more, and who would take may have what the fillers would get.
 """
 
 from collections.abc import Callable
+from itertools import chain
 
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.amounts import NOTHING, Amount, Rows, add, least, needs, pour
@@ -84,11 +85,10 @@ def _gains(draft: Draft, below: int | None) -> Gains:
     gains: Gains = {}
     if below is None:
         return gains
-    gained = [(draft.world.queued[job_id], spots) for job_id, spots in draft.starts.items()]
-    gained += [(draft.world.active[job_id], spots) for job_id, spots in draft.grows.items()]
-    for job, spots in gained:
+    started = ((job, draft.given_to(job)) for job in map(draft.world.queued.__getitem__, draft.starts))
+    grown = ((job, draft.added_to(job)) for job in map(draft.world.active.__getitem__, draft.grows))
+    for job, given in chain(started, grown):
         if job.spec.preemptible and job.priority < below:
-            for i, count in spots.items():
-                for k, amount in draft.ledger.spread(i, needs(job.shape, count)):
-                    gains[job.priority, k] = add(gains.get((job.priority, k), NOTHING), amount)
+            for k, amount in given:
+                gains[job.priority, k] = add(gains.get((job.priority, k), NOTHING), amount)
     return gains

@@ -8,8 +8,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from scheduler.model.ids import NodeName
-from scheduler.model.job import Placement
+from scheduler.model.job import Job, Placement
 from scheduler.model.node import Node
+from scheduler.model.plan import Grow, Reserve, Start
+from scheduler.model.shape import WorkerShape
 
 _SHARED = "\0shared"
 
@@ -49,6 +51,28 @@ def whole(placement: Placement) -> tuple[Placement, bool]:
     """A placement as everybody else knows it, and whether it is on shared slots."""
     shared = any(owner_of(name)[1] for name, _ in placement)
     return tuple((owner_of(name)[0], count) for name, count in placement) if shared else placement, shared
+
+
+#: Half of a node, and how many workers of which shape are there.
+Part = tuple[NodeName, WorkerShape, int]
+
+
+def parts_of(job: Job, action: Start | Grow | Reserve) -> list[Part]:
+    """All that an action places for the job, its fixed group included."""
+    fixed = () if isinstance(action, Grow) else action.fixed
+    return _parts(job, halves(action.placement, action.shared), fixed)
+
+
+def reserved_parts(job: Job) -> list[Part]:
+    """The same of what is held for a waiting job."""
+    return _parts(job, halves(job.reservation, job.reservation_shared), job.fixed_reservation)
+
+
+def _parts(job: Job, placement: Placement, fixed: Placement) -> list[Part]:
+    parts = [(name, job.shape, count) for name, count in placement]
+    if job.spec.fixed is not None:
+        parts += [(name, job.spec.fixed.shape, count) for name, count in fixed]
+    return parts
 
 
 def shareable(node: Node, crowded: Collection[int]) -> int:

@@ -4,18 +4,19 @@ How far down the line one has to go until a job fits is found for all of it at o
 one by one.
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import Protocol
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.policy.amounts import Rows
+from scheduler.policy.holdings import Holdings, Ints, stable_order, surplus
 from scheduler.policy.place import Suited
-from scheduler.policy.victim import Taking, Victim
+from scheduler.policy.victim import AMOUNT, BEFORE, TOGETHER, WHERE, WORKER, Taking
 
-Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 #: Victims that are looked at first, and how many times as many each time after that.
 _FIRST, _FACTOR = 32, 4
@@ -33,43 +34,94 @@ class Seeker(Protocol):
         """How many fit so far, by kind of node."""
 
 
-def growing(victims: Iterable[Victim], suited: Suited) -> Iterator["Lineup"]:
-    """The first of these victims, then ever more of them, up to all."""
-    rest, known, size = iter(victims), list[Victim](), _FIRST
-    while more := list(islice(rest, size)):
-        known += more
-        size = len(known) * (_FACTOR - 1)
-        yield Lineup(known, suited)
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Who may lose workers to a job, in the order in which they are asked."""
+
+    holdings: Holdings
+    #: Victims, by record.
+    records: Ints
+    #: By victim: whether it is as important as the job that asks.
+    equal: Bools
+    #: Equals give first those of their workers who are many (or few) on their node; None: they leave in their order,
+    #: and only what that frees before this position counts.
+    most_first: bool | None
+    own: int
+
+    def first(self, count: int) -> "Turn":
+        """No more than so many of them."""
+        return replace(self, records=self.records[:count], equal=self.equal[:count])
+
+
+class Asked(NamedTuple):
+    """What one victim could give, in the order in which its workers would leave."""
+
+    #: How many workers it has above its minimum.
+    surplus: int
+    #: Those that may leave alone, and its fixed group.
+    alone: list[Taking]
+    fixed: list[Taking]
+
+
+def growing(turn: Turn, suited: Suited) -> Iterator["Lineup"]:
+    """The first of the victims, then ever more of them, up to all."""
+    size = _FIRST
+    yield Lineup(turn.first(size), suited)
+    while size < len(turn.records):
+        size *= _FACTOR
+        yield Lineup(turn.first(size), suited)
 
 
 class Lineup:
     """What victims could give, a row per piece: what one of their takings frees on one node that suits the job."""
 
-    def __init__(self, victims: Iterable[Victim], suited: Suited) -> None:
-        self.victims = [victim for victim in victims if victim.workers]
-        counts = np.array([len(victim.workers) for victim in self.victims], np.int64)
-        self._first = counts.cumsum() - counts
-        #: By taking: whose it is.
+    def __init__(self, turn: Turn, suited: Suited) -> None:
+        self._turn = turn
+        table = turn.holdings.table[turn.records]
+        #: By victim: its job's id, and how many workers it has above its minimum.
+        self.jobs, self.surplus = table["job"], surplus(table)
+        counts = table["workers"] + table["fixed"]
+        self._end = counts.cumsum()
+        self._first = self._end - counts
+        #: By taking: whose it is, and which of the victim's workers.
         self._owner = np.arange(len(counts)).repeat(counts)
-        parts = [victim.pieces for victim in self.victims]
-        pieces = np.concatenate(parts) if parts else np.zeros((0, 6), np.int64)
-        owner = np.arange(len(counts)).repeat([len(part) for part in parts])
-        kind = suited.kinds[pieces[:, 1]]
-        if not (kind >= 0).all():
-            pieces, owner, kind = pieces[kind >= 0], owner[kind >= 0], kind[kind >= 0]
+        self._worker = np.arange(len(self._owner)) - self._first[self._owner]
+        #: By taking: whether it goes with the whole job only.
+        self.tied = self._worker >= table["workers"][self._owner]
+        owner, pieces = turn.holdings.pieces_of(table)
+        taking = pieces[:, WORKER] + self._first[owner]
+        if turn.most_first is not None and turn.equal.any():
+            taking, order = self._by_company(taking, pieces[:, TOGETHER])
+            owner, pieces = owner[order], pieces[order]
+        where = pieces[:, WHERE]
+        suits = suited.kinds[where] >= 0
+        if turn.most_first is None:
+            suits &= ~turn.equal[owner] | (where < turn.own)
+        if not suits.all():
+            owner, taking, pieces, where = owner[suits], taking[suits], pieces[suits], where[suits]
         #: By piece: its victim, its taking, its node and that one's kind, what it frees.
-        self.owner, self.kind = owner, kind
-        self.taking = pieces[:, 0] + self._first[owner]
-        self.where, self.frees = pieces[:, 1], pieces[:, 2:5]
+        self.owner, self.taking, self.where, self.kind = owner, taking, where, suited.kinds[where]
+        self.frees = pieces[:, AMOUNT]
         #: By piece: how many takings of the same victim before it free something there.
-        self.before_there = pieces[:, 5]
-        self.surplus = np.array([victim.surplus for victim in self.victims], np.int64)
+        self.before_there = pieces[:, BEFORE]
         #: By taking: whether it is among the first useful ones that the victim gives without going below its minimum.
-        self.spared = self._useful_before() < self.surplus[self._owner]
+        self.spared = (self._useful_before() < self.surplus[self._owner]) & ~self.tied
 
-    def __getitem__(self, k: int) -> Taking:
-        owner = int(self._owner[k])
-        return self.victims[owner].takings[k - int(self._first[owner])]
+    def takings(self, which: Ints | list[int]) -> list[Taking]:
+        """Some of the takings."""
+        turn, owner = self._turn, self._owner[which]
+        whose, workers = turn.records[owner].tolist(), self._worker[which].tolist()
+        found = [turn.holdings.victim(k).takings[worker] for k, worker in zip(whose, workers, strict=True)]
+        if turn.most_first is None:
+            for k in np.flatnonzero(turn.equal[owner]).tolist():
+                found[k] = found[k]._replace(freed=tuple(piece for piece in found[k].freed if piece[0] < turn.own))
+        return found
+
+    def one_by_one(self) -> Iterator[Asked]:
+        """What each victim could give."""
+        for first, end, above in zip(self._first.tolist(), self._end.tolist(), self.surplus.tolist(), strict=True):
+            alone = first + np.flatnonzero(~self.tied[first:end])
+            yield Asked(above, self.takings(alone), self.takings(np.arange(first + len(alone), end)))
 
     def spared_until_enough(self, search: Seeker) -> list[Taking] | None:
         """What matters of all they can spare, in order until it is enough; None if all of it is too little."""
@@ -77,7 +129,7 @@ class Lineup:
         end, improved = self._until_enough(search, pick, self.taking[pick])
         if end is None:
             return None
-        return [self[k] for k in _distinct(self.taking[pick][:end], improved)]
+        return self.takings(_distinct(self.taking[pick][:end], improved))
 
     def all_until_enough(self, search: Seeker) -> list[Taking] | None:
         """The same if first all is taken that can be spared, and then the rest of the victims, each as a whole."""
@@ -91,7 +143,7 @@ class Lineup:
         whole = [k - len(self._owner) for k in steps if k >= len(self._owner)]
         stopped = _among(self.owner[order][:end], np.array(whole, np.int64))
         shrunk = [k for k in _distinct(step[:end], improved | stopped) if k < len(self._owner)]
-        return [*(self[k] for k in shrunk), *map(self._rest, whole)]
+        return [*self.takings(shrunk), *map(self._rest, whole)]
 
     def by_node(self, search: Seeker) -> "ByNode":
         return ByNode(self, search)
@@ -108,13 +160,30 @@ class Lineup:
 
     def _rest(self, owner: int) -> Taking:
         """What is left of the victim when it has given what it can spare, as one taking."""
-        victim, first = self.victims[owner], int(self._first[owner])
-        useful = np.zeros(len(victim.workers), np.bool_)
-        useful[self.taking[self.owner == owner] - first] = True
-        spared = self.spared[first : first + len(useful)] & useful
-        rest = [taking for taking, gone in zip(victim.takings, spared.tolist(), strict=True) if not gone]
+        mine = np.arange(self._first[owner], self._end[owner])
+        useful = _among(mine, self.taking[self.owner == owner])
+        rest = self.takings(mine[~(self.spared[mine] & useful)])
         workers = tuple(worker for taking in rest for worker in taking.workers)
-        return Taking(victim.job, workers, True, tuple(piece for taking in rest for piece in taking.freed))
+        return Taking(rest[0].victim, workers, True, tuple(piece for taking in rest for piece in taking.freed))
+
+    def _by_company(self, taking: Ints, together: Ints) -> tuple[Ints, Ints]:
+        """Takings of equals in their order, by piece as they were, and how to bring the pieces into it.
+
+        Those on one node stay as they are among each other.
+        """
+        company = np.zeros(len(self._owner), np.int64)
+        company[taking] = together
+        most = company.max(initial=0)
+        if self._turn.most_first:
+            company = most - company
+        company[~self._turn.equal[self._owner]] = 0
+        company[self.tied] = most + 1
+        order = stable_order(self._owner * (most + 2) + company)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        self._worker = self._worker[order]
+        order = stable_order(place[taking])
+        return place[taking][order], order
 
     def _useful_before(self) -> Ints:
         """By taking: how many of the same victim's takings before it free anything that suits the job."""
@@ -130,10 +199,12 @@ class ByNode:
 
     def __init__(self, lineup: Lineup, search: Seeker) -> None:
         self._lineup = lineup
-        self._order = _in_order(lineup.where)
+        alone = np.flatnonzero(~lineup.tied[lineup.taking])
+        self._order = alone[stable_order(lineup.where[alone])]
         self._where = lineup.where[self._order]
         #: (how many takings let one more worker fit, position), of nodes where that can be.
         self.expected: list[tuple[int, int]] = []
+        self._on: dict[int, list[Taking]] = {}
         #: Whether what can be spared is enough on no account.
         self.hopeless = True
         # what each victim could give of a node without going below its minimum
@@ -143,15 +214,23 @@ class ByNode:
             self.hopeless = _enough_at(search, lineup.kind[spared], gained) is None
             self.expected = _first_gains(lineup.where[spared], gained)
 
+    @cached_property
+    def left(self) -> dict[int, int]:
+        """How many workers each victim may give, by job."""
+        return dict(zip(self._lineup.jobs.tolist(), self._lineup.surplus.tolist(), strict=True))
+
     def on(self, i: int) -> list[Taking]:
         """All takings that free something on this node, in the order of their victims."""
-        first, last = self._where.searchsorted((i, i + 1)).tolist()
-        return [self._lineup[k] for k in self._lineup.taking[self._order[first:last]].tolist()]
+        takings = self._on.get(i)
+        if takings is None:
+            first, last = self._where.searchsorted((i, i + 1)).tolist()
+            takings = self._on[i] = self._lineup.takings(self._lineup.taking[self._order[first:last]])
+        return takings
 
 
 def _gained(search: Seeker, where: Ints, frees: Rows) -> Ints:
     """By piece: how many workers more its node takes once it is free, besides those before it."""
-    order = _in_order(where)
+    order = stable_order(where)
     where, frees = where[order], frees[order]
     begins = _begins(where)
     first = np.flatnonzero(begins)
@@ -182,13 +261,6 @@ def _first_gains(where: Ints, gained: Ints) -> list[tuple[int, int]]:
     nodes, at = np.unique(where[gains], return_index=True)
     needed = gains[at] - first[where[first].searchsorted(nodes)] + 1
     return list(zip(needed.tolist(), nodes.tolist(), strict=True))
-
-
-def _in_order(where: Ints) -> Ints:
-    """How to bring pieces into the order of their nodes, those of one node as they are; faster than a stable sort."""
-    count = max(len(where), 1)
-    order: Ints = np.sort(where * count + np.arange(len(where))) % count
-    return order
 
 
 def _begins(where: Ints) -> Bools:

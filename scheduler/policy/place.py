@@ -193,7 +193,9 @@ class Fits:
         if group is None or group.total < count:
             return None
         spots: Spots = {}
-        here = sorted((i for i in own if i in self._at), key=lambda i: (self._at[i], i))
+        # a node under it may have come to be of another type
+        mine = (i for i in own if i in self._at and self._types[i] == like)
+        here = sorted(mine, key=lambda i: (self._at[i], i))
         for i in here:
             if count:
                 spots[i] = min(count, self._at[i][0])

@@ -15,10 +15,11 @@ from scheduler.model.job import Job, StopReason
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.amounts import NOTHING, Amount, Rows, Spare, add, fit_in, fit_in_rows, least
 from scheduler.policy.draft import Draft
+from scheduler.policy.holdings import Ints
 from scheduler.policy.ledger import View
-from scheduler.policy.lineup import Ints, Lineup, growing
+from scheduler.policy.lineup import Lineup, Turn, growing
 from scheduler.policy.place import Fits, Suited
-from scheduler.policy.victim import Taking, Victim
+from scheduler.policy.victim import Taking
 from scheduler.policy.victims import Victims
 
 
@@ -77,9 +78,10 @@ class Search:
 
     def fits_with(self, positions: Ints, freed: Rows) -> Ints:
         """The same for many nodes and amounts."""
-        room = self.draft.ledger.rows_at(positions, View.SOON)
-        for i, amount in self._room.items():
-            room[positions == i] = amount
+        everywhere = self.draft.ledger.soon()
+        if self._room:
+            everywhere[list(self._room)] = list(self._room.values())
+        room = everywhere.take(positions, 0)
         room += freed
         return fit_in_rows(self.need, room if self._spare is None else self._spare.within(room, positions))
 
@@ -100,40 +102,38 @@ class Search:
 
 
 #: A way to take from victims until it is enough.
-Step = Callable[[Search, Iterable[Victim]], None]
+Step = Callable[[Search, Turn], None]
 
 
 def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
     """The least that has to be taken for the job to fit, soon; None if everything would not be enough."""
-    steps = (
-        (_take_in_turn, victims.of(job, shrinkable=True)),
-        (_take_by_node, victims.of(job, shrinkable=True)),
-        (_take_whole, victims.of(job)),
-    )
-    return _first_enough(draft, job, suited, spare, steps)
+
+    def steps() -> Iterator[tuple[Step, Turn]]:
+        shrinkable = victims.of(job, shrinkable=True)
+        yield _take_in_turn, shrinkable
+        yield _take_by_node, shrinkable
+        yield _take_whole, victims.of(job)
+
+    return _first_enough(draft, job, suited, spare, steps())
 
 
 def share_with(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
     """Workers above the minimum, of less important jobs and then of equals, that let it start; None if too few."""
-
-    def givers() -> Iterator[Victim]:
-        yield from (each for each in victims.of(job, shrinkable=True) if each.job.priority < job.priority)
-        yield from victims.equals(job)
-
-    return _first_enough(draft, job, suited, spare, ((_take_in_turn, givers()), (_take_by_node, givers())))
+    givers = victims.with_equals(job)
+    return _first_enough(draft, job, suited, spare, ((_take_in_turn, givers), (_take_by_node, givers)))
 
 
 def _first_enough(
-    draft: Draft, job: Job, suited: Suited, spare: Spare | None, steps: Iterable[tuple[Step, Iterable[Victim]]]
+    draft: Draft, job: Job, suited: Suited, spare: Spare | None, steps: Iterable[tuple[Step, Turn]]
 ) -> list[Taking] | None:
     """What is needed of the first step's takings that are enough, after reservations; None if none of them are."""
-    reservations = _reservations(draft, job)
-    for step, candidates in steps:
+    held = reservations(draft, job)
+    for step, turn in steps:
         search = Search(draft, job, suited, spare)
-        for taking in reservations:
+        for taking in held:
             if not search.enough:
                 search.take(taking)
-        step(search, candidates)
+        step(search, turn)
         if search.enough:
             return _give_back(search)
     return None
@@ -166,48 +166,44 @@ def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> Jo
     return next(iter(losing), None)
 
 
-def _reservations(draft: Draft, job: Job) -> list[Taking]:
-    return [
-        Taking(holder, (), False, tuple(draft.places.amounts(draft.holding[holder.id], holder.shape)))
-        for holder in dominated(draft, job)
-    ]
+def reservations(draft: Draft, job: Job) -> list[Taking]:
+    """What is held for less important jobs, least important first."""
+    return [Taking(holder, (), False, tuple(draft.held_for(holder))) for holder in dominated(draft, job)]
 
 
-def _take_in_turn(search: Search, victims: Iterable[Victim]) -> None:
+def _take_in_turn(search: Search, turn: Turn) -> None:
     """Job by job, the youngest useful workers first."""
-    for lineup in growing((victim for victim in victims if victim.surplus), search.suited):
+    for lineup in growing(turn, search.suited):
         takings = lineup.spared_until_enough(search)
         if takings is not None:
             search.take_all(takings)
             return
 
 
-def _take_by_node(search: Search, victims: Iterable[Victim]) -> None:
+def _take_by_node(search: Search, turn: Turn) -> None:
     """Node by node, where fewest must leave: a worker that needs several slots needs them together."""
-    lineup = Lineup((victim for victim in victims if victim.surplus), search.suited)
-    by_node = lineup.by_node(search)
+    by_node = Lineup(turn, search.suited).by_node(search)
     if by_node.hopeless:
         return
-    surplus = {victim.job.id: victim.surplus for victim in lineup.victims}
     gone: set[WorkerId] = set()
-    heap = by_node.expected
+    heap, left = by_node.expected, by_node.left
     heapq.heapify(heap)
     while heap and not search.enough:
         expected, i = heapq.heappop(heap)
         candidates = [taking for taking in by_node.on(i) if taking.workers[0].id not in gone]
-        needed = _needed_on(search, i, candidates, surplus)
+        needed = _needed_on(search, i, candidates, left)
         if needed and len(needed) <= expected:
             for taking in needed:
-                surplus[taking.victim.id] -= 1
+                left[taking.victim.id] -= 1
                 search.take(taking)
             gone.update(taking.workers[0].id for taking in needed)
             candidates = [taking for taking in candidates if taking.workers[0].id not in gone]
-            needed = _needed_on(search, i, candidates, surplus)
+            needed = _needed_on(search, i, candidates, left)
         if needed:
             heapq.heappush(heap, (len(needed), i))
 
 
-def _needed_on(search: Search, i: int, candidates: list[Taking], surplus: dict[JobId, int]) -> list[Taking]:
+def _needed_on(search: Search, i: int, candidates: list[Taking], left: dict[int, int]) -> list[Taking]:
     """Who must leave node `i` until one more of the job fits there; nobody if that cannot be."""
     before = search.fit(i)
     used: dict[JobId, int] = {}
@@ -215,7 +211,7 @@ def _needed_on(search: Search, i: int, candidates: list[Taking], surplus: dict[J
     takings: list[Taking] = []
     for taking in candidates:
         victim = taking.victim
-        if used.get(victim.id, 0) < surplus[victim.id]:
+        if used.get(victim.id, 0) < left[victim.id]:
             used[victim.id] = used.get(victim.id, 0) + 1
             together = add(together, dict(taking.freed)[i])
             takings.append(taking)
@@ -224,9 +220,9 @@ def _needed_on(search: Search, i: int, candidates: list[Taking], surplus: dict[J
     return []
 
 
-def _take_whole(search: Search, victims: Iterable[Victim]) -> None:
+def _take_whole(search: Search, turn: Turn) -> None:
     """All that shrinking gives, and then whole jobs."""
-    search.take_all(Lineup(victims, search.suited).all_until_enough(search) or ())
+    search.take_all(Lineup(turn, search.suited).all_until_enough(search) or ())
 
 
 def _give_back(search: Search) -> list[Taking]:

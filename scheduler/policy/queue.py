@@ -1,7 +1,7 @@
 """The waiting queue as lines of jobs that are alike, so that what is decided for one need not be asked for each.
 
-Jobs of a line have the same shape, minimum, priority and preemptibility: what fails for the first fails for all behind
-it, and whoever is left waiting in a line waits for the same reason.
+Jobs of a line have the same shape, minimum and preemptibility, and nobody stands behind one of lower priority: what
+fails for the first fails for all behind it, and whoever is left waiting in a line waits for the same reason.
 """
 
 from bisect import bisect_left, insort
@@ -14,8 +14,8 @@ from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.order import Order, Rank
 
-#: Shape, minimum, priority, preemptible.
-Kind = tuple[WorkerShape, int, int, bool]
+#: Shape, minimum, preemptible; where jobs age, and so may overtake those of higher priority, the priority as well.
+Kind = tuple[WorkerShape, int, bool, int | None]
 #: A reason as a job carries it.
 Carried = tuple[WaitReason | None, JobId | None]
 #: No pass has looked at jobs that carry these.
@@ -26,7 +26,7 @@ class Line:
     """Waiting jobs that are alike, in the order in which they are served."""
 
     def __init__(self, kind: Kind) -> None:
-        self.shape, self.min_workers, self.priority, self.preemptible = kind
+        self.shape, self.min_workers, self.preemptible, _ = kind
         self.ranks: list[Rank] = []
         #: Their time limits in seconds, and how many have each.
         self.limits: Counter[float] = Counter()
@@ -71,7 +71,7 @@ def _first_reasons_first(carried: Carried) -> tuple[bool, str, int]:
 
 
 class Queue:
-    """All waiting jobs: in lines, but for those that hold a reservation or pause after a failure."""
+    """Waiting jobs: in lines, but for those that hold a reservation, have a fixed group, or pause after a failure."""
 
     def __init__(self, order: Order, jobs: Iterable[Job]) -> None:
         self._order = order
@@ -107,7 +107,7 @@ class Queue:
 
     def remove(self, job: Job) -> None:
         if self.singles.pop(job.id, None) is None:
-            kind = _kind(job)
+            kind = self._kind(job)
             line = self._lines[kind]
             del line.ranks[line.after(self._order.rank(job))]
             line.forget(job)
@@ -116,8 +116,9 @@ class Queue:
 
     def replace(self, old: Job, new: Job) -> None:
         """A job has a new value, which often changes no more than the reason that it carries."""
-        line = self._lines.get(_kind(new))
-        kept = line is not None and _kind(old) == _kind(new) and self._order.rank(old) == self._order.rank(new)
+        kind, rank = self._kind(new), self._order.rank
+        line = self._lines.get(kind)
+        kept = self._kind(old) == kind and rank(old) == rank(new)
         if line is None or not kept or old.id in self.singles or self._alone(new):
             self.remove(old)
             self.add(new)
@@ -126,7 +127,7 @@ class Queue:
             line.note(new)
 
     def _alone(self, job: Job) -> bool:
-        return bool(job.reservation) or job.not_before > self._order.now
+        return bool(job.reservation) or job.not_before > self._order.now or job.spec.fixed is not None
 
     def _join(self, job: Job) -> None:
         line = self._line(job)
@@ -134,12 +135,11 @@ class Queue:
         line.note(job)
 
     def _line(self, job: Job) -> Line:
-        kind = _kind(job)
+        kind = self._kind(job)
         line = self._lines.get(kind)
         if line is None:
             line = self._lines[kind] = Line(kind)
         return line
 
-
-def _kind(job: Job) -> Kind:
-    return (job.spec.shape, job.min_workers, job.priority, job.spec.preemptible)
+    def _kind(self, job: Job) -> Kind:
+        return (job.spec.shape, job.min_workers, job.spec.preemptible, job.priority if self._order.ages else None)

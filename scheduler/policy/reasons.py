@@ -9,6 +9,7 @@ from scheduler.model.plan import Waiting
 from scheduler.model.world import World
 from scheduler.policy.backfill import Blocked
 from scheduler.policy.draft import Draft
+from scheduler.policy.fixed_starts import reason_with_fixed
 from scheduler.policy.ledger import View
 from scheduler.policy.place import Suited
 from scheduler.policy.queue import UNEXPLAINED
@@ -27,7 +28,10 @@ def explain(draft: Draft, starts: Starts) -> None:
     rooms: dict[Suited, Room] = {}
     waiting = not_carried(draft.world, draft.waiting)
     for job, suited in starts.left:
-        said = _reason(draft, suited, job.min_workers, starts.blocked, rooms)
+        if job.spec.fixed is not None:
+            said = reason_with_fixed(draft, job, starts.blocked)
+        else:
+            said = _reason(draft, suited, job.min_workers, starts.blocked, rooms)
         if _differs(job, said):
             waiting[job.id] = said
     waiting |= _of_lines(draft, starts, rooms)

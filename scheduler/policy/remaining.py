@@ -5,7 +5,7 @@ Work is counted in the unit of the job's speeds times seconds; where it has no s
 
 from enum import StrEnum
 
-from scheduler.model.job import Job, Runtime
+from scheduler.model.job import Job
 
 #: A job that ran longer than declared by no more than this share of it is taken to end at any moment.
 OVERRUN_SHARE = 0.05
@@ -66,7 +66,8 @@ def work_declared(job: Job) -> float | None:
 def work_done(job: Job, now: float) -> float:
     """What it has done so far, as if it had had its present size throughout.
 
-    An elastic job goes on where it was stopped; an ordinary command begins again at each attempt.
+    An elastic job goes on where it was stopped, and so does one whose data is dealt to it; an ordinary command begins
+    again at each attempt.
     """
     size = max(len(job.wanted_workers), 1)
     if keeps_work(job) or job.attempt <= 1:
@@ -78,4 +79,4 @@ def work_done(job: Job, now: float) -> float:
 
 def keeps_work(job: Job) -> bool:
     """Whether it goes on where it was when it was stopped."""
-    return job.spec.runtime is Runtime.ELASTIC
+    return job.spec.runtime.reports or job.spec.data is not None

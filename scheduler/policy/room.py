@@ -1,19 +1,16 @@
 """Upper bounds on the room for a job, quickly asked for any shape."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-from scheduler.model.job import Job
-from scheduler.policy.amounts import Rows, Spare, fit_in_rows, pour
+from scheduler.policy.amounts import Rows, Spare, fit_in_rows
 from scheduler.policy.draft import Draft
 from scheduler.policy.givers import Givers
+from scheduler.policy.holdings import Ints
 from scheduler.policy.ledger import View
 from scheduler.policy.place import Suited
-from scheduler.policy.victim import own_part
 
-Ints = npt.NDArray[np.int64]
 #: Gives what nodes at these positions have, a row each.
 At = Callable[[Ints | slice], Rows]
 
@@ -72,12 +69,10 @@ def with_reservations(draft: Draft, priority: int, spare: Spare | None) -> Room:
     return Room(at, draft.ledger.log)
 
 
-def with_all(
-    draft: Draft, priority: int, spare: Spare | None, sharers: Callable[[], Iterable[Job]], givers: Givers | None
-) -> Room:
+def with_all(draft: Draft, priority: int, spare: Spare | None, givers: Givers | None) -> Room:
     """What there is soon if a job of this priority takes all that it may take.
 
-    `sharers` of the same priority leave for those with own slots; `givers` give above their minimum.
+    Those of the same priority that share leave for those with own slots; `givers` give above their minimum.
     """
 
     def at(positions: Ints | slice) -> Rows:
@@ -85,8 +80,10 @@ def with_all(
         room += draft.stakes.below(priority)[positions]
         room += draft.held_below(priority)[positions]
         if draft.ledger.oversold:
-            besides = np.zeros((len(draft.ledger.nodes), 3), np.int64)
-            pour(besides, (piece for job in sharers() for piece in own_part(draft.held(job), draft.ledger)))
+            holdings, besides = draft.stakes.holdings, np.zeros((len(draft.ledger.nodes), 3), np.int64)
+            table = holdings.table
+            holdings.pour(besides, table[table["shared"] & (table["priority"] == priority)])
+            besides[draft.ledger.own :] = 0
             room += besides[positions]
         if givers is not None:
             room += givers.most()[positions]

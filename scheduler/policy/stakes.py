@@ -5,43 +5,16 @@ Whatever a pass has to know of all active jobs stands here as an index or a sum,
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobState
-from scheduler.model.worker import Desired, Worker
-from scheduler.policy.amounts import NOTHING, Amount, Held, Rows, add
+from scheduler.model.job import Job
+from scheduler.model.worker import Worker
+from scheduler.policy.amounts import Held, Rows
+from scheduler.policy.holdings import Holdings
 from scheduler.policy.ledger import Ledger
 from scheduler.policy.order import end_of
+from scheduler.policy.stake import Stake, stake_of
 from scheduler.policy.sums import SumsBelow
-from scheduler.policy.victim import Victim, laid_out
-
-#: Jobs whose size the planner may change.
-RESIZABLE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
-
-
-@dataclass(frozen=True, slots=True)
-class Stake:
-    """One active job's hold on the nodes that take new workers."""
-
-    job: Job
-    #: Workers that nobody asked to leave, oldest first.
-    staying: tuple[Worker, ...]
-    #: What each of these holds.
-    each: tuple[Held, ...]
-    #: What they hold together.
-    held: Held
-    #: What those who leave hold.
-    leaving: Held
-
-    @property
-    def resizable(self) -> bool:
-        return self.job.state in RESIZABLE_STATES and not self.job.finishing
-
-    @property
-    def takeable(self) -> bool:
-        """Whether a more important job may take from it."""
-        return self.resizable and self.job.spec.preemptible
 
 
 class Stakes:
@@ -59,13 +32,9 @@ class Stakes:
         self.on: dict[NodeName, set[JobId]] = {}
         #: (end, job) of the attempts that a time limit ends, soonest first.
         self.endings: list[tuple[float, JobId]] = []
-        #: Priority to the jobs that may be taken from.
-        self.takeable: dict[int, dict[JobId, Stake]] = {}
-        #: Those that may be taken from, with all their workers that stay in the world.
-        self._victims: dict[JobId, Victim] = {}
-        self._below = SumsBelow(len(ledger.nodes), self._held_between)
-        #: What the draft took: (priority, what it freed).
-        self._taken: list[tuple[int, Held]] = []
+        #: What jobs hold that may be taken from and the draft left.
+        self.holdings = Holdings()
+        self._below = SumsBelow(len(ledger.nodes), self._pour_between)
 
     def __getitem__(self, job_id: JobId) -> Stake:
         return self._stakes[job_id]
@@ -73,21 +42,22 @@ class Stakes:
     def update(self, jobs: Iterable[tuple[JobId, Job | None]]) -> set[NodeName]:
         """Take notice of new values of active jobs (None: not active any more); gives the nodes they are or were on."""
         nodes: set[NodeName] = set()
-        takeable: list[Stake] = []
+        gone: list[JobId] = []
+        come: list[Stake] = []
         for job_id, job in jobs:
             before = self._stakes.pop(job_id, None)
-            self._victims.pop(job_id, None)
             if before is not None:
                 self._index(before, -1)
-                nodes.update(worker.node for worker in before.job.workers)
+                nodes.update(worker.node for worker in before.job.all_workers)
+                if before.takeable:
+                    gone.append(job_id)
             if job is not None:
                 after = self._stakes[job_id] = stake_of(job, self._ledger)
                 self._index(after, 1)
-                nodes.update(worker.node for worker in job.workers)
+                nodes.update(worker.node for worker in job.all_workers)
                 if after.takeable:
-                    takeable.append(after)
-        for stake, pieces in zip(takeable, laid_out([stake.each[::-1] for stake in takeable]), strict=True):
-            self._victims[stake.job.id] = Victim(stake.job, stake.staying[::-1], pieces)
+                    come.append(after)
+        self.holdings.update(gone, come)
         self._below.keep()
         return nodes
 
@@ -97,33 +67,25 @@ class Stakes:
 
     def less_than(self, priority: int) -> Iterator[Stake]:
         """Jobs of lower priority that may be taken from, in no order."""
-        for other, stakes in self.takeable.items():
-            if other < priority:
-                yield from stakes.values()
+        table = self.holdings.table
+        return (self._stakes[JobId(job_id)] for job_id in table["job"][table["priority"] < priority].tolist())
 
-    def victim(self, job: Job) -> Victim:
-        """The job, which may be taken from, with those of its workers that stay in the world."""
-        return self._victims[job.id]
-
-    def take(self, job: Job, freed: Held) -> None:
-        """The draft takes workers from the job, which frees this."""
+    def take(self, job: Job, staying: tuple[Worker, ...], fixed: tuple[Worker, ...], freed: Held) -> None:
+        """The draft leaves the job these workers and of its fixed group these, which frees so much."""
         if self._stakes[job.id].takeable:
-            self._taken.append((job.priority, freed))
+            self.holdings.take(job.id, staying, fixed)
             self._below.note(job.priority, freed, -1)
 
     def rollback(self) -> None:
         """Undo what the draft took."""
         self._below.undo()
-        self._taken.clear()
+        self.holdings.rollback()
 
-    def _held_between(self, least: float, above: float) -> Iterator[tuple[int, Amount]]:
+    def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
         """What jobs of these priorities hold that may be taken from, less what the draft took."""
-        for priority, stakes in self.takeable.items():
-            if least <= priority < above:
-                yield from (piece for stake in stakes.values() for piece in stake.held)
-        for priority, freed in self._taken:
-            if least <= priority < above:
-                yield from ((i, add(NOTHING, amount, -1)) for i, amount in freed)
+        table = self.holdings.table
+        between = (least <= table["priority"]) & (table["priority"] < above)
+        self.holdings.pour(rows, table[between], sign)
 
     def _index(self, stake: Stake, sign: int) -> None:
         job = stake.job
@@ -135,13 +97,6 @@ class Stakes:
             _mark(self.under, job.id, sign > 0 and len(stake.staying) < job.min_workers)
             _mark(self.sharing, job.id, sign > 0 and any(worker.shared for worker in stake.staying))
         if stake.takeable:
-            bucket = self.takeable.setdefault(job.priority, {})
-            if sign > 0:
-                bucket[job.id] = stake
-            else:
-                del bucket[job.id]
-                if not bucket:
-                    del self.takeable[job.priority]
             self._below.note(job.priority, stake.held, sign)
         end = end_of(job, job.started_at)
         if end is not None and stake.held:
@@ -152,37 +107,11 @@ class Stakes:
                 del self.endings[bisect_left(self.endings, ending)]
 
     def _index_nodes(self, job: Job, sign: int) -> None:
-        for name in {worker.node for worker in job.workers}:
+        for name in {worker.node for worker in job.all_workers}:
             if sign > 0:
                 self.on.setdefault(name, set()).add(job.id)
             else:
                 self.on[name].discard(job.id)
-
-
-def stake_of(job: Job, ledger: Ledger) -> Stake:
-    """What the job holds as it stands in the world."""
-    staying = () if job.state is JobState.STOPPING else job.workers
-    if not all(worker.desired is Desired.RUN for worker in staying):
-        staying = job.wanted_workers
-    leaving: Held = ()
-    if len(staying) < len(job.workers):
-        ids = {worker.id for worker in staying}
-        leaving = held_by((worker for worker in job.workers if worker.id not in ids), ledger)
-    each = tuple(map(ledger.held_by, staying))
-    return Stake(job, staying, each, _together(each), leaving)
-
-
-def held_by(workers: Iterable[Worker], ledger: Ledger) -> Held:
-    """What these workers hold, by position."""
-    return _together(map(ledger.held_by, workers))
-
-
-def _together(each: Iterable[Held]) -> Held:
-    held: dict[int, Amount] = {}
-    for pieces in each:
-        for i, amount in pieces:
-            held[i] = add(held[i], amount) if i in held else amount
-    return tuple(held.items())
 
 
 def _mark(marked: set[JobId], job_id: JobId, mark: bool) -> None:

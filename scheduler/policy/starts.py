@@ -22,6 +22,8 @@ from scheduler.policy.backfill import Blocked, promise
 from scheduler.policy.draft import Draft
 from scheduler.policy.failures import Failures
 from scheduler.policy.fillers import Fillers
+from scheduler.policy.fixed_starts import FixedStarts, promise_with_fixed
+from scheduler.policy.fixed_starts import Limit as FixedLimit
 from scheduler.policy.halves import whole
 from scheduler.policy.ledger import View
 from scheduler.policy.order import Rank
@@ -62,6 +64,7 @@ class Starts:
         #: Attempts that failed with nothing in their way but capacity, and behind the blocked job.
         self._failed = Failures()
         self._failed_behind = Failures()
+        self._fixed = FixedStarts(draft, self._victims)
         #: Jobs for which this pass took from others.
         self._takers = 0
         self._parked: list[Line] = []
@@ -101,16 +104,21 @@ class Starts:
 
     def _hopeful(self, line: Line, k: int) -> int | None:
         """The first of the line, from this one on, for whom no attempt as easy failed already; None: there is none."""
-        attempt = (self.draft.openings, line.shape, line.min_workers, line.priority)
-        if self._failed.cover(*attempt):
+        attempt = (self.draft.openings, line.shape, line.min_workers)
+        failed, blocked, first = self._failed.up_to(*attempt), self.blocked, self._member(line, k).priority
+        if first <= failed:
             return None
-        blocked = self.blocked
-        if blocked is None or not self._failed_behind.cover(*attempt):
+        if blocked is None or first > self._failed_behind.up_to(*attempt):
             return k
-        shortest = min(line.limits, default=math.inf)
-        if self.draft.now + shortest > blocked.shadow and blocked.bounds_all(line.priority, line.preemptible):
-            return None
-        return next((j for j in range(k, len(line.ranks)) if self._spare(self._member(line, j)) is None), None)
+        # only those have hope that the blocked job does not bound
+        end = self._first_below(line, k, failed + 1)
+        if self.draft.now + min(line.limits, default=math.inf) > blocked.shadow:
+            k = self._first_below(line, k, blocked.job.priority) if line.preemptible else end
+        return next((j for j in range(k, end) if self._spare(self._member(line, j)) is None), None)
+
+    def _first_below(self, line: Line, k: int, priority: float) -> int:
+        """The index of the first of the line, from this one on, that has a lower priority."""
+        return bisect_right(line.ranks, -priority, k, key=lambda rank: -self.draft.world.queued[rank[2]].priority)
 
     def _member(self, line: Line, k: int) -> Job:
         return self.draft.world.queued[line.ranks[k][2]]
@@ -122,22 +130,28 @@ class Starts:
     def _single(self, job: Job) -> None:
         draft = self.draft
         suited = draft.places.suited(job.shape)
-        if job.min_workers > suited.most_ready or job.not_before > draft.now:
-            self._pass_over(job, suited)
+        fixed = job.spec.fixed is not None
+        impossible = self._fixed.impossible(job) if fixed else suited.impossible(job.min_workers)
+        if impossible is not None or job.not_before > draft.now:
+            self._pass_over(job, impossible)
             return
-        own = draft.unhold(job) if job.id in draft.holding else ()
+        if fixed:
+            if not self._attempt_with_fixed(job):
+                self.left.append((job, suited))
+            return
+        own = draft.unhold(job)[0] if job.id in draft.holding else ()
         behind = not own and self._spare(job) is not None
-        hopeless = behind and self._failed_behind.cover(draft.openings, job.shape, job.min_workers, job.priority)
+        failed = self._failed_behind.up_to(draft.openings, job.shape, job.min_workers)
+        hopeless = behind and job.priority <= failed
         if hopeless or not self._attempt(job, suited, own):
             self.left.append((job, suited))
 
-    def _pass_over(self, job: Job, suited: Suited) -> None:
+    def _pass_over(self, job: Job, impossible: WaitReason | None) -> None:
         """A job that cannot start whatever is free holds nothing."""
         draft = self.draft
         if job.id in draft.holding:
             draft.unhold(job)
             draft.openings += 1
-        impossible = suited.impossible(job.min_workers)
         draft.waiting[job.id] = Waiting(impossible or WaitReason.BACKOFF)
         if impossible is None:
             draft.look_at(job.not_before)
@@ -147,11 +161,39 @@ class Starts:
         limit = self._limit(job)
         if self._start(job, suited, own, limit) or self._keep(job, suited, own) or self._reserve(job, suited, limit):
             return True
+        self._leave_waiting(job, own)
+        return False
+
+    def _attempt_with_fixed(self, job: Job) -> bool:
+        """The same for a job with a fixed group."""
+        draft = self.draft
+        own: tuple[Placement, Placement] = draft.unhold(job) if job.id in draft.holding else ((), ())
+        limit = self._limit(job)
+        may_take = self._takers < TAKERS_MAX
+        bounds = FixedLimit(limit.bounds, (limit.spare,)) if limit is not None else None
+        got = self._fixed.attempt(job, own, bounds, may_take=may_take)
+        if got is None:
+            if not may_take:
+                draft.look_at(draft.now + GO_ON_SECONDS)
+            if limit is not None:
+                self._keep_back(job)
+            self._leave_waiting(job, own[0])
+            return False
+        self._takers += got.takes
+        if limit is not None:
+            self._use(limit, job, got.spots)
+        if got.held is not None:
+            waits_for = got.victim if got.victim is not None else self._waited_for(job, got.held[0] + got.held[1])
+            draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS, waits_for)
+        return True
+
+    def _leave_waiting(self, job: Job, own: Placement) -> None:
+        """It gets nothing; `own` was reserved for it until now."""
         if own:
             self.draft.openings += 1
         if self.blocked is None and self._promises:
-            self.blocked = promise(self.draft, job)
-        return False
+            promised = promise if job.spec.fixed is None else promise_with_fixed
+            self.blocked = promised(self.draft, job)
 
     def _limit(self, job: Job) -> "Limit | None":
         """The blocked job's claim does not protect who is less important than this one, too."""
@@ -193,14 +235,14 @@ class Starts:
         draft = self.draft
         if self._victims.room_with_reservations(job, suited, limit.bounds if limit else None) < job.min_workers:
             return False
-        given_up: list[tuple[Job, Placement]] = []
+        given_up: list[tuple[Job, tuple[Placement, Placement]]] = []
         for holder in dominated(draft, job):
             if fits.most() >= job.min_workers:
                 break
             given_up.append((holder, draft.unhold(holder)))
         fitted = fits.most() >= job.min_workers
-        for holder, placement in reversed(given_up):
-            draft.hold(holder, placement)
+        for holder, held in reversed(given_up):
+            draft.hold(holder, *held)
             if fitted and fits.most() < job.min_workers:
                 draft.unhold(holder)
                 draft.openings += 1
@@ -273,9 +315,13 @@ class Starts:
     def _fail(self, job: Job, shape: WorkerShape, count: int, spare: Spare | None) -> None:
         """So many workers of this shape find no room at the job's priority."""
         if spare is not None:
-            self.kept_back = job.priority if self.kept_back is None else max(self.kept_back, job.priority)
+            self._keep_back(job)
         failed = self._failed if spare is None else self._failed_behind
         failed.note(self.draft.openings, shape, count, job.priority)
+
+    def _keep_back(self, job: Job) -> None:
+        """Only the blocked job may have kept it from starting."""
+        self.kept_back = job.priority if self.kept_back is None else max(self.kept_back, job.priority)
 
     def _hold(self, job: Job, placement: Placement, waits_for: JobId | None) -> None:
         self.draft.hold(job, placement)

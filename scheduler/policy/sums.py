@@ -1,20 +1,20 @@
 """Sums over all that has a lower priority, for whatever priority is asked for."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.policy.amounts import Amount, Held, Rows, pour
+from scheduler.policy.amounts import Held, Rows, pour
 
 #: Priorities whose sums are kept.
 SUMS_MAX = 64
 #: Changes that are remembered between passes.
 CHANGES_MAX = 5_000
 
-#: Pieces of all that has a priority from one to below another now.
-Between = Callable[[float, float], Iterable[tuple[int, Amount]]]
+#: Adds to rows all that has a priority from one to below another now, or with sign -1 takes it off.
+PourBetween = Callable[[Rows, float, float, int], None]
 
 
 @dataclass(slots=True)
@@ -27,9 +27,9 @@ class _Sum:
 class SumsBelow:
     """A row per position for each priority, made from the nearest one known, and brought up to date when asked for."""
 
-    def __init__(self, count: int, between: Between) -> None:
+    def __init__(self, count: int, pour_between: PourBetween) -> None:
         self._count = count
-        self._between = between
+        self._pour_between = pour_between
         self._sums: dict[int, _Sum] = {}
         #: (priority, amounts, sign) of what came or went.
         self._changes: list[tuple[int, Held, int]] = []
@@ -81,13 +81,13 @@ class SumsBelow:
         nearest = min(self._sums, key=lambda other: abs(other - priority), default=None)
         if nearest is None:
             rows = np.zeros((self._count, 3), np.int64)
-            pour(rows, self._between(-math.inf, priority))
+            self._pour_between(rows, -math.inf, priority, 1)
             return _Sum(rows, now)
         known = self._sums[nearest] if len(self._sums) < SUMS_MAX else self._sums.pop(nearest)
         self._bring_to(now, nearest, known)
         rows = known.rows.copy() if nearest in self._sums else known.rows
         if nearest < priority:
-            pour(rows, self._between(nearest, priority))
+            self._pour_between(rows, nearest, priority, 1)
         else:
-            pour(rows, self._between(priority, nearest), -1)
+            self._pour_between(rows, priority, nearest, -1)
         return _Sum(rows, now)

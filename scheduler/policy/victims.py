@@ -1,16 +1,21 @@
 """Who may lose workers, in what order, and how much that could free at most."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from functools import cached_property
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.policy.amounts import Spare
 from scheduler.policy.draft import Draft
 from scheduler.policy.givers import Givers
+from scheduler.policy.holdings import Ints, surplus
+from scheduler.policy.lineup import Bools, Turn
 from scheduler.policy.place import Suited
 from scheduler.policy.room import Room, with_all, with_reservations
-from scheduler.policy.victim import Victim
 
 #: Rooms that are remembered: the queue is served by priority.
 ROOMS_MAX = 16
@@ -21,40 +26,62 @@ class Victims:
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        #: Priority to the jobs that have it, in order: all (False), or those above their minimum (True).
-        self._in_turn: dict[tuple[int, bool], dict[JobId, Job]] = {}
-        self._records: dict[JobId, Victim] = {}
+        self._holdings = draft.stakes.holdings
         self._givers: dict[int, Givers] = {}
         #: By priority, bounds, and whether equals give, too.
         self._rooms: dict[tuple[int, Spare | None, bool], Room] = {}
         self._open_rooms: dict[tuple[int, Spare | None], Room] = {}
 
-    def of(self, job: Job, *, shrinkable: bool = False) -> Iterator[Victim]:
-        """Those that may lose workers to this job now; `shrinkable`: none that were at their minimum.
+    def of(self, job: Job, *, shrinkable: bool = False) -> Turn:
+        """Those that may lose workers to this job now; `shrinkable`: without going below their minimum.
 
         Who shares makes room for a job of the same importance, too, if that needs CPUs or memory beside its own slots.
         """
-        draft = self._draft
-        for victim in self._candidates(job.priority, shrinkable):
-            if victim.id in draft.grows or victim.id in draft.stops:
-                continue
-            if draft.order.more_important(job, victim):
-                yield self._known(victim)
-            elif victim.priority == job.priority:
-                yield self._known(victim).beside(draft.ledger)
+        table, records = self._holdings.table, self._less_important(job)
+        if self._draft.ledger.oversold:
+            everybody, shares = self._holdings.in_turn(self._draft.now), table["shared"]
+            equals = everybody[(table["priority"] == job.priority)[everybody]]
+            sharers = np.concatenate((records, equals))
+            records = np.concatenate((sharers[shares[sharers]], records[~shares[records]]))
+        gives = surplus(table) > 0 if shrinkable else table["workers"] + table["fixed"] > 0
+        return self._turn(job, records[(gives & self._open)[records]])
 
-    def equals(self, job: Job) -> Iterator[Victim]:
-        """Jobs of the same priority that have workers above their minimum, where the last is worth least first.
+    def with_equals(self, job: Job) -> Turn:
+        """Workers above the minimum: of less important jobs, then of equals, where the last is worth least first.
 
         A job that will not grow gets the places of workers that are few on their node, one that will those of many.
         """
-        return self._givers_of(job.priority).in_turn(most_first=job.elastic)
+        lower = self.of(job, shrinkable=True)
+        equals = self._givers_of(job.priority).records
+        return self._turn(job, np.concatenate((lower.records[~lower.equal], equals)), most_first=job.elastic)
+
+    def _turn(self, job: Job, records: Ints, *, most_first: bool | None = None) -> Turn:
+        equal = self._holdings.table["priority"][records] == job.priority
+        return Turn(self._holdings, records, equal, most_first, self._draft.ledger.own)
+
+    def _less_important(self, job: Job) -> Ints:
+        """All of them, in turn."""
+        records, order = self._holdings.in_turn(self._draft.now), self._draft.order
+        records = records[: np.count_nonzero(self._holdings.table["priority"] < job.priority)]
+        return records[self._effective[records] < order.effective(job)] if order.ages else records
+
+    @cached_property
+    def _open(self) -> Bools:
+        """By record: whether this draft did not make the job larger."""
+        grown = [self._holdings.at(job_id) for job_id in self._draft.grows if job_id in self._holdings]
+        not_grown = np.ones(len(self._holdings.table), np.bool_)
+        not_grown[grown] = False
+        return not_grown
+
+    @cached_property
+    def _effective(self) -> npt.NDArray[np.float64]:
+        """By record: priorities with what waiting added to them."""
+        draft = self._draft
+        job_ids = self._holdings.table["job"].tolist()
+        return np.array([draft.order.effective(draft.world.active[JobId(job_id)]) for job_id in job_ids], np.float64)
 
     def refresh(self, changed: Collection[JobId]) -> None:
         """Take notice of what the draft took from these jobs."""
-        for victim_id in changed:
-            self._records.pop(victim_id, None)
-            self._drop(self._draft.world.active[victim_id])
         for givers in self._givers.values():
             givers.refresh(changed)
 
@@ -84,57 +111,15 @@ class Victims:
         key = (priority, spare, givers is not None)
         room = self._rooms.get(key)
         if room is None:
-            room = with_all(self._draft, priority, spare, lambda: self._sharers(priority), givers)
+            room = with_all(self._draft, priority, spare, givers)
             _remember(self._rooms, key, room)
         return room
-
-    def _sharers(self, priority: int) -> Iterator[Job]:
-        return filter(_shares, self._of_priority(priority, False))
 
     def _givers_of(self, priority: int) -> Givers:
         givers = self._givers.get(priority)
         if givers is None:
-            givers = self._givers[priority] = Givers(self._draft, priority, self._known)
+            givers = self._givers[priority] = Givers(self._draft, priority)
         return givers
-
-    def _candidates(self, priority: int, shrinkable: bool) -> Iterator[Job]:
-        """Those that share and are no more important, then the others that are less important."""
-        priorities = [other for other in sorted(self._draft.stakes.takeable) if other <= priority]
-        oversold = self._draft.ledger.oversold
-        if oversold:
-            for other in priorities:
-                yield from filter(_shares, self._of_priority(other, shrinkable))
-        for other in priorities:
-            if other < priority:
-                yield from (job for job in self._of_priority(other, shrinkable) if not (oversold and _shares(job)))
-
-    def _drop(self, job: Job) -> None:
-        """What has nothing left to give is looked at no more."""
-        left = len(self._draft.staying(job))
-        for shrinkable, least in ((True, job.min_workers), (False, 0)):
-            if left <= least and (jobs := self._in_turn.get((job.priority, shrinkable))) is not None:
-                jobs.pop(job.id, None)
-
-    def _of_priority(self, priority: int, shrinkable: bool) -> Collection[Job]:
-        jobs = self._in_turn.get((priority, shrinkable))
-        if jobs is None:
-            stakes = self._draft.stakes.takeable.get(priority, {}).values()
-            found = [each.job for each in stakes if not shrinkable or len(each.staying) > each.job.min_workers]
-            ordered = sorted(found, key=lambda job: (lost_work(job, self._draft.now), -job.id))
-            jobs = self._in_turn[priority, shrinkable] = {job.id: job for job in ordered}
-        return jobs.values()
-
-    def _known(self, job: Job) -> Victim:
-        record = self._records.get(job.id)
-        if record is None:
-            record = self._records[job.id] = self._record(job)
-        return record
-
-    def _record(self, job: Job) -> Victim:
-        draft = self._draft
-        if draft.touched(job):
-            return draft.stakes.victim(job).staying(draft.staying(job))
-        return draft.stakes.victim(job)
 
 
 def _remember(rooms: dict[Any, Room], key: object, room: Room) -> None:
@@ -142,17 +127,3 @@ def _remember(rooms: dict[Any, Room], key: object, room: Room) -> None:
     if len(rooms) >= ROOMS_MAX:
         del rooms[next(iter(rooms))]
     rooms[key] = room
-
-
-def _shares(job: Job) -> bool:
-    return any(worker.shared for worker in job.workers)
-
-
-def lost_work(job: Job, now: float) -> float:
-    """Slot-seconds that a stop would throw away: everything since the last commit."""
-    since = job.progress.last_commit_at
-    if since is None:
-        since = job.started_at
-    if since is None or since >= now:
-        return 0.0
-    return (now - since) * len(job.workers) * job.spec.shape.slots

@@ -93,9 +93,9 @@ def _remaining(job: Job, now: float, settings: PolicySettings) -> tuple[float, f
     """Slot-seconds that it still needs, and when time alone changes that estimate."""
     progress, spec = job.progress, job.spec
     least = REMAINING_MIN_SECONDS * job.shape.slots
-    fraction = progress.fraction
-    if fraction is not None and fraction >= FRACTION_MIN and progress.reported_at is not None:
-        return max(job.attained(progress.reported_at) * (1.0 - fraction) / fraction, least), math.inf
+    fraction, whole = progress.fraction, progress.whole_slot_seconds
+    if fraction is not None and fraction >= FRACTION_MIN and whole is not None:
+        return max(whole * (1.0 - fraction), least), math.inf
     if spec.expected_seconds is not None:
         declared = spec.expected_seconds * job.preferred_workers * job.shape.slots
         return max(declared - job.attained(_last_news(job)), least), math.inf
@@ -115,15 +115,15 @@ def _last_news(job: Job) -> float:
 def _largest_size(job: Job, known: Points, now: float, settings: PolicySettings) -> tuple[int, float]:
     """The largest size that is worth trying, and when time alone changes that.
 
-    A job that reports its speed is tried at no more than twice a size that it was measured at; one that does not is
-    given a moment to do so.
+    A job that reports its speed is tried at no more than twice a size that it was measured at, or at the one that its
+    user prefers; one that does not is given a moment to do so.
     """
-    present = len(job.workers)
+    asked_for = max(job.spec.preferred_workers or 0, len(job.workers))
     if known:
-        return min(job.max_workers, max(2 * known[-1][0], present)), math.inf
+        return min(job.max_workers, max(2 * known[-1][0], asked_for)), math.inf
     if job.spec.runtime is not Runtime.ELASTIC or not settings.measured_gain:
         return job.max_workers, math.inf
-    cautious = max(settings.unmeasured_workers, job.min_workers, job.spec.preferred_workers or 0, present)
+    cautious = max(settings.unmeasured_workers, job.min_workers, asked_for)
     waits_until = math.inf if job.running_at is None else job.running_at + settings.measure_seconds
     if cautious >= job.max_workers or now >= waits_until:
         return job.max_workers, math.inf

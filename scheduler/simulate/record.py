@@ -69,7 +69,7 @@ class Recorder:
         if waits is not waited:
             self._count_waiting(1 if waits else -1, now)
         record.state = job.state
-        slots = sum(len(worker.slot_ids) for worker in job.workers)
+        slots = sum(len(worker.slot_ids) for worker in job.all_workers)
         if slots != record.slots:
             record.hold(slots, now)
             self._held.append(SlotStep(now, record.index, slots))

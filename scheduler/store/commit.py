@@ -10,25 +10,36 @@ from scheduler.model.event import Event
 from scheduler.model.hosts import HostList
 from scheduler.model.job import Job
 from scheduler.model.node import Node
+from scheduler.model.worker import Worker
 from scheduler.model.world import Changes
 from scheduler.store import bookings, leadership
 from scheduler.store.counters import take_ids
+from scheduler.store.data_queues import DataQueues
 from scheduler.store.job_rows import job_values, worker_values
 from scheduler.store.rows import event_values, node_values
 from scheduler.store.statements import Statements
 from scheduler.store.text import members_to_text
 
 
-def commit(connection: Connection, statements: Statements, changes: Changes, lease: Lease, now: float) -> None:
+def commit(
+    connection: Connection, statements: Statements, queues: DataQueues, changes: Changes, lease: Lease, now: float
+) -> None:
     """Raises `LeaseLost` or `StaleWrite`, after which the transaction must be rolled back."""
     revision = leadership.advance(connection, lease)
     _write_jobs(connection, statements, changes.jobs, revision)
     statements.upsert_workers.run(connection, [worker_values(worker) for worker in changes.workers])
+    told = queues.end_workers(connection, _gone_from_data(changes), now)
     _write_nodes(connection, statements, changes.nodes, revision)
     bookings.write(connection, changes.bookings)
     _publish(connection, statements, changes.published, now)
     statements.delete_intents.run(connection, [{"done": intent_id} for intent_id in changes.intents_done])
-    _write_events(connection, statements, changes.events)
+    _write_events(connection, statements, (*changes.events, *told))
+
+
+def _gone_from_data(changes: Changes) -> list[Worker]:
+    """Workers that have ended of jobs that have declared data."""
+    readers = {job.id for job in changes.jobs if job.spec.data is not None}
+    return [worker for worker in changes.workers if not worker.state.live and worker.job_id in readers]
 
 
 def _write_jobs(connection: Connection, statements: Statements, jobs: Sequence[Job], revision: int) -> None:

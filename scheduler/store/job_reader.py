@@ -9,11 +9,13 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
 from scheduler.store.text import (
     Launch,
+    data_from_text,
     labels_from_text,
     launch_from_text,
     placement_from_text,
     progress_from_text,
     speedup_from_text,
+    words_from_text,
 )
 
 #: Distinct parts that a reader remembers, so that jobs that share nothing do not fill the memory.
@@ -70,6 +72,7 @@ class JobReader:
             speedup,
             oversell,
             booking,
+            data,
             submitted_at,
             priority,
             min_workers,
@@ -100,14 +103,17 @@ class JobReader:
             exit_code,
             reservation,
             reservation_shared,
+            fixed_reservation,
+            fixed_hosts,
             progress,
             version,
             _revision,
         ) = row
+        scaled, fixed_workers = _apart(workers)
         shape = (slots, cpus, memory_mib, node_selector, gpu_type, oversell)
         bounds = (spec_priority, spec_min_workers, spec_max_workers)
         limits = (time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible)
-        wishes = (preferred_workers, expected_seconds, speedup, booking)
+        wishes = (preferred_workers, expected_seconds, speedup, booking, data)
         return Job(
             id=job_id,
             spec=self._spec(name, client_key, launch, (user, runtime, labels, bounds, shape, limits, wishes)),
@@ -140,8 +146,11 @@ class JobReader:
             exit_code=exit_code,
             reservation=placement_from_text(reservation),
             reservation_shared=bool(reservation_shared),
+            fixed_reservation=placement_from_text(fixed_reservation) if fixed_reservation else (),
+            fixed_hosts=words_from_text(fixed_hosts) if fixed_hosts else (),
             progress=progress_from_text(progress),
-            workers=workers,
+            workers=scaled,
+            fixed_workers=fixed_workers,
             version=version,
         )
 
@@ -152,8 +161,9 @@ class JobReader:
             if like.name == name and like.client_key == client_key:
                 return like
             command, env, workdir, pod_template = like.command, like.env, like.workdir, like.pod_template
+            fixed = like.fixed
         else:
-            command, env, workdir, pod_template = self._launch(launch)
+            command, env, workdir, pod_template, fixed = self._launch(launch)
         spec = JobSpec(
             name,
             command,
@@ -177,6 +187,8 @@ class JobReader:
             like.booking,
             client_key,
             pod_template,
+            like.data,
+            fixed,
         )
         self._specs[rest] = (launch, spec)
         return spec
@@ -184,8 +196,8 @@ class JobReader:
     def _first_spec(self, name: str, client_key: str | None, launch: str, rest: tuple[Any, ...]) -> JobSpec:
         user, runtime, labels, (priority, min_workers, max_workers), shape, limits, wishes = rest
         time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible = limits
-        preferred_workers, expected_seconds, speedup, booking = wishes
-        command, env, workdir, pod_template = self._launch(launch)
+        preferred_workers, expected_seconds, speedup, booking, data = wishes
+        command, env, workdir, pod_template, fixed = self._launch(launch)
         spec = JobSpec(
             name=name,
             command=command,
@@ -209,6 +221,8 @@ class JobReader:
             booking=booking,
             client_key=client_key,
             pod_template=pod_template,
+            data=None if data is None else data_from_text(data),
+            fixed=fixed,
         )
         if len(self._specs) >= PARTS_KEPT:
             self._specs.clear()
@@ -233,3 +247,10 @@ class JobReader:
             shape = WorkerShape(slots, cpus, memory_mib, selector, gpu_type, bool(oversell))
             self._shapes[key] = shape
         return shape
+
+
+def _apart(workers: tuple[Worker, ...]) -> tuple[tuple[Worker, ...], tuple[Worker, ...]]:
+    """Those that are scaled, and the fixed ones."""
+    if not any(worker.fixed for worker in workers):
+        return workers, ()
+    return tuple(w for w in workers if not w.fixed), tuple(w for w in workers if w.fixed)

@@ -10,12 +10,14 @@ from scheduler.model.job import Job, JobSpec
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.store.text import (
     EMPTY,
+    data_to_text,
     launch_to_text,
     numbers_from_text,
     numbers_to_text,
     pairs_to_text,
     progress_to_text,
     speedup_to_text,
+    words_to_text,
 )
 
 Values = dict[str, Any]
@@ -50,6 +52,7 @@ def spec_values(spec: JobSpec) -> Values:
         "speedup": speedup_to_text(spec.speedup),
         "oversell": shape.oversell or None,
         "booking": spec.booking,
+        "data": None if spec.data is None else data_to_text(spec.data),
     }
 
 
@@ -85,6 +88,8 @@ def job_values(job: Job, version: int, revision: int | None) -> Values:
         "exit_code": job.exit_code,
         "reservation": pairs_to_text(job.reservation) if job.reservation else EMPTY,
         "reservation_shared": job.reservation_shared or None,
+        "fixed_reservation": pairs_to_text(job.fixed_reservation) if job.fixed_reservation else None,
+        "fixed_hosts": words_to_text(job.fixed_hosts) if job.fixed_hosts else None,
         "progress": progress_to_text(job.progress),
         "version": version,
         "revision": revision,
@@ -99,6 +104,7 @@ def worker_values(worker: Worker) -> Values:
         "host": worker.host,
         "slot_ids": numbers_to_text(worker.slot_ids),
         "shared": worker.shared or None,
+        "fixed_index": worker.fixed_index,
         "created_at": worker.created_at,
         "cpus": worker.cpus,
         "memory_mib": worker.memory_mib,
@@ -134,6 +140,7 @@ def worker_from_row(row: Row[Any]) -> Worker:
         cpus=row.cpus,
         memory_mib=row.memory_mib,
         shared=bool(row.shared),
+        fixed_index=row.fixed_index,
         not_before=row.not_before,
         desired=Desired(row.desired),
         state=_WORKER_STATES[row.state],

@@ -108,6 +108,8 @@ jobs = Table(
     # NULL is false, here and in the other columns that are younger than their table.
     Column("oversell", Boolean),
     Column("booking", Text),
+    # NULL is none.
+    Column("data", Text),
     Column("submitted_at", Double, nullable=False),
     # What has become of it.
     Column("priority", BigInteger, nullable=False),
@@ -140,6 +142,9 @@ jobs = Table(
     Column("exit_code", BigInteger),
     Column("reservation", Text, nullable=False),
     Column("reservation_shared", Boolean),
+    # NULL is none.
+    Column("fixed_reservation", Text),
+    Column("fixed_hosts", Text),
     Column("progress", Text, nullable=False),
     Column("version", BigInteger, nullable=False),
     # The commit that wrote the row last; NULL: none has since the column is there.
@@ -176,6 +181,7 @@ workers = Table(
     Column("host", Text, nullable=False),
     Column("slot_ids", Text, nullable=False),
     Column("shared", Boolean),
+    Column("fixed_index", BigInteger),
     Column("created_at", Double, nullable=False),
     Column("cpus", Double, nullable=False),
     Column("memory_mib", BigInteger, nullable=False),
@@ -215,6 +221,44 @@ workers = Table(
     Index(
         "ix_workers_live", "job_id", sqlite_where=text("live IS NOT NULL"), postgresql_where=text("live IS NOT NULL")
     ),
+)
+
+data_queues = Table(
+    "data_queues",
+    metadata,
+    Column("job_id", Key, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("cursor", BigInteger, nullable=False),
+    Column("done", BigInteger, nullable=False),
+    Column("set_aside", BigInteger, nullable=False),
+    Column("total", BigInteger, nullable=False),
+    Column("returned", Text, nullable=False),
+    Column("tried", Text, nullable=False),
+    Column("failures", Text, nullable=False),
+    # Another one with each change: whoever knows it knows the queue and its readers.
+    Column("mark", Text, nullable=False),
+    CheckConstraint("cursor <= total AND done + set_aside <= cursor", name="counts"),
+)
+
+shard_readers = Table(
+    "shard_readers",
+    metadata,
+    Column("job_id", Key, ForeignKey("data_queues.job_id", ondelete="CASCADE"), primary_key=True),
+    Column("ordinal", Key, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("held", Text, nullable=False),
+    Column("alone", Boolean, nullable=False),
+    Column("deadline", Double, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("refused", Text, nullable=False),
+)
+
+shards_set_aside = Table(
+    "shards_set_aside",
+    metadata,
+    Column("job_id", Key, ForeignKey("data_queues.job_id", ondelete="CASCADE"), primary_key=True),
+    Column("position", Key, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("detail", Text, nullable=False),
 )
 
 generations = Table(

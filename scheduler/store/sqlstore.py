@@ -1,10 +1,11 @@
 """The store: each method is one transaction. What a method does inside it stands in the module it calls."""
 
 import secrets as random_source
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from scheduler.engine.ports import Inbox, Lease, SeenLease, StoredNews, StoredWorld
 from scheduler.model.booking import Booking
+from scheduler.model.data import DataProgress, ShardSetAside
 from scheduler.model.event import Event
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName
@@ -13,11 +14,23 @@ from scheduler.model.job import Job, JobSpec, JobState
 from scheduler.model.node import Node
 from scheduler.model.worker import Worker
 from scheduler.model.world import Changes
-from scheduler.store import bookings, browse, commit, leadership, load, migrate, recurrence, retention, secret, submit
+from scheduler.store import (
+    bookings,
+    browse,
+    commit,
+    data_queues,
+    leadership,
+    load,
+    migrate,
+    recurrence,
+    retention,
+    secret,
+    submit,
+)
 from scheduler.store.announce import Listener, Word, announce
 from scheduler.store.database import Database
 from scheduler.store.statements import Statements
-from scheduler.store.values import JobFilter, Purged, Recurring, Submitted
+from scheduler.store.values import Exchanged, JobFilter, Purged, Recurring, ShardsAsked, Submitted
 
 EVERY_JOB = JobFilter()
 
@@ -47,6 +60,7 @@ class SqlStore:
         self._random_bytes = random_bytes
         #: Tells what this process announces from what others do.
         self._name = random_bytes(8).hex()
+        self._queues = data_queues.DataQueues(self._statements, self._name)
 
     @property
     def where(self) -> str:
@@ -119,7 +133,7 @@ class SqlStore:
     def commit(self, changes: Changes, lease: Lease, now: float) -> None:
         """Write all of it or nothing. Raises `LeaseLost` or `StaleWrite`."""
         with self._database.write(urgent=True) as connection:
-            commit.commit(connection, self._statements, changes, lease, now)
+            commit.commit(connection, self._statements, self._queues, changes, lease, now)
             announce(connection, Word.LED, self._name)
 
     def listen(self, on_asked: Callable[[], None], on_led: Callable[[], None]) -> Listener | None:
@@ -165,6 +179,31 @@ class SqlStore:
             intent_id = bookings.add(connection, self._statements, booking)
             announce(connection, Word.ASKED, self._name)
             return intent_id
+
+    # Data sets
+
+    def exchange_shards(self, asked: Sequence[ShardsAsked], now: float, heard_since: float) -> Exchanged:
+        """Make the calls of readers together, in their order.
+
+        `heard_since`: when this process began to listen to readers; silence before proves nothing.
+        """
+        with self._database.write() as connection:
+            return self._queues.exchange(connection, asked, now, heard_since)
+
+    def data_progress(self, job_id: JobId) -> DataProgress | None:
+        """How far the job is with its data; None where it has declared none."""
+        with self._database.read() as connection:
+            return data_queues.progress(connection, job_id)
+
+    def data_shares_done(self) -> Mapping[JobId, float]:
+        """The share of its data that each active job is done with."""
+        with self._database.read() as connection:
+            return data_queues.shares_done(connection)
+
+    def list_set_aside(self, job_id: JobId, limit: int = 100) -> list[ShardSetAside]:
+        """Shards of its data that failed too often."""
+        with self._database.read() as connection:
+            return data_queues.list_set_aside(connection, job_id, limit)
 
     # What users read
 

@@ -9,7 +9,17 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.dml import UpdateBase
 
-from scheduler.store.schema import events, generations, intents, jobs, nodes, workers
+from scheduler.store.schema import (
+    data_queues,
+    events,
+    generations,
+    intents,
+    jobs,
+    nodes,
+    shard_readers,
+    shards_set_aside,
+    workers,
+)
 
 
 class Bulk:
@@ -60,6 +70,11 @@ class Statements:
             .values(current=false()),
             ["of_job", "but"],
         )
+        self.insert_data_queues = _insert(dialect, data_queues)
+        self.update_data_queues = _update_data_queues(dialect)
+        self.upsert_shard_readers = _upsert(dialect, shard_readers)
+        self.delete_shard_readers = _delete_shard_readers(dialect)
+        self.insert_shards_set_aside = _insert(dialect, shards_set_aside)
         self.delete_intents = Bulk(dialect, intents.delete().where(intents.c.id == bindparam("done")), ["done"])
 
 
@@ -92,3 +107,18 @@ def _versioned_update(dialect: Dialect, table: Table, key: str, since: str) -> B
         .values({name: bindparam(name) for name in names})
     )
     return Bulk(dialect, statement, [*names, "key", "version_read"])
+
+
+def _update_data_queues(dialect: Dialect) -> Bulk:
+    names = [column.name for column in data_queues.columns if not column.primary_key]
+    statement = data_queues.update().where(data_queues.c.job_id == bindparam("of_job"))
+    return Bulk(dialect, statement.values({name: bindparam(name) for name in names}), [*names, "of_job"])
+
+
+def _delete_shard_readers(dialect: Dialect) -> Bulk:
+    statement = shard_readers.delete().where(
+        shard_readers.c.job_id == bindparam("of_job"),
+        shard_readers.c.ordinal == bindparam("of_worker"),
+        shard_readers.c.name == bindparam("of_name"),
+    )
+    return Bulk(dialect, statement, ["of_job", "of_worker", "of_name"])

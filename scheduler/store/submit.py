@@ -10,6 +10,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import JobSpec
 from scheduler.store.counters import take_ids
+from scheduler.store.data_rows import new_queue_values
 from scheduler.store.job_rows import submitted_values, template_of
 from scheduler.store.rows import event_values, intent_values
 from scheduler.store.schema import counters, jobs
@@ -39,13 +40,16 @@ def submit(connection: Connection, statements: Statements, specs: Sequence[JobSp
         return [Submitted(known[spec.client_key or ""], created=False) for spec in specs]
     first = take_ids(connection, jobs=len(fresh), intents=len(fresh), events=len(fresh))
     template = template_of(fresh)
-    job_rows, intent_rows, event_rows = [], [], []
+    job_rows, intent_rows, event_rows, queue_rows = [], [], [], []
     for number, spec in enumerate(fresh):
         job_id = JobId(first.job + number)
         job_rows.append(submitted_values(job_id, spec, now, template))
         intent_rows.append(intent_values(Intent(first.intent + number, IntentKind.SUBMIT, now, job_id)))
+        if spec.data is not None:
+            queue_rows.append(new_queue_values(job_id, spec.data))
         event_rows.append(event_values(first.event + number, Event(now, EventKind.JOB_SUBMITTED, job_id)))
     statements.insert_jobs.run(connection, job_rows)
+    statements.insert_data_queues.run(connection, queue_rows)
     statements.insert_intents.run(connection, intent_rows)
     statements.insert_events.run(connection, event_rows)
     return _answers(specs, known, first.job)

@@ -2,20 +2,24 @@
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import orjson
 
+from scheduler.model.data import DataSet
+from scheduler.model.fixed import FixedGroup
 from scheduler.model.hosts import Member
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import JobSpec, Placement, Progress, Runtime
 from scheduler.model.node import NodeFailure
+from scheduler.model.ranges import NOTHING, Ranges
 from scheduler.model.shape import WorkerShape
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _decode = json.JSONDecoder().decode
 
-#: Command, environment, working directory and pod template.
-Launch = tuple[tuple[str, ...], tuple[tuple[str, str], ...], str | None, str | None]
+#: Command, environment, working directory, pod template and fixed group.
+Launch = tuple[tuple[str, ...], tuple[tuple[str, str], ...], str | None, str | None, FixedGroup | None]
 
 #: Speed by number of workers.
 Speedup = tuple[tuple[int, float], ...]
@@ -42,6 +46,8 @@ def launch_to_text(spec: JobSpec) -> str:
     launch: dict[str, object] = {"command": spec.command, "env": spec.env, "workdir": spec.workdir}
     if spec.pod_template is not None:
         launch["pod_template"] = spec.pod_template
+    if spec.fixed is not None:
+        launch["fixed"] = _fixed_to_data(spec.fixed)
     return _encode(launch)
 
 
@@ -50,7 +56,8 @@ def launch_from_text(text: str) -> Launch:
         data = orjson.loads(text)
     except orjson.JSONDecodeError:
         data = _decode(text)  # arguments that are not UTF-8 are lone surrogates, which orjson refuses
-    return tuple(data["command"]), tuple(map(tuple, data["env"])), data["workdir"], data.get("pod_template")
+    env = tuple(map(tuple, data["env"]))
+    return tuple(data["command"]), env, data["workdir"], data.get("pod_template"), _fixed_from_data(data.get("fixed"))
 
 
 def speedup_to_text(speedup: Speedup) -> str | None:
@@ -65,6 +72,34 @@ def speedup_from_data(points: Iterable[tuple[int, float]]) -> Speedup:
     return tuple((workers, speed) for workers, speed in points)
 
 
+def data_to_text(data: DataSet) -> str:
+    return _encode({name: getattr(data, name) for name in DataSet.__slots__})
+
+
+def data_from_text(text: str) -> DataSet:
+    return DataSet(**_decode(text))
+
+
+def ranges_to_text(ranges: Ranges) -> str:
+    return orjson.dumps(ranges.spans).decode() if ranges else EMPTY
+
+
+def ranges_from_text(text: str) -> Ranges:
+    return ranges_from_data(orjson.loads(text)) if text != EMPTY else NOTHING
+
+
+def levels_to_text(levels: tuple[Ranges, ...]) -> str:
+    return orjson.dumps([level.spans for level in levels]).decode()
+
+
+def levels_from_text(text: str) -> tuple[Ranges, ...]:
+    return tuple(ranges_from_data(spans) for spans in orjson.loads(text))
+
+
+def ranges_from_data(spans: Iterable[tuple[int, int]]) -> Ranges:
+    return Ranges(tuple((first, end) for first, end in spans))
+
+
 def placement_from_text(text: str) -> Placement:
     return tuple((NodeName(node), count) for node, count in _decode(text)) if text != EMPTY else ()
 
@@ -74,6 +109,14 @@ def numbers_to_text(numbers: tuple[int, ...]) -> str:
 
 
 def numbers_from_text(text: str) -> tuple[int, ...]:
+    return tuple(_decode(text))
+
+
+def words_to_text(words: tuple[str, ...]) -> str:
+    return _encode(words)
+
+
+def words_from_text(text: str) -> tuple[str, ...]:
     return tuple(_decode(text))
 
 
@@ -89,6 +132,9 @@ def progress_to_text(progress: Progress) -> str:
             "resize_seconds": progress.resize_seconds,
             "throughput": progress.throughput,
             "fraction": progress.fraction,
+            "whole_slot_seconds": progress.whole_slot_seconds,
+            "recent_share": progress.recent_share,
+            "slot_seconds": progress.slot_seconds,
             "efficiency": progress.efficiency,
             "metrics": progress.metrics,
             "reported_at": progress.reported_at,
@@ -126,14 +172,14 @@ def members_from_text(text: str) -> tuple[Member, ...]:
 def spec_to_text(spec: JobSpec) -> str:
     """All of a spec, for what is submitted again later."""
     fields = {name: getattr(spec, name) for name in JobSpec.__slots__}
-    fields["shape"] = {name: getattr(spec.shape, name) for name in WorkerShape.__slots__}
+    fields["data"] = None if spec.data is None else {name: getattr(spec.data, name) for name in DataSet.__slots__}
+    fields["shape"] = _shape_to_data(spec.shape)
+    fields["fixed"] = None if spec.fixed is None else _fixed_to_data(spec.fixed)
     return _encode(fields)
 
 
 def spec_from_text(text: str) -> JobSpec:
     data = _decode(text)
-    shape = data["shape"]
-    shape["node_selector"] = _pairs(shape["node_selector"])
     return JobSpec(
         **{
             **data,
@@ -142,9 +188,31 @@ def spec_from_text(text: str) -> JobSpec:
             "labels": _pairs(data["labels"]),
             "runtime": Runtime(data["runtime"]),
             "speedup": speedup_from_data(data.get("speedup", ())),
-            "shape": WorkerShape(**shape),
+            "data": None if (declared := data.get("data")) is None else DataSet(**declared),
+            "shape": _shape_from_data(data["shape"]),
+            "fixed": _fixed_from_data(data.get("fixed")),
         }
     )
+
+
+def _shape_to_data(shape: WorkerShape) -> dict[str, Any]:
+    return {name: getattr(shape, name) for name in WorkerShape.__slots__}
+
+
+def _shape_from_data(data: dict[str, Any]) -> WorkerShape:
+    return WorkerShape(**{**data, "node_selector": _pairs(data["node_selector"])})
+
+
+def _fixed_to_data(fixed: FixedGroup) -> dict[str, Any]:
+    fields = {name: getattr(fixed, name) for name in FixedGroup.__slots__}
+    return {**fields, "shape": _shape_to_data(fixed.shape)}
+
+
+def _fixed_from_data(data: dict[str, Any] | None) -> FixedGroup | None:
+    if data is None:
+        return None
+    read = {"command": tuple(data["command"]), "env": _pairs(data["env"]), "shape": _shape_from_data(data["shape"])}
+    return FixedGroup(**{**data, **read})
 
 
 def _pairs(items: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

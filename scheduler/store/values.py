@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-from scheduler.model.ids import JobId
+from scheduler.errors import UserError
+from scheduler.model.data import DataSet
+from scheduler.model.data_queue import ShardAnswer, ShardCall
+from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import JobSpec, JobState
 
 
@@ -44,3 +47,31 @@ class Purged:
 
     jobs: int
     events: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardsAsked:
+    """A reader's call about the data of its worker's job."""
+
+    job_id: JobId
+    worker_id: WorkerId
+    call: ShardCall
+
+
+@dataclass(frozen=True, slots=True)
+class ShardsGiven:
+    """What became of it."""
+
+    data: DataSet
+    answer: ShardAnswer
+    #: The worker was asked to leave.
+    leave: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """What became of calls that were made together, in their order; a refusal is one's own and not the group's."""
+
+    outcomes: list[ShardsGiven | UserError]
+    #: Jobs that have new events by it.
+    told: frozenset[JobId]

@@ -1,6 +1,7 @@
 """Jobs on the command line: list, show, priority, scale, cancel, suspend, resume, explain, names, recurring jobs."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +44,17 @@ def test_a_listed_job_has_one_line_that_fits_and_shows_its_id(sched: Sched, daem
     until(daemon, job, "CANCELLED")
     assert not [each for each in sched("list", "-o", "json").ok().document["jobs"] if each["id"] == job]
     assert [each for each in sched("list", "-o", "json", "--all").ok().document["jobs"] if each["id"] == job]
+
+
+def test_a_job_shows_how_far_it_is_with_its_data(sched: Sched, daemon: Daemon, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("command: exec sleep 60\ngrace_seconds: 1\ndata: {shards: 1500, epochs: 2, max_attempts: 1}\n")
+    job = sched("submit", "-o", "json", str(file)).ok().document["id"]
+    until(daemon, job, "RUNNING")
+    assert "0 of 3,000 shards done (0%), epoch 0, 2 in all" in sched("show", str(job)).ok().out
+    sched("cancel", str(job)).ok()
+    file.write_text('command: [sleep, "1"]\n\ndata:\n  shards: none\n')
+    sched("submit", str(file)).failed(2, "job.yaml:4: data.shards")
 
 
 def test_filters_narrow_the_list(sched: Sched, daemon: Daemon) -> None:

@@ -23,6 +23,13 @@ def test_every_field_of_the_api_has_an_option() -> None:
     assert set(OPTION_OF) == fields
 
 
+def test_a_data_set_is_told_field_by_field_over_that_of_the_file() -> None:
+    flags = Flags(command=["train"], data=["shards=1000", "shuffle=true"])
+    assert built(flags, {"data": {"shards": 10, "epochs": 2}})["data"] == {"shards": 1000, "epochs": 2, "shuffle": True}
+    with pytest.raises(UserError, match="--data: shards=\\[ is not made of fields as in shards=1000"):
+        built(Flags(command=["train"], data=["shards=["]))
+
+
 def test_defaults_are_directory_user_and_name_and_nothing_of_the_environment() -> None:
     request = built(Flags(command=["python", "-u", "jobs/train.py", "--lr", "1"]))
     assert request == {

@@ -74,6 +74,7 @@ class ControlPlane:
             "--disable-admission-plugins=ServiceAccount",
         )
         self.core = client.CoreV1Api(config.new_client_from_config(str(self.kubeconfig)))
+        self.rights = client.RbacAuthorizationV1Api(self.core.api_client)
         eventually(self._answers, START_SECONDS_MAX)
 
     def stop_api(self) -> None:

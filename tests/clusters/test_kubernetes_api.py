@@ -1,5 +1,6 @@
 """Kubernetes as its API tells it: nodes, pods of others, what a status means, an API server that goes away."""
 
+import json
 import math
 import os
 import random
@@ -26,6 +27,7 @@ from tests.clusters.desk import start_of
 
 SECONDS_MAX = 30.0
 _UNBOUND = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}
+_APART = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
 W = WorkerId("7-1")
 POD = "sched-7-1"
 
@@ -346,11 +348,26 @@ def test_who_cannot_be_bound_says_why_and_is_stuck_after_a_while(site: Site) -> 
         "Unschedulable: 0/1 nodes are available",
         False,
     )
+    assert seen.cause is EndCause.NOT_ADMITTED
     site.clock.ahead = site.settings.launch_limit_seconds + 1
     assert site.cluster.observe().workers[W].stuck
     site.plane.bind(site.namespace, POD, "a")
     site.plane.container(site.namespace, POD, "Running", running={"startedAt": "2026-01-01T00:00:00Z"})
     assert not site.worker(lambda seen: seen.phase is Phase.RUNNING).stuck
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"nodeSelector": {"disk": "ssd"}},
+        {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_APART]}}},
+        {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+    ],
+)
+def test_who_cannot_be_bound_while_its_template_has_terms_of_its_own_is_to_blame(site: Site, terms: Any) -> None:
+    site.start(pod_template=json.dumps({"spec": terms}))
+    site.plane.report(site.namespace, POD, phase="Pending", conditions=[_UNBOUND])
+    assert site.worker(lambda seen: seen.detail != "").cause is None
 
 
 @pytest.mark.parametrize("reason", ["ImagePullBackOff", "ErrImageNeverPull", "CreateContainerConfigError"])
@@ -453,16 +470,27 @@ def test_nobody_is_lost_while_the_api_server_is_away_and_what_happened_is_known_
     assert not seen.workers[WorkerId("8-1")].alive
 
 
-def test_credentials_that_are_not_accepted_are_told(plane: ControlPlane, tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(plane.kubeconfig_with("expired"))
-    with pytest.raises(ClusterError, match="does not accept the credentials"):
-        KubernetesCluster(plane.settings(kubeconfig=kubeconfig), SystemClock(), random.Random(1), tmp_path)
-
-
-def test_a_namespace_that_does_not_exist_is_told(plane: ControlPlane, tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match='namespaces "nowhere" not found'):
-        KubernetesCluster(plane.settings(namespace="nowhere"), SystemClock(), random.Random(1), tmp_path)
+def test_what_is_forbidden_now_is_asked_again_and_given_up_after_a_while_without_being_the_jobs_fault(
+    site: Site,
+) -> None:
+    hard = {"pods": "0"}
+    quotas = site.plane.core
+    quotas.create_namespaced_resource_quota(site.namespace, {"metadata": {"name": "none"}, "spec": {"hard": hard}})
+    quotas.patch_namespaced_resource_quota_status("none", site.namespace, {"status": {"hard": hard, "used": hard}})
+    for _ in range(2):
+        (failure,) = site.apply(site.action())
+        assert "exceeded quota: none" in failure.error
+    assert W not in site.cluster.observe().workers
+    site.clock.ahead = site.settings.launch_limit_seconds + 1
+    site.start()
+    seen = site.cluster.observe().workers[W]
+    assert (seen.phase, seen.cause) == (Phase.LAUNCH_FAILED, EndCause.NOT_ADMITTED)
+    assert "exceeded quota: none" in seen.detail
+    assert site.apply(site.action("8-1"))
+    quotas.delete_namespaced_resource_quota("none", site.namespace)
+    assert site.apply(site.action("8-1")), "it is not asked for that soon"
+    site.clock.ahead += 2
+    site.start("8-1")
 
 
 def test_a_pod_of_ours_that_no_daemon_remembers_is_listed(site: Site) -> None:

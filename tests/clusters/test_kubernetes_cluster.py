@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.model.ids import WorkerId
+from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.observation import EndCause, Phase
 from tests.clusters.desk import Manner
-from tests.clusters.kubernetes_desk import TEMPLATE, KubernetesDesk, TestCluster
+from tests.clusters.kubernetes_desk import IMAGE, TEMPLATE, KubernetesDesk, TestCluster
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -56,6 +56,33 @@ def test_a_worker_that_somebody_deletes_was_removed(desk: KubernetesDesk) -> Non
     (pod,) = desk.where.pods(desk.settings.instance)
     desk.where.core.delete_namespaced_pod(pod.metadata.name, desk.where.namespace, grace_period_seconds=1)
     assert desk.ended("7-1").cause is EndCause.REMOVED
+
+
+def test_a_pod_with_an_address_of_its_own_has_its_name_in_the_service_before_it_is_ready(desk: KubernetesDesk) -> None:
+    core, namespace, ghost = desk.where.core, desk.where.namespace, NodeName("ghost")
+    core.create_node({"metadata": {"name": ghost}})  # no pod has a network of its own on the nodes of every cluster
+    try:
+        desk.wait(lambda: ghost in desk.cluster.observe().nodes)
+        template = {"spec": {"containers": [{"name": "worker", "image": IMAGE}]}}
+        shell(desk, "exit 0", node=ghost, pod_template=json.dumps(template))
+        (pod,) = desk.where.pods(desk.settings.instance)
+        target = {"apiVersion": "v1", "kind": "Node", "name": ghost}
+        body = {"metadata": {"name": pod.metadata.name}, "target": target}
+        core.create_namespaced_pod_binding(pod.metadata.name, namespace, body, _preload_content=False)
+        status = {"phase": "Running", "podIP": "10.77.0.1", "podIPs": [{"ip": "10.77.0.1"}]}
+        core.patch_namespaced_pod_status(pod.metadata.name, namespace, {"status": status})
+        desk.wait(lambda: _addresses(desk, pod.spec.subdomain) == [("10.77.0.1", pod.spec.hostname)])
+    finally:
+        for pod in desk.where.pods(desk.settings.instance):
+            core.delete_namespaced_pod(pod.metadata.name, namespace, body={"gracePeriodSeconds": 0})
+        core.delete_node(ghost)
+
+
+def _addresses(desk: KubernetesDesk, service: str) -> list[tuple[str, str]]:
+    """Address and name of each, as the cluster's own controller has put them together."""
+    found = desk.where.core.read_namespaced_endpoints(service, desk.where.namespace)
+    subsets = found.subsets or ()
+    return [(each.ip, each.hostname) for part in subsets for each in part.addresses or ()]
 
 
 def test_who_finds_no_room_or_no_image_says_why_and_is_stuck_after_the_limit(desk: KubernetesDesk) -> None:

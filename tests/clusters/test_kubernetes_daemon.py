@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.clusters.kubernetes.pods import PREFIX
 from tests.clusters.desk import Manner, eventually, shell
 from tests.clusters.kubernetes_desk import TEMPLATE, TestCluster
 from tests.daemon import Daemon, running_daemon
@@ -98,3 +99,28 @@ def test_a_job_whose_pods_cannot_be_had_fails_and_says_why_and_its_slots_return(
     eventually(lambda: not site.pods(), SECONDS_MAX)
     nodes = site.daemon.client.get("/v1/nodes").json()["nodes"]
     assert sum(node["slots_used"] for node in nodes) == 0
+
+
+@pytest.mark.slow
+def test_a_fixed_group_is_pods_of_its_own_template_that_come_first_and_go_last(site: Site) -> None:
+    template = {**json.loads(TEMPLATE), "metadata": {"labels": {"part": "server"}}}
+    number = site.submit(workers=2, fixed={"replicas": 1, "command": POLITE, "pod_template": template})
+    job = site.reaches(number, "RUNNING", 2)
+    pods = {pod.metadata.labels[f"{PREFIX}/worker"]: pod for pod in site.where.pods(site.instance)}
+    server, *others = (pods[worker["id"]] for worker in job["live_workers"])
+    assert [pod.metadata.labels[f"{PREFIX}/role"] for pod in (server, *others)] == ["fixed", "worker", "worker"]
+    assert [pod.metadata.labels.get("part") for pod in (server, *others)] == ["server", None, None]
+    assert all(pod.metadata.creation_timestamp >= server.metadata.creation_timestamp for pod in others)
+    assert _variables(others[0])["SCHED_FIXED_HOSTS"] == job["fixed"]["hosts"][0]
+    assert _variables(server)["SCHED_ROLE"] == "fixed"
+
+    site.daemon.client.post(f"/v1/jobs/{number}/cancel").raise_for_status()
+    site.reaches(number, "CANCELLED")
+    events = site.daemon.client.get("/v1/events", params={"job": number, "limit": 1000}).json()["events"]
+    ended = [event["worker_id"] for event in events if event["kind"] == "WORKER_ENDED"]
+    assert ended[-1] == job["live_workers"][0]["id"]
+    eventually(lambda: not site.pods(), SECONDS_MAX)
+
+
+def _variables(pod: Any) -> dict[str, str]:
+    return {each.name: each.value for each in pod.spec.containers[0].env}

@@ -14,6 +14,7 @@ from scheduler.clusters.kubernetes.manifest import pod_manifest
 from scheduler.clusters.kubernetes.pods import requests_of, worker_pod
 from scheduler.clusters.kubernetes.quantities import Amounts
 from scheduler.config import KubernetesSettings
+from scheduler.engine.ports import Role
 from scheduler.errors import InvalidInput
 from scheduler.model.ids import NodeName
 from tests.clusters.desk import start_of
@@ -84,6 +85,26 @@ def test_a_template_changes_nothing_that_the_scheduler_decides() -> None:
     assert worker(pod)["env"] == [{"name": "GREETING", "value": "hello"}]
     assert worker(pod)["resources"]["limits"] == {"nvidia.com/gpu": "2", "ephemeral-storage": "1Gi", "memory": "32Mi"}
     assert pod["metadata"]["labels"]["elastic-gpu-scheduler/job"] == "7"
+
+
+def test_the_role_of_a_worker_is_a_label_and_one_without_slots_sees_no_gpu() -> None:
+    pod, server = made(), made(role=Role.FIXED, slot_ids=())
+    role = "elastic-gpu-scheduler/role"
+    assert (pod["metadata"]["labels"][role], server["metadata"]["labels"][role]) == ("worker", "fixed")
+    assert worker(server)["resources"]["limits"]["nvidia.com/gpu"] == "0"
+    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in worker(server)["env"]
+    assert all(each["name"] != "NVIDIA_VISIBLE_DEVICES" for each in worker(pod)["env"])
+    seen = worker_pod(server, "default", SETTINGS.instance)
+    assert seen is not None
+    assert seen.slot_ids == ()
+
+
+def test_a_pod_with_an_address_of_its_own_has_the_name_that_others_reach_it_by() -> None:
+    spec = made()["spec"]
+    assert (spec["hostname"], spec["subdomain"]) == ("sched-7-1", "sched-workers")
+    spec = made({"spec": {"hostNetwork": True}})["spec"]
+    assert "hostname" not in spec
+    assert "subdomain" not in spec
 
 
 def test_a_template_that_makes_no_sense_is_told() -> None:

@@ -1,7 +1,8 @@
 """Real training on a real Kubernetes cluster: two replicas of the daemon over PostgreSQL, workers as pods on two nodes.
 
 The cluster is that of `KUBECONFIG`. What its nodes lose and get back is tried where `SCHED_TEST_KILL_NODE` and
-`SCHED_TEST_START_NODE` name commands that take a node's name.
+`SCHED_TEST_START_NODE` name commands that take a node's name; an API server that goes away, where it is a process of
+this machine, `SCHED_TEST_API_SERVER_PID`.
 """
 
 import json
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.postgres, pytest.
 RESOURCE = "scheduler.test/gpu"
 SLOTS_PER_NODE = 2
 SECONDS_MAX = 120.0
+OUTAGE_SECONDS = 60.0
 #: What a pod needs of the host to run this Python.
 MOUNTS = (
     "/usr",
@@ -183,6 +185,9 @@ class Site:
             if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
         }
 
+    def explained(self, job: int) -> str:
+        return str(self._get(f"/v1/jobs/{job}/explain")["summary"])
+
     def events(self, job: int, kind: str) -> list[dict[str, Any]]:
         events = self._get("/v1/events", job=job, limit=1000)["events"]
         return [event for event in events if event["kind"] == kind]
@@ -239,6 +244,16 @@ def process_of(worker: str) -> psutil.Process:
         except (psutil.AccessDenied, psutil.NoSuchProcess, psutil.ZombieProcess):
             continue
     raise AssertionError(f"no process of worker {worker}")
+
+
+@contextmanager
+def api_server_away(pid: int) -> Iterator[None]:
+    """It takes connections and answers nobody."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def node_command(name: str, node: str) -> None:
@@ -333,35 +348,82 @@ def test_a_node_that_is_lost_and_comes_back(site: Site) -> None:
     assert site.job(job)["retries_used"] == 0
 
 
+def test_an_api_server_that_goes_away_for_a_minute_costs_nothing(site: Site) -> None:
+    pid = os.environ.get("SCHED_TEST_API_SERVER_PID")
+    if not pid:
+        pytest.skip("SCHED_TEST_API_SERVER_PID names no process")
+    job = site.submit("steady", (1, 3))
+    site.await_job(job, "RUNNING", 3)
+    with api_server_away(int(pid)):
+        back_at = time.monotonic() + OUTAGE_SECONDS
+        waiting = site.submit("waiting", (1, 1), epochs=2, seconds=0.05)
+        eventually(lambda: "API server" in site.explained(waiting), lambda: site.explained(waiting))
+        step = site.job(job)["progress"]["step"]
+        eventually(lambda: time.monotonic() > back_at, "time stands still")
+        assert site.job(job)["progress"]["step"] > step
+        assert site.job(job)["members"] == 3
+    site.await_job(waiting, "SUCCEEDED")
+    # Nodes may have been taken for lost, since nobody could hear from them either.
+    site.await_job(job, "RUNNING", 3)
+    for each in (job, waiting):
+        site.no_failure(each)
+    assert site.job(job)["progress"]["step"] > step
+    eventually(lambda: len(site.cluster.pods(site.kubernetes.instance)) == 3, "workers are doubled")
+
+
 def test_a_training_job_by_kubectl(site: Site, tmp_path: Path) -> None:
-    manifest = {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": "TrainingJob",
-        "metadata": {"name": "mnist", "namespace": site.kubernetes.namespace},
-        "spec": {
-            "command": [sys.executable, str(ROOT / "examples" / "digits.py"), "--epochs", "3"],
-            "runtime": "elastic",
-            "workdir": str(ROOT),
-            "env": {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-            "minWorkers": 1,
-            "maxWorkers": 2,
-            "template": pod_template(site.checkpoints),
-        },
+    spec = {
+        "command": [sys.executable, str(ROOT / "examples" / "digits.py"), "--epochs", "3"],
+        "runtime": "elastic",
+        "workdir": str(ROOT),
+        "env": {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        "minWorkers": 1,
+        "maxWorkers": 2,
+        "template": pod_template(site.checkpoints),
     }
-    path = tmp_path / "job.yaml"
+    _succeed(site, tmp_path, spec)
+    listed = _kubectl(site, "get", "trainingjobs")
+    assert listed.split()[:3] == ["NAME", "PHASE", "WORKERS"]
+    _kubectl(site, "delete", "tj", "mnist", "--timeout=60s")
+
+
+def test_a_training_job_with_parameter_servers_by_kubectl(site: Site, tmp_path: Path) -> None:
+    story = site.checkpoints / "story"
+    command = [sys.executable, str(ROOT / "tests" / "servers.py"), str(story)]
+    template = pod_template(site.checkpoints)
+    server = {**template, "metadata": {"labels": {"part": "server"}}}
+    spec = {
+        "command": [*command, "10"],
+        "minWorkers": 2,
+        "maxWorkers": 2,
+        "template": template,
+        "fixedReplicas": {"replicas": 2, "command": [*command, "0"], "template": server},
+    }
+    status = _succeed(site, tmp_path, spec)
+    assert story.read_text().splitlines() == ["done", "done", "down 20", "down 20"]
+    assert (status["attempt"], status["fixedWorkers"]) == (1, 0)
+    _kubectl(site, "delete", "tj", "mnist", "--timeout=60s")
+
+
+def _succeed(site: Site, directory: Path, spec: dict[str, Any]) -> dict[str, Any]:
+    """Apply a TrainingJob and wait for its end; its status then."""
+    metadata = {"name": "mnist", "namespace": site.kubernetes.namespace}
+    manifest = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "TrainingJob", "metadata": metadata, "spec": spec}
+    path = directory / "job.yaml"
     path.write_text(yaml.safe_dump(manifest))
-    kubectl = ["kubectl", f"--kubeconfig={site.cluster.kubeconfig}", "-n", site.kubernetes.namespace]
-    subprocess.run([*kubectl, "apply", "-f", str(path)], check=True, capture_output=True)
+    _kubectl(site, "apply", "-f", str(path))
 
     def status() -> dict[str, Any]:
-        shown = subprocess.run([*kubectl, "get", "tj", "mnist", "-o", "json"], check=True, capture_output=True)
-        found: dict[str, Any] = json.loads(shown.stdout).get("status") or {}
+        found: dict[str, Any] = json.loads(_kubectl(site, "get", "tj", "mnist", "-o", "json")).get("status") or {}
         return found
 
     eventually(lambda: status().get("phase") == "Succeeded", lambda: f"it does not end: {status()}")
-    listed = subprocess.run([*kubectl, "get", "trainingjobs"], check=True, capture_output=True, text=True).stdout
-    assert listed.split()[:3] == ["NAME", "PHASE", "WORKERS"]
-    subprocess.run([*kubectl, "delete", "tj", "mnist", "--timeout=60s"], check=True, capture_output=True)
+    return status()
+
+
+def _kubectl(site: Site, *words: str) -> str:
+    kubectl = ["kubectl", f"--kubeconfig={site.cluster.kubeconfig}", "-n", site.kubernetes.namespace]
+    return subprocess.run([*kubectl, *words], check=True, capture_output=True, text=True).stdout
 
 
 def test_leaders_that_are_killed_harm_no_worker(site: Site) -> None:

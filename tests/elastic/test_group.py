@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from scheduler.elastic.errors import GroupBroken, Superseded
-from scheduler.elastic.group import Meeting, connect, form
+from scheduler.elastic.group import form
+from scheduler.elastic.meeting import Meeting, connect
 from scheduler.elastic.membership import Membership
 from scheduler.elastic.session import is_broken_group
 from tests.elastic.processes import ROOT, environment, fixed_group, free_port, python
@@ -42,7 +43,8 @@ elastic.run(train, elastic.State(model=model, optimizer=optimizer, sampler=sampl
 # Forms generation 1, dies or fails in a collective, forms generation 2 with who is left, and equalises the snapshots.
 SURVIVE = """
 import os, signal, sys, time, torch, torch.distributed as dist
-from scheduler.elastic.group import Meeting, connect, form
+from scheduler.elastic.group import form
+from scheduler.elastic.meeting import Meeting, connect
 from scheduler.elastic.membership import Membership
 from scheduler.elastic.snapshot import Snapshot
 torch.set_num_threads(1)

@@ -123,6 +123,12 @@ def test_misuse_is_explained() -> None:
         make_state().average_gradients(1)
     with pytest.raises(elastic.UsageError, match="give it to State"):
         elastic.State().average_gradients(1)
+    with pytest.raises(elastic.UsageError, match="give lr_scheduler to State"):
+        elastic.State().step_schedule()
+    with pytest.raises(elastic.UsageError, match="give State an optimizer and a sampler"):
+        _ = elastic.State().base_steps
+    with pytest.raises(elastic.UsageError, match="at most 15 numbers, not 16"):
+        elastic.State().report(**{f"m{number}": 0.0 for number in range(16)})
 
 
 def test_a_loader_with_an_empty_share_gives_a_batch_of_zero_samples() -> None:
@@ -169,4 +175,6 @@ def test_a_run_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.M
 
     second = make_state()
     assert elastic.run(look, second) == (3, 12)
+    assert second.noise_scale is not None
+    assert (second.noise_scale, second.base_steps) == (first.noise_scale, 3.0)
     assert all(torch.equal(a, b) for a, b in zip(everything(first), everything(second), strict=True))

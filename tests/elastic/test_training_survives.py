@@ -2,59 +2,37 @@
 
 import re
 import sys
-import time
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
 from tests.daemon import Daemon, running_daemon
+from tests.elastic.jobs import RunningJob
 from tests.elastic.processes import environment, python
 
 EPOCHS = 12
 STEPS = EPOCHS * 23
 SEEDS = (1, 2, 3)
 TRAINING = str(Path(__file__).with_name("training.py"))
-PHASE_SECONDS_MAX = 60.0
 
 
-class Job:
+class Job(RunningJob):
     """One training that the daemon runs."""
 
     def __init__(self, daemon: Daemon, seed: int, slow: Path) -> None:
-        self._daemon = daemon
         self._slow = slow
         slow.touch()
         options = ["--epochs", str(EPOCHS), "--seed", str(seed), "--step-seconds", "0.5"]
-        answer = daemon.client.post(
-            "/v1/jobs",
-            json={
-                "name": f"digits-{seed}",
-                "command": [sys.executable, TRAINING, *options, str(slow)],
-                "runtime": "elastic",
-                "min_workers": 1,
-                "max_workers": 4,
-                "grace_seconds": 20.0,
-                "env": {"OMP_NUM_THREADS": "1"},
-            },
+        super().__init__(
+            daemon,
+            name=f"digits-{seed}",
+            command=[sys.executable, TRAINING, *options, str(slow)],
+            runtime="elastic",
+            min_workers=1,
+            max_workers=4,
+            grace_seconds=20.0,
+            env={"OMP_NUM_THREADS": "1"},
         )
-        assert answer.status_code == 201, answer.text
-        self.id: int = answer.json()["id"]
-
-    def show(self) -> dict[str, Any]:
-        """The job as the API shows it."""
-        answer = self._daemon.client.get(f"/v1/jobs/{self.id}")
-        assert answer.status_code == 200, answer.text
-        shown: dict[str, Any] = answer.json()
-        return shown
-
-    def scale(self, most: int) -> None:
-        """Lets it have that many workers."""
-        answer = self._daemon.client.patch(f"/v1/jobs/{self.id}", json={"max_workers": most})
-        assert answer.status_code == 202, answer.text
 
     def wait_for_workers(self, count: int) -> None:
         """Until that many train: a step was finished at this size."""
@@ -69,53 +47,25 @@ class Job:
             trained.append((shown["progress"] or {}).get("step") or 0)
             return trained[-1] > trained[0]
 
-        wait(f"job {self.id} trains on {count}", settled, lambda: f"{self.show()}\n{self.logs()}")
+        self.wait(f"trains on {count}", settled)
 
     def kill_a_worker(self, rank: int) -> None:
         """SIGKILL, and waits until the daemon knows."""
-        member = next(worker for worker in self.show()["live_workers"] if worker["rank"] == rank)
-        died = str(member["id"])
-        self._process_of(died).kill()
-        wait(f"{died} is gone", lambda: all(w["id"] != died for w in self.show()["live_workers"]), self.logs)
-
-    def _process_of(self, worker: str) -> psutil.Process:
-        mine = {"SCHED_WORKER_ID": worker, "SCHED_URL": self._daemon.url}
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                if TRAINING in process.cmdline() and mine.items() <= process.environ().items():
-                    return process
-        raise AssertionError(f"no process of {worker}")
+        died = self.member(rank)
+        self.process_of(died, TRAINING).kill()
+        self.wait(f"lost {died}", lambda: not self.has(died))
 
     def finish(self) -> str:
         """Lets it run at full speed to its end; the output of all its workers."""
         self._slow.unlink()
-        wait(
-            f"job {self.id} ends", lambda: self.show()["state"] == "SUCCEEDED", lambda: f"{self.show()}\n{self.logs()}"
-        )
+        self.wait("ends", lambda: self.show()["state"] == "SUCCEEDED")
         return self.logs()
-
-    def logs(self) -> str:
-        """Output of all workers that it ever had."""
-        workers = self._daemon.client.get(f"/v1/jobs/{self.id}/workers").json()["workers"]
-        texts = [
-            self._daemon.client.get(f"/v1/jobs/{self.id}/logs", params={"worker": worker["id"]}).text
-            for worker in workers
-        ]
-        return "\n".join(texts)
 
 
 def all_train_on(jobs: list[Job], count: int) -> None:
     """Waits for each."""
     for job in jobs:
         job.wait_for_workers(count)
-
-
-def wait(what: str, done: Callable[[], bool], why: Callable[[], str]) -> None:
-    """Until it is so; fails with the reason when that takes too long."""
-    until = time.monotonic() + PHASE_SECONDS_MAX
-    while not done():
-        assert time.monotonic() < until, f"waited {PHASE_SECONDS_MAX:g} s in vain: {what}\n{why()}"
-        time.sleep(0.05)
 
 
 def accuracy_in(output: str) -> float:
@@ -165,7 +115,7 @@ def test_a_suspended_training_resumes_at_its_last_step(tmp_path: Path) -> None:
         step = job.show()["progress"]["step"]
         assert step > 0
         assert daemon.client.post(f"/v1/jobs/{job.id}/suspend").status_code == 202
-        wait("it is suspended", lambda: job.show()["state"] == "SUSPENDED", job.logs)
+        job.wait("is suspended", lambda: job.show()["state"] == "SUSPENDED")
         assert daemon.client.post(f"/v1/jobs/{job.id}/resume").status_code == 202
         job.wait_for_workers(2)
         output = job.finish()

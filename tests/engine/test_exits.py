@@ -45,6 +45,12 @@ def test_a_worker_that_was_killed_for_silence_has_failed() -> None:
 def test_a_worker_that_was_given_up_was_never_launched() -> None:
     seen = _seen(Phase.EXITED, None, EndCause.REMOVED)
     assert classify_exit(_worker(asked=LeaveReason.NOT_LAUNCHED), seen) is ExitReason.LAUNCH_FAILED
+    assert classify_exit(_worker(asked=LeaveReason.NOT_ADMITTED), seen) is ExitReason.NOT_ADMITTED
+
+
+def test_a_worker_whose_pod_was_refused_without_its_own_doing_has_not_failed() -> None:
+    seen = _seen(Phase.LAUNCH_FAILED, None, EndCause.NOT_ADMITTED)
+    assert classify_exit(_worker(), seen) is ExitReason.NOT_ADMITTED
 
 
 @pytest.mark.parametrize("code", [None, 0, 1, 64, 137])
@@ -56,6 +62,7 @@ def test_a_worker_that_was_given_up_was_never_launched() -> None:
         (EndCause.DISPLACED, ExitReason.DISPLACED),
         (EndCause.REMOVED, ExitReason.REMOVED),
         (EndCause.NODE_GONE, ExitReason.LOST),
+        (EndCause.NOT_ADMITTED, ExitReason.NOT_ADMITTED),
     ],
 )
 def test_what_the_cluster_says_of_an_end_goes_before_the_exit_code(

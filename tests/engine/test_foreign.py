@@ -107,3 +107,26 @@ def test_room_that_nobody_comes_for_is_used_again(w: World) -> None:
     w.expect(job, JobState.RUNNING, workers=8)
     w.advance(900)
     w.expect(job, JobState.RUNNING, workers=8)
+
+
+def test_others_for_whom_nobody_leaves_take_what_is_free(w: World) -> None:
+    job = w.job("train", workers=(1, 6))
+    w.settle()
+    w.cluster.foreign.come(Demand("small", WorkerShape(2)), heard=False)
+    w.cluster.foreign.come(Demand("large", WorkerShape(3)), heard=False)
+    w.settle()
+    w.expect(job, JobState.RUNNING, workers=6)
+    assert w.cluster.foreign.node_of("small") == "b"
+    assert w.cluster.foreign.node_of("large") is None
+
+
+def test_a_worker_that_fails_is_not_replaced_where_others_have_come(w: World) -> None:
+    job = w.job("train", workers=(1, 8))
+    w.settle()
+    w.cluster.foreign.come(Demand("web", WorkerShape(1)), heard=False)
+    w.cluster.crash(w.get(job).workers[0].id)
+    w.settle()
+    assert w.cluster.foreign.node_of("web") is not None
+    w.expect(job, JobState.RUNNING, workers=7)
+    assert w.get(job).retries_used == 1
+    assert not w.events(EventKind.WORKER_REPLACED)

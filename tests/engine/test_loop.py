@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,18 +22,39 @@ from scheduler.store.sqlstore import SqlStore
 WAIT_SECONDS = 20.0
 
 
+class SetBack(SystemClock):
+    """The machine's clock, which somebody sets back."""
+
+    def __init__(self) -> None:
+        self.behind_seconds = 0.0
+
+    def now(self) -> float:
+        return super().now() - self.behind_seconds
+
+
 @contextmanager
-def _running(tmp_path: Path, interval_seconds: float) -> Iterator[tuple[EngineLoop, SqlStore, queue.Queue[TickReport]]]:
+def _running(
+    tmp_path: Path,
+    interval_seconds: float,
+    clock: SystemClock | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[EngineLoop, SqlStore, queue.Queue[TickReport]]]:
+    """`meanwhile` happens between two ticks."""
     settings = Settings(state_dir=tmp_path, engine=EngineSettings(tick_interval_seconds=interval_seconds))
-    store, clock, board, box = SqlStore(f"sqlite:///{tmp_path / 'loop.db'}"), SystemClock(), Board(), ReportBox()
+    store, board, box = SqlStore(f"sqlite:///{tmp_path / 'loop.db'}"), Board(), ReportBox()
+    clock = clock or SystemClock()
     store.upgrade()
     cluster = SimulatedCluster(clock, board, box)
     cluster.add_node(NodeObservation(NodeName("a"), "host-a", 2))
     launch = LaunchContext("http://127.0.0.1:1", str, tmp_path)
     reports: queue.Queue[TickReport] = queue.Queue()
-    loop = EngineLoop(
-        Engine(store, cluster, clock, settings, launch, board, box, "loop"), settings.engine, clock, reports.put
-    )
+    engine = Engine(store, cluster, clock, settings, launch, board, box, "loop")
+
+    def on_report(report: TickReport) -> None:
+        meanwhile()
+        reports.put(report)
+
+    loop = EngineLoop(engine, settings.engine, clock, on_report)
     cluster.on_change(loop.wake)
     thread = threading.Thread(target=loop.run)
     thread.start()
@@ -81,3 +102,14 @@ def test_an_engine_beside_the_leader_follows_and_leads_once_it_may(tmp_path: Pat
         loop.wake()
         _wait_for(reports, "NODE_UP")
     other.close()
+
+
+def test_time_that_is_set_back_does_not_put_off_the_next_tick(tmp_path: Path) -> None:
+    clock = SetBack()
+
+    def set_back() -> None:
+        clock.behind_seconds += 3600.0
+
+    with _running(tmp_path, 0.1, clock, set_back) as (_, _, reports):
+        for _ in range(3):
+            reports.get(timeout=WAIT_SECONDS)

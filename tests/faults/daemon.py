@@ -1,8 +1,7 @@
 """One daemon of a run: an engine with its board and its reports, which may die, stand still, and come back."""
 
-import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scheduler.clock import VirtualClock
@@ -12,8 +11,12 @@ from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.reports import ReportBox
 from scheduler.engine.tick import Engine, Step
+from scheduler.model.observation import WorkerReport
+from tests.faults.clocks import MachineClock
 from tests.faults.links import Line, Reach
-from tests.faults.plan import Die, Freeze, Stop
+from tests.faults.plan import Die, Freeze, Reconfigure, Scenario, Stop, Suspend
+
+Fate = Die | Freeze | Suspend | Stop | Reconfigure
 
 _LAUNCH = LaunchContext("http://127.0.0.1:1", lambda job_id: f"token-{job_id}", Path("jobs"))
 
@@ -25,17 +28,19 @@ class Daemon:
     holder: str
     line: Line
     cluster: SimulatedCluster
-    clock: VirtualClock
+    #: The true time, and that of its machine.
+    true: VirtualClock
+    clock: MachineClock
     settings: Settings
     board: Board = field(init=False)
     reports: ReportBox = field(init=False)
     engine: Engine = field(init=False)
-    #: When it ticks next; unix seconds.
+    #: When it ticks next, in true time.
     due_at: float = 0.0
-    #: Dead or standing still until then; unix seconds.
+    #: Dead or standing still until then, in true time.
     away_until: float = 0.0
     #: What happens to it in its next tick that gets so far.
-    fate: Die | Freeze | Stop | None = None
+    fate: Fate | None = None
     deaths: int = 0
     _tick: Iterator[Step] | None = None
 
@@ -44,7 +49,7 @@ class Daemon:
 
     def _start(self) -> None:
         self.board, self.reports = Board(), ReportBox()
-        reach = Reach(self.cluster, lambda: self.leads)
+        reach = Reach(self.cluster, self.clock, lambda: self.leads)
         self.engine = Engine(
             self.line, reach, self.clock, self.settings, _LAUNCH, self.board, self.reports, self.holder
         )
@@ -57,44 +62,63 @@ class Daemon:
 
     @property
     def away(self) -> bool:
-        return self.clock.now() < self.away_until
+        return self.true.now() < self.away_until
 
-    def tick(self) -> Die | Freeze | Stop | None:
+    def receive(self, report: WorkerReport) -> bool:
+        """A worker's report arrives; whether it is urgent."""
+        return self.reports.put(replace(report, received_at=self.clock.now()))
+
+    def tick(self) -> Fate | None:
         """Run its tick to the end, or to what befalls it on the way: then that is returned."""
         if self._tick is None:
             self._tick = self.engine.steps()
         for step in self._tick:
             fate = self.fate
-            if isinstance(fate, Die | Freeze) and fate.step is step:
+            if isinstance(fate, Die | Freeze | Suspend) and fate.step is step:
                 if isinstance(fate, Die):
                     self.deaths += 1
                     self._start()
+                elif isinstance(fate, Suspend):
+                    self.clock.sleep(fate.seconds)
                 return self._leave(fate)
         self._tick = None
-        if isinstance(self.fate, Stop):
-            self.engine.release()
-            self._start()
+        if isinstance(self.fate, Stop | Reconfigure):
+            self._restart(self.fate)
             return self._leave(self.fate)
-        self.due_at = max(self.engine.report.next_tick_at, self.clock.now() + self._gap_seconds())
+        self.due_at = self._due_at()
         return None
 
-    def _leave(self, fate: Die | Freeze | Stop) -> Die | Freeze | Stop:
+    def _restart(self, fate: Stop | Reconfigure) -> None:
+        self.engine.release()
+        if isinstance(fate, Reconfigure):
+            self.settings = Settings(policy=fate.policy, engine=fate.engine)
+        self._start()
+
+    def _leave(self, fate: Fate) -> Fate:
         self.fate = None
-        self.away_until = self.due_at = self.clock.now() + fate.seconds
+        self.away_until = self.due_at = self.true.now() + fate.seconds
         return fate
 
     def wake(self) -> None:
         """Something happened that it should look at soon."""
         if not self.away:
-            self.due_at = min(self.due_at, self.clock.now() + self._gap_seconds())
+            self.due_at = min(self.due_at, self.true.now() + self._gap_seconds())
+
+    def _due_at(self) -> float:
+        """As `EngineLoop` does: when the last tick said so, but no later than the longest time between two."""
+        now, gap_seconds = self.true.now(), self._gap_seconds()
+        latest = now + max(self.settings.engine.tick_interval_seconds, gap_seconds)
+        return min(max(self.clock.true_of(self.engine.report.next_tick_at), now + gap_seconds), latest)
 
     def _gap_seconds(self) -> float:
         return self.settings.engine.tick_gap_seconds if self.engine.report.error is None else 0.2
 
 
-def daemons(
-    count: int, line: Line, cluster: SimulatedCluster, clock: VirtualClock, settings: Settings
-) -> tuple[Daemon, ...]:
-    """So many of them, with names of their own."""
-    names = (f"daemon-{number}" for number in itertools.count(1))
-    return tuple(Daemon(next(names), line, cluster, clock, settings) for _ in range(count))
+def daemons(scenario: Scenario, line: Line, cluster: SimulatedCluster, true: VirtualClock) -> tuple[Daemon, ...]:
+    """Those of this plan, with names of their own."""
+    settings = Settings(policy=scenario.policy, engine=scenario.engine)
+    ahead = scenario.ahead_seconds or (0.0,) * scenario.replicas
+    return tuple(
+        Daemon(f"daemon-{number}", line, cluster, true, MachineClock(true, seconds), settings)
+        for number, seconds in enumerate(ahead, start=1)
+    )

@@ -11,6 +11,7 @@ from scheduler.clusters.simulated import Fault as CallFault
 from scheduler.clusters.simulated_process import Behaviour
 from scheduler.config import EngineSettings, PolicySettings
 from scheduler.engine.tick import Step
+from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec, Runtime
@@ -18,6 +19,7 @@ from scheduler.model.observation import NodeObservation, SlotLoad
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.published.rules import RULES
 from tests.faults.plan import (
+    CHAOS_SECONDS,
     Arrival,
     AskJob,
     AskNode,
@@ -40,18 +42,25 @@ from tests.faults.plan import (
     SubmitAgain,
     Unbook,
 )
+from tests.faults.wider import widen
 
-#: Faults and arrivals happen in this time, in seconds.
-CHAOS_SECONDS = 60.0
+#: Seeds from here on draw more of the world; those before play what they always played.
+WIDER_FROM = 300_000
 FAILING_CODES = (1, 134, 137, 139, 143)
 EXIT_CODES = (0, 64, 65, *FAILING_CODES)
+#: Seeds from here on draw fixed groups, too; those before play what they played when they were named.
+FIXED_FROM = 400_000
 BOOKINGS = ("spring", "summer")
 STORE_METHODS = ("acquire_lease", "renew_lease", "load_world", "take_inbox", "commit", "commit", "commit")
 
 
 def draw(seed: int) -> Scenario:
     """The plan of this seed: always the same one."""
+    scenario = _draw(seed)
+    return scenario if seed < WIDER_FROM else widen(scenario)
 
+
+def _draw(seed: int) -> Scenario:
     def of(part: str) -> random.Random:
         return random.Random(f"{seed} {part}")
 
@@ -75,6 +84,8 @@ def draw(seed: int) -> Scenario:
         policy = policy.model_copy(update={"name": of("published policy").choice(sorted(RULES))})
     if of("estimates").random() < 0.4:
         arrivals = [_estimated(of(f"estimate {number}"), arrival) for number, arrival in enumerate(arrivals)]
+    if seed >= FIXED_FROM and of("fixed").random() < 0.5:
+        arrivals = [_with_fixed(of(f"fixed {number}"), arrival, nodes) for number, arrival in enumerate(arrivals)]
     return Scenario(
         seed=seed,
         policy=policy,
@@ -201,6 +212,25 @@ def _estimated(r: random.Random, arrival: Arrival) -> Arrival:
             speedup=r.choice([(), ((1, 1.0), (4, 2.0)), ((1, 1.0), (8, 8.0))]),
         ),
     )
+
+
+def _with_fixed(r: random.Random, arrival: Arrival, nodes: tuple[NodeObservation, ...]) -> Arrival:
+    """The same job, which may have a fixed group: then it shares no slots and belongs to no booking."""
+    if r.random() < 0.5:
+        return arrival
+    accounts = r.random() < 0.2
+    group = FixedGroup(
+        replicas=r.choice([1, 1, 2, 3]),
+        command=("serve",),
+        shape=WorkerShape(
+            slots=r.choice([0, 0, 1, 2]),
+            cpus=r.choice([0.5, 1.0]) if accounts else 0.0,
+            memory_mib=r.choice([0, 60]) if accounts else 0,
+            node_selector=r.choice(nodes).labels if r.random() < 0.2 else (),
+        ),
+    )
+    spec = replace(arrival.spec, fixed=group, booking=None, shape=replace(arrival.spec.shape, oversell=False))
+    return replace(arrival, spec=spec)
 
 
 def _behaviour(r: random.Random, runtime: Runtime) -> Behaviour:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from scheduler.errors import Conflict
 from scheduler.model.booking import Booking
+from scheduler.model.foreign import Demand
 from scheduler.model.ids import WorkerId
 from scheduler.model.intent import IntentKind
 from scheduler.model.shape import WorkerShape
@@ -14,7 +15,9 @@ from tests.faults.plan import (
     AskJob,
     AskNode,
     Book,
+    ChangeNode,
     ChangeSlots,
+    Come,
     CrashWorker,
     DelayReports,
     Die,
@@ -23,12 +26,19 @@ from tests.faults.plan import (
     FailStore,
     Fault,
     Freeze,
+    Go,
     HangWorker,
+    HoldUp,
+    Jump,
     LoseNode,
+    Reconfigure,
     RepeatEnds,
+    ScaleResizing,
     SeeLate,
     Stop,
     SubmitAgain,
+    Suspend,
+    TakeRoom,
     Unbook,
 )
 
@@ -47,9 +57,9 @@ def inflict(run: "Run", fault: Fault) -> object:
         case HangWorker():
             return _hang(run, fault)
         case LoseNode():
-            return run.lose_node(_pick(run.scenario.nodes, fault.pick).name, fault)
+            return run.lose_node(pick(run.scenario.nodes, fault.pick).name, fault)
         case SeeLate():
-            node = _pick(run.scenario.nodes, fault.pick)
+            node = pick(run.scenario.nodes, fault.pick)
             cluster.see_late(node.name, fault.lag_seconds)
             return node.name
         case RepeatEnds():
@@ -62,7 +72,7 @@ def inflict(run: "Run", fault: Fault) -> object:
             cluster.observe_failures += fault.count
         case FailStore():
             run.line.faults.append(fault)
-        case Die() | Freeze() | Stop():
+        case Die() | Freeze() | Suspend() | Stop() | Reconfigure():
             run.leader.fate = fault
             return run.leader.holder
         case ChangeSlots():
@@ -70,7 +80,7 @@ def inflict(run: "Run", fault: Fault) -> object:
         case AskJob():
             return _ask_job(run, fault)
         case AskNode():
-            node = _pick(run.scenario.nodes, fault.pick)
+            node = pick(run.scenario.nodes, fault.pick)
             run.ask(fault.kind, node=node.name)
             return node.name
         case Book():
@@ -80,20 +90,31 @@ def inflict(run: "Run", fault: Fault) -> object:
             return fault.name
         case SubmitAgain():
             return _submit_again(run, fault)
+        case ChangeNode():
+            return _change_node(run, fault)
+        case Come() | Go() | TakeRoom() | HoldUp():
+            return _move_others(run, fault)
+        case ScaleResizing():
+            run.edits.append(fault)
+        case Jump():
+            daemon = pick(run.daemons, fault.pick)
+            daemon.clock.jump(fault.seconds)
+            return daemon.holder
         case _:
             assert_never(fault)
     return "all"
 
 
-def _pick(things: Sequence[_T], pick: float) -> _T:
-    return things[int(pick * len(things))]
+def pick(things: Sequence[_T], share: float) -> _T:
+    """One of them, chosen by a number from 0 to 1."""
+    return things[int(share * len(things))]
 
 
 def _crash(run: "Run", fault: CrashWorker) -> WorkerId | None:
     alive = [start.worker_id for _, start in run.cluster.alive()]
     if not alive:
         return None
-    worker_id = _pick(alive, fault.pick)
+    worker_id = pick(alive, fault.pick)
     run.cluster.crash(worker_id, fault.exit_code)
     return worker_id
 
@@ -103,25 +124,52 @@ def _hang(run: "Run", fault: HangWorker) -> WorkerId | None:
     alive = [start.worker_id for _, start in run.cluster.alive() if run.watched(start.job_id)]
     if not alive:
         return None
-    worker_id = _pick(alive, fault.pick)
+    worker_id = pick(alive, fault.pick)
     run.cluster.hang(worker_id)
     return worker_id
 
 
 def _change_slots(run: "Run", fault: ChangeSlots) -> object:
     """Not where slots are oversold: how many more may be given out would follow from it."""
-    node = _pick(run.scenario.nodes, fault.pick)
+    node = pick(run.scenario.nodes, fault.pick)
     if node.oversell > 1:
         return None
-    run.cluster.add_node(replace(node, slots=fault.slots))
+    run.cluster.add_node(replace(run.cluster.facts(node.name), slots=fault.slots))
     run.wake()
     return node.name
+
+
+def _change_node(run: "Run", fault: ChangeNode) -> object:
+    node = pick(run.scenario.nodes, fault.pick)
+    run.cluster.add_node(replace(run.cluster.facts(node.name), **dict(fault.facts)))  # type: ignore[arg-type]
+    run.wake()
+    return node.name
+
+
+def _move_others(run: "Run", fault: Come | Go | TakeRoom | HoldUp) -> object:
+    foreign = run.cluster.foreign
+    match fault:
+        case Come():
+            foreign.come(Demand(fault.name, fault.shape, fault.nodes), heard=fault.heard)
+        case Go():
+            if not foreign.names:
+                return None
+            name = pick(foreign.names, fault.pick)
+            foreign.go(name)
+            run.wake()
+            return name
+        case TakeRoom():
+            run.cluster.let_foreign_run()
+        case HoldUp():
+            foreign.held_up = fault.on
+    run.wake()
+    return "others"
 
 
 def _ask_job(run: "Run", fault: AskJob) -> object:
     if not run.submitted:
         return None
-    job_id = _pick(run.submitted, fault.pick)
+    job_id = pick(run.submitted, fault.pick)
     run.ask(
         fault.kind,
         job_id=job_id,
@@ -133,10 +181,11 @@ def _ask_job(run: "Run", fault: AskJob) -> object:
 
 
 def _book(run: "Run", fault: Book) -> str:
-    now = run.clock.now()
+    now = run.leader.clock.now()
     start_at = now + fault.after_seconds
-    shape = WorkerShape(slots=fault.slots_per_worker)
-    booking = Booking(fault.name, start_at, start_at + fault.seconds, fault.workers, shape, now)
+    shape = WorkerShape(fault.slots_per_worker, node_selector=fault.node_selector, gpu_type=fault.gpu_type)
+    window = (start_at, start_at + fault.seconds)
+    booking = Booking(fault.name, *window, fault.workers, shape, now, priority_min=fault.priority_min)
     try:
         run.store.add_booking(booking)
     except Conflict as error:
@@ -150,7 +199,7 @@ def _submit_again(run: "Run", fault: SubmitAgain) -> object:
         return None
     position = int(fault.pick * len(run.submitted))
     spec = run.scenario.arrivals[position].spec
-    (answer,) = run.store.submit([spec], run.clock.now())
+    (answer,) = run.store.submit([spec], run.leader.clock.now())
     same = answer.id == run.submitted[position] and not answer.created
     hold(same, "I6", f"{spec.client_key} gave job {run.submitted[position]} and then {answer}")
     return answer.id

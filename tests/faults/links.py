@@ -11,12 +11,12 @@ from typing import TypeVar
 from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated import SimulatedCluster
 from scheduler.engine.ports import ActionFailure, ClusterAction, Inbox, Lease, SeenLease, StoredNews, StoredWorld
-from scheduler.engine.reports import ReportBox
 from scheduler.errors import StaleWrite, StoreUnavailable
 from scheduler.model.observation import Observation, WorkerReport
 from scheduler.model.world import Changes
 from scheduler.store.sqlstore import SqlStore
 from tests.broken import hold
+from tests.faults.clocks import MachineClock
 from tests.faults.plan import FailStore
 
 _T = TypeVar("_T")
@@ -88,8 +88,9 @@ class Line:
 class Reach:
     """One daemon's way to the cluster: only who leads may act."""
 
-    def __init__(self, cluster: SimulatedCluster, leads: Callable[[], bool]) -> None:
+    def __init__(self, cluster: SimulatedCluster, clock: MachineClock, leads: Callable[[], bool]) -> None:
         self._cluster = cluster
+        self._clock = clock
         self._leads = leads
 
     def observe(self) -> Observation:
@@ -97,7 +98,7 @@ class Reach:
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
         hold(self._leads(), "LEASE", f"a daemon that does not lead acts: {actions}")
-        return self._cluster.apply(actions, until)
+        return self._cluster.apply(actions, self._clock.true_of(until))
 
     def on_change(self, wake: Callable[[], None]) -> None:
         self._cluster.on_change(wake)
@@ -112,7 +113,7 @@ class Mail:
         self._under_way: list[tuple[float, int, WorkerReport]] = []
         self._numbers = itertools.count()
         #: Where reports arrive; None: nobody answers, and they are lost.
-        self.box: ReportBox | None = None
+        self.receive: Callable[[WorkerReport], bool] | None = None
         self.late_seconds = 0.0
         self.twice = 0.0
 
@@ -139,4 +140,4 @@ class Mail:
         heapq.heappush(self._under_way, (self._clock.now() + seconds, next(self._numbers), report))
 
     def _arrive(self, report: WorkerReport) -> bool:
-        return self.box is not None and self.box.put(replace(report, received_at=self._clock.now()))
+        return self.receive is not None and self.receive(report)

@@ -12,13 +12,16 @@ from scheduler.engine.draft import Draft
 from scheduler.engine.exits import FAILURES
 from scheduler.engine.observe_workers import absorb_job_workers
 from scheduler.engine.ports import Lease, StoredNews
+from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.job import Job
 from scheduler.model.observation import Observation
 from scheduler.model.worker import Desired, ExitReason, Worker, WorkerState
 from scheduler.model.world import Changes, World
-from scheduler.policy.ledger import Ledger
+from scheduler.policy import ledger, planner
+from scheduler.policy.ledger import Ledger, left_of
 from scheduler.store import leadership
 from scheduler.store.schema import lease as lease_table
+from tests.faults.draw import WIDER_FROM
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class Mutation:
     name: str
     invariant: str
     put_in: Callable[[pytest.MonkeyPatch], None]
+    #: The first seed that may notice.
+    first: int = 0
 
 
 def _free_on_asking(draft: Draft, job: Job, observation: Observation, uncertain: frozenset[str]) -> list[Worker]:
@@ -48,6 +53,14 @@ def _advance_for_anybody(connection: Connection, lease: Lease) -> int:
 def _without_ends(world: World, news: StoredNews) -> Changes:
     """Only jobs that go on."""
     return Changes(jobs=tuple(job for job in news.jobs if not job.state.terminal), nodes=tuple(news.nodes))
+
+
+def _by_monotonic_time(candidate: Candidate) -> float:
+    return candidate._ends_at - candidate._clock.monotonic() if candidate.lease else 0.0
+
+
+def _by_unix_time(candidate: Candidate) -> float:
+    return candidate.lease.expires_at - candidate._clock.now() if candidate.lease else 0.0
 
 
 MUTATIONS = (
@@ -90,5 +103,35 @@ MUTATIONS = (
         "the loss of a node counts as a failure",
         "I8",
         lambda patch: patch.setattr(failures, "FAILURES", FAILURES | {ExitReason.LOST}),
+    ),
+    Mutation(
+        "what others hold is given out",
+        "I1",
+        lambda patch: patch.setattr(ledger, "left_of", lambda node, used, foreign: left_of(node, used, NO_FOREIGN)),
+        WIDER_FROM,
+    ),
+    Mutation(
+        "a worker that fails is replaced where others have come",
+        "I1",
+        lambda patch: patch.setattr(failures, "others_took", lambda draft, worker: False),
+        WIDER_FROM,
+    ),
+    Mutation(
+        "nobody leaves for others that wait",
+        "DEMAND",
+        lambda patch: patch.setattr(planner, "plan_beside_others", lambda world, now, make: make(world)),
+        WIDER_FROM,
+    ),
+    Mutation(
+        "a leader whose machine slept goes by its monotonic clock",
+        "LEASE",
+        lambda patch: patch.setattr(Candidate, "seconds_left", _by_monotonic_time),
+        WIDER_FROM,
+    ),
+    Mutation(
+        "a leader whose time was set back goes by it",
+        "LEASE",
+        lambda patch: patch.setattr(Candidate, "seconds_left", _by_unix_time),
+        WIDER_FROM,
     ),
 )

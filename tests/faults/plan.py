@@ -9,9 +9,14 @@ from scheduler.clusters.simulated import Fault as CallFault
 from scheduler.clusters.simulated_process import Behaviour
 from scheduler.config import EngineSettings, PolicySettings
 from scheduler.engine.tick import Step
+from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec
 from scheduler.model.observation import NodeObservation
+from scheduler.model.shape import WorkerShape
+
+#: Faults and arrivals happen in this time, in seconds.
+CHAOS_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +36,13 @@ class HangWorker:
 
 @dataclass(frozen=True, slots=True)
 class LoseNode:
-    """A node cannot be reached for a while; `listed`: the cluster still names it."""
+    """A node cannot be reached for a while; `listed`: the cluster still names it, `remembered`: and its workers."""
 
     pick: float
     seconds: float
     rebooted: bool
     listed: bool
+    remembered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +150,9 @@ class Book:
     seconds: float
     workers: int
     slots_per_worker: int
+    node_selector: tuple[tuple[str, str], ...] = ()
+    gpu_type: str | None = None
+    priority_min: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +167,77 @@ class SubmitAgain:
     """A user repeats a submission with the same key."""
 
     pick: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeNode:
+    """A node has other facts from now on: labels, GPU type, CPUs, memory, or whether the cluster lets workers in."""
+
+    pick: float
+    facts: tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Come:
+    """A process of others wants to run; `heard`: the scheduler is told that it waits and has to make room."""
+
+    name: str
+    shape: WorkerShape
+    heard: bool
+    nodes: frozenset[NodeName] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """A process of others ends, or waits no more."""
+
+    pick: float
+
+
+@dataclass(frozen=True, slots=True)
+class TakeRoom:
+    """Others that wait come to run at this very moment, before anybody sees that there is room."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldUp:
+    """The cluster takes up none of the others that wait, whatever room there is, or does so again."""
+
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleResizing:
+    """A user changes the bounds of the next job that is seen being resized."""
+
+    pick: float
+    min_workers: int | None
+    max_workers: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """The unix time of a daemon's machine is set to another value."""
+
+    pick: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """The leading daemon's machine sleeps after a step of its next tick: its monotonic clock stands still, too."""
+
+    step: Step
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reconfigure:
+    """The leading daemon ends in order after its next tick, and starts again after a while with other settings."""
+
+    seconds: float
+    policy: PolicySettings
+    engine: EngineSettings
 
 
 Fault = (
@@ -179,6 +259,15 @@ Fault = (
     | Book
     | Unbook
     | SubmitAgain
+    | ChangeNode
+    | Come
+    | Go
+    | TakeRoom
+    | HoldUp
+    | ScaleResizing
+    | Jump
+    | Suspend
+    | Reconfigure
 )
 
 
@@ -207,3 +296,7 @@ class Scenario:
     uncordon: bool
     #: Whether suspended jobs are resumed when the faults stop.
     resume: bool
+    #: Whether others leave the nodes when the faults stop.
+    others_leave: bool = True
+    #: How far the unix time of each daemon's machine is ahead.
+    ahead_seconds: tuple[float, ...] = ()

@@ -11,13 +11,13 @@ from scheduler.engine.board import Board
 from scheduler.engine.tick import Engine
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import IntentKind
+from scheduler.model.job import JobState
 from scheduler.store.sqlstore import SqlStore
 from tests.broken import Broken
 from tests.faults.daemon import Daemon, daemons
-from tests.faults.draw import CHAOS_SECONDS
-from tests.faults.inflict import inflict
+from tests.faults.inflict import inflict, pick
 from tests.faults.links import Line, Mail
-from tests.faults.plan import Arrival, Fault, LoseNode, Scenario
+from tests.faults.plan import CHAOS_SECONDS, Arrival, Fault, LoseNode, ScaleResizing, Scenario
 from tests.faults.settle import settle
 from tests.faults.story import Story, brief
 from tests.invariants import InvariantChecker, follows
@@ -49,14 +49,13 @@ class Run:
         self.store = store
         self.story = story
         self.clock = VirtualClock(START)
-        self.settings = Settings(policy=scenario.policy, engine=scenario.engine)
         self.mail = Mail(self.clock, random.Random(scenario.seed))
         self.cluster = SimulatedCluster(self.clock, Board(), self.mail)
         self.cluster.on_change(self.wake)
         for node in scenario.nodes:
             self.cluster.add_node(node)
         self.line = Line(store)
-        self.daemons = daemons(scenario.replicas, self.line, self.cluster, self.clock, self.settings)
+        self.daemons = daemons(scenario, self.line, self.cluster, self.clock)
         self.leader = self.daemons[0]
         self.submitted: list[JobId] = []
         self.checker = InvariantChecker(self, story.event)
@@ -65,6 +64,8 @@ class Run:
         #: Nodes that come back by themselves: when, and whether without their processes.
         self._returns: dict[NodeName, tuple[float, bool]] = {}
         self._coming = _in_order(scenario)
+        #: What users are to ask of the next jobs that are seen being resized.
+        self.edits: list[ScaleResizing] = []
 
     # what is checked
 
@@ -76,6 +77,10 @@ class Run:
     def board(self) -> Board:
         return self.leader.board
 
+    @property
+    def settings(self) -> Settings:
+        return self.leader.settings
+
     def watched(self, job_id: JobId) -> bool:
         """Whether silence of its workers is noticed."""
         position = self.submitted.index(job_id)
@@ -85,11 +90,11 @@ class Run:
 
     def ask(self, kind: IntentKind, **values: object) -> None:
         """Store a user's request and wake whoever leads, as HTTP does."""
-        self.store.add_intent(kind, self.clock.now(), **values)  # type: ignore[arg-type]
+        self.store.add_intent(kind, self.leader.clock.now(), **values)  # type: ignore[arg-type]
         self.wake()
 
     def lose_node(self, name: NodeName, fault: LoseNode) -> NodeName:
-        self.cluster.lose_node(name, listed=fault.listed)
+        self.cluster.lose_node(name, listed=fault.listed, remembered=fault.remembered)
         self._returns[name] = (self.clock.now() + fault.seconds, fault.rebooted)
         return name
 
@@ -105,6 +110,10 @@ class Run:
         self.cluster.observe_failures = 0
         self.cluster.repeat_forgotten = False
         self.line.faults.clear()
+        self.cluster.foreign.held_up = False
+        for name in self.cluster.foreign.names if self.scenario.others_leave else ():
+            self.cluster.foreign.go(name)
+        self.edits.clear()
         self.mail.late_seconds = self.mail.twice = 0.0
         for daemon in self.daemons:
             daemon.fate = None
@@ -160,7 +169,7 @@ class Run:
                 self.story.fault(now, what, target)
 
     def _arrive(self, arrival: Arrival) -> None:
-        (answer,) = self.store.submit([arrival.spec], self.clock.now())
+        (answer,) = self.store.submit([arrival.spec], self.leader.clock.now())
         self.submitted.append(answer.id)
         self.cluster.behave(answer.id, arrival.behaviour)
         self.story.note(self.clock.now(), f"job {answer.id}: {brief(arrival.spec)}, {brief(arrival.behaviour)}")
@@ -183,18 +192,35 @@ class Run:
             self.story.error(self.clock.now(), daemon.holder, daemon.engine.report.error)
         if daemon.leads:
             self.leader = daemon
-            if fate is None:
-                self.checker.after_tick(daemon.engine.report)
+        if fate is None:
+            self._check(daemon)
+        self._edit()
+        self._listen()
+
+    def _check(self, daemon: Daemon) -> None:
+        """What a tick that ran to its end has to leave."""
+        if daemon.leads:
+            self.checker.after_tick(daemon.engine.report)
         elif daemon.engine.report.following:
             follows(daemon.board, self.store)
-        self._listen()
+
+    def _edit(self) -> None:
+        """Users change the bounds of jobs that they see being resized."""
+        world = self.board.world
+        resizing = [job.id for job in world.active.values() if job.state is JobState.RESIZING] if world else []
+        while resizing and self.edits:
+            edit = self.edits.pop(0)
+            job_id = pick(resizing, edit.pick)
+            bounds = {"min_workers": edit.min_workers, "max_workers": edit.max_workers}
+            self.ask(IntentKind.SCALE, job_id=job_id, **bounds)
+            self.story.note(self.clock.now(), f"job {job_id} is being resized: {edit}")
 
     def _listen(self) -> None:
         """Workers find the daemon that leads; nobody answers for one that is away."""
         board = None if self.leader.away else self.leader.board
         if board is not self._followed:
             self._followed = board
-            self.mail.box = None if board is None else self.leader.reports
+            self.mail.receive = None if board is None else self.leader.receive
             self.cluster.follow(board or Board(), self.mail)
 
     def wake(self) -> None:

@@ -1,12 +1,15 @@
 """I10: when the faults stop, everything ends or waits for a reason, and then nothing moves any more."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.model.event import EventKind
-from scheduler.model.job import Job, JobState
+from scheduler.model.foreign import NO_FOREIGN
+from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.node import Node, NodeIntent
 from scheduler.policy.check_plan import FIXED_SIZES
+from scheduler.policy.fixed_room import fits_empty
 from scheduler.policy.published.view import fixed_size
 from tests.broken import hold
 
@@ -46,6 +49,7 @@ def _restless(run: "Run") -> list[str]:
         assert job is not None
         if not (job.state.terminal or job.state is JobState.SUSPENDED or _waits_rightly(run, job, nodes)):
             found.append(f"job {job.id} is {job.state} ({job.wait_reason}) {job.detail}")
+    found += (f"booking {name} is not over" for name in run.engine.world.bookings)
     found += (f"{node.name} is quarantined" for node in nodes if node.intent is NodeIntent.QUARANTINED)
     found += (f"{start.worker_id} runs on {name}" for name, start in run.cluster.alive())
     return found
@@ -56,12 +60,29 @@ def _in_inbox(run: "Run") -> list[object]:
 
 
 def _waits_rightly(run: "Run", job: Job, nodes: list[Node]) -> bool:
-    """Whether the nodes that take work would not hold it even if all were empty, at the size at which it starts."""
+    """Whether the nodes that take work would not hold it even if all were empty, at the size at which it starts.
+
+    One that waits for others to go keeps its place: who may not pass it waits rightly, too.
+    """
     if job.state is not JobState.QUEUED:
         return False
+    if run.cluster.foreign.use() and job.wait_reason is WaitReason.BEHIND_RESERVATION and job.wait_for is not None:
+        ahead = run.store.get_job(job.wait_for)
+        return ahead is not None and _waits_rightly(run, ahead, nodes)
+    able = [_beside_others(run, node) for node in nodes if node.schedulable]
+    if job.spec.fixed is not None:
+        knows_fixed = run.settings.policy.name == "elastic"
+        return not knows_fixed or not fits_empty(able, job.shape, job.min_workers, job.spec.fixed)
     fixed = run.settings.policy.name in FIXED_SIZES
     size = fixed_size(job, _most(job, nodes)) if fixed else job.min_workers
-    return _most(job, [node for node in nodes if node.schedulable]) < size
+    return _most(job, able) < size
+
+
+def _beside_others(run: "Run", node: Node) -> Node:
+    """The node without what others hold of it."""
+    use = run.cluster.foreign.use().get(node.name, NO_FOREIGN)
+    slots, memory_mib = max(node.slots - use.slots, 0), node.memory_mib - use.memory_mib
+    return replace(node, slots=slots, cpus=node.cpus - use.cpus, memory_mib=memory_mib)
 
 
 def _most(job: Job, nodes: list[Node]) -> int:

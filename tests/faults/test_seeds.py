@@ -3,7 +3,7 @@
 import pytest
 
 from tests.faults.batch import play_chunk
-from tests.faults.draw import draw
+from tests.faults.draw import FIXED_FROM, WIDER_FROM, draw
 from tests.faults.mutations import MUTATIONS, Mutation
 from tests.faults.regressions import REGRESSIONS
 from tests.faults.run import play, verdict
@@ -11,9 +11,11 @@ from tests.faults.sandbox import sandbox
 
 SEEDS = 200
 BATCH = 20
+WIDER_SEEDS = 100
+FIRSTS = (*range(0, SEEDS, BATCH), *range(WIDER_FROM, WIDER_FROM + WIDER_SEEDS, BATCH), FIXED_FROM, FIXED_FROM + BATCH)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+@pytest.mark.parametrize("first", FIRSTS)
 def test_every_invariant_holds_whatever_goes_wrong(first: int) -> None:
     failed = [outcome for outcome in play_chunk(range(first, first + BATCH)) if outcome.broken]
     assert not failed, "\n".join(verdict(outcome) for outcome in failed)
@@ -36,7 +38,8 @@ def test_a_seed_always_plays_alike() -> None:
 def test_the_simulation_notices(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     with sandbox() as box:
         mutation.put_in(monkeypatch)
-        broken = (outcome for seed in range(SEEDS) if (outcome := play(draw(seed), box.fresh())).broken)
+        seeds = range(mutation.first, mutation.first + SEEDS)
+        broken = (outcome for seed in seeds if (outcome := play(draw(seed), box.fresh())).broken)
         found = next(broken, None)
         assert found is not None, f"{SEEDS} seeds notice nothing"
         assert found.broken is not None

@@ -16,10 +16,12 @@ from scheduler.daemon.server import Server, bind, url_of
 from scheduler.engine.tick import TickReport
 from scheduler.http.access import Access
 from scheduler.http.app import create_app
+from scheduler.http.bell import Bell
 from scheduler.http.entry import Entry
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.relay import Relay
 from scheduler.http.services import Services
+from scheduler.http.shard_desk import ShardDesk
 from scheduler.metrics import Metrics
 from scheduler.model.ids import JobId
 from tests.world import World
@@ -36,6 +38,7 @@ class Site(World):
         self.access = Access(self.settings.http.token, SECRET)
         self.metrics = Metrics(self.board, (), self.clock.now)
         self.recurring = RecurringJobs(self.store, self.clock, new_timers())
+        events_bell = Bell()
         self.services = Services(
             settings=self.settings,
             store=self.store,
@@ -51,7 +54,14 @@ class Site(World):
             term=lambda: self.engine.lease.term if self.engine.lease is not None else None,
             leader=lambda: self.engine.leader,
             relay=Relay(lambda: self.engine.leader),
+            shards=ShardDesk(
+                self.store,
+                self.clock.now,
+                lambda: self.engine.heard_since,
+                lambda jobs: events_bell.ring([None, *jobs]),
+            ),
             answers=HostAnswers(self.board),
+            events_bell=events_bell,
         )
         self.app: Entry = create_app(self.services)
         self.url = ""

@@ -43,6 +43,7 @@ CALLS = [
     ("GET", "/v1/jobs/{job_id}/logs"),
     ("GET", "/v1/jobs/{job_id}/discover_hosts"),
     ("POST", "/v1/jobs/{job_id}/workers/{worker_id}"),
+    ("POST", "/v1/jobs/{job_id}/workers/{worker_id}/shards"),
     ("GET", "/v1/events"),
     ("GET", "/v1/nodes"),
     ("POST", "/v1/nodes/{name}/cordon"),
@@ -74,7 +75,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site.node("a", slots=4)
     site.tick()
     with capture_logs(), site.served():
-        site.submit(min_workers=1, max_workers=4)
+        site.submit(min_workers=1, max_workers=4, data={"shards": 100, "epochs": 2})
         site.client.post("/v1/recurring", json={"cron": "0 0 1 1 *", "job": {"command": "true"}})
         site.client.post("/v1/bookings", json={"name": "a", "slots": 1, "duration_seconds": 600})
         site.advance(1)

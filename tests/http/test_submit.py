@@ -79,6 +79,7 @@ def test_a_string_is_run_by_the_shell_and_workers_sets_both_bounds(site: Site) -
         ({"env": {"A=B": "c"}}, "env.A=B"),
         ({"labels": {"a b": "c"}}, "labels.a b"),
         ({"runtime": "magic"}, "runtime"),
+        ({"runtime": "torchrun"}, "command"),
         ({"preemptible": 1}, "preemptible"),
         ({"client_key": ""}, "client_key"),
     ],

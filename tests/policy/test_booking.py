@@ -288,3 +288,14 @@ def test_a_member_on_shared_slots_gets_none_of_its_own_besides() -> None:
     c = Cluster().node("a", 4, oversell=2.0).booked("exam", 4, -1.0, HOUR)
     c.running(1, {"a": 2}, workers=(1, 6), oversell=True, shared=True, booking="exam").step()
     assert {worker.shared for worker in c.jobs[JobId(1)].workers} == {True}
+
+
+def test_beside_what_is_booked_the_first_in_the_queue_has_what_is_left() -> None:
+    """A reservation of one behind it once counted first: it was started for by stopping others, and those again."""
+    c = Cluster().node("a", 4, gpu_type="y").node("b", 1, gpu_type="x").node("c", 6, gpu_type="x")
+    c.booked("b", 4, -100, 2000)
+    c.running(1, {"c": 2}, workers=(2, 2)).running(2, {"a": 3}, workers=(2, 3)).running(3, {"b": 1})
+    c.running(5, {"c": 1}).waiting(6).running(7, {"c": 1}, slots=3, booking="b")
+    c.waiting(4, workers=(4, 4), priority=1)
+    assert c.settle(seconds=0.01) <= 3
+    assert sizes(c, 4, 1, 3, 5) == [4, 0, 0, 0]

@@ -1,5 +1,7 @@
 """Which attempts are spared because an easier one failed."""
 
+import math
+
 import pytest
 
 from scheduler.model.shape import WorkerShape
@@ -32,19 +34,17 @@ def failed() -> Failures:
 def test_an_attempt_is_spared_where_one_no_harder_failed(
     shape: WorkerShape, count: int, priority: int, covered: bool
 ) -> None:
-    assert failed().cover(7, shape, count, priority) is covered
+    assert (priority <= failed().up_to(7, shape, count)) is covered
 
 
 def test_once_something_opened_everything_is_tried_again() -> None:
     failures = failed()
-    assert not failures.cover(8, SHAPE, 3, 5)
+    assert failures.up_to(8, SHAPE, 3) == -math.inf
     failures.note(8, SHAPE, count=9, priority=5)
-    assert not failures.cover(8, SHAPE, 3, 5)
+    assert failures.up_to(8, SHAPE, 3) == -math.inf
 
 
 def test_a_failure_is_kept_beside_one_that_is_easier_in_another_way() -> None:
     failures = failed()
     failures.note(7, SHAPE, count=1, priority=4)
-    assert failures.cover(7, SHAPE, 3, 5)
-    assert failures.cover(7, SHAPE, 1, 4)
-    assert not failures.cover(7, SHAPE, 1, 5)
+    assert (failures.up_to(7, SHAPE, 1), failures.up_to(7, SHAPE, 3)) == (4, 5)

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from scheduler.config import PolicySettings
+from scheduler.model.foreign import ForeignUse
+from scheduler.model.ids import NodeName
 from scheduler.model.job import JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import LeaveReason, WorkerState
@@ -25,6 +27,13 @@ def cluster() -> Cluster:
 def found(c: Cluster, *actions: Action, waiting: Any = None) -> set[str]:
     made = Plan(actions, waiting or {})
     return {violation.invariant for violation in check_plan(c.world(), made, NOW, c.settings)}
+
+
+def test_only_what_a_plan_takes_has_to_be_there() -> None:
+    c = cluster()
+    c.foreign[NodeName("a")] = ForeignUse(memory_mib=100)
+    assert found(c, Start(2, (("a", 2),))) == set()  # type: ignore[arg-type]
+    assert found(c, Grow(1, (("a", 1),))) == {"I1"}  # type: ignore[arg-type]
 
 
 def test_a_sound_world_and_plan_have_no_violations() -> None:

@@ -107,6 +107,7 @@ def _a_job_reports(data: st.DataObject, c: Cluster) -> None:
         reported_at=c.now,
         throughput=tuple(sorted(speeds.items())),
         fraction=data.draw(st.sampled_from((None, None, 0.1, 0.9))),
+        whole_slot_seconds=data.draw(st.sampled_from((1000.0, 100_000.0))),
         resize_seconds=data.draw(st.sampled_from((None, 0.5, 20.0))),
     )
     c.jobs[job.id] = replace(job, progress=progress)

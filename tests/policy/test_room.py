@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -86,7 +87,7 @@ def test_room_follows_what_a_draft_takes_and_holds(seed: int) -> None:
     dice = random.Random(seed)
     draft = draft_of(dice)
     positions = range(len(draft.ledger.nodes))
-    rooms = {p: (with_all(draft, p, None, tuple, None), with_reservations(draft, p, None)) for p in PRIORITIES}
+    rooms = {p: (with_all(draft, p, None, None), with_reservations(draft, p, None)) for p in PRIORITIES}
     for _ in range(15):
         disturb(dice, draft)
         job = asking(dice)
@@ -104,12 +105,25 @@ def test_room_follows_what_a_draft_takes_and_holds(seed: int) -> None:
         assert reservations.most(suited) == most(suited, opened)
 
 
-def one_by_one(draft: Draft, job: Job, suited: Suited, victims: Victims) -> list[Taking] | None:
+def in_turn(draft: Draft, job: Job) -> Iterator[tuple[int, list[Taking]]]:
+    """Victims, least important, least lost work, newest first: how many workers above its minimum, and all of them."""
+
+    def place(victim: Job) -> tuple[int, float, int]:
+        started = victim.started_at if victim.started_at is not None else draft.now
+        return victim.priority, (draft.now - started) * len(victim.workers) * victim.shape.slots, -victim.id
+
+    for victim in sorted((stake.job for stake in draft.stakes.less_than(job.priority)), key=place):
+        staying = draft.staying(victim)
+        takings = [Taking(victim, (worker,), False, draft.ledger.held_by(worker)) for worker in reversed(staying)]
+        yield max(len(staying) - victim.min_workers, 0), takings
+
+
+def one_by_one(draft: Draft, job: Job, suited: Suited) -> list[Taking] | None:
     """Takings in turn until it is enough, and of these the ones on nodes that take more then."""
     search = Search(draft, job, suited, None)
-    for victim in victims.of(job, shrinkable=True):
-        useful = [each for each in victim.takings if any(i in suited.types for i, _ in each.freed)]
-        for taking in useful[: victim.surplus]:
+    for surplus, takings in in_turn(draft, job):
+        useful = [each for each in takings if any(i in suited.types for i, _ in each.freed)]
+        for taking in useful[:surplus]:
             search.take(taking)
             if search.enough:
                 improved = search.improved()
@@ -130,4 +144,4 @@ def test_a_lineup_takes_what_victims_can_spare_as_if_asked_one_by_one(seed: int)
         search = Search(draft, job, suited, None)
         if not search.enough:
             lineup = Lineup(victims.of(job, shrinkable=True), suited)
-            assert lineup.spared_until_enough(search) == one_by_one(draft, job, suited, victims)
+            assert lineup.spared_until_enough(search) == one_by_one(draft, job, suited)

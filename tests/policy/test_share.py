@@ -119,7 +119,7 @@ def test_a_worker_has_to_be_worth_the_margin_more() -> None:
 
 def test_close_values_move_nothing_however_long_they_run() -> None:
     c = Cluster().node("a", 8)
-    half_done: dict[str, Any] = {"fraction": 0.5, "reported_at": NOW}
+    half_done: dict[str, Any] = {"fraction": 0.5, "whole_slot_seconds": 8 * (NOW - LONG_AGO)}
     elastic(elastic(c, 1, {"a": 4}, BENT, **half_done), 2, {"a": 4}, ((1, 9.0), (8, 50.0)), **half_done)
     for _ in range(20):
         assert c.step(600.0).actions == ()
@@ -150,7 +150,7 @@ def test_a_worker_on_a_node_that_takes_nobody_is_left_alone() -> None:
 
 def test_growth_that_does_not_pay_for_its_resize_takes_from_nobody() -> None:
     """From 4 to 8 workers, job 2 saves 500 seconds of the 1000 that it still needs."""
-    half_done: dict[str, Any] = {"fraction": 0.5, "reported_at": NOW}
+    half_done: dict[str, Any] = {"fraction": 0.5, "whole_slot_seconds": 8 * (NOW - LONG_AGO)}
     assert shrinks(flat_beside_steep(resize_seconds=10.0, **half_done)) != []
     assert flat_beside_steep(resize_seconds=11.0, **half_done).actions() == []
 

@@ -1,12 +1,11 @@
 """Sums below a priority equal what adding everything up gives, whatever comes, goes and is undone."""
 
 import random
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from scheduler.policy.amounts import Amount, Held, Rows, pour
+from scheduler.policy.amounts import Held, Rows, pour
 from scheduler.policy.sums import CHANGES_MAX, SUMS_MAX, SumsBelow
 
 POSITIONS = 5
@@ -17,12 +16,12 @@ class Plain:
 
     def __init__(self) -> None:
         self.all: list[tuple[int, Held]] = []
-        self.sums = SumsBelow(POSITIONS, self.between)
+        self.sums = SumsBelow(POSITIONS, self.pour_between)
 
-    def between(self, least: float, above: float) -> Iterator[tuple[int, Amount]]:
+    def pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
         for priority, held in self.all:
             if least <= priority < above:
-                yield from held
+                pour(rows, held, sign)
 
     def come(self, priority: int, held: Held) -> None:
         self.all.append((priority, held))
@@ -34,7 +33,7 @@ class Plain:
 
     def below(self, priority: int) -> Rows:
         rows = np.zeros((POSITIONS, 3), np.int64)
-        pour(rows, self.between(-(10**9), priority))
+        self.pour_between(rows, -(10**9), priority, 1)
         return rows
 
 

@@ -84,7 +84,7 @@ def test_large_jobs_are_looked_at_in_strides() -> None:
 
 
 def test_a_worker_of_several_slots_is_worth_less_per_slot() -> None:
-    one, two = (worth(running(2, slots=slots, fraction=0.5, reported_at=NOW)) for slots in (1, 2))
+    one, two = (worth(running(2, slots=n, fraction=0.5, whole_slot_seconds=n * 4 * RAN)) for n in (1, 2))
     assert two.of_next(1) == pytest.approx(one.of_next(1) / 2 / math.sqrt(2))
 
 
@@ -129,6 +129,13 @@ def test_twice_the_largest_measured_size_is_tried() -> None:
     assert worth(running(2, throughput=((9, 10.0),))).cap == 16
 
 
+def test_a_preferred_size_is_tried_in_one_step() -> None:
+    """Each step on the way would cost a resize."""
+    assert worth(running(1, throughput=((1, 10.0),), preferred_workers=8)).cap == 8
+    assert worth(running(8, throughput=((1, 10.0), (8, 60.0)), preferred_workers=8)).cap == 16
+    assert worth(running(1, workers=(1, 6), throughput=((1, 10.0),), preferred_workers=8)).cap == 6
+
+
 def test_what_was_measured_at_larger_sizes_is_forgotten_after_a_while() -> None:
     points = ((1, 10.0), (2, 20.0), (4, 20.0))
     job = replace(running(2, throughput=points), last_resize_at=NOW)
@@ -144,17 +151,17 @@ def test_what_was_measured_at_larger_sizes_is_forgotten_after_a_while() -> None:
 
 
 def test_what_is_left_follows_from_the_share_that_is_done() -> None:
-    job = running(2, fraction=0.25, reported_at=NOW)
-    assert worth(job).remaining == 2 * RAN * 3
-    assert worth(job, NOW + 500).remaining == 2 * RAN * 3, "until it reports again"
+    job = running(2, fraction=0.25, whole_slot_seconds=4000.0)
+    assert worth(job).remaining == 3000.0
+    assert worth(job, NOW + 500).remaining == 3000.0, "until it reports again"
 
 
 def test_nobody_is_nearer_to_its_end_than_a_minute() -> None:
-    assert worth(running(2, slots=2, fraction=1.0, reported_at=NOW)).remaining == 120.0
+    assert worth(running(2, slots=2, fraction=1.0, whole_slot_seconds=4000.0)).remaining == 120.0
 
 
 def test_a_share_that_is_too_small_says_nothing() -> None:
-    assert worth(running(1, fraction=0.004, reported_at=NOW)).remaining == CLASS_SLOT_SECONDS / 4
+    assert worth(running(1, fraction=0.004, whole_slot_seconds=4000.0)).remaining == CLASS_SLOT_SECONDS / 4
 
 
 def test_what_is_left_follows_from_the_declared_duration() -> None:
@@ -181,12 +188,12 @@ def test_service_classes_reach_four_times_as_far_each() -> None:
 
 
 def test_who_has_less_left_is_worth_more_by_its_square_root() -> None:
-    near, far = (worth(running(1, fraction=f, reported_at=NOW)) for f in (0.5, 0.1))
+    near, far = (worth(running(1, fraction=f, whole_slot_seconds=RAN / f)) for f in (0.5, 0.1))
     assert near.of_next(1) == pytest.approx(3 * far.of_next(1))
 
 
 def test_seconds_saved_by_growing_as_far_as_that_serves() -> None:
-    job = running(1, workers=(1, 4), throughput=((1, 10.0), (4, 40.0)), fraction=0.5, reported_at=NOW)
+    job = running(1, workers=(1, 4), throughput=((1, 10.0), (4, 40.0)), fraction=0.5, whole_slot_seconds=2 * RAN)
     assert worth(job).seconds_saved(1) == pytest.approx(RAN - RAN / 4)
     assert worth(job).seconds_saved(2) == pytest.approx(RAN / 2 - RAN / 4)
     assert worth(job).seconds_saved(4) == 0.0

@@ -14,6 +14,7 @@ from scheduler.model.job import (
     Job,
     JobSpec,
     JobState,
+    Placement,
     Progress,
     StopReason,
     WaitReason,
@@ -86,16 +87,20 @@ class Cluster:
     def running(self, number: int, on: dict[str, int], **fields: Any) -> "Cluster":
         """A RUNNING job whose members stand on these nodes, in this order; `leaving=n` of the youngest are leaving.
 
-        `shared=True`: on shared slots.
+        `shared=True`: on shared slots. `fixed_on`: where its fixed group stands.
         """
+        fixed_on = fields.pop("fixed_on", {})
         shared = fields.pop("shared", False)
         leaving = fields.pop("leaving", 0)
         standby = fields.pop("standby", 0)
         leave_for = fields.pop("leave_for", None)
         fields = {"state": JobState.RUNNING, "started_at": LONG_AGO, "wait_reason": None, **fields}
         job = self._job(number, fields)
+        job = replace(job, fixed_workers=self._fixed_on(job, tuple(fixed_on.items()), LONG_AGO))
+        self.jobs[job.id] = job
+        first = len(job.fixed_workers) + 1
         names = [name for name, count in on.items() for _ in range(count)]
-        workers = self.workers_on(job, names, LONG_AGO, shared)
+        workers = self.workers_on(job, names, LONG_AGO, shared, first)
         for k in range(len(workers)):
             if k >= len(workers) - leaving:
                 workers[k] = replace(
@@ -108,7 +113,8 @@ class Cluster:
                 )
             elif k >= len(workers) - leaving - standby:
                 workers[k] = replace(workers[k], rank=None, state=WorkerState.STARTING)
-        self.jobs[job.id] = replace(job, workers=tuple(workers), next_ordinal=len(workers) + 1, generation=1, attempt=1)
+        next_ordinal = first + len(workers)
+        self.jobs[job.id] = replace(job, workers=tuple(workers), next_ordinal=next_ordinal, generation=1, attempt=1)
         return self
 
     def stray(self, number: int, node: str, slots: Sequence[int]) -> "Cluster":
@@ -161,6 +167,22 @@ class Cluster:
                 )
             )
         return workers
+
+    def _fixed_on(self, job: Job, placement: Placement | tuple[tuple[str, int], ...], at: float) -> tuple[Worker, ...]:
+        """The job's fixed group on these nodes."""
+        if job.spec.fixed is None:
+            return ()
+        alike = replace(job, spec=replace(job.spec, shape=job.spec.fixed.shape))
+        names = [name for name, count in placement for _ in range(count)]
+        workers = self.workers_on(alike, names, at, False, job.next_ordinal)
+        return tuple(replace(worker, rank=None, fixed_index=k) for k, worker in enumerate(workers))
+
+    def start_fixed(self, job_id: JobId, placement: Placement) -> None:
+        """The job's fixed group comes to run there."""
+        job = self.jobs[job_id]
+        workers = self._fixed_on(job, placement, self.now)
+        ordinal = job.next_ordinal + len(workers)
+        self.jobs[job_id] = replace(job, state=JobState.RUNNING, fixed_workers=workers, next_ordinal=ordinal)
 
     def world(self) -> World:
         world = World.of(self.jobs.values(), self.nodes.values(), self.bookings)
@@ -221,11 +243,12 @@ class Cluster:
             resize_seconds=fields.pop("resize_seconds", None),
             throughput=fields.pop("throughput", ()),
             fraction=fields.pop("fraction", None),
+            whole_slot_seconds=fields.pop("whole_slot_seconds", None),
             reported_at=fields.pop("reported_at", None),
         )
         names = (
             *("time_limit_seconds", "preemptible", "runtime"),
-            *("expected_seconds", "preferred_workers", "speedup", "grace_seconds", "booking"),
+            *("expected_seconds", "preferred_workers", "speedup", "grace_seconds", "booking", "fixed"),
         )
         of_spec = {k: fields.pop(k) for k in names if k in fields}
         spec = JobSpec(f"job-{number}", ("true",), shape=WorkerShape(**shape_fields), **of_spec)
@@ -246,12 +269,12 @@ def enact(cluster: Cluster, made: Plan, *, slowly: bool = False) -> None:
                 job = cluster.jobs[job_id]
                 asked = (replace(w, desired=Desired.STOP, rank=None) if w.id in leaving else w for w in job.workers)
                 cluster.jobs[job_id] = replace(job, workers=tuple(asked), last_resize_at=cluster.now)
-            case Reserve(job_id, placement, shared):
-                job = cluster.jobs[job_id]
-                cluster.jobs[job_id] = replace(job, reservation=placement, reservation_shared=shared)
+            case Reserve(job_id, placement, shared, fixed):
+                held = replace(cluster.jobs[job_id], reservation=placement, reservation_shared=shared)
+                cluster.jobs[job_id] = replace(held, fixed_reservation=fixed)
             case Release(job_id):
                 job = cluster.jobs[job_id]
-                cluster.jobs[job_id] = replace(job, reservation=(), reservation_shared=False)
+                cluster.jobs[job_id] = replace(job, reservation=(), reservation_shared=False, fixed_reservation=())
             case Start() | Grow():
                 _add(cluster, action)
     for job_id, waiting in made.waiting.items():
@@ -269,6 +292,7 @@ def _stop(cluster: Cluster, job_id: JobId, reason: StopReason) -> None:
         job,
         state=JobState.QUEUED,
         workers=(),
+        fixed_workers=(),
         queued_at=cluster.now,
         started_at=None,
         wait_reason=WaitReason.SUBMITTED,
@@ -278,6 +302,8 @@ def _stop(cluster: Cluster, job_id: JobId, reason: StopReason) -> None:
 
 
 def _add(cluster: Cluster, action: Start | Grow) -> None:
+    if isinstance(action, Start) and action.fixed:
+        cluster.start_fixed(action.job_id, action.fixed)
     job = cluster.jobs[action.job_id]
     names = [name for name, count in action.placement for _ in range(count)]
     added = cluster.workers_on(job, names, cluster.now, action.shared, job.next_ordinal)
@@ -294,6 +320,7 @@ def _add(cluster: Cluster, action: Start | Grow) -> None:
             wait_for=None,
             reservation=(),
             reservation_shared=False,
+            fixed_reservation=(),
         )
     else:
         job = replace(job, last_resize_at=cluster.now)

@@ -64,7 +64,7 @@ def described(url: str) -> dict[str, Any]:
 
 
 def declared(sql: str) -> list[str]:
-    """Columns and constraints of one statement, however laid out: added columns stand last."""
+    """Columns and constraints of one statement, however laid out: added columns stand last, rebuilt tables quoted."""
     parts, depth = [""], 0
     for letter in " ".join(sql.split()):
         depth += (letter == "(") - (letter == ")")
@@ -74,7 +74,7 @@ def declared(sql: str) -> list[str]:
             parts[-1] += letter
     head, _, first = parts[0].partition("(")
     parts[-1] = parts[-1].rstrip().removesuffix(")")
-    return [part.strip() for part in (head, first, *parts[1:])]
+    return [part.strip() for part in (head.replace('"', ""), first, *parts[1:])]
 
 
 def without_version(description: dict[str, Any]) -> dict[str, Any]:

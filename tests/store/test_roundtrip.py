@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from scheduler.engine.ports import Lease
 from scheduler.model.booking import Booking, BookingState
+from scheduler.model.data import DataSet
 from scheduler.model.event import Event, EventKind
+from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, NodeName, WorkerId, worker_id
 from scheduler.model.job import Job, JobSpec, JobState, Progress, Runtime, StopReason, WaitReason
 from scheduler.model.node import Node, NodeFailure, NodeHealth, NodeIntent
@@ -54,6 +56,23 @@ shapes = whole(
     gpu_type=maybe(texts),
     oversell=st.booleans(),
 )
+data_sets = whole(
+    DataSet,
+    shards=st.integers(1, 10**6),
+    epochs=st.integers(1, 10**6),
+    shuffle=st.booleans(),
+    seed=counts,
+    lease_seconds=times,
+    max_attempts=st.integers(1, 100),
+)
+fixed_groups = whole(
+    FixedGroup,
+    replicas=st.integers(1, 9),
+    command=st.lists(texts, max_size=3).map(tuple),
+    env=pairs,
+    shape=shapes,
+    pod_template=maybe(texts),
+)
 specs = whole(
     JobSpec,
     name=texts,
@@ -78,6 +97,8 @@ specs = whole(
     booking=maybe(texts),
     client_key=st.none(),
     pod_template=maybe(texts),
+    data=maybe(data_sets),
+    fixed=maybe(fixed_groups),
 )
 progresses = st.just(Progress()) | whole(
     Progress,
@@ -88,6 +109,9 @@ progresses = st.just(Progress()) | whole(
     resize_seconds=maybe(times),
     throughput=st.lists(st.tuples(counts, floats), max_size=3).map(tuple),
     fraction=maybe(floats),
+    whole_slot_seconds=maybe(floats),
+    recent_share=floats,
+    slot_seconds=floats,
     efficiency=maybe(floats),
     metrics=st.lists(st.tuples(texts, floats), max_size=3).map(tuple),
     reported_at=maybe(times),
@@ -153,6 +177,7 @@ def workers(draw: st.DrawFn, job_id: JobId, ordinal: int, states: frozenset[Work
         "cpus": draw(times),
         "memory_mib": draw(counts),
         "shared": draw(st.booleans()),
+        "fixed_index": draw(maybe(counts)),
         "not_before": draw(times),
         "desired": draw(st.sampled_from(Desired)),
         "state": state,
@@ -213,11 +238,14 @@ def developments(draw: st.DrawFn, job: Job) -> tuple[Job, tuple[Worker, ...]]:
         "exit_code": draw(maybe(integers)),
         "reservation": tuple(draw(st.lists(st.tuples(node_names, counts), max_size=3))),
         "reservation_shared": draw(st.booleans()),
+        "fixed_reservation": tuple(draw(st.lists(st.tuples(node_names, counts), max_size=3))),
+        "fixed_hosts": tuple(draw(st.lists(texts, max_size=3))),
         "progress": draw(progresses),
-        "workers": live,
+        "workers": tuple(worker for worker in live if not worker.fixed),
+        "fixed_workers": tuple(worker for worker in live if worker.fixed),
     }
-    fixed = {"id", "spec", "submitted_at", "version"}
-    assert set(changed) == {part.name for part in fields(Job)} - fixed
+    constant = {"id", "spec", "submitted_at", "version"}
+    assert set(changed) == {part.name for part in fields(Job)} - constant
     return replace(job, **changed), (draw(workers(job.id, 10**6 + 1, GONE)),)
 
 
@@ -256,14 +284,14 @@ def test_jobs_with_their_workers_come_back_equal(shared: tuple[SqlStore, Lease],
     inbox = store.take_inbox(10)
     assert list(inbox.jobs) == [fresh]
     done = tuple(intent.id for intent in inbox.intents)
-    store.commit(Changes(jobs=(job,), workers=(*job.workers, *gone), intents_done=done), lease, 0.0)
+    store.commit(Changes(jobs=(job,), workers=(*job.all_workers, *gone), intents_done=done), lease, 0.0)
     expected = replace(job, version=1)
     assert store.get_job(job_id) == expected
     assert of_fresh_load(store, job_id) == ([] if job.state.terminal else [expected])
-    assert store.list_workers(job_id) == [*job.workers, *gone]
+    assert store.list_workers(job_id) == [*sorted(job.all_workers, key=lambda w: w.ordinal), *gone]
     # Out of the way of the next example's load.
-    over = replace(expected, state=JobState.CANCELLED, finished_at=0.0, published_size=0, workers=())
-    left = tuple(replace(w, state=WorkerState.LOST, ended_at=0.0) for w in job.workers)
+    over = replace(expected, state=JobState.CANCELLED, finished_at=0.0, published_size=0, workers=(), fixed_workers=())
+    left = tuple(replace(w, state=WorkerState.LOST, ended_at=0.0) for w in job.all_workers)
     store.commit(Changes(jobs=(over,), workers=left), lease, 0.0)
 
 

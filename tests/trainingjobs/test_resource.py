@@ -18,9 +18,12 @@ from scheduler.daemon.trainingjobs.resource import (
     training_job,
 )
 from scheduler.errors import InvalidInput
+from scheduler.model.data import DataSet
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, JobState, Runtime, WaitReason
+from scheduler.model.pod_template import canonical_template
+from scheduler.model.shape import WorkerShape
 
 NOW = 1_000_000.0
 SPEC = {"command": ["python", "train.py"], "runtime": "elastic", "priority": 5, "minWorkers": 2, "maxWorkers": 4}
@@ -44,12 +47,20 @@ def job(wanted: TrainingJob, **fields: Any) -> Job:
 
 
 def test_a_spec_is_a_job_request_in_other_letters() -> None:
-    wanted = item(slotsPerWorker=2, memoryMibPerWorker=1024, nodeSelector={"zone": "a"}, graceSeconds=5, env={"A": "1"})
+    wanted = item(
+        slotsPerWorker=2,
+        memoryMibPerWorker=1024,
+        nodeSelector={"zone": "a"},
+        graceSeconds=5,
+        env={"A": "1"},
+        data={"shards": 50, "maxAttempts": 9},
+    )
     spec = job_spec(wanted)
     assert (spec.name, spec.client_key) == ("mnist", "trainingjob/u-1")
     assert (spec.runtime, spec.priority, spec.min_workers, spec.max_workers) == (Runtime.ELASTIC, 5, 2, 4)
     assert (spec.shape.slots, spec.shape.memory_mib, spec.shape.node_selector) == (2, 1024, (("zone", "a"),))
     assert (spec.grace_seconds, spec.env) == (5.0, (("A", "1"),))
+    assert spec.data == DataSet(shards=50, max_attempts=9)
 
 
 @pytest.mark.parametrize(
@@ -59,12 +70,42 @@ def test_a_spec_is_a_job_request_in_other_letters() -> None:
         ({"command": []}, "spec.command"),
         ({"graceSeconds": -1}, "spec.graceSeconds"),
         ({"speedup": [[1, 1], [1, 2]]}, "spec.speedup"),
+        ({"data": {"shards": 5, "leaseSeconds": 0}}, "spec.data.leaseSeconds"),
+        ({"fixedReplicas": {"replicas": 0}}, "spec.fixedReplicas.replicas: "),
+        ({"fixedReplicas": {"replicas": 1, "slotsPerWorker": -1}}, "spec.fixedReplicas.slotsPerWorker: "),
+        (
+            {"fixedReplicas": {"replicas": 1, "template": {"spec": {"nodeName": "a"}}}},
+            "spec.fixedReplicas.template.spec.nodeName: ",
+        ),
+        ({"fixedReplicas": {"replicas": 1}, "oversell": True}, "spec.oversell: goes not with fixed"),
+        ({"fixedReplicas": 1}, "spec.fixedReplicas: "),
     ],
 )
 def test_what_is_no_job_is_refused_by_the_name_of_the_field(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         job_spec(item(**fields))
     assert str(caught.value).startswith(message)
+
+
+def test_fixed_replicas_are_the_fixed_group_of_the_job_with_a_template_of_their_own() -> None:
+    server = {"containers": [{"name": "worker", "image": "server"}]}
+    spec = job_spec(
+        item(
+            template={"spec": {"containers": [{"image": "torch"}]}},
+            fixedReplicas={"replicas": 2, "command": ["serve"], "cpusPerWorker": 2, "template": {"spec": server}},
+        )
+    )
+    assert spec.fixed is not None
+    assert (spec.fixed.replicas, spec.fixed.command, spec.fixed.shape) == (2, ("serve",), WorkerShape(0, 2.0))
+    assert spec.fixed.pod_template == canonical_template({"spec": server})
+    plain = job_spec(item(template={"spec": server}, fixedReplicas={"replicas": 1})).fixed
+    assert plain is not None
+    assert (plain.command, plain.pod_template) == (("python", "train.py"), canonical_template({"spec": server}))
+
+
+def test_the_fixed_group_of_a_job_cannot_change() -> None:
+    asked = item(fixedReplicas={"replicas": 2})
+    assert frozen_fields(job_spec(asked), job(item())) == ["fixedReplicas"]
 
 
 def test_a_change_of_priority_bounds_or_suspension_becomes_requests() -> None:

@@ -1,7 +1,11 @@
 """The Kubernetes cluster: nodes of the API as nodes, pods as workers.
 
     cluster     the port: observe from memory, apply by requests
-    connection  requests to the API server, paced and bounded in time, and their errors
+    connection  requests to the API server, paced and bounded in time
+    credentials the client that makes them, and what it needs to be let in
+    addresses   names of pods, and where workers reach each other
+    answers     what the errors of requests mean
+    refusals    what was refused and may be granted later
     reflector   one kind of object kept in step by list and watch, each in a thread of its own
     picture     what both reflectors know, put together as an observation
     nodes pods  what matters of a node and of a pod

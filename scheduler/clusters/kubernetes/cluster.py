@@ -12,18 +12,25 @@ from itertools import groupby
 from pathlib import Path
 from typing import assert_never
 
-from scheduler.clusters.kubernetes.connection import Connection, Document, RefusedError
+import structlog
+
+from scheduler.clusters.kubernetes.addresses import owner_name, pod_name
+from scheduler.clusters.kubernetes.answers import FORBIDDEN, NOT_FOUND, RefusedError
+from scheduler.clusters.kubernetes.connection import Connection, Document
 from scheduler.clusters.kubernetes.inquiries import Inquiries
 from scheduler.clusters.kubernetes.logs import KubernetesLogs
-from scheduler.clusters.kubernetes.manifest import owner_manifest, owner_name, pod_manifest, pod_name
+from scheduler.clusters.kubernetes.manifest import owner_manifest, pod_manifest, service_manifest
 from scheduler.clusters.kubernetes.picture import KnownWorker, Picture
 from scheduler.clusters.kubernetes.pods import worker_pod
 from scheduler.clusters.kubernetes.reflector import Reflector
+from scheduler.clusters.kubernetes.refusals import Refusals
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError, InvalidInput
 from scheduler.model.ids import WorkerId
-from scheduler.model.observation import Observation
+from scheduler.model.observation import EndCause, Observation
+
+log = structlog.get_logger(__name__)
 
 _FIRST_LIST_SECONDS = 60.0
 #: The API takes 0 for "forget the pod at once", whether its processes are gone or not.
@@ -38,7 +45,9 @@ class KubernetesCluster:
     """The `Cluster` port. Any number of daemons may hold one; only the leader applies."""
 
     def __init__(self, settings: KubernetesSettings, clock: Clock, randomness: random.Random, state_dir: Path) -> None:
-        """Reads all nodes and pods. Raises `ConfigError` or `ClusterError` if that cannot be done.
+        """Reads all nodes and pods; goes on without as long as the API server does not give them.
+
+        Raises `ConfigError` if there is no usable configuration.
 
         `state_dir`: keeps the logs of workers whose pods are gone.
         """
@@ -48,20 +57,23 @@ class KubernetesCluster:
         self.logs = KubernetesLogs(self._connection, settings, state_dir)
         self._picture = Picture(settings, clock.now)
         self._inquiries = Inquiries(self._connection, self._picture, self._wake)
+        self._refusals = Refusals(clock.monotonic, settings.launch_limit_seconds)
         self._wakes: list[Callable[[], None]] = []
         self._hands = ThreadPoolExecutor(settings.connections, "kubernetes-apply")
         self._reflectors = [
-            Reflector("nodes", self._connection, _Nodes(self._picture), self._wake, clock, randomness),
+            Reflector(
+                "nodes", self._connection, _Nodes(self._picture, settings.resource), self._wake, clock, randomness
+            ),
             Reflector("pods", self._connection, _Pods(self._picture, self._inquiries), self._wake, clock, randomness),
         ]
         for reflector in self._reflectors:
             reflector.start()
+        for reflector in self._reflectors:
+            reflector.wait(_FIRST_LIST_SECONDS)
         try:
             self._owner(clock.now() + settings.request_seconds)
-            self._await_lists()
-        except ClusterError:
-            self.close()
-            raise
+        except ClusterError as error:
+            log.warning("kubernetes: no workers can be started now", namespace=settings.namespace, error=str(error))
 
     def observe(self) -> Observation:
         """What is known. Raises `ClusterError` while that is too old to be relied upon; nobody is lost by that."""
@@ -99,18 +111,30 @@ class KubernetesCluster:
         for reflector in self._reflectors:
             reflector.close()
 
-    def _await_lists(self) -> None:
-        for reflector in self._reflectors:
-            if not reflector.wait(_FIRST_LIST_SECONDS):
-                raise ClusterError(reflector.trouble(0.0) or f"the list of {reflector.kind} takes too long")
-
     def _wake(self) -> None:
         for wake in self._wakes:
             wake()
 
     def _owner(self, until: float) -> Document:
-        """The owner of all workers, as it is now: somebody may have deleted it, and pods of a former one with it."""
-        return self._connection.owner(owner_name(self._settings.instance), owner_manifest(self._settings), until)
+        """The owner of all workers, as it is now: somebody may have deleted it, and pods of a former one with it.
+
+        The service that names them is there, too.
+        """
+        name = owner_name(self._settings.instance)
+        self._fail_while_refused(name)
+        try:
+            owner = self._connection.config_map(name, owner_manifest(self._settings), until)
+            self._connection.service(name, service_manifest(self._settings, owner), until)
+        except RefusedError as error:
+            self._refusals.add(name, str(error))
+            raise
+        self._refusals.drop(name)
+        return owner
+
+    def _fail_while_refused(self, name: str) -> None:
+        refusal = self._refusals.standing(name)
+        if refusal is not None:
+            raise ClusterError(refusal)
 
     def _tried(self, action: ClusterAction, owner: Document, until: float) -> ActionFailure | None:
         try:
@@ -132,6 +156,7 @@ class KubernetesCluster:
             return
         if not self._picture.has_node(start.node):
             raise ClusterError(f"there is no node {start.node}")
+        self._fail_while_refused(start.worker_id)
         try:
             body = pod_manifest(start, self._settings, owner)
             pod = self._connection.create_pod(body, until)
@@ -139,24 +164,40 @@ class KubernetesCluster:
             self._picture.refuse(start, str(error))
             return
         except RefusedError as error:
-            if error.status in _FOR_GOOD:
-                self._picture.refuse(start, str(error))
+            found = self._found_instead(start, error, until)
+            if found is None:
                 return
-            if error.reason != "AlreadyExists":
-                raise
-            pod = self._started_before(start, until)
+            pod = found
+        self._refusals.drop(start.worker_id)
         self._picture.put_pod(pod, answered=True)
 
-    def _started_before(self, start: StartWorker, until: float) -> Document:
+    def _found_instead(self, start: StartWorker, error: RefusedError, until: float) -> Document | None:
+        """The worker's pod, where it is there although its creation was refused; None: the worker is given up."""
+        if error.status in _FOR_GOOD:
+            self._picture.refuse(start, str(error))
+            return None
+        # What is forbidden now (by a quota, a policy, a missing right) may have been allowed to a start before.
+        if error.status != FORBIDDEN and error.reason != "AlreadyExists":
+            raise error
+        pod = self._read(start.worker_id, until)
+        if pod is not None:
+            return self._started_before(start, pod)
+        if not self._refusals.add(start.worker_id, str(error)):
+            raise error
+        self._refusals.drop(start.worker_id)
+        self._picture.refuse(start, str(error), EndCause.NOT_ADMITTED)
+        return None
+
+    def _started_before(self, start: StartWorker, pod: Document) -> Document:
         """The pod of this name, which must be this very worker's: an earlier start was carried out unheard."""
-        name = pod_name(self._settings.instance, start.worker_id)
-        pod = self._connection.read_pod(name, until)
+        name = pod["metadata"]["name"]
         who = worker_pod(pod, self._settings.namespace, self._settings.instance)
         if who is None or who.worker_id != start.worker_id:
             raise ClusterError(f"there is a pod {name} that is no worker of {self._settings.instance}")
         return pod
 
     def _stop(self, stop: StopWorker, until: float) -> None:
+        self._refusals.drop(stop.worker_id)
         known = self._picture.worker(stop.worker_id) or self._unseen(stop.worker_id, until)
         if known is None or known.gone or not known.state.alive:
             return
@@ -177,14 +218,20 @@ class KubernetesCluster:
 
     def _unseen(self, worker_id: WorkerId, until: float) -> KnownWorker | None:
         """A worker that list and watch have not shown: its start may have been carried out unheard."""
-        try:
-            pod = self._connection.read_pod(pod_name(self._settings.instance, worker_id), until)
-        except RefusedError as error:
-            if error.status == 404:
-                return None
-            raise
+        pod = self._read(worker_id, until)
+        if pod is None:
+            return None
         self._picture.put_pod(pod, answered=True)
         return self._picture.worker(worker_id)
+
+    def _read(self, worker_id: WorkerId, until: float) -> Document | None:
+        """The pod of this worker's name, as it is now."""
+        try:
+            return self._connection.read_pod(pod_name(self._settings.instance, worker_id), until)
+        except RefusedError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
 
     def _delete(self, known: KnownWorker, grace_seconds: int, until: float) -> None:
         self._inquiries.expect(known.uid)
@@ -199,8 +246,9 @@ class KubernetesCluster:
 class _Nodes:
     """The picture as the nodes' reflector writes it."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Picture, resource: str) -> None:
         self._picture = picture
+        self._resource = resource
 
     def begin(self) -> None:
         """Nodes come by lists and watches only."""
@@ -212,7 +260,10 @@ class _Nodes:
         return self._picture.remove_node(item)
 
     def keep_only(self, items: Iterable[tuple[str, str]]) -> bool:
-        return self._picture.keep_nodes({name for name, _ in items})
+        news = self._picture.keep_nodes({name for name, _ in items})
+        if not self._picture.offers_slots():
+            log.warning("kubernetes: no node offers the resource that is a slot", resource=self._resource)
+        return news
 
 
 class _Pods:

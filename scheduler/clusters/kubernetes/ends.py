@@ -27,6 +27,8 @@ _DISRUPTIONS = {
     "TerminationByKubelet": EndCause.EVICTED,
     "DeletionByPodGC": EndCause.NODE_GONE,
 }
+#: What keeps every pod of a node from running.
+_FAULTS_OF_NODES = frozenset({"FailedCreatePodSandBox", "NetworkNotReady"})
 _KILLED = 137
 _DETAIL_LENGTH_MAX = 300
 
@@ -60,7 +62,22 @@ def pod_state(pod: Document) -> PodState:
         return _ended_as_a_whole(pod)
     if "running" in state:
         return PodState(Phase.RUNNING, started_at=timestamp(state["running"].get("startedAt")))
-    return _waiting(status, state)
+    return _waiting(pod, state)
+
+
+def _is_bound_by_its_own_terms(spec: Mapping[str, Any]) -> bool:
+    """Whether its user's template leaves it fewer nodes than the one that it was sent to."""
+    affinity = spec.get("affinity") or {}
+    required = (affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms: Iterable[Mapping[str, Any]] = required.get("nodeSelectorTerms") or ()
+    return bool(
+        spec.get("nodeSelector")
+        or affinity.get("podAffinity")
+        or affinity.get("podAntiAffinity")
+        or spec.get("topologySpreadConstraints")
+        or any(term.get("matchExpressions") or len(term.get("matchFields") or ()) > 1 for term in terms)
+        or any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in spec.get("volumes") or ())
+    )
 
 
 def gone_state(last: PodState, pod: Document, node_is_there: bool) -> PodState:
@@ -132,12 +149,14 @@ def _ended_as_a_whole(pod: Document) -> PodState:
     return PodState(Phase.EXITED, code, _pod_line(pod), cause)
 
 
-def _waiting(status: Mapping[str, Any], state: Mapping[str, Any]) -> PodState:
+def _waiting(pod: Document, state: Mapping[str, Any]) -> PodState:
     """Bound or not, it does not run yet."""
+    status = pod.get("status", {})
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             detail = _line(condition.get("reason", ""), condition.get("message", ""))
-            return PodState(Phase.LAUNCHING, detail=detail, blocked=True)
+            cause = None if _is_bound_by_its_own_terms(pod["spec"]) else EndCause.NOT_ADMITTED
+            return PodState(Phase.LAUNCHING, detail=detail, cause=cause, blocked=True)
     waits: list[Mapping[str, Any]] = [state.get("waiting") or {}]
     for key in ("initContainerStatuses", "containerStatuses"):
         waits += [(each.get("state") or {}).get("waiting") or {} for each in status.get(key) or ()]
@@ -186,16 +205,19 @@ def _line(*parts: str) -> str:
     return " ".join(text.split())[:_DETAIL_LENGTH_MAX]
 
 
-def complaint(events: Iterable[Document]) -> str:
-    """What the cluster said of a pod last, if that was a warning; empty if all was well by then."""
+def complaint(events: Iterable[Document]) -> PodState | None:
+    """What the cluster said last of a pod that does not run yet, if that was a warning; None: all was well by then."""
 
     def when(event: Document) -> str:
         return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
     last = max(events, key=when, default=None)
     if last is None or last.get("type") != "Warning":
-        return ""
-    return _line(last.get("reason", ""), last.get("message", ""))
+        return None
+    reason = last.get("reason", "")
+    cause = EndCause.NOT_ADMITTED if reason in _FAULTS_OF_NODES else None
+    detail = _line(reason, last.get("message", ""))
+    return PodState(Phase.LAUNCHING, detail=detail, cause=cause, blocked=True)
 
 
 def was_displaced(events: Iterable[Document]) -> bool:

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import structlog
 
@@ -69,5 +68,5 @@ class Inquiries:
             said = complaint(self._connection.events_of(known.uid))
         except ClusterError:
             return  # asked again
-        if said and self._picture.explain(known.who.worker_id, replace(known.state, detail=said, blocked=True)):
+        if said is not None and self._picture.explain(known.who.worker_id, said):
             self._changed()

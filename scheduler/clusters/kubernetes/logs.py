@@ -6,9 +6,10 @@ from pathlib import Path
 import structlog
 import urllib3
 
-from scheduler.clusters.kubernetes.connection import Connection, RefusedError
+from scheduler.clusters.kubernetes.addresses import pod_name
+from scheduler.clusters.kubernetes.answers import NOT_FOUND, RefusedError
+from scheduler.clusters.kubernetes.connection import Connection
 from scheduler.clusters.kubernetes.ends import worker_container
-from scheduler.clusters.kubernetes.manifest import pod_name
 from scheduler.clusters.local_log_files import log_path, save_log
 from scheduler.clusters.local_logs import LocalLogs
 from scheduler.config import KubernetesSettings
@@ -17,7 +18,7 @@ from scheduler.model.ids import JobId, WorkerId
 
 log = structlog.get_logger(__name__)
 
-_NOT_FOUND, _NOT_STARTED = 404, 400
+_NOT_STARTED = 400
 _CHUNK = 64 * 1024
 #: The end of a log that is kept when its pod goes.
 KEPT_BYTES_MAX = 4 * 1024 * 1024
@@ -55,7 +56,7 @@ class KubernetesLogs:
             pod = self._connection.read_pod(name, self._connection.now() + seconds)
             response = self._connection.log(name, worker_container(pod), seconds)
         except RefusedError as error:
-            if error.status == _NOT_FOUND:
+            if error.status == NOT_FOUND:
                 return self._kept.read(worker, offset, limit)
             if error.status == _NOT_STARTED:
                 return b"", 0

@@ -4,24 +4,16 @@ import copy
 from typing import Any
 
 from scheduler.clusters.kubernetes import pods
+from scheduler.clusters.kubernetes.addresses import on_node_network, owner_name, pod_name
 from scheduler.clusters.kubernetes.connection import Document
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.errors import InvalidInput
-from scheduler.model.ids import WorkerId
 from scheduler.model.pod_template import WORKER_CONTAINER, parse_template, worker_index
 
+#: Without it an image may see every GPU of a node, also where its pod asks for none.
+_VISIBLE_GPUS = "NVIDIA_VISIBLE_DEVICES"
 _MANAGED_BY = "app.kubernetes.io/managed-by"
-
-
-def pod_name(instance: str, worker: WorkerId) -> str:
-    """The same for the same worker, whoever starts it and how often."""
-    return f"{instance}-{worker}"
-
-
-def owner_name(instance: str) -> str:
-    """Of the object that owns all workers: whoever deletes it deletes them."""
-    return f"{instance}-workers"
 
 
 def owner_manifest(settings: KubernetesSettings) -> Document:
@@ -35,6 +27,26 @@ def owner_manifest(settings: KubernetesSettings) -> Document:
             "labels": {pods.INSTANCE: settings.instance, _MANAGED_BY: pods.PREFIX},
         },
         "data": {"about": "Owns the workers of this scheduler. Deleting it deletes them."},
+    }
+
+
+def service_manifest(settings: KubernetesSettings, owner: Document) -> Document:
+    """A headless service: each worker has a name in the cluster's DNS as soon as its pod has an address."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": owner_name(settings.instance),
+            "namespace": settings.namespace,
+            "labels": {pods.INSTANCE: settings.instance, _MANAGED_BY: pods.PREFIX},
+            "ownerReferences": [_owned_by(owner)],
+        },
+        # Workers look for each other in order to become ready.
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {pods.INSTANCE: settings.instance},
+        },
     }
 
 
@@ -70,6 +82,7 @@ def _labels(start: StartWorker, settings: KubernetesSettings) -> dict[str, str]:
         pods.JOB: str(start.job_id),
         pods.WORKER: start.worker_id,
         pods.GENERATION: str(start.generation),
+        pods.ROLE: start.role,
     }
 
 
@@ -101,6 +114,9 @@ def _spec(spec: dict[str, Any], start: StartWorker, settings: KubernetesSettings
         spec.setdefault("serviceAccountName", settings.service_account)
     if settings.priority_class is not None:
         spec["priorityClassName"] = settings.priority_class
+    if not on_node_network(start.pod_template):
+        spec["hostname"] = pod_name(settings.instance, start.worker_id)
+        spec["subdomain"] = owner_name(settings.instance)
     spec["restartPolicy"] = "Never"
     spec["terminationGracePeriodSeconds"] = max(1, round(start.grace_seconds))
     spec["tolerations"] = [*spec.get("tolerations", []), *settings.tolerations]
@@ -111,6 +127,8 @@ def _spec(spec: dict[str, Any], start: StartWorker, settings: KubernetesSettings
 def _worker(container: dict[str, Any], start: StartWorker, settings: KubernetesSettings) -> dict[str, Any]:
     ours = dict(start.env)
     kept = [each for each in container.get("env", []) if each["name"] not in ours]
+    if not start.slot_ids and all(each["name"] != _VISIBLE_GPUS for each in kept):
+        ours.setdefault(_VISIBLE_GPUS, "void")
     resources = container.get("resources", {})
     requests, limits = _resources(start, settings)
     worker = {

@@ -58,14 +58,16 @@ def node_facts(node: Document, settings: KubernetesSettings) -> NodeFacts:
     """What a node of the API says of itself."""
     metadata, spec, status = node["metadata"], node.get("spec", {}), node.get("status", {})
     labels = {key: value for key, value in metadata.get("labels", {}).items() if key != NAME_LABEL}
+    allocatable = amounts_of(status.get("allocatable", {}), settings.resource)
     return NodeFacts(
         name=NodeName(metadata["name"]),
         host=_address(status.get("addresses", ()), metadata["name"]),
-        allocatable=amounts_of(status.get("allocatable", {}), settings.resource),
+        allocatable=allocatable,
         labels=tuple(sorted(labels.items())),
         gpu_type=labels.get(settings.gpu_type_label),
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ())),
-        closed=_closed(spec, settings.tolerations),
+        closed=_closed(spec, settings.tolerations)
+        or ("" if allocatable.whole_slots else f"offers no {settings.resource}"),
     )
 
 

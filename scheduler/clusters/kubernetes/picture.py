@@ -82,6 +82,11 @@ class Picture:
         with self._lock:
             return name in self._facts
 
+    def offers_slots(self) -> bool:
+        """Whether any node has some, ready or not."""
+        with self._lock:
+            return any(facts.allocatable.whole_slots for facts in self._facts.values())
+
     # what the nodes' reflector tells
 
     def put_node(self, node: Document) -> bool:
@@ -156,10 +161,10 @@ class Picture:
 
     # what requests bring about
 
-    def refuse(self, start: StartWorker, detail: str) -> None:
+    def refuse(self, start: StartWorker, detail: str, cause: EndCause | None = None) -> None:
         """The API will have no such pod: the worker ends before it began."""
         who = WorkerPod(start.worker_id, start.job_id, start.node, start.slot_ids, start.cpus, start.memory_mib)
-        state = PodState(Phase.LAUNCH_FAILED, None, detail)
+        state = PodState(Phase.LAUNCH_FAILED, None, detail, cause)
         with self._lock:
             self._set(KnownWorker(who, state, self._now(), gone=True, over=True))
 
@@ -301,7 +306,7 @@ class Picture:
 def _vanished(last: PodState) -> PodState:
     """Its pod was deleted while nobody watched."""
     what = last.detail or "its pod was deleted while the API could not be watched"
-    return replace(last, phase=Phase.LOST, exit_code=None, detail=what, blocked=False)
+    return replace(last, phase=Phase.LOST, exit_code=None, detail=what, cause=None, blocked=False)
 
 
 def _observed(known: KnownWorker, limit: float) -> WorkerObservation:

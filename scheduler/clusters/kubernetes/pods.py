@@ -13,6 +13,8 @@ INSTANCE = f"{PREFIX}/instance"
 JOB = f"{PREFIX}/job"
 WORKER = f"{PREFIX}/worker"
 GENERATION = f"{PREFIX}/generation"
+#: Of the scaled workers of its job, or of its fixed group.
+ROLE = f"{PREFIX}/role"
 #: Annotations: where it was sent, and what it holds there.
 NODE = f"{PREFIX}/node"
 SLOTS = f"{PREFIX}/slots"

@@ -8,7 +8,8 @@ from typing import Protocol
 
 import structlog
 
-from scheduler.clusters.kubernetes.connection import Connection, Document, RefusedError, Watch
+from scheduler.clusters.kubernetes.answers import RefusedError
+from scheduler.clusters.kubernetes.connection import Connection, Document, Watch
 from scheduler.engine.ports import Clock
 from scheduler.errors import ClusterError
 
@@ -79,10 +80,10 @@ class Reflector:
                 watch.stop()
         self._thread.join(timeout=5.0)
 
-    def wait(self, seconds: float) -> bool:
-        """Until everything was read once; whether it was."""
+    def wait(self, seconds: float) -> None:
+        """Until everything was read once, or that met with a problem."""
         with self._lock:
-            return self._lock.wait_for(lambda: self._synced, seconds)
+            self._lock.wait_for(lambda: self._synced or self._problem is not None, seconds)
 
     def trouble(self, stale_seconds: float) -> str | None:
         """Why what was read cannot be relied upon; None if it can."""
@@ -189,3 +190,4 @@ class Reflector:
             self._problem = problem
             if self._deaf_since is None:
                 self._deaf_since = self._clock.monotonic()
+            self._lock.notify_all()

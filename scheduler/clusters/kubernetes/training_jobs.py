@@ -4,13 +4,12 @@ import random
 import threading
 from collections.abc import Callable, Iterable
 
-from scheduler.clusters.kubernetes.connection import Connection, Document, RefusedError
+from scheduler.clusters.kubernetes.answers import NOT_FOUND, RefusedError
+from scheduler.clusters.kubernetes.connection import Connection, Document
 from scheduler.clusters.kubernetes.custom_resource import PLURAL, ObjectKey
 from scheduler.clusters.kubernetes.reflector import Reflector
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import Clock
-
-_NOT_FOUND = 404
 
 
 class TrainingJobObjects:
@@ -62,7 +61,7 @@ class TrainingJobObjects:
         try:
             answer = self._connection.patch_training_job(item["metadata"]["name"], body, until, status=status)
         except RefusedError as error:
-            if error.status != _NOT_FOUND:
+            if error.status != NOT_FOUND:
                 raise
             self.remove(item)
             return

@@ -20,7 +20,7 @@ FINALIZER = f"{GROUP}/workers"
 #: Fields of a request that an object does not set: it has a name and an identity of its own.
 _OMITTED = frozenset({"name", "client_key", "workers"})
 #: Fields with another name than the request's in camel case.
-_RENAMED = {"pod_template": "template"}
+_RENAMED = {"pod_template": "template", "fixed": "fixedReplicas"}
 _FREE_FORM: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "format": "int64"}
@@ -101,8 +101,9 @@ def _object_schema() -> Schema:
 
 
 def _spec_schema() -> Schema:
-    fields = JobRequest.model_json_schema()["properties"]
-    properties = {name: _structural(fields[field]) for name, field in request_fields()}
+    schema = JobRequest.model_json_schema()
+    fields, parts = schema["properties"], schema["$defs"]
+    properties = {name: _structural(fields[field], parts) for name, field in request_fields()}
     properties["suspend"] = {
         "type": "boolean",
         "description": "Whether it gives its slots back and waits until this is false again.",
@@ -122,7 +123,8 @@ def _status_schema() -> Schema:
         "properties": {
             "phase": {**_TEXT, "description": "State of the job, or Refused."},
             "jobId": {**_COUNT, "description": "Its number in the scheduler, as in `sched show`."},
-            "workers": {**_COUNT, "description": "Workers that nobody asked to leave."},
+            "workers": {**_COUNT, "description": "Workers that nobody asked to leave, but for fixed ones."},
+            "fixedWorkers": {**_COUNT, "description": "Live workers of its fixed group."},
             "generation": {**_COUNT, "description": "Counter of published memberships."},
             "attempt": {**_COUNT, "description": "Starts so far."},
             "priority": {**_COUNT, "description": "Priority in force; a user of the scheduler may have changed it."},
@@ -154,15 +156,27 @@ def _status_schema() -> Schema:
     }
 
 
-def _structural(field: Schema) -> Schema:
-    """A field's JSON schema as Kubernetes takes it: one type, no null, no patterns of names."""
+def _structural(field: Schema, parts: Schema) -> Schema:
+    """A field's JSON schema as Kubernetes takes it: one type, no null, no patterns of names, nothing by reference."""
     shapes = [shape for shape in field.get("anyOf", [field]) if shape.get("type") != "null"]
     shape = shapes[-1]  # of a string and a list, the list
+    if "anyOf" in shape:
+        return _structural(shape, parts)
+    if "$ref" in shape:
+        shape = parts[shape["$ref"].rpartition("/")[2]]
+    if "properties" in shape:
+        inner = {field_name(name): _structural(each, parts) for name, each in shape["properties"].items()}
+        required = [field_name(name) for name in shape.get("required", ())]
+        return {"type": "object", "required": required, "properties": dict(sorted(inner.items()))}
     if shape["type"] == "object":
         values = [*shape.get("patternProperties", {}).values()]
         if not values:
             return dict(_FREE_FORM)
-        return {"type": "object", "additionalProperties": _structural(values[0]), **_kept(shape, "maxProperties")}
+        return {
+            "type": "object",
+            "additionalProperties": _structural(values[0], parts),
+            **_kept(shape, "maxProperties"),
+        }
     kept = _kept(shape, "type", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
     if shape["type"] == "integer":
         kept["format"] = "int64"
@@ -171,7 +185,7 @@ def _structural(field: Schema) -> Schema:
     if "exclusiveMinimum" in shape:
         kept |= {"minimum": shape["exclusiveMinimum"], "exclusiveMinimum": True}
     if "items" in shape:
-        kept["items"] = _structural(shape["items"])
+        kept["items"] = _structural(shape["items"], parts)
     if field.get("default") not in (None, "", False, 0):
         kept["default"] = field["default"]
     return kept

@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from scheduler.daemon.trainingjobs.crd import FINALIZER, request_fields
+from scheduler.daemon.trainingjobs.crd import FINALIZER, field_name, request_fields
 from scheduler.errors import InvalidInput
-from scheduler.http.requests import JobRequest, check_request
+from scheduler.http.requests import DataRequest, FixedRequest, JobRequest, check_request
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, JobSpec, JobState
@@ -95,6 +95,9 @@ def job_spec(wanted: TrainingJob) -> JobSpec:
     """The job that it asks for. Raises `InvalidInput` naming the field of the object, and the rule."""
     names = dict(request_fields())
     given = {names[name]: value for name, value in wanted.spec.items() if name in names}
+    for field, inner in _INNER.items():
+        if isinstance(value := given.get(field), Mapping):
+            given[field] = {inner.get(name, name): each for name, each in value.items()}
     try:
         request = check_request(JobRequest, {**given, "name": wanted.name, "client_key": wanted.key})
     except InvalidInput as error:
@@ -137,6 +140,7 @@ def status_of(wanted: TrainingJob, job: Job, message: str, now: float, ignored: 
         "phase": PHASES[job.state],
         "jobId": job.id,
         "workers": len(job.wanted_workers),
+        "fixedWorkers": len(job.fixed_workers) if job.spec.fixed is not None else None,
         "generation": job.generation,
         "attempt": job.attempt,
         "priority": job.priority,
@@ -213,8 +217,17 @@ _OF_SHAPE = {
 }
 
 
+#: Fields that are objects themselves: names in an object to names in a request.
+_INNER = {
+    field: {field_name(name): name for name in model.model_fields}
+    for field, model in (("data", DataRequest), ("fixed", FixedRequest))
+}
+
+
 def _in_object(field: str) -> str:
     """A field of a request, as its object calls it."""
-    head, dot, rest = field.partition(".")
+    parts = field.split(".")
     names = {request: name for name, request in request_fields()}
-    return names.get(head, head) + dot + rest
+    if parts[0] in _INNER:
+        parts[1:2] = map(field_name, parts[1:2])
+    return ".".join([names.get(parts[0], parts[0]), *parts[1:]])

@@ -8,12 +8,13 @@ share           elastic policies: targets, who gives to whom, and growth
 reasons         as always
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from scheduler.config import PolicySettings
-from scheduler.model.job import JobState, StopReason
-from scheduler.model.plan import Action, Plan, StopJob
+from scheduler.model.job import Job, JobState, StopReason, WaitReason
+from scheduler.model.plan import Action, Plan, StopJob, Waiting
 from scheduler.model.world import Changes, World
 from scheduler.policy.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.draft import Draft
@@ -34,15 +35,22 @@ from scheduler.policy.survey import Survey
 def published_plan(world: World, now: float, settings: PolicySettings) -> Plan:
     """What the policy that the settings name would change now."""
     rule = RULES[settings.name]
-    seen = view(world, now, rule, settings)
+    apart = [job for job in world.queued.values() if job.spec.fixed is not None]
+    seen = view(_without(world, apart), now, rule, settings)
     back = held_back(seen, now) if rule.backfill is Backfill.CONSERVATIVE else {}
     seen = seen.evolve(Changes(jobs=tuple(replace(seen.queued[k], state=JobState.SUSPENDED) for k in back)))
     draft = decided(Survey(seen, now, settings), partial(_decide, rule=rule))
     _look_at_key_changes(draft, world, rule, settings)
     made = draft.plan()
     actions = tuple(_named(world, action) for action in made.actions) if rule.stops_equals else made.actions
+    back |= {job.id: Waiting(WaitReason.POLICY_WITHOUT_FIXED) for job in apart}
     waiting = {**made.waiting, **not_carried(world, back)}
     return replace(made, actions=actions, waiting=waiting)
+
+
+def _without(world: World, apart: Sequence[Job]) -> World:
+    """These jobs do not take part: published policies know nothing of fixed groups."""
+    return world.evolve(Changes(jobs=tuple(replace(job, state=JobState.SUSPENDED) for job in apart)))
 
 
 def _decide(draft: Draft, fillers: Fillers, rule: Rule) -> int | None:

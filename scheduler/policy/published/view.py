@@ -14,7 +14,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes, World
 from scheduler.policy.published.left import seconds_left
 from scheduler.policy.published.rule import Backfill, Rule
-from scheduler.policy.stakes import RESIZABLE_STATES
+from scheduler.policy.stake import RESIZABLE_STATES
 
 
 def view(world: World, now: float, rule: Rule, settings: PolicySettings) -> World:

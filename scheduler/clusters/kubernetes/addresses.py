@@ -1,0 +1,38 @@
+"""Names of pods, and where workers reach each other: known before a pod runs, since they follow from its worker."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from scheduler.config import KubernetesSettings
+from scheduler.model.ids import WorkerId
+from scheduler.model.job import Job
+from scheduler.model.pod_template import parse_template
+from scheduler.model.worker import Worker
+
+
+def pod_name(instance: str, worker: WorkerId) -> str:
+    """The same for the same worker, whoever starts it and how often."""
+    return f"{instance}-{worker}"
+
+
+def owner_name(instance: str) -> str:
+    """Of the object that owns all workers, and of the service that gives them names."""
+    return f"{instance}-workers"
+
+
+def host_of(settings: KubernetesSettings) -> Callable[[Job, Worker], str]:
+    """Where others reach a worker: a pod by the name that the service gives it, one on its node's network there."""
+
+    def host(job: Job, worker: Worker) -> str:
+        if on_node_network(job.pod_template_of(worker)):
+            return worker.host
+        name = pod_name(settings.instance, worker.id)
+        return f"{name}.{owner_name(settings.instance)}.{settings.namespace}.svc"
+
+    return host
+
+
+@lru_cache(maxsize=1024)
+def on_node_network(template: str | None) -> bool:
+    """Whether the pods of this template have no address of their own."""
+    return template is not None and bool(parse_template(template).get("spec", {}).get("hostNetwork"))

@@ -1,0 +1,68 @@
+"""What the errors of a request mean: each as one line of ours."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import orjson
+import urllib3
+from kubernetes.client.exceptions import ApiException
+
+from scheduler.errors import ClusterError
+
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
+#: Of an error's text, for one line.
+_MESSAGE_LENGTH_MAX = 400
+
+
+class RefusedError(ClusterError):
+    """The API server answered, and refused: `status` is HTTP's, `reason` the API's own word for it."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+@contextmanager
+def told(url: str) -> Iterator[None]:
+    """Raise errors of client and network as `ClusterError` in one line, `RefusedError` where the server said no."""
+    try:
+        yield
+    except ApiException as error:
+        raise _refused(error) from None
+    except urllib3.exceptions.MaxRetryError as error:
+        raise ClusterError(f"the API server at {url} cannot be reached: {_cause(error.reason)}") from None
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        raise ClusterError(f"the API server at {url} does not answer: {_cause(error)}") from None
+    except orjson.JSONDecodeError:
+        raise ClusterError(f"the API server at {url} answers with something else than JSON") from None
+
+
+def line(text: str) -> str:
+    """The text in one line of bounded length."""
+    return " ".join(text.split())[:_MESSAGE_LENGTH_MAX]
+
+
+def _refused(error: ApiException) -> RefusedError:
+    body: object = error.body
+    text = body.decode(errors="replace") if isinstance(body, bytes) else str(body or "")
+    try:
+        status = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        status = {}
+    if not isinstance(status, dict):
+        status = {}
+    message = line(str(status.get("message") or text or error.reason))
+    if error.status == UNAUTHORIZED:
+        message = f"the API server does not accept the credentials: {message}"
+    return RefusedError(error.status or 0, str(status.get("reason") or error.reason), message)
+
+
+def _cause(error: object) -> str:
+    """The system's own word for it, without the client's wrapping."""
+    inner = getattr(error, "__cause__", None) or getattr(error, "__context__", None)
+    while inner is not None and not isinstance(inner, OSError):
+        inner = inner.__cause__ or inner.__context__
+    if isinstance(inner, OSError) and inner.strerror:
+        return inner.strerror
+    return line(str(error))

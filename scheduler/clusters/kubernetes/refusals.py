@@ -1,0 +1,47 @@
+"""What the API server refuses and may grant later: asked for again ever more seldom, so that nothing is flooded."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_PAUSE_SECONDS = 1.0
+_PAUSE_SECONDS_MAX = 30.0
+#: Names that are remembered; those that nobody asks for any more go first.
+_KNOWN_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    error: str
+    #: Of the first of them in a row, and when to ask again.
+    since: float
+    again_at: float
+    pause_seconds: float
+
+
+class Refusals:
+    """By the name of what was to be made. Threads may use it at a time for different names."""
+
+    def __init__(self, monotonic: Callable[[], float], limit_seconds: float) -> None:
+        """`limit_seconds`: who is refused for longer gives up."""
+        self._monotonic = monotonic
+        self._limit_seconds = limit_seconds
+        self._known: dict[str, _Refusal] = {}
+
+    def standing(self, name: str) -> str | None:
+        """Why it was refused last, if it is too early to ask again."""
+        known = self._known.get(name)
+        return known.error if known is not None and self._monotonic() < known.again_at else None
+
+    def add(self, name: str, error: str) -> bool:
+        """It was refused once more; whether it is time to give up."""
+        now, before = self._monotonic(), self._known.pop(name, None)
+        since = now if before is None else before.since
+        pause = _PAUSE_SECONDS if before is None else min(before.pause_seconds * 2, _PAUSE_SECONDS_MAX)
+        if len(self._known) >= _KNOWN_MAX:
+            self._known.pop(next(iter(self._known)), None)
+        self._known[name] = _Refusal(error, since, now + pause, pause)
+        return now - since >= self._limit_seconds
+
+    def drop(self, name: str) -> None:
+        """It was granted, or nobody wants it any more."""
+        self._known.pop(name, None)

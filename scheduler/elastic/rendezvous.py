@@ -1,0 +1,278 @@
+"""torchrun's rendezvous where the scheduler says who meets: `--rdzv-backend=sched`. Imports torch.
+
+torchrun finds it by this package's entry point `torchrun.handlers`. A worker of such a job is one torchrun agent; this
+runs inside the agent, the training runs in the processes that the agent starts anew for each generation.
+"""
+
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NoReturn
+
+from torch._C._distributed_c10d import Store
+from torch.distributed.elastic.rendezvous.api import (
+    RendezvousHandler,
+    RendezvousInfo,
+    RendezvousParameters,
+    RendezvousStoreInfo,
+)
+
+from scheduler.elastic.agent import EXIT_DRAINED, Agent, Order
+from scheduler.elastic.client import Standing
+from scheduler.elastic.environment import Environment
+from scheduler.elastic.errors import Superseded
+from scheduler.elastic.meeting import Meeting, connect, meet, worth_meeting
+from scheduler.elastic.membership import Membership
+
+_LOG = logging.getLogger("scheduler.elastic")
+_EXIT_FAILED = 1
+_WAIT_SECONDS = 0.5
+#: How long an agent that is ready to move waits, without looking after its processes, for the others to be.
+_TOGETHER_SECONDS = 2.0
+#: After that it moves without those that are not: they hang.
+_MOVE_SECONDS_MAX = 10.0
+#: How long the others may take to notice a failure that one has noticed.
+_NOTICE_SECONDS = 5.0
+#: How long the others wait for a newer list after a failure before one of them gives up instead.
+_BLAME_SECONDS_MAX = 60.0
+_ASK_SECONDS = 0.25
+#: torchrun's agents count here that their processes are done.
+_DONE = "torchelastic/agent/terminal_state/num_members"
+
+
+def creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
+    """What the entry point names: makes handlers for torchrun."""
+    return _create
+
+
+def _create(parameters: RendezvousParameters) -> RendezvousHandler:
+    environment = Environment.read(os.environ)
+    if environment is None:
+        raise SystemExit("--rdzv-backend=sched is for workers that the scheduler starts: SCHED_URL is not set")
+    if not {"--run-path", "--run_path"}.isdisjoint(sys.argv):
+        # Processes are forked from this one. What any training imports at its first step is best imported here; the GPU
+        # must not be touched, not even to see whether there is one, or no forked process could use it.
+        os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+        import torch._dynamo  # noqa: F401
+    agent = os.getpid()
+    os.register_at_fork(after_in_child=lambda: _begin_own_session() if os.getppid() == agent else None)
+    return SchedulerRendezvous(environment, parameters.run_id)
+
+
+@dataclass(slots=True)
+class _Round:
+    """The generation that this agent's processes train in."""
+
+    membership: Membership
+    rank: int
+    #: where its agents meet, and its processes
+    store: Store
+    #: when it is left at the latest, once a newer list is there
+    leave_at: float | None = None
+
+    def ready_together(self, newest: Membership) -> bool:
+        """Whether all who go on are about to stop their processes: no failure is seen then that is none.
+
+        Blocks until they are, but not for long: meanwhile nobody looks after this agent's processes. Once those of
+        one agent are done with success, nobody moves: those of the others are about to be.
+        """
+        self.leave_at = self.leave_at or time.monotonic() + _MOVE_SECONDS_MAX
+        until = time.monotonic() + _TOGETHER_SECONDS
+        try:
+            if self.store.check([_DONE]):
+                return False
+            # Who has not joined has no processes that could fail, and may never join this generation any more.
+            staying = (self.membership.rank_of(worker) for worker in newest.workers)
+            others = [rank for rank in staying if rank is not None and rank != self.rank]
+            ready = [f"ready/{rank}" for rank in others if self.store.check([f"joined/{rank}"])]
+            self.store.set(f"ready/{self.rank}", "1")
+            while ready and not self.store.check(ready):
+                if time.monotonic() >= until:
+                    self.store.delete_key(f"ready/{self.rank}")
+                    return time.monotonic() >= self.leave_at
+                time.sleep(0.005)
+        except RuntimeError:
+            _LOG.info("generation %d: its store is gone, so others have moved", self.membership.generation)
+        return True
+
+    def note_failure(self) -> bool:
+        """Whether this agent is the first of its generation whose processes failed."""
+        try:
+            self.store.set(f"ready/{self.rank}", "1")
+            return self.store.add("failed", 1) == 1
+        except RuntimeError:
+            return False
+
+    def failed_everywhere(self) -> bool:
+        """Whether the processes of all agents failed: then all agents are alive."""
+        try:
+            return self.store.add("failed", 0) >= self.membership.size
+        except RuntimeError:
+            return False
+
+
+class SchedulerRendezvous(RendezvousHandler):
+    """The published list is the membership: one group per generation, no store that outlives it, no last call.
+
+    A newer list makes all agents that go on stop their processes at the same moment, which torchrun counts as no
+    restart. One that is not listed any more lets its processes train until then, and leaves.
+
+    torchrun gives up after a number of failures of its own; here the scheduler counts. When processes fail and no newer
+    list tells why, the agent that saw it first ends with a failure; the others wait for the list without it.
+    """
+
+    def __init__(self, environment: Environment, run_id: str) -> None:
+        self._run_id = run_id
+        self._address = environment.own_address()
+        self._meeting = Meeting(self._address)
+        #: serves this generation, where this agent is its rank 0
+        self._served: Meeting | None = None
+        self._round: _Round | None = None
+        self._moving = False
+        self._left = False
+        self._agent = Agent(environment, self._meeting.endpoint, end=_end_with_processes)
+        self._agent.start()
+
+    @property
+    def use_agent_store(self) -> bool:
+        """The generation's store is the processes' own as well: it lives as long as they may."""
+        return True
+
+    def get_backend(self) -> str:
+        """The name under which torchrun knows it."""
+        return "sched"
+
+    def get_run_id(self) -> str:
+        """The job's id."""
+        return self._run_id
+
+    def is_closed(self) -> bool:
+        """Never: an agent that has nothing to join is asked to leave."""
+        return False
+
+    def set_closed(self) -> None:
+        """Whether the job goes on is for the scheduler to say."""
+
+    def shutdown(self) -> bool:
+        """Ends the store that this agent serves, and the agent itself where it was asked to leave.
+
+        It is the last that torchrun does, and taking torch down takes longer than the slots should wait.
+        """
+        if self._left:
+            logging.shutdown()
+            os._exit(EXIT_DRAINED)
+        self._served = None
+        return True
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Waits for a list that has this worker, and for all others of it. SystemExit where it has to leave."""
+        if self._round is not None and not self._moving:
+            self._wait_after_failure(self._round)
+        self._moving = False
+        self._served = None
+        while True:
+            try:
+                return self._join(self._next_list())
+            except Superseded:
+                continue
+            except (OSError, RuntimeError) as error:
+                _LOG.info("meeting failed, trying again: %s", error)
+                self._agent.wait(_WAIT_SECONDS)
+
+    def num_nodes_waiting(self) -> int:
+        """1 where the agent has to stop its processes for a newer generation. SystemExit where it has to leave."""
+        if self._round is None:
+            return 0
+        self._leave_if_asked()
+        newest = self._agent.membership()
+        if newest is None or newest.generation <= self._generation or not self._round.ready_together(newest):
+            return 0
+        if newest.rank_of(self._agent.worker) is None:
+            self._leave()
+        self._moving = True
+        return 1
+
+    @property
+    def _generation(self) -> int:
+        return self._round.membership.generation if self._round is not None else 0
+
+    def _next_list(self) -> Membership:
+        while True:
+            self._leave_if_asked()
+            newest = self._agent.membership()
+            if newest is not None and newest.generation > self._generation:
+                if newest.rank_of(self._agent.worker) is not None:
+                    return newest
+                if self._round is not None:
+                    self._leave()
+            self._agent.wait(_WAIT_SECONDS)
+
+    def _join(self, membership: Membership) -> RendezvousInfo:
+        rank = membership.workers.index(self._agent.worker)
+        endpoint = self._meeting.endpoint if rank == 0 else membership.rendezvous
+        still_wanted = worth_meeting(self._agent, membership, rank, endpoint, self._leave_if_asked)
+        place = meet(endpoint, membership, rank, 0, still_wanted)
+        if rank == 0:
+            self._served = Meeting(self._address)
+            place.set("store", self._served.endpoint)
+        served = place.get("store").decode()
+        store = connect(served)
+        store.set(f"joined/{rank}", "1")
+        self._round = _Round(membership, rank, store)
+        self._agent.update({"generation": membership.generation}, at_once=True)
+        host, _, port = served.rpartition(":")
+        return RendezvousInfo(store, rank, membership.size, RendezvousStoreInfo(host, int(port)))
+
+    def _wait_after_failure(self, failed: _Round) -> None:
+        """Returns once a newer list is there; ends this agent where it is the one to count."""
+        patience_seconds = _NOTICE_SECONDS if failed.note_failure() else _BLAME_SECONDS_MAX
+        gives_up_at = time.monotonic() + patience_seconds
+        while True:
+            self._leave_if_asked()
+            standing = self._agent.refresh()
+            newest = self._agent.membership()
+            if newest is not None and newest.generation > self._generation:
+                return
+            if standing is not Standing.OK:
+                # The scheduler knows already that somebody is missing, or is away: that is no failure of this worker.
+                gives_up_at = time.monotonic() + patience_seconds
+            elif time.monotonic() >= gives_up_at or (
+                patience_seconds == _NOTICE_SECONDS and failed.failed_everywhere()
+            ):
+                _LOG.error("a process failed: this worker ends, and the scheduler starts another")
+                raise SystemExit(_EXIT_FAILED)
+            self._agent.wait(_ASK_SECONDS)
+
+    def _leave_if_asked(self) -> None:
+        if self._round is None:
+            if self._agent.asked_to_leave():
+                self._leave()
+        elif self._agent.order(self._generation) in (Order.STOP, Order.LEAVE):
+            self._leave()
+
+    def _leave(self) -> NoReturn:
+        """torchrun stops the processes on the way out."""
+        self._left = True
+        raise SystemExit(EXIT_DRAINED)
+
+
+def _end_with_processes() -> None:
+    """Ends this agent at once, and its processes first: each leads a session of its own."""
+    for task in os.listdir("/proc/self/task"):
+        with suppress(OSError), open(f"/proc/self/task/{task}/children") as children:
+            for pid in children.read().split():
+                with suppress(OSError):
+                    os.killpg(int(pid), signal.SIGKILL)
+    os._exit(EXIT_DRAINED)
+
+
+def _begin_own_session() -> None:
+    """In a process forked from the agent (torchrun's --run-path): who is asked to leave is the agent."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.setsid()

@@ -1,0 +1,76 @@
+"""The way from gradients to parameters: average, measure, scale the learning rate. Imports torch."""
+
+from typing import Any
+
+import torch
+
+from scheduler.elastic.batch import BatchPolicy
+from scheduler.elastic.gradients import GradientAverager
+from scheduler.elastic.group import Group
+from scheduler.elastic.noise import NoiseScale, efficiency
+from scheduler.elastic.rates import RateScaler
+
+
+class Updates:
+    """What an elastic training adds around `optimizer.step()`; what it has learnt is part of the committed state."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, policy: BatchPolicy | None) -> None:
+        self._optimizer = optimizer
+        self._policy = policy
+        self._noise = NoiseScale()
+        #: None where there is no batch policy to follow
+        self.rates = RateScaler(policy, optimizer, self._noise) if policy is not None else None
+        self._averager: GradientAverager | None = None
+        self._world_size = 1
+
+    @property
+    def noise_scale(self) -> float | None:
+        """In samples; None before two gradients were measured."""
+        return self._noise.samples
+
+    @property
+    def efficiency(self) -> float | None:
+        """What a sample of the present batch brings, against one of the batch of a single worker: 0 to 1."""
+        noise = self._noise.samples
+        if self._policy is None or noise is None:
+            return None
+        base, batch = self._policy.global_batch(1), self._policy.global_batch(self._world_size)
+        return min(efficiency(noise, base, batch), 1.0)
+
+    def average(self, group: Group, samples: int, loss_is_sum: bool, vote: bool) -> tuple[int, bool]:
+        """See `GradientAverager.average`. How many samples all ranks had, and whether any voted."""
+        if self._averager is None:
+            groups = self._optimizer.param_groups
+            self._averager = GradientAverager(parameter for group in groups for parameter in group["params"])
+            if self.rates is not None:
+                self.rates.measures = True
+        averaged = self._averager.average(group, samples, loss_is_sum, vote)
+        if averaged.shares is not None:
+            self._noise.add(averaged.shares)
+        return averaged.samples, averaged.voted
+
+    def settle(self) -> None:
+        """A step has ended, also on the device."""
+        if self._averager is not None:
+            self._averager.settle()
+
+    def set_group(self, world_size: int) -> None:
+        """From now on the group has this size."""
+        self._world_size = world_size
+        if self.rates is not None:
+            self.rates.set_group(world_size)
+
+    def drop_buffers(self) -> None:
+        """A collective of a lost group may still hold them."""
+        self._averager = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Means of what was measured, and where the learning rate stands."""
+        rates = self.rates.state_dict() if self.rates is not None else None
+        return {"noise": self._noise.state_dict(), "rates": rates}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes back to them."""
+        self._noise.load_state_dict(state["noise"])
+        if self.rates is not None and state["rates"] is not None:
+            self.rates.load_state_dict(state["rates"])

@@ -1,0 +1,69 @@
+"""Fields that requests have in common, with their limits, and what all requests are."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+
+PLAIN = r"^[^\x00-\x1f\x7f]*$"
+_NO_NUL = r"^[^\x00]*$"
+SHELL = ("/bin/sh", "-c")
+ARGUMENT_LENGTH_MAX = 65536
+BOOKING_NAME = r"^[A-Za-z0-9._-]+$"
+
+Line = Annotated[str, StringConstraints(max_length=128, pattern=PLAIN)]
+ClientKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=PLAIN)]
+Text = Annotated[str, StringConstraints(max_length=ARGUMENT_LENGTH_MAX, pattern=_NO_NUL)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._/-]+$")]
+BookingName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=BOOKING_NAME)]
+GpuType = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN)]
+LabelValue = Annotated[str, StringConstraints(max_length=256, pattern=PLAIN)]
+Labels = Annotated[dict[Label, LabelValue], Field(max_length=64)]
+VariableName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Workers = Annotated[int, Field(ge=1, le=100_000)]
+SpeedAt = Annotated[list[Annotated[float, Field(gt=0, le=1e15)]], Field(min_length=2, max_length=2)]
+Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
+
+
+def _shell_or_list(command: Any) -> Any:
+    if isinstance(command, str):
+        if not command.strip():
+            raise ValueError("must not be empty")
+        return [*SHELL, command]
+    return command
+
+
+def _program_named(command: list[str]) -> list[str]:
+    if not command[0]:
+        raise ValueError("its first word, the program, must not be empty")
+    return command
+
+
+_TEXT_SCHEMA = {"type": "string", "maxLength": ARGUMENT_LENGTH_MAX, "pattern": r"^[^\u0000]*$"}
+Command = Annotated[
+    list[Text],
+    Field(min_length=1, max_length=4096),
+    BeforeValidator(_shell_or_list),
+    AfterValidator(_program_named),
+    WithJsonSchema(
+        {
+            "description": "Program and arguments; or one string, which /bin/sh runs.",
+            "anyOf": [
+                {**_TEXT_SCHEMA, "minLength": 1},
+                {"type": "array", "minItems": 1, "maxItems": 4096, "items": _TEXT_SCHEMA},
+            ],
+        }
+    ),
+]
+
+
+#: A field, and what it breaks.
+BrokenRule = tuple[str, str]
+
+
+class Request(BaseModel):
+    # Strict: `true` is no number and "2" is none either, since a silent guess is a surprise later.
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    def broken_rule(self) -> BrokenRule | None:
+        """A rule between fields that the request breaks."""
+        return None

@@ -1,0 +1,85 @@
+"""The call of workers that take their job's data in shards."""
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.http.body import Body, documented_body
+from scheduler.http.errors import documented
+from scheduler.http.json import JsonResponse
+from scheduler.http.parameters import JobNumber, WorkerPath
+from scheduler.http.requests import ShardsRequest, parse_request
+from scheduler.http.services import Use
+from scheduler.http.workers import require_worker, worker_of
+from scheduler.model.data_queue import ReaderKey, ShardCall
+from scheduler.model.ids import ordinal_of
+from scheduler.model.ranges import Ranges
+from scheduler.store.values import ShardsAsked, ShardsGiven
+
+router = APIRouter(tags=["workers"])
+
+
+class ShardsAnswer(TypedDict):
+    #: Position, epoch and shard of each that is new to the reader; all that it holds where the call is a repeat.
+    given: list[list[int]]
+    #: Positions that it holds, as spans [first, end).
+    held: list[list[int]]
+    #: Positions that it reported as done but does not hold any more: what came of them is to be thrown away.
+    refused: list[list[int]]
+    #: Nothing is left to do or to wait for.
+    end: bool
+    #: The worker was asked to leave: it gets nothing new.
+    leave: bool
+    #: The reader loses what it holds unless it calls again within so long.
+    lease_seconds: float
+    #: The data set as declared.
+    shards: int
+    epochs: int
+
+
+@router.post(
+    "/v1/jobs/{job_id}/workers/{worker_id}/shards",
+    response_model=ShardsAnswer,
+    responses=documented(404, 409, 413, 415),
+    openapi_extra=documented_body("ShardsRequest"),
+    dependencies=[Depends(require_worker)],
+)
+async def exchange_shards(services: Use, job_id: JobNumber, worker_id: WorkerPath, body: Body) -> Response:
+    """Report shards and take others, in one durable step that any replica does; each call renews what is held.
+
+    409: the worker is fenced and has to exit. 404: the job has declared no data.
+    """
+    job, worker = worker_of(job_id, worker_id)
+    parsed = parse_request(ShardsRequest, body)
+    call = ShardCall(
+        ReaderKey(ordinal_of(worker), parsed.reader),
+        parsed.sequence,
+        _ranges(parsed.done),
+        _ranges(parsed.failed),
+        _ranges(parsed.returned),
+        parsed.want,
+        parsed.detail,
+    )
+    return JsonResponse(_view(await services.shards.exchange(ShardsAsked(job, worker, call))))
+
+
+def _ranges(spans: list[list[int]]) -> Ranges:
+    return Ranges.of((first, end) for first, end in spans)
+
+
+def _view(given: ShardsGiven) -> ShardsAnswer:
+    data, answer = given.data, given.answer
+    return {
+        "given": [[position, *data.shard_at(position)] for position in answer.given],
+        "held": _spans(answer.held),
+        "refused": _spans(answer.refused),
+        "end": answer.end,
+        "leave": given.leave,
+        "lease_seconds": data.lease_seconds,
+        "shards": data.shards,
+        "epochs": data.epochs,
+    }
+
+
+def _spans(ranges: Ranges) -> list[list[int]]:
+    return [[first, end] for first, end in ranges.spans]

@@ -1,0 +1,68 @@
+"""What one active job holds."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scheduler.model.job import Job, JobState
+from scheduler.model.worker import Desired, Worker
+from scheduler.policy.amounts import Amount, Held, add
+from scheduler.policy.ledger import Ledger
+
+#: Jobs whose size the planner may change.
+RESIZABLE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """One active job's hold on the nodes that take new workers."""
+
+    job: Job
+    #: Workers that nobody asked to leave, oldest first.
+    staying: tuple[Worker, ...]
+    #: What each of these holds.
+    each: tuple[Held, ...]
+    #: Its fixed group, which leaves with the whole job only, and what each of it holds.
+    fixed: tuple[Worker, ...]
+    fixed_each: tuple[Held, ...]
+    #: What all of them hold together.
+    held: Held
+    #: What those who leave hold.
+    leaving: Held
+
+    @property
+    def resizable(self) -> bool:
+        return self.job.state in RESIZABLE_STATES and not self.job.finishing
+
+    @property
+    def takeable(self) -> bool:
+        """Whether a more important job may take from it."""
+        return self.resizable and self.job.spec.preemptible
+
+
+def stake_of(job: Job, ledger: Ledger) -> Stake:
+    """What the job holds as it stands in the world."""
+    staying = () if job.state is JobState.STOPPING else job.workers
+    if not all(worker.desired is Desired.RUN for worker in staying):
+        staying = job.wanted_workers
+    fixed = job.fixed_workers
+    if fixed:
+        fixed = () if job.state is JobState.STOPPING else tuple(worker for worker in fixed if worker.wanted)
+    leaving: Held = ()
+    if len(staying) + len(fixed) < len(job.workers) + len(job.fixed_workers):
+        ids = {worker.id for worker in staying + fixed}
+        leaving = held_by((worker for worker in job.all_workers if worker.id not in ids), ledger)
+    each, fixed_each = tuple(map(ledger.held_by, staying)), tuple(map(ledger.held_by, fixed))
+    return Stake(job, staying, each, fixed, fixed_each, _together(each + fixed_each), leaving)
+
+
+def held_by(workers: Iterable[Worker], ledger: Ledger) -> Held:
+    """What these workers hold, by position."""
+    return _together(map(ledger.held_by, workers))
+
+
+def _together(each: Iterable[Held]) -> Held:
+    held: dict[int, Amount] = {}
+    for pieces in each:
+        for i, amount in pieces:
+            held[i] = add(held[i], amount) if i in held else amount
+    return tuple(held.items())

@@ -1,0 +1,208 @@
+"""Queues of shards in the database: each is changed by whoever holds its row's lock until the commit.
+
+Any replica may change one. What a process has read or written itself it need not read again as long as the row still
+has the mark that it knows: a job with thousands of readers then costs one row to read and a few to write.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, bindparam, func, select
+
+from scheduler.engine.exits import FAILURES
+from scheduler.errors import Conflict, NotFound, UserError
+from scheduler.model.data import DataProgress, DataSet, ShardSetAside
+from scheduler.model.data_queue import DataQueue
+from scheduler.model.event import Event, EventKind
+from scheduler.model.ids import JobId
+from scheduler.model.ranges import Ranges
+from scheduler.model.worker import Desired, Worker
+from scheduler.store.counters import take_ids
+from scheduler.store.data_rows import (
+    progress_from_row,
+    queue_from_row,
+    queue_values,
+    reader_from_row,
+    reader_values,
+    set_aside_from_row,
+    set_aside_values,
+)
+from scheduler.store.rows import event_values
+from scheduler.store.schema import data_queues, jobs, shard_readers, shards_set_aside, workers
+from scheduler.store.statements import Statements
+from scheduler.store.values import Exchanged, ShardsAsked, ShardsGiven
+
+#: Shards that an event names; it counts them all.
+NAMED_MAX = 10
+#: Queues that are remembered, so that a store that outlives many jobs does not grow.
+QUEUES_KEPT = 1000
+
+_QUEUE = select(data_queues, jobs.c.data).join(jobs, jobs.c.id == data_queues.c.job_id)
+_THIS = _QUEUE.where(data_queues.c.job_id == bindparam("job"))
+_LOCKED = _THIS.with_for_update(of=data_queues)
+_READERS = select(shard_readers).where(shard_readers.c.job_id == bindparam("job"))
+_LIVE = select(workers.c.ordinal, workers.c.desired).where(
+    workers.c.job_id == bindparam("job"),
+    workers.c.live.is_not(None),
+    workers.c.ordinal.in_(bindparam("ordinals", expanding=True)),
+)
+_OVER = (data_queues.c.done + data_queues.c.set_aside).label("over")
+_SHARES = (
+    select(data_queues.c.job_id, _OVER, data_queues.c.total)
+    .join(jobs, jobs.c.id == data_queues.c.job_id)
+    .where(jobs.c.active)
+)
+
+
+class DataQueues:
+    """The queues of one database, as one process changes them."""
+
+    def __init__(self, statements: Statements, name: str) -> None:
+        """`name` is this process's alone: no other one writes its marks."""
+        self._statements = statements
+        self._marks = (f"{name}-{number}" for number in itertools.count(1))
+        self._known: dict[JobId, tuple[str, DataQueue]] = {}
+
+    def exchange(
+        self, connection: Connection, asked: Sequence[ShardsAsked], now: float, heard_since: float
+    ) -> Exchanged:
+        """Make the calls of readers, in their order.
+
+        Silence counts from `heard_since` on only: before, nobody here listened.
+        """
+        by_job: dict[JobId, list[tuple[int, ShardsAsked]]] = {}
+        for number, each in enumerate(asked):
+            by_job.setdefault(each.job_id, []).append((number, each))
+        outcomes: dict[int, ShardsGiven | UserError] = {}
+        events: list[Event] = []
+        for job_id, calls in sorted(by_job.items()):
+            with self._changed(connection, job_id, now, events) as queue:
+                if queue is None:
+                    refusal = _no_queue(connection, job_id)
+                    outcomes.update((number, refusal) for number, _ in calls)
+                    continue
+                live = _live_workers(connection, job_id, [each.call.reader.ordinal for _, each in calls])
+                queue.expire(now, heard_since)
+                outcomes.update((number, _call(queue, each, live, now)) for number, each in calls)
+        self._write_events(connection, events)
+        told = frozenset(event.job_id for event in events if event.job_id is not None)
+        return Exchanged([outcomes[number] for number in range(len(asked))], told)
+
+    def end_workers(self, connection: Connection, ended: Iterable[Worker], now: float) -> list[Event]:
+        """What these workers held goes back, in the transaction that stores their end; the events that are to be."""
+        by_job: dict[JobId, list[Worker]] = {}
+        for worker in ended:
+            by_job.setdefault(worker.job_id, []).append(worker)
+        events: list[Event] = []
+        for job_id, gone in sorted(by_job.items()):
+            with self._changed(connection, job_id, now, events) as queue:
+                if queue is None:
+                    continue
+                for worker in gone:
+                    detail = f"worker {worker.id} ended: {worker.exit_reason}"
+                    queue.end_worker(worker.ordinal, blamed=worker.exit_reason in FAILURES, detail=detail)
+        return events
+
+    @contextmanager
+    def _changed(
+        self, connection: Connection, job_id: JobId, now: float, events: list[Event]
+    ) -> Iterator[DataQueue | None]:
+        """The queue under its lock, written at the end of the block; None where the job has none.
+
+        What there is to tell is added to `events`, which are written last: their ids are what all writers wait for, so
+        nobody may wait for a queue while holding them.
+        """
+        row = connection.execute(_LOCKED, {"job": job_id}).one_or_none()
+        if row is None:
+            yield None
+            return
+        # Taken out until it is written: a transaction that fails leaves nothing behind.
+        mark, queue = self._known.pop(job_id, ("", None))
+        if queue is None or mark != row.mark or not mark:
+            queue = queue_from_row(row)
+            queue.readers = dict(map(reader_from_row, connection.execute(_READERS, {"job": job_id})))
+        yield queue
+        events += _events(job_id, queue, now)
+        self._write(connection, job_id, queue, now)
+
+    def _write(self, connection: Connection, job_id: JobId, queue: DataQueue, now: float) -> None:
+        mark = next(self._marks)
+        write = self._statements
+        write.update_data_queues.run(connection, [{**queue_values(job_id, queue, mark), "of_job": job_id}])
+        write.upsert_shard_readers.run(
+            connection, [reader_values(job_id, key, queue.readers[key]) for key in sorted(queue.changed)]
+        )
+        write.delete_shard_readers.run(
+            connection, [{"of_job": job_id, "of_worker": k.ordinal, "of_name": k.name} for k in sorted(queue.removed)]
+        )
+        for positions, detail in queue.news.set_aside:
+            write.insert_shards_set_aside.run(connection, set_aside_values(job_id, positions, now, detail))
+        queue.forget_changes()
+        if len(self._known) >= QUEUES_KEPT:
+            self._known.clear()
+        self._known[job_id] = (mark, queue)
+
+    def _write_events(self, connection: Connection, events: Sequence[Event]) -> None:
+        if events:
+            first = take_ids(connection, events=len(events)).event
+            rows = [event_values(first + n, event) for n, event in enumerate(events)]
+            self._statements.insert_events.run(connection, rows)
+
+
+def progress(connection: Connection, job_id: JobId) -> DataProgress | None:
+    """How far the job is with its data; None where it has declared none."""
+    row = connection.execute(_THIS, {"job": job_id}).one_or_none()
+    return None if row is None else progress_from_row(row)
+
+
+def shares_done(connection: Connection) -> Mapping[JobId, float]:
+    """The share of its data that each active job is done with."""
+    return {JobId(row.job_id): row.over / row.total for row in connection.execute(_SHARES)}
+
+
+def list_set_aside(connection: Connection, job_id: JobId, limit: int) -> list[ShardSetAside]:
+    """Shards that failed too often, in the order of the epochs."""
+    query = select(shards_set_aside).where(shards_set_aside.c.job_id == job_id)
+    return [
+        set_aside_from_row(row) for row in connection.execute(query.order_by(shards_set_aside.c.position).limit(limit))
+    ]
+
+
+def _live_workers(connection: Connection, job_id: JobId, ordinals: Sequence[int]) -> dict[int, Desired]:
+    """What is desired of those that live. Under the queue's lock: an end that is stored later sees what they got."""
+    rows = connection.execute(_LIVE, {"job": job_id, "ordinals": sorted(set(ordinals))})
+    return {row.ordinal: Desired(row.desired) for row in rows}
+
+
+def _call(queue: DataQueue, asked: ShardsAsked, live: Mapping[int, Desired], now: float) -> ShardsGiven | UserError:
+    desired = live.get(asked.call.reader.ordinal)
+    if desired is None:
+        return Conflict(f"worker {asked.worker_id} is fenced: it is not (or no longer) part of job {asked.job_id}")
+    stays = desired is Desired.RUN
+    try:
+        answer = queue.call(asked.call, now, may_take=stays)
+    except Conflict as refusal:
+        return refusal
+    return ShardsGiven(queue.data, answer, leave=not stays)
+
+
+def _no_queue(connection: Connection, job_id: JobId) -> UserError:
+    known = connection.execute(select(func.count()).where(jobs.c.id == job_id)).scalar_one()
+    return NotFound(f"job {job_id} has declared no data" if known else f"no job {job_id}")
+
+
+def _events(job_id: JobId, queue: DataQueue, now: float) -> Iterator[Event]:
+    for positions, detail in queue.news.set_aside:
+        named = _named(queue.data, positions)
+        yield Event(now, EventKind.SHARDS_SET_ASIDE, job_id, detail=f"{named}: {detail}", amount=float(positions.count))
+    if queue.news.ended:
+        yield Event(now, EventKind.DATA_ENDED, job_id, detail=f"done {queue.done:,}, set aside {queue.set_aside:,}")
+
+
+def _named(data: DataSet, positions: Ranges) -> str:
+    """Shards for people: `epoch 0: shards 3, 7`."""
+    named = [data.shard_at(position) for position in positions.first(NAMED_MAX)]
+    texts = [f"shard {shard} of epoch {epoch}" for epoch, shard in named]
+    more = f" and {positions.count - len(named)} more" if positions.count > len(named) else ""
+    return ", ".join(texts) + more

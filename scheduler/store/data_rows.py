@@ -1,0 +1,74 @@
+"""Queues of shards as rows, and back."""
+
+from typing import Any
+
+from sqlalchemy import Row
+
+from scheduler.model.data import DataProgress, DataSet, ShardSetAside
+from scheduler.model.data_queue import DataQueue, Reader, ReaderKey
+from scheduler.model.ids import JobId
+from scheduler.model.ranges import Ranges
+from scheduler.store.job_rows import Values
+from scheduler.store.text import data_from_text, levels_from_text, levels_to_text, ranges_from_text, ranges_to_text
+
+
+def queue_values(job_id: JobId, queue: DataQueue, mark: str) -> Values:
+    return {
+        "job_id": job_id,
+        "cursor": queue.cursor,
+        "done": queue.done,
+        "set_aside": queue.set_aside,
+        "total": queue.data.total,
+        "returned": ranges_to_text(queue.returned),
+        "tried": ranges_to_text(queue.tried),
+        "failures": levels_to_text(queue.failures),
+        "mark": mark,
+    }
+
+
+def queue_from_row(row: Row[Any]) -> DataQueue:
+    """Without its readers. The row has the job's `data`, too."""
+    return DataQueue(
+        data=data_from_text(row.data),
+        cursor=row.cursor,
+        done=row.done,
+        set_aside=row.set_aside,
+        returned=ranges_from_text(row.returned),
+        tried=ranges_from_text(row.tried),
+        failures=levels_from_text(row.failures),
+    )
+
+
+def reader_values(job_id: JobId, key: ReaderKey, reader: Reader) -> Values:
+    return {
+        "job_id": job_id,
+        "ordinal": key.ordinal,
+        "name": key.name,
+        "held": ranges_to_text(reader.held),
+        "alone": reader.alone,
+        "deadline": reader.deadline,
+        "sequence": reader.sequence,
+        "refused": ranges_to_text(reader.refused),
+    }
+
+
+def reader_from_row(row: Row[Any]) -> tuple[ReaderKey, Reader]:
+    held, refused = ranges_from_text(row.held), ranges_from_text(row.refused)
+    return ReaderKey(row.ordinal, row.name), Reader(held, row.alone, row.deadline, row.sequence, refused)
+
+
+def progress_from_row(row: Row[Any]) -> DataProgress:
+    return queue_from_row(row).progress()
+
+
+def set_aside_values(job_id: JobId, positions: Ranges, at: float, detail: str) -> list[Values]:
+    return [{"job_id": job_id, "position": position, "at": at, "detail": detail} for position in positions]
+
+
+def set_aside_from_row(row: Row[Any]) -> ShardSetAside:
+    return ShardSetAside(row.position, row.at, row.detail)
+
+
+def new_queue_values(job_id: JobId, data: DataSet) -> Values:
+    """The row of a job that was submitted just now."""
+    return queue_values(job_id, DataQueue(data), "")

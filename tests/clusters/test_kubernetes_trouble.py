@@ -1,0 +1,180 @@
+"""A daemon whose cluster is in trouble: each kind is told where users look, costs nothing, and ends by itself.
+
+The API server is a real one; what kubelets and controllers would do is done by the test.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+
+from tests.clusters.control_plane import ControlPlane
+from tests.clusters.control_plane_daemon import SECONDS_MAX, site_of
+from tests.clusters.desk import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def test_a_namespace_that_is_not_there_is_told_and_jobs_start_once_it_is(plane: ControlPlane, tmp_path: Path) -> None:
+    with site_of(plane, tmp_path, namespace="later") as site:
+        assert site.logged("no workers can be started now", 'namespaces \\"later\\" not found') == 1
+        job = site.submit()
+        site.is_told(job, 'Worker 1-1 on a does not run yet: namespaces "later" not found')
+        plane.core.create_namespace({"metadata": {"name": "later"}})
+        site.run(job)
+        assert site.logged("worker actions failed", "not found") == 1
+        assert site.logged("worker actions succeed again", "") == 1
+
+        plane.core.delete_namespace("later")  # without a controller it stays, with all that is in it
+        other = site.submit()
+        site.is_told(other, "because it is being terminated")
+        assert plane.core.read_namespace("later").status.phase == "Terminating"
+        for name in site.pods():
+            plane.vanish("later", name)
+        plane.core.replace_namespace_finalize("later", {"metadata": {"name": "later"}, "spec": {"finalizers": []}})
+        plane.core.create_namespace({"metadata": {"name": "later"}})
+        site.run(other)
+        site.comes(lambda: f"sched-{job}-2" in site.pods(), lambda: site.explained(job))
+        assert site.job(job)["retries_used"] == 0
+        assert set(site.pods()) == {f"sched-{job}-2", f"sched-{other}-1"}
+
+
+def test_a_resource_that_no_node_offers_is_told(plane: ControlPlane, tmp_path: Path) -> None:
+    with site_of(plane, tmp_path, resource="nvidia.com/gqu") as site:
+        assert site.logged("no node offers the resource that is a slot", "nvidia.com/gqu") == 1
+        site.comes(lambda: bool(site.nodes()["nodes"]), lambda: "no nodes")
+        assert [node["closed"] for node in site.nodes()["nodes"]] == ["offers no nvidia.com/gqu"]
+        job = site.submit()
+        site.is_told(job, "Too large for the cluster")
+        site.is_told(job, "Closed: 1 node (offers no nvidia.com/gqu).")
+        amounts = {"nvidia.com/gqu": "1", "cpu": "4", "memory": "8Gi", "pods": "110"}
+        plane.core.patch_node_status("a", {"status": {"capacity": amounts, "allocatable": amounts}})
+        site.run(job)
+
+
+def test_rights_that_are_missing_and_credentials_that_expire_are_told_and_may_be_mended(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    account = _Account(plane, "trouble", tmp_path / "kubeconfig")
+    account.create()
+    with site_of(plane, tmp_path, ready=False, kubeconfig=account.kubeconfig) as site:
+        site.is_not_ready("cannot list resource")
+        assert site.logged("nothing is decided now", "cannot list resource") == 1
+        job = site.submit()
+        site.is_told(job, "Nothing is being decided now: ")
+        with account.allowed():
+            site.is_ready()
+            site.run(job)
+            before = site.pods()
+
+            account.delete()
+            waiting = site.submit()
+            site.is_told(waiting, "does not run yet: the API server does not accept the credentials: Unauthorized")
+            site.daemon.kill()
+            site.daemon.start_answering()
+            site.is_not_ready("the API server does not accept the credentials")
+            assert site.job(job)["state"] == "RUNNING"
+
+            account.create()
+            site.is_ready()
+            site.runs(job)
+            site.run(waiting)
+            assert site.pods().items() >= before.items()
+            assert len(site.pods()) == 2
+
+
+def test_a_right_to_make_pods_that_is_missing_is_told_and_nothing_is_held_for_ever(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    account = _Account(plane, "reader", tmp_path / "kubeconfig")
+    account.create()
+    seen, made = ["nodes", "pods"], ["configmaps", "services"]
+    rules = [
+        {"apiGroups": [""], "resources": seen, "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": made, "verbs": ["get", "create"]},
+    ]
+    with (
+        account.allowed(rules),
+        site_of(plane, tmp_path, kubeconfig=account.kubeconfig, launch_limit_seconds=2.0) as site,
+    ):
+        job = site.submit()
+        site.is_told(job, "cannot create resource")
+        site.comes(lambda: site.job(job)["attempt"] > 1, lambda: str(site.job(job)))
+        assert site.job(job)["retries_used"] == 0
+        with account.allowed(name="reader-too"):
+            site.comes(lambda: bool(site.pods()), lambda: site.explained(job))
+            (name,) = site.pods()
+            site.launch(name)
+            site.comes(lambda: site.job(job)["state"] == "RUNNING", lambda: str(site.job(job)))
+            assert site.job(job)["retries_used"] == 0
+
+
+def test_an_api_server_that_goes_away_costs_nothing_and_hosts_are_answered_meanwhile(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    with site_of(plane, tmp_path) as site:
+        job = site.submit()
+        site.run(job)
+        before = site.pods()
+        plane.stop_api()
+        try:
+            waiting = site.submit()
+            site.is_not_ready("cannot be reached: Connection refused")
+            site.is_told(job, "Nothing is being decided now: nothing was heard of")
+            site.daemon.kill()
+            site.daemon.start_answering()
+            site.is_not_ready("cannot be reached: Connection refused")
+            hosts = site.daemon.client.get(f"/v1/jobs/{job}/discover_hosts")
+            assert (hosts.status_code, hosts.text) == (200, f"sched-1-1.sched-workers.{site.namespace}.svc:1\n")
+        finally:
+            plane.start_api()
+        site.is_ready()
+        site.runs(job)
+        assert site.pods().items() >= before.items()
+        site.run(waiting)
+        assert len(site.pods()) == 2
+
+
+class _Account:
+    """A service account, and a kubeconfig that has its token."""
+
+    def __init__(self, plane: ControlPlane, name: str, kubeconfig: Path) -> None:
+        self._plane, self._name, self.kubeconfig = plane, name, kubeconfig
+
+    def create(self) -> None:
+        self._plane.core.create_namespaced_service_account("default", {"metadata": {"name": self._name}})
+        body = {"spec": {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 3600}}
+        made = self._plane.core.create_namespaced_service_account_token(self._name, "default", body)
+        self.kubeconfig.write_text(self._plane.kubeconfig_with(made.status.token))
+
+    def delete(self) -> None:
+        """Its tokens are worth nothing any more."""
+        self._plane.core.delete_namespaced_service_account(self._name, "default")
+        eventually(lambda: not self._is_accepted(), SECONDS_MAX)  # the API server remembers them for some seconds
+
+    def _is_accepted(self) -> bool:
+        with config.new_client_from_config(str(self.kubeconfig)) as api:
+            try:
+                client.CoreV1Api(api).list_node()
+            except ApiException as error:
+                return bool(error.status != 401)
+        return True
+
+    @contextmanager
+    def allowed(self, rules: list[dict[str, Any]] | None = None, name: str | None = None) -> Iterator[None]:
+        """It may do this, or anything, until the end of the block."""
+        rights, name = self._plane.rights, name or self._name
+        everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+        subject = {"kind": "ServiceAccount", "name": self._name, "namespace": "default"}
+        rights.create_cluster_role({"metadata": {"name": name}, "rules": rules or everything})
+        rights.create_cluster_role_binding({"metadata": {"name": name}, "roleRef": role, "subjects": [subject]})
+        try:
+            yield
+        finally:
+            rights.delete_cluster_role_binding(name)
+            rights.delete_cluster_role(name)

@@ -1,0 +1,119 @@
+"""Workers and the daemon are killed at random while shards are done: none is lost, none counts twice.
+
+A failure prints its seed; `SCHED_TEST_SEED=<seed> pytest tests/e2e/test_data_queue.py` replays the same choices.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.daemon import ROOT, Daemon, running_daemon
+
+SHARDS, EPOCHS = 300, 2
+KILLS_OF_WORKERS, KILLS_OF_THE_DAEMON = 12, 4
+END_SECONDS_MAX = 180.0
+
+
+def submit(daemon: Daemon, notes: Path) -> int:
+    answer = daemon.client.post(
+        "/v1/jobs",
+        json={
+            "command": [sys.executable, "-m", "tests.e2e.shard_reader", str(notes)],
+            "workdir": str(ROOT),
+            "env": {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            "min_workers": 1,
+            "max_workers": 3,
+            "max_retries": 1000,
+            "data": {"shards": SHARDS, "epochs": EPOCHS, "max_attempts": 100, "shuffle": True},
+        },
+    )
+    assert answer.status_code == 201, answer.text
+    return int(answer.json()["id"])
+
+
+def view(daemon: Daemon, job: int) -> dict[str, Any]:
+    document: dict[str, Any] = daemon.client.get(f"/v1/jobs/{job}").json()
+    return document
+
+
+def done(daemon: Daemon, job: int) -> int:
+    return int(view(daemon, job)["data_progress"]["done"])
+
+
+def kill_a_worker(notes: Path, choices: random.Random) -> None:
+    pids = [int(line.split()[1]) for line in notes.read_text().splitlines() if line.startswith("pid ")]
+    alive = [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]
+    if alive:  # else the last one has just died, and its successor is on its way
+        os.kill(choices.choice(alive), signal.SIGKILL)
+
+
+def wait_until_done(daemon: Daemon, job: int, count: int) -> None:
+    until = time.monotonic() + END_SECONDS_MAX
+    while done(daemon, job) < count:
+        assert time.monotonic() < until, (view(daemon, job), daemon.log()[-2000:])
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(400)
+def test_every_shard_is_done_and_counts_once_whoever_is_killed(tmp_path: Path) -> None:
+    seed = int(os.environ.get("SCHED_TEST_SEED", "11"))
+    print(f"seed {seed}: SCHED_TEST_SEED={seed} pytest {__file__}")
+    choices = random.Random(seed)
+    notes = tmp_path / "notes"
+    notes.touch()
+    engine = {"backoff_seconds": 0.1, "backoff_max_seconds": 0.2}
+    with running_daemon(tmp_path, slots=3, engine=engine) as daemon:
+        job = submit(daemon, notes)
+        victims = ["worker"] * KILLS_OF_WORKERS + ["daemon"] * KILLS_OF_THE_DAEMON
+        choices.shuffle(victims)
+        counts = sorted(choices.sample(range(1, SHARDS * EPOCHS - 50), len(victims)))
+        for victim, count in zip(victims, counts, strict=True):
+            wait_until_done(daemon, job, count)
+            if victim == "worker":
+                kill_a_worker(notes, choices)
+                continue
+            known = done(daemon, job)
+            daemon.restart()
+            assert done(daemon, job) >= known, "what was known as done is lost"
+        until = time.monotonic() + END_SECONDS_MAX
+        while view(daemon, job)["state"] != "SUCCEEDED":
+            assert time.monotonic() < until, (view(daemon, job), daemon.log()[-2000:])
+            time.sleep(0.2)
+        progress = view(daemon, job)["data_progress"]
+    assert (progress["done"], progress["held"], progress["set_aside"]) == (SHARDS * EPOCHS, 0, 0)
+    lines = [line.split() for line in notes.read_text().splitlines()]
+    worked = Counter(int(number) for what, number in lines if what == "worked")
+    committed = Counter(int(number) for what, number in lines if what == "committed")
+    assert set(worked) == set(range(SHARDS * EPOCHS)), "each was done at least once"
+    assert set(committed.values()) == {1}, "a shard counted twice"
+    assert len(worked) - len(committed) <= KILLS_OF_WORKERS, "only who died in between may not have written it down"
+    print(f"{sum(worked.values()) - len(worked)} shards were worked on again")
+
+
+@pytest.mark.torch
+def test_the_example_adds_up_what_its_workers_wrote(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "examples.pixels", str(out)]
+    with running_daemon(tmp_path, slots=2) as daemon:
+        answer = daemon.client.post(
+            "/v1/jobs",
+            json={"command": command, "workdir": str(ROOT), "max_workers": 2, "data": {"shards": 20}},
+        )
+        job = int(answer.json()["id"])
+        until = time.monotonic() + END_SECONDS_MAX
+        while view(daemon, job)["state"] != "SUCCEEDED":
+            assert time.monotonic() < until, view(daemon, job)
+            time.sleep(0.1)
+    summed = subprocess.run([*command, "--sum"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert summed.stdout == "1797 images, mean 0.3053, spread 0.2302\n"

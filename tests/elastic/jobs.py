@@ -1,0 +1,76 @@
+"""A job that a real daemon runs, for tests: what the API shows of it, and its processes."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import psutil
+
+from tests.daemon import Daemon
+
+PHASE_SECONDS_MAX = 60.0
+
+
+class RunningJob:
+    """Submitted on construction; `request` as the API takes it."""
+
+    def __init__(self, daemon: Daemon, **request: Any) -> None:
+        self._daemon = daemon
+        answer = daemon.client.post("/v1/jobs", json=request)
+        assert answer.status_code == 201, answer.text
+        self.id: int = answer.json()["id"]
+
+    def show(self) -> dict[str, Any]:
+        """The job as the API shows it."""
+        answer = self._daemon.client.get(f"/v1/jobs/{self.id}")
+        assert answer.status_code == 200, answer.text
+        shown: dict[str, Any] = answer.json()
+        return shown
+
+    def change(self, **values: int) -> None:
+        """Asks for another priority or other bounds."""
+        answer = self._daemon.client.patch(f"/v1/jobs/{self.id}", json=values)
+        assert answer.status_code == 202, answer.text
+
+    def scale(self, most: int) -> None:
+        """Lets it have that many workers."""
+        self.change(max_workers=most)
+
+    def cancel(self) -> None:
+        """Asks for its end."""
+        assert self._daemon.client.post(f"/v1/jobs/{self.id}/cancel").status_code == 202
+
+    def member(self, rank: int) -> str:
+        """The worker that has this rank."""
+        return next(str(worker["id"]) for worker in self.show()["live_workers"] if worker["rank"] == rank)
+
+    def has(self, worker: str) -> bool:
+        """Whether this worker lives."""
+        return any(each["id"] == worker for each in self.show()["live_workers"])
+
+    def process_of(self, worker: str, argument: str) -> psutil.Process:
+        """The worker's process that was started with this argument, the first one where there are several."""
+        mine = {"SCHED_WORKER_ID": worker, "SCHED_URL": self._daemon.url}
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if argument in process.cmdline() and mine.items() <= process.environ().items():
+                    return process
+        raise AssertionError(f"no process of {worker}")
+
+    def workers(self) -> list[dict[str, Any]]:
+        """All workers that it ever had."""
+        return list(self._daemon.client.get(f"/v1/jobs/{self.id}/workers").json()["workers"])
+
+    def logs(self) -> str:
+        """Output of all workers that it ever had."""
+        logs = f"/v1/jobs/{self.id}/logs"
+        return "\n".join(self._daemon.client.get(logs, params={"worker": w["id"]}).text for w in self.workers())
+
+    def wait(self, what: str, done: Callable[[], bool]) -> None:
+        """Until it is so; fails with what is known of the job when that takes too long."""
+        until = time.monotonic() + PHASE_SECONDS_MAX
+        while not done():
+            waited = f"waited {PHASE_SECONDS_MAX:g} s in vain until job {self.id} {what}"
+            assert time.monotonic() < until, f"{waited}\n{self.show()}\n{self.logs()}"
+            time.sleep(0.05)

@@ -1,0 +1,107 @@
+"""Under the real daemon: the learning rate follows resizes and stops as documented, and the efficiency arrives."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon import Daemon, running_daemon
+from tests.elastic.rated import BASE_RATE, DECAY, PER_WORKER, WARMUP_STEPS
+
+SCRIPT = str(Path(__file__).with_name("rated.py"))
+SECONDS_MAX = 90.0
+
+
+class Job:
+    """One such training."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._client = daemon.client
+        spec = {
+            "command": [sys.executable, SCRIPT],
+            "runtime": "elastic",
+            "min_workers": 1,
+            "max_workers": 1,
+            "grace_seconds": 20.0,
+            "env": {"OMP_NUM_THREADS": "1"},
+        }
+        answer = self._client.post("/v1/jobs", json=spec)
+        assert answer.status_code == 201, answer.text
+        self.id: int = answer.json()["id"]
+
+    def show(self) -> dict[str, Any]:
+        shown: dict[str, Any] = self._client.get(f"/v1/jobs/{self.id}").json()
+        return shown
+
+    def scale(self, workers: int) -> None:
+        """Lets it have that many, and waits until its speed at that size is known."""
+        assert self._client.patch(f"/v1/jobs/{self.id}", json={"max_workers": workers}).status_code == 202
+        self.wait(lambda job: job["members"] == workers and workers in dict(job["progress"]["throughput"]))
+
+    def ask(self, what: str, state: str) -> None:
+        assert self._client.post(f"/v1/jobs/{self.id}/{what}").status_code == 202
+        self.wait(lambda job: job["state"] == state)
+
+    def wait(self, done: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        until = time.monotonic() + SECONDS_MAX
+        while not done(shown := self.show()):
+            assert time.monotonic() < until, f"{shown}\n{self.logs()}"
+            time.sleep(0.05)
+        return shown
+
+    def logs(self) -> str:
+        workers = self._client.get(f"/v1/jobs/{self.id}/workers").json()["workers"]
+        path = f"/v1/jobs/{self.id}/logs"
+        return "\n".join(self._client.get(path, params={"worker": worker["id"]}).text for worker in workers)
+
+    def steps(self) -> list[dict[str, Any]]:
+        """What rank 0 printed, in order."""
+        printed = [json.loads(line) for line in self.logs().splitlines() if line.startswith("{") and line.endswith("}")]
+        return sorted(printed, key=lambda step: int(step["step"]))
+
+
+def documented(sizes: list[int]) -> list[float]:
+    """The rates of steps at these sizes, by what the README says: linear, moved there over the warm-up."""
+    rates = []
+    start, factor, warmed, worth = 1.0, 1.0, WARMUP_STEPS, 0
+    for before, size in pairwise([sizes[0], *sizes]):
+        if size != before:
+            start, warmed = factor, 0
+        # The next step's factor, were there no other resize, is where a resize begins.
+        warmed += 1
+        factor = start + (size - start) * min(warmed / WARMUP_STEPS, 1.0)
+        rates.append(BASE_RATE * DECAY**worth * factor)
+        factor = start + (size - start) * min((warmed + 1) / WARMUP_STEPS, 1.0)
+        worth += size
+    return rates
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(400)
+def test_the_rate_follows_resizes_and_a_stop_as_documented_and_the_efficiency_arrives(tmp_path: Path) -> None:
+    policy = {"grow_cooldown_seconds": 0, "grow_payback_factor": 0}
+    engine = {"progress_interval_seconds": 0.5}
+    with running_daemon(tmp_path, slots=3, policy=policy, engine=engine) as daemon:
+        job = Job(daemon)
+        job.wait(lambda shown: bool(shown["progress"]["throughput"]))
+        for size in (3, 2):
+            job.scale(size)
+        progress = job.show()["progress"]
+        noise = progress["metrics"]["noise_scale"]
+        assert progress["efficiency"] == pytest.approx((noise + PER_WORKER) / (noise + 2 * PER_WORKER), abs=1e-5)
+        job.ask("suspend", "SUSPENDED")
+        stopped_at = job.show()["progress"]["step"]
+        job.ask("resume", "RUNNING")
+        job.wait(lambda shown: shown["progress"]["step"] > stopped_at + WARMUP_STEPS)
+        job.ask("cancel", "CANCELLED")
+        steps = job.steps()
+    assert [step["step"] for step in steps] == list(range(len(steps))), "each step was taken once"
+    sizes = [step["size"] for step in steps]
+    assert [size for size, after in pairwise([*sizes, 0]) if size != after][:3] == [1, 3, 2]
+    assert [step["rate"] for step in steps] == pytest.approx(documented(sizes))

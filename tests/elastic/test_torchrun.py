@@ -1,0 +1,140 @@
+"""Real torchrun under the real daemon: planned changes restart nothing, failures are counted once, no step is lost."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon import Daemon, running_daemon
+from tests.elastic.counting import SAMPLES
+from tests.elastic.jobs import RunningJob
+
+SCRIPT = str(Path(__file__).with_name("counting.py"))
+STEPS = 2000
+POLICY = {"grow_cooldown_seconds": 0, "grow_payback_factor": 0}
+#: The agent's processes are started by Python anew, or forked from the agent, which has imported torch already.
+STARTS = {
+    "anew": [sys.executable, SCRIPT],
+    "forked": [sys.executable, "-m", "torch.distributed.run", "--run-path", SCRIPT],
+}
+
+
+class Counting(RunningJob):
+    """The script that counts, on one to three workers."""
+
+    def __init__(self, daemon: Daemon, slow: Path, start: str = "anew", **request: Any) -> None:
+        self._slow = slow
+        slow.touch()
+        fields = {"min_workers": 1, "max_workers": 3, "grace_seconds": 20.0, "env": {"OMP_NUM_THREADS": "1"}}
+        command = [*STARTS[start], str(STEPS), str(slow)]
+        super().__init__(daemon, runtime="torchrun", command=command, **{**fields, **request})
+
+    def wait_for_workers(self, count: int) -> None:
+        """Until that many have counted a step since the last change."""
+
+        def counted() -> bool:
+            shown = self.show()
+            assert shown["state"] not in ("FAILED", "SUCCEEDED", "CANCELLED"), (shown, self.logs())
+            last = re.findall(r"step (\d+) of (\d) workers", self.rank_0_log())[-1:]
+            settled = shown["state"] == "RUNNING" and shown["members"] == shown["workers"] == count
+            return settled and bool(last) and int(last[0][1]) == count
+
+        self.wait(f"counts with {count}", counted)
+
+    def rank_0_log(self) -> str:
+        """What the present rank 0 wrote."""
+        ranks = {worker["rank"]: worker["id"] for worker in self.show()["live_workers"]}
+        query = {"worker": ranks.get(0, f"{self.id}-1")}
+        return self._daemon.client.get(f"/v1/jobs/{self.id}/logs", params=query).text
+
+    def finish(self) -> str:
+        """Lets it run at full speed to its end; the output of all its workers."""
+        self._slow.unlink()
+        self.wait("ends", lambda: self.show()["state"] == "SUCCEEDED")
+        return self.logs()
+
+
+def rival(daemon: Daemon, workers: int, priority: int) -> RunningJob:
+    """A job that holds slots and does nothing."""
+    return RunningJob(daemon, command=["sleep", "600"], workers=workers, priority=priority)
+
+
+def restarts(output: str) -> set[int]:
+    """How many restarts torchrun's agents had counted, of all starts of processes."""
+    return {int(count) for count in re.findall(r"(\d+) restarts", output)}
+
+
+def assert_every_step_counted(output: str) -> None:
+    """The total holds each sample of each step once, and rank 0 went through all steps in their order."""
+    assert f"total {SAMPLES * STEPS} after {STEPS} steps" in output
+    steps = {int(step) for step in re.findall(r"step (\d+) of \d workers", output)}
+    assert STEPS - len(steps) <= len(re.findall(r"rank 0 of", output))  # the checkpoint may be written, the line not
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("start", STARTS)
+def test_planned_changes_consume_no_restart_and_lose_no_step(tmp_path: Path, start: str) -> None:
+    with running_daemon(tmp_path, slots=3, policy=POLICY) as daemon:
+        first = rival(daemon, workers=1, priority=5)
+        job = Counting(daemon, tmp_path / "slow", start)
+        job.wait_for_workers(2)
+        first.cancel()
+        job.wait_for_workers(3)
+        waiting = rival(daemon, workers=2, priority=-1)
+        waiting.change(priority=5)
+        job.wait_for_workers(1)
+        following = rival(daemon, workers=1, priority=4)
+        waiting.cancel()
+        job.wait_for_workers(2)
+        following.cancel()
+        output = job.finish()
+        assert restarts(output) == {0}
+        assert_every_step_counted(output)
+        assert job.show()["retries_used"] == 0
+        assert {worker["exit_reason"] for worker in job.workers()} == {"ASKED", "DONE"}
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(400)
+def test_a_death_counts_once_whether_of_a_process_or_of_an_agent(tmp_path: Path) -> None:
+    with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 0.1}) as daemon:
+        job = Counting(daemon, tmp_path / "slow")
+        job.wait_for_workers(3)
+        victim = job.member(1)
+        job.process_of(victim, "-u").kill()
+        job.wait(f"lost {victim}", lambda: not job.has(victim))
+        job.wait_for_workers(3)
+        assert job.show()["retries_used"] == 1
+        victim = job.member(0)
+        job.process_of(victim, "torch.distributed.run").kill()
+        job.wait(f"lost {victim}", lambda: not job.has(victim))
+        job.wait_for_workers(3)
+        output = job.finish()
+        assert job.show()["retries_used"] == 2
+        assert_every_step_counted(output)
+        assert len(job.workers()) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_script_that_always_fails_ends_the_job_after_its_retries(tmp_path: Path) -> None:
+    script = tmp_path / "fails.py"
+    script.write_text("raise SystemExit('no such data')\n")
+    with running_daemon(tmp_path, slots=2, policy=POLICY, engine={"backoff_seconds": 0.1}) as daemon:
+        job = RunningJob(
+            daemon,
+            runtime="torchrun",
+            command=[sys.executable, str(script)],
+            min_workers=1,
+            max_workers=2,
+            max_retries=1,
+            env={"OMP_NUM_THREADS": "1"},
+        )
+        job.wait("fails", lambda: job.show()["state"] == "FAILED")
+        assert job.show()["retries_used"] == 2
+        assert "no such data" in job.logs()

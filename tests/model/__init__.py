@@ -1,0 +1,1 @@
+"""Tests of the model: values and state machines without I/O."""

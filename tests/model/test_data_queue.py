@@ -1,0 +1,248 @@
+"""The queue of shards: what is given to whom, what comes back, and that nothing is lost or done twice."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from scheduler.errors import Conflict
+from scheduler.model.data import DataSet
+from scheduler.model.data_queue import DataQueue, Reader, ReaderKey, ShardAnswer, ShardCall, broken_rules
+from scheduler.model.ranges import NOTHING, Ranges
+
+NOW = 1_000.0
+
+
+class Desk:
+    """Readers of one queue, each numbering its calls."""
+
+    def __init__(self, **data: object) -> None:
+        self.queue = DataQueue(DataSet(**data))  # type: ignore[arg-type]
+        self.now = NOW
+        self.sequences: Counter[ReaderKey] = Counter()
+
+    def call(self, ordinal: int, *, name: str = "", may_take: bool = True, **fields: object) -> ShardAnswer:
+        key = ReaderKey(ordinal, name)
+        self.sequences[key] += 1
+        self.queue.expire(self.now, 0.0)
+        return self.queue.call(
+            ShardCall(key, self.sequences[key], **fields),  # type: ignore[arg-type]
+            self.now,
+            may_take=may_take,
+        )
+
+    def given(self, ordinal: int, want: int = 1) -> list[int]:
+        return list(self.call(ordinal, want=want).given)
+
+
+def positions(*numbers: int) -> Ranges:
+    return Ranges.of((number, number + 1) for number in numbers)
+
+
+def test_shards_are_dealt_in_order_and_counted_when_done() -> None:
+    desk = Desk(shards=5)
+    assert desk.given(1, 2) == [0, 1]
+    assert desk.given(2, 2) == [2, 3]
+    answer = desk.call(1, done=positions(0, 1), want=2)
+    assert (list(answer.given), answer.refused, answer.end) == ([4], NOTHING, False)
+    desk.call(2, done=positions(2, 3))
+    assert desk.call(1, done=positions(4)).end
+    assert desk.call(2).end
+    assert desk.queue.progress().fraction == 1.0
+    assert desk.queue.news.ended
+
+
+def test_a_reader_holds_no_more_than_it_wants() -> None:
+    desk = Desk(shards=10)
+    assert desk.given(1, 3) == [0, 1, 2]
+    assert desk.given(1, 3) == []
+    assert list(desk.call(1, done=positions(1), want=3).given) == [3]
+
+
+def test_a_repeated_call_changes_nothing_and_tells_all_that_is_held() -> None:
+    desk = Desk(shards=10)
+    desk.given(1, 2)
+    call = ShardCall(ReaderKey(1, ""), 2, done=positions(0, 7), want=2)
+    first = desk.queue.call(call, NOW, may_take=True)
+    assert (list(first.given), list(first.refused)) == ([2], [7])
+    repeated = desk.queue.call(call, NOW, may_take=True)
+    assert (list(repeated.given), list(repeated.refused)) == ([1, 2], [7])
+    assert desk.queue.done == 1
+    with pytest.raises(Conflict, match="call 1 comes after call 2"):
+        desk.queue.call(ShardCall(ReaderKey(1, ""), 1, want=9), NOW, may_take=True)
+
+
+def test_what_is_given_back_goes_out_first() -> None:
+    desk = Desk(shards=10)
+    desk.given(1, 4)
+    desk.call(1, returned=positions(1, 2))
+    assert desk.given(2, 3) == [1, 2, 4]
+
+
+def test_a_silent_reader_loses_what_it_holds() -> None:
+    desk = Desk(shards=2, lease_seconds=10)
+    assert desk.given(1, 1) == [0]
+    desk.now += 9
+    desk.call(1)
+    desk.now += 9
+    assert desk.given(2, 2) == [1]
+    desk.call(2, done=positions(1))
+    desk.now += 1
+    assert desk.given(2, 2) == [0]
+    late = desk.call(1, done=positions(0))
+    assert (list(late.refused), desk.queue.done) == ([0], 1)
+    assert not desk.call(2, done=positions(0)).refused
+    assert desk.queue.ended
+
+
+def test_silence_while_nobody_listened_proves_nothing() -> None:
+    desk = Desk(shards=2, lease_seconds=10)
+    desk.given(1, 1)
+    desk.queue.expire(NOW + 100, heard_since=NOW + 95)
+    assert desk.queue.progress().held == 1
+    desk.queue.expire(NOW + 105, heard_since=NOW + 95)
+    assert desk.queue.progress().held == 0
+
+
+def test_an_epoch_begins_when_the_one_before_is_given_out() -> None:
+    desk = Desk(shards=2, epochs=2)
+    assert desk.given(1, 1) == [0]
+    assert desk.given(2, 3) == [1, 2, 3], "a straggler keeps nobody idle"
+    desk.call(1, returned=positions(0))
+    assert desk.given(3, 3) == [0]
+
+
+def test_what_failed_is_tried_at_the_end_of_its_epoch_by_one_who_holds_nothing_else() -> None:
+    desk = Desk(shards=3, epochs=2)
+    desk.given(1, 2)
+    desk.call(1, failed=positions(0), detail="cannot be read")
+    assert desk.given(1, 2) == [2]
+    assert desk.given(1, 3) == [], "the next epoch waits"
+    answer = desk.call(1, done=positions(1, 2), want=3)
+    assert list(answer.given) == [0]
+    assert desk.given(1, 3) == []
+    assert desk.given(2, 3) == [3, 4, 5], "what is being tried holds up nobody"
+    assert list(desk.call(1, done=positions(0), want=1).given) == []
+    assert not desk.queue.failures[0]
+
+
+def test_a_shard_that_fails_too_often_is_set_aside() -> None:
+    desk = Desk(shards=2, max_attempts=2)
+    desk.given(1, 1)
+    assert list(desk.call(1, failed=positions(0), detail="bad", want=1).given) == [1]
+    assert list(desk.call(1, done=positions(1), want=1).given) == [0]
+    end = desk.call(1, failed=positions(0), detail="bad again", want=1)
+    assert end.end
+    assert desk.queue.news.set_aside == [(positions(0), "bad again")]
+    assert (desk.queue.done, desk.queue.set_aside) == (1, 1)
+
+
+def test_one_attempt_is_enough_where_no_more_are_allowed() -> None:
+    desk = Desk(shards=1, max_attempts=1)
+    desk.given(1)
+    assert desk.call(1, failed=positions(0)).end
+    assert desk.queue.set_aside == 1
+
+
+def test_a_poisoned_shard_is_found_and_takes_no_other_with_it() -> None:
+    """Shard 3 kills whoever works on it; workers hold four at a time and report all of them together."""
+    desk = Desk(shards=10, max_attempts=3)
+    deaths, worker = 0, 1
+    while not desk.queue.ended:
+        held = desk.call(worker, want=4).held
+        assert held, "nobody else holds anything, so there is something to do"
+        if 3 in set(held):
+            desk.queue.end_worker(worker, blamed=True, detail="signal 9")
+            worker, deaths = worker + 1, deaths + 1
+        else:
+            desk.call(worker, done=held)
+    assert [list(aside) for aside, _ in desk.queue.news.set_aside] == [[3]]
+    assert (desk.queue.done, deaths) == (9, 4), "the first death blames nobody, three blame the one that was alone"
+
+
+def test_a_worker_that_was_taken_away_blames_nothing() -> None:
+    desk = Desk(shards=3, max_attempts=1)
+    desk.given(1, 1)
+    desk.queue.end_worker(1, blamed=False, detail="")
+    assert desk.given(2, 3) == [0, 1, 2]
+    assert ReaderKey(1, "") in desk.queue.removed
+
+
+def test_who_may_take_nothing_can_still_report() -> None:
+    desk = Desk(shards=3)
+    desk.given(1, 2)
+    answer = desk.call(1, may_take=False, done=positions(0), returned=positions(1), want=5)
+    assert not answer.given
+    assert not answer.held
+    assert desk.queue.done == 1
+
+
+def test_readers_of_one_worker_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.model.data_queue.READERS_MAX", 2)
+    desk = Desk(shards=3)
+    for name in ("a", "b"):
+        desk.call(1, name=name)
+    with pytest.raises(Conflict, match="has had 2 readers"):
+        desk.call(1, name="c")
+    desk.call(2, name="c")
+
+
+class Readers(RuleBasedStateMachine):
+    """Workers that take, finish, fail, fall silent and die, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.desk = Desk(shards=7, epochs=2, lease_seconds=10, max_attempts=2)
+        self.accepted: Counter[int] = Counter()
+        self.next_worker = 4
+
+    workers = st.integers(1, 3)
+    some = st.sets(st.integers(0, 13), max_size=6)
+
+    @rule(worker=workers, name=st.sampled_from("ab"), want=st.integers(0, 5), done=some, failed=some, returned=some)
+    def call(self, worker: int, name: str, want: int, done: set[int], failed: set[int], returned: set[int]) -> None:
+        self.desk.queue.expire(self.desk.now, 0.0)
+        before = self.desk.queue.readers.get(ReaderKey(worker, name), Reader()).held
+        answer = self.desk.call(
+            worker,
+            name=name,
+            want=want,
+            done=positions(*done),
+            failed=positions(*failed),
+            returned=positions(*returned),
+        )
+        self.accepted.update(done - set(answer.refused))
+        assert set(answer.refused) == done - set(before)
+        assert set(answer.given) <= set(answer.held)
+        assert answer.end == self.desk.queue.ended
+
+    @rule(seconds=st.sampled_from([1, 6, 11]))
+    def pass_time(self, seconds: int) -> None:
+        self.desk.now += seconds
+
+    @rule(worker=workers, blamed=st.booleans())
+    def die(self, worker: int, blamed: bool) -> None:
+        self.desk.queue.end_worker(worker, blamed=blamed, detail="died")
+
+    @precondition(lambda self: not self.desk.queue.ended)
+    @rule()
+    def somebody_always_gets_something(self) -> None:
+        """A new worker that comes when all others are gone finds work until the end."""
+        for worker in (1, 2, 3):
+            self.desk.queue.end_worker(worker, blamed=False, detail="")
+        self.next_worker += 1
+        given = self.desk.call(self.next_worker, want=3).given
+        assert given
+        self.desk.queue.end_worker(self.next_worker, blamed=False, detail="")
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        assert not list(broken_rules(self.desk.queue))
+        assert all(count == 1 for count in self.accepted.values()), "a shard was accepted as done twice"
+        assert len(self.accepted) == self.desk.queue.done
+
+
+TestReaders = Readers.TestCase
+TestReaders.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

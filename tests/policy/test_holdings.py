@@ -1,0 +1,98 @@
+"""Holdings that are kept from pass to pass are those of somebody who has just come."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.job import Job
+from scheduler.policy import holdings
+from scheduler.policy.amounts import Held
+from scheduler.policy.holdings import Holdings, surplus
+from scheduler.policy.stake import Stake
+from tests.policy.worlds import NOW, Cluster
+
+POSITIONS = 4
+#: A job as its record shows it: what stays and what that holds, what each node could get, its place in turn.
+Shown = tuple[object, ...]
+
+
+def job_of(dice: random.Random, number: int) -> Job:
+    cluster = Cluster()
+    for name in "abcd"[:POSITIONS]:
+        cluster.node(name, 4)
+    on = {name: dice.randrange(1, 4) for name in dice.sample("abcd", dice.randrange(1, 4))}
+    low = dice.randrange(1, sum(on.values()) + 1)
+    fields = {"priority": dice.randrange(3), "last_commit_at": dice.choice((None, NOW - 30.0, NOW + 30.0))}
+    return cluster.running(number, on, workers=(low, 12), **fields).jobs[JobId(number)]
+
+
+def stake_of(dice: random.Random, job: Job) -> Stake:
+    """Some workers hold something on a second node, and some nothing at all; some jobs have a fixed group."""
+    each: list[Held] = []
+    for worker in job.workers:
+        i, amount = "abcd".index(worker.node), (1, dice.randrange(3), dice.randrange(9))
+        each.append(((), ((i, amount),), ((i, amount), ((i + 1) % POSITIONS, (0, *amount[1:]))))[dice.randrange(3)])
+    fixed = dice.choice((0, 0, 1, 2))
+    group = tuple(replace(job.workers[0], id=WorkerId(f"{job.id}-fixed-{k}"), fixed_index=k) for k in range(fixed))
+    return Stake(job, job.workers, tuple(each), group, (((1, (0, 1, 0)),),) * fixed, (), ())
+
+
+def without(stake: Stake, kept: list[int], *, stopped: bool) -> Stake:
+    """What is left of it when no more than these workers stay."""
+    staying, each = (tuple(row[k] for k in kept) for row in (stake.staying, stake.each))
+    fixed, fixed_each = ((), ()) if stopped else (stake.fixed, stake.fixed_each)
+    return replace(stake, staying=staying, each=each, fixed=fixed, fixed_each=fixed_each)
+
+
+def shown(kept: Holdings) -> list[Shown]:
+    """All jobs in turn."""
+    seen = []
+    for k in kept.in_turn(NOW).tolist():
+        record, victim = kept.table[k : k + 1], kept.victim(k)
+        gifts = kept.gifts_of(record).tolist()
+        seen.append((victim.job.id, kept.at(victim.job.id) == k, victim.takings, gifts, surplus(record).tolist()))
+    return seen
+
+
+def poured(kept: Holdings) -> list[list[int]]:
+    rows = np.zeros((POSITIONS, 3), np.int64)
+    kept.pour(rows, kept.table)
+    summed: list[list[int]] = rows.tolist()
+    return summed
+
+
+def fresh(stakes: Iterable[Stake]) -> Holdings:
+    made = Holdings()
+    made.update((), list(stakes))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_they_follow_who_comes_goes_and_is_taken_from(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holdings, "_UNUSED_MAX", 10)
+    dice = random.Random(seed)
+    kept, stakes = Holdings(), dict[JobId, Stake]()
+    for _ in range(12):
+        gone = dice.sample(sorted(stakes), dice.randrange(len(stakes) + 1) // 2)
+        changed = [*(JobId(dice.randrange(1, 99)) for _ in range(4)), *gone[:1]]
+        come = {number: stake_of(dice, job_of(dice, number)) for number in changed}
+        gone = sorted({*gone, *(stakes.keys() & come.keys())})
+        kept.update(gone, list(come.values()))
+        stakes = {number: stake for number, stake in stakes.items() if number not in gone} | come
+        assert shown(kept) == shown(fresh(stakes.values()))
+        taken = dict(stakes)
+        for _ in range(6):
+            number = dice.choice(sorted(taken))
+            stopped = dice.random() < 0.2
+            staying = [k for k in range(len(taken[number].staying)) if dice.random() < 0.7 and not stopped]
+            left = taken[number] = without(taken[number], staying, stopped=stopped)
+            kept.take(number, left.staying, left.fixed)
+            assert shown(kept) == shown(fresh(taken.values()))
+            assert poured(kept) == poured(fresh(taken.values()))
+        kept.rollback()
+        assert shown(kept) == shown(fresh(stakes.values()))
+        assert poured(kept) == poured(fresh(stakes.values()))
