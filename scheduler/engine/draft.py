@@ -82,10 +82,9 @@ class Draft:
         self._jobs[job.id] = replace(job, progress=progress)
 
     def see_strays(self, strays: Mapping[WorkerId, Stray]) -> None:
-        """The strays of this tick's observation."""
-        if strays != self.base.strays:
-            self.matters = True
-            self.base = self.base.with_strays(strays)
+        """The strays of this tick's observation, which differ from those before."""
+        self.matters = True
+        self.base = self.base.with_strays(strays)
 
     def see_crowded(self, crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]]) -> None:
         """The slots that this tick's observation shows as crowded."""

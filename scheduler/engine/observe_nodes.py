@@ -1,6 +1,6 @@
 """Absorb what was seen of nodes, and keep the quarantine of those where workers keep failing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from scheduler.config import EngineSettings
@@ -17,12 +17,12 @@ from scheduler.model.world import World, sharers
 #: Failures remembered per node.
 FAILURES_KEPT = 32
 
+#: What nodes are counted to have only because they had it when workers got theirs.
+Gone = dict[NodeName, WorkerShape]
 
-def absorb_nodes(draft: Draft, seen: Mapping[NodeName, NodeObservation]) -> dict[NodeName, WorkerShape]:
-    """New nodes, changed capacity, nodes that went away or came back; quarantines that are over.
 
-    Gives what a node is counted to have only because it had it when workers got theirs.
-    """
+def absorb_nodes(draft: Draft, seen: Mapping[NodeName, NodeObservation]) -> Gone:
+    """New nodes, changed capacity, nodes that went away or came back; quarantines that are over."""
     gone = {name: lost for name, observed in seen.items() if (lost := _absorb_node(draft, name, observed)) is not None}
     for name, node in draft.base.nodes.items():
         if name not in seen and node.health is NodeHealth.UP:
@@ -38,12 +38,22 @@ def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> WorkerS
     before = draft.node(name)
     if before is not None and _same(before, seen):
         return None
+    return _take_and_keep(draft, name, seen)
+
+
+def absorb_held(draft: Draft, seen: Mapping[NodeName, NodeObservation], among: Iterable[NodeName]) -> Gone:
+    """The same for these nodes alone, where strays were found after they had been absorbed."""
+    again = {name: _take_and_keep(draft, name, seen[name]) for name in among if name in seen}
+    return {name: lost for name, lost in again.items() if lost is not None}
+
+
+def _take_and_keep(draft: Draft, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
     used = draft.base.used(name)
     # what is still held exists until it is given back
     slots = max(seen.slots, _slots_held(draft.base, name))
     cpus = seen.cpus if used.cpus <= seen.cpus + CPU_EPSILON else used.cpus
     memory_mib = max(seen.memory_mib, used.memory_mib)
-    _take_facts(draft, before, replace(seen, slots=slots, cpus=cpus, memory_mib=memory_mib))
+    _take_facts(draft, draft.node(name), replace(seen, slots=slots, cpus=cpus, memory_mib=memory_mib))
     if (slots, cpus, memory_mib) == (seen.slots, seen.cpus, seen.memory_mib):
         return None
     return WorkerShape(slots - seen.slots, cpus - seen.cpus, memory_mib - seen.memory_mib)

@@ -11,7 +11,7 @@ from scheduler.engine.draft import Draft
 from scheduler.engine.failures import expire, react
 from scheduler.engine.membership import settle
 from scheduler.engine.observe_foreign import absorb_use
-from scheduler.engine.observe_nodes import absorb_nodes, count_failures
+from scheduler.engine.observe_nodes import absorb_held, absorb_nodes, count_failures
 from scheduler.engine.observe_workers import (
     absorb_job_workers,
     absorb_progress,
@@ -50,7 +50,11 @@ def absorb(
         _absorb_job(draft, job, observation, hearing, uncertain, settings)
     absorb_inbox(draft, inbox)
     open_and_end(draft)
-    draft.see_strays(find_strays(draft, observation, focus.moved))
+    strays = find_strays(draft, observation, focus.moved)
+    if strays != draft.base.strays:
+        draft.see_strays(strays)
+        gone |= absorb_held(draft, observation.nodes, {stray.node for stray in strays.values()})
+        absorb_use(draft, observation.nodes, gone)
     return draft
 
 
