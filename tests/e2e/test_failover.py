@@ -49,6 +49,8 @@ def replicas(tmp_path: Path, server: PostgresServer) -> Iterator[tuple[Daemon, D
             daemon.start()
             pair.append(daemon)
         yield pair[0], pair[1]
+        for daemon in pair:  # before workers are ended through the supervisor, which one that lives on would take over
+            daemon.kill()
 
 
 def eventually(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> float:
