@@ -79,11 +79,11 @@ class Seen:
         real: World,
         now: float,
         settings: PolicySettings,
-        denied: frozenset[JobId],
+        kept_to: Mapping[JobId, int],
         split: frozenset[str],
         cramped: Mapping[JobId, int],
     ) -> None:
-        """`denied` are jobs that neither start nor grow, `split` bookings of which some part will do.
+        """`kept_to` are jobs that get no more workers than so many, `split` bookings of which some part will do.
 
         `cramped` are jobs of bookings that find no more room now than for so many workers: what else is booked is held
         for other jobs.
@@ -100,8 +100,8 @@ class Seen:
         #: Jobs that the planner does not see, and why they wait.
         self._apart: dict[JobId, WaitReason] = {}
         self._looks: list[float] = []
-        for job_id in sorted(denied):
-            self._deny(job_id)
+        for job_id in sorted(kept_to):
+            self._keep_to(job_id, kept_to[job_id])
         for booking in scarcest_first(real.bookings.values(), real.nodes):
             self._see(booking)
         self.world = real.evolve(Changes(jobs=tuple(self._changed.values())))
@@ -235,13 +235,15 @@ class Seen:
         self._changed[job_id] = Job(job_id, spec, CLAIM_PRIORITY - number, count, count, self._now, self._now)
         self._claims[job_id] = Claim(booking.name, member)
 
-    def _deny(self, job_id: JobId) -> None:
-        """The job neither starts nor grows."""
-        if job_id in self._real.queued:
-            self._set_apart(self._real.queued[job_id], WaitReason.BEHIND_BOOKING)
+    def _keep_to(self, job_id: JobId, most: int) -> None:
+        """The job neither starts nor grows beyond so many workers."""
+        job = self._real.queued.get(job_id) or self._real.active[job_id]
+        if job.state is not JobState.QUEUED:
+            self._changed[job_id] = replace(job, max_workers=min(job.max_workers, max(_size(job), most)))
+        elif most < job.min_workers:
+            self._set_apart(job, WaitReason.BEHIND_BOOKING)
         else:
-            job = self._real.active[job_id]
-            self._changed[job_id] = replace(job, max_workers=min(job.max_workers, _size(job)))
+            self._changed[job_id] = replace(job, max_workers=min(job.max_workers, most))
 
     def _set_apart(self, job: Job, reason: WaitReason) -> None:
         self._changed[job.id] = replace(job, state=JobState.SUSPENDED, reservation=())

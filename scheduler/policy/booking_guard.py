@@ -4,7 +4,9 @@ Elastic preemptible jobs can be, by their grace; others where their time limit e
 leaves the bookings enough room at every moment.
 """
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from scheduler.config import PolicySettings
 from scheduler.model.booking import Booking
@@ -18,7 +20,7 @@ from scheduler.policy.booking import Seen, hold_from
 from scheduler.policy.halves import parts_of
 from scheduler.policy.order import Order, end_of
 
-#: Plans made until all of them that stay too long are denied together.
+#: Plans made until all that stay too long get nothing.
 ROUNDS_MAX = 6
 
 
@@ -27,21 +29,24 @@ def plan_around(world: World, now: float, settings: PolicySettings, make: Callab
     if not world.bookings:
         return make(world)
     guard = _Guard(world, now, settings)
-    denied: frozenset[JobId] = frozenset()
+    kept_to: dict[JobId, int] = {}
     split: frozenset[str] = frozenset()
     cramped: dict[JobId, int] = {}
     for _ in range(ROUNDS_MAX):
-        seen = Seen(world, now, settings, denied, split, cramped)
+        seen = Seen(world, now, settings, kept_to, split, cramped)
         made = make(seen.world)
         unmet, less = seen.unmet(made), seen.cramped(made)
-        refused = frozenset() if unmet or less else guard.refused(seen.plan(made))
-        if not unmet and not less and not refused:
+        limits = {} if unmet or less else guard.limits(seen.plan(made))
+        if not unmet and not less and not limits:
             return seen.plan(made)
-        denied, split = denied | refused, split | unmet
+        kept_to, split = kept_to | limits, split | unmet
         if not unmet:  # of a booking that is not split yet, other parts may do
             cramped |= less
     seen = Seen(world, now, settings, guard.all_that_stay(), split, cramped)
     return seen.plan(make(seen.world))
+
+
+Taking = Start | Grow | Reserve
 
 
 class _Guard:
@@ -54,27 +59,35 @@ class _Guard:
         self._order = Order(now, settings)
         self._moments = sorted({max(booking.start_at, now) for booking in world.bookings.values()})
 
-    def refused(self, made: Plan) -> frozenset[JobId]:
-        """Jobs that this plan lets into room that bookings need when they are still there."""
-        refused: set[JobId] = set()
+    def limits(self, made: Plan) -> dict[JobId, int]:
+        """Jobs that this plan lets into room that bookings need when they are still there: the most workers of each."""
+        limits: dict[JobId, int] = {}
         for moment in self._moments:
             bookings = [each for each in self._world.bookings.values() if each.start_at <= moment < each.end_at]
             room = self._room(moment)
             kept = slots_kept(bookings, self._world.nodes, room)
             for job, action in self._taking(made):
-                if job.id in refused or not self._stays(job, moment, new=True) or self._inside(job, bookings):
+                if job.id in limits or not self._stays(job, moment, new=True) or self._inside(job, bookings):
                     continue
-                less = dict(room)
-                for name, shape, count in parts_of(job, action):
-                    if name in less:
-                        less[name] = add(less[name], needs(shape, count), -1)
-                if slots_kept(bookings, self._world.nodes, less) < kept:
-                    refused.add(job.id)
+                workers = self._beside(bookings, kept, room, job, action)
+                if workers < _workers(action):
+                    limits[job.id] = len(job.wanted_workers) + workers
                 else:
-                    room = less
-        return frozenset(refused)
+                    room = _less(room, job, action)
+        return limits
 
-    def _taking(self, made: Plan) -> list[tuple[Job, Start | Grow | Reserve]]:
+    def _beside(
+        self, bookings: list[Booking], kept: int, room: Mapping[NodeName, Amount], job: Job, action: Taking
+    ) -> int:
+        """How many of the workers that the job is to get leave the bookings as many slots as they can keep."""
+
+        def crowds(workers: int) -> bool:
+            return slots_kept(bookings, self._world.nodes, _less(room, job, _first(action, workers))) < kept
+
+        wanted = _workers(action)
+        return max(bisect_left(range(wanted), True, key=crowds) - 1, 0) if crowds(wanted) else wanted
+
+    def _taking(self, made: Plan) -> list[tuple[Job, Taking]]:
         """Who gets slots of their own; the first in the queue first, as what is left goes to them."""
         taking = [
             (job, action)
@@ -84,14 +97,14 @@ class _Guard:
         ]
         return sorted(taking, key=lambda each: self._order.rank(each[0]))
 
-    def all_that_stay(self) -> frozenset[JobId]:
-        """Everybody who might be refused."""
+    def all_that_stay(self) -> dict[JobId, int]:
+        """The same, for everybody who might be among them, with no worker more."""
         jobs = [*self._world.queued.values(), *self._world.active.values()]
-        return frozenset(
-            job.id
+        return {
+            job.id: len(job.wanted_workers)
             for job in jobs
             if self._world.booking_of(job) is None and any(self._stays(job, each, new=True) for each in self._moments)
-        )
+        }
 
     def _room(self, moment: float) -> dict[NodeName, Amount]:
         """What is not held then by jobs that stay."""
@@ -123,3 +136,25 @@ class _Guard:
     def _inside(self, job: Job, bookings: list[Booking]) -> bool:
         """Whether what it holds is part of what is booked."""
         return any(booking.admits(job) for booking in bookings)
+
+
+def _workers(action: Taking) -> int:
+    return sum(count for _, count in action.placement)
+
+
+def _first(action: Taking, workers: int) -> Taking:
+    """The same for only so many of its workers."""
+    placement: list[tuple[NodeName, int]] = []
+    for name, count in action.placement:
+        placement.append((name, min(count, workers)))
+        workers -= placement[-1][1]
+    return replace(action, placement=tuple(placement))
+
+
+def _less(room: Mapping[NodeName, Amount], job: Job, action: Taking) -> dict[NodeName, Amount]:
+    """The room without what the action gives the job."""
+    less = dict(room)
+    for name, shape, count in parts_of(job, action):
+        if name in less:
+            less[name] = add(less[name], needs(shape, count), -1)
+    return less

@@ -100,7 +100,27 @@ def test_a_time_limit_may_also_begin_after_the_end_of_nothing_booked() -> None:
 def test_a_job_that_stays_does_not_grow_into_what_is_booked() -> None:
     c = Cluster().node("a", 8).running(1, {"a": 2}, workers=(2, 8), preemptible=False).booked("b", 4, HOUR, 2 * HOUR)
     c.settle(seconds=10)
-    assert c.size(1) in (2, 4)
+    assert c.size(1) == 4
+
+
+def test_a_job_that_stays_is_as_large_as_what_is_booked_allows() -> None:
+    c = Cluster().node("a", 8).waiting(1, workers=(1, 8), preemptible=False).booked("b", 5, HOUR, 2 * HOUR)
+    assert c.settle(seconds=1) > 0
+    assert c.size(1) == 3
+    c = Cluster().node("a", 8).running(1, {"a": 2}, workers=(1, 8), preemptible=False).booked("b", 5, HOUR, 2 * HOUR)
+    c.settle(seconds=60)
+    assert c.size(1) == 3
+    c = Cluster().node("a", 8).waiting(1, workers=(4, 8), preemptible=False).booked("b", 5, HOUR, 2 * HOUR)
+    c.settle(seconds=1)
+    assert (c.size(1), c.reason(1)) == (0, WaitReason.BEHIND_BOOKING)
+
+
+def test_one_who_stays_and_one_who_leaves_come_to_rest_beside_what_is_booked() -> None:
+    """Who stays was to have more than what is not booked, got nothing, and who leaves got all, by turns."""
+    c = Cluster().node("b", 3).node("c", 3).running(1, {"b": 1, "c": 1}, workers=(2, 3), slots=3)
+    c.waiting(2, workers=(1, 4), priority=1, preemptible=False).booked("b", 1, -100, HOUR).booked("c", 2, -100, HOUR)
+    c.settle(seconds=1)
+    assert (c.size(1), c.size(2)) == (0, 3)
 
 
 def test_victims_shrink_first_the_least_important_and_stop_only_where_that_cannot_do() -> None:
