@@ -137,7 +137,7 @@ def _body(job: Job, hosts: HostList) -> bytes:
         "job": job.id,
         "generation": hosts.generation,
         "workers": [
-            {"id": m.id, "rank": m.rank, "host": m.host, "slots": m.slots, "endpoint": m.endpoint}
+            {"id": m.id, "rank": m.rank, "host": m.host, "slots": m.slots, "endpoint": m.endpoint, "peer": m.peer}
             for m in hosts.members
         ],
         "rendezvous": hosts.rendezvous,

@@ -8,11 +8,16 @@ from dataclasses import replace
 
 from scheduler.config import EngineSettings
 from scheduler.engine.draft import Draft
+from scheduler.engine.lifecycle import ask_to_leave
 from scheduler.model.event import EventKind
 from scheduler.model.hosts import host_list
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState
-from scheduler.model.worker import Worker, WorkerState
+from scheduler.model.observation import Agreed
+from scheduler.model.worker import LeaveReason, Worker, WorkerState
+
+#: A line of history names so many workers.
+_NAMED_MAX = 8
 
 
 def settle(draft: Draft, job_id: JobId, settings: EngineSettings) -> None:
@@ -24,6 +29,30 @@ def settle(draft: Draft, job_id: JobId, settings: EngineSettings) -> None:
     if members is not None:
         job = _publish(draft, job, members)
     _follow(draft, job)
+
+
+def adopt(draft: Draft, job_id: JobId, agreed: Agreed) -> None:
+    """Go by what a majority of the job's workers agreed on while they heard from no scheduler; once.
+
+    Those that were left out and live have to leave: `settle` then publishes the others as the next generation. Where
+    that is published already, since all left out were found dead, nothing is left to do.
+    """
+    job = draft.the_job(job_id)
+    if (agreed.generation, agreed.sub) <= job.progress.adopted or agreed.generation > job.generation:
+        return
+    draft.put(replace(job, progress=replace(job.progress, adopted=(agreed.generation, agreed.sub))))
+    names = ", ".join(agreed.lost[:_NAMED_MAX]) + (", …" if len(agreed.lost) > _NAMED_MAX else "")
+    draft.event(
+        EventKind.SUBGENERATION_ADOPTED,
+        job_id=job_id,
+        detail=f"generation {agreed.name}: its workers went on without {names} while no scheduler answered",
+        amount=float(len(agreed.lost)),
+    )
+    if agreed.generation < job.generation or job.finishing:
+        return
+    for worker in job.members:
+        if worker.id in agreed.lost and worker.wanted:
+            ask_to_leave(draft, job_id, worker.id, LeaveReason.LEFT_OUT)
 
 
 def next_members(job: Job, now: float, settings: EngineSettings) -> tuple[Worker, ...] | None:

@@ -116,7 +116,8 @@ def absorb_report(draft: Draft, job: Job, worker: Worker, report: WorkerReport) 
         worker = draft.move_worker(worker, WorkerState.STARTING)  # it talks, so it runs
         draft.event(EventKind.WORKER_STARTED, job_id=job.id, worker_id=worker.id, node=worker.node)
     if report.ready and worker.state is WorkerState.STARTING and worker.wanted:
-        worker = draft.move_worker(replace(worker, endpoint=report.endpoint), WorkerState.READY)
+        told = replace(worker, endpoint=report.endpoint, peer=report.peer)
+        worker = draft.move_worker(told, WorkerState.READY)
         draft.event(EventKind.WORKER_READY, job_id=job.id, worker_id=worker.id, node=worker.node)
     if worker.reported_generation < report.generation <= job.generation and worker.member:
         draft.put_worker(replace(worker, reported_generation=report.generation))
@@ -131,7 +132,9 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
         return
     size = job.published_size
     throughput = dict(before.throughput)
-    settled = report.generation == job.generation and size > 0
+    agreed = report.agreed
+    alone = agreed is not None and agreed.generation == report.generation  # of fewer than are published
+    settled = report.generation == job.generation and size > 0 and not alone
     efficiency = _newest(report.efficiency, before.efficiency)
     if report.samples_per_second is not None and settled:
         throughput[size] = report.samples_per_second * (1.0 if efficiency is None else efficiency)
@@ -150,6 +153,7 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
         efficiency=efficiency,
         metrics=report.metrics or before.metrics,
         reported_at=draft.now,
+        adopted=before.adopted,
     )
     draft.put_progress(job, progress)
 

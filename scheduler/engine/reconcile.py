@@ -9,7 +9,7 @@ from scheduler.engine.bookings import open_and_end
 from scheduler.engine.deadlines import hang_deadline
 from scheduler.engine.draft import Draft
 from scheduler.engine.failures import expire, react
-from scheduler.engine.membership import settle
+from scheduler.engine.membership import adopt, settle
 from scheduler.engine.observe_foreign import absorb_use
 from scheduler.engine.observe_nodes import absorb_held, absorb_nodes, count_failures
 from scheduler.engine.observe_workers import (
@@ -87,6 +87,8 @@ def _absorb_reports(draft: Draft, job: Job, reports: Mapping[WorkerId, WorkerRep
         if report is None or current is None:
             continue
         absorb_report(draft, draft.the_job(job.id), current, report)
+        if report.agreed is not None:
+            adopt(draft, job.id, report.agreed)
         if current.rank == 0:
             absorb_progress(draft, job.id, report, settings)
 

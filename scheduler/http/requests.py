@@ -30,7 +30,9 @@ from scheduler.model import torchrun
 from scheduler.model.data import DataSet
 from scheduler.model.data_queue import HELD_MAX
 from scheduler.model.fixed import FixedGroup
+from scheduler.model.ids import WorkerId
 from scheduler.model.job import JobSpec, Runtime
+from scheduler.model.observation import Agreed
 from scheduler.model.pod_template import broken_template_rule, canonical_template
 from scheduler.model.shape import WorkerShape
 
@@ -275,13 +277,36 @@ class BookingRequest(Request):
         return None
 
 
+HostAndPort = Annotated[str, StringConstraints(max_length=300, pattern=r"^[A-Za-z0-9._-]+:[0-9]{1,5}$")]
+#: Of a worker: its job's and its ordinal.
+WorkerName = Annotated[str, StringConstraints(max_length=40, pattern=r"^[0-9]+-[0-9]+$")]
+
+
+class AgreedRequest(Request):
+    """What a majority of a generation's workers agreed on while they heard from no scheduler."""
+
+    generation: int = Field(ge=1, le=2**62)
+    #: How often they have, of this generation.
+    sub: int = Field(ge=1, le=2**31)
+    #: Members of the generation without whom the others go on.
+    lost: Annotated[list[WorkerName], Field(min_length=1, max_length=100_000)]
+
+    def agreed(self) -> Agreed:
+        return Agreed(self.generation, self.sub, tuple(WorkerId(worker) for worker in self.lost))
+
+
 class ReportRequest(Request):
     """What a worker says about itself; it repeats all of it every heartbeat."""
 
     #: The generation it is a member of; 0: standby.
     generation: int = Field(default=0, ge=0, le=2**62)
     ready: bool = False
-    endpoint: Annotated[str, StringConstraints(max_length=300, pattern=r"^[A-Za-z0-9._-]+:[0-9]{1,5}$")] | None = None
+    #: Where its rendezvous store listens.
+    endpoint: HostAndPort | None = None
+    #: Where it answers the job's other workers.
+    peer: HostAndPort | None = None
+    #: The last agreement that it took part in.
+    agreed: AgreedRequest | None = None
     step: int | None = Field(default=None, ge=0, le=2**62)
     epoch: int | None = Field(default=None, ge=0, le=2**62)
     #: Of the whole job at its present size.

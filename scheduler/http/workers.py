@@ -28,6 +28,8 @@ class MemberView(TypedDict):
     host: str
     slots: int
     endpoint: str | None
+    #: Where it answers the others.
+    peer: str | None
 
 
 class LeavingView(TypedDict):
@@ -181,6 +183,8 @@ def _to_report(parsed: ReportRequest, job: JobId, worker: WorkerId, now: float) 
         generation=parsed.generation,
         ready=parsed.ready,
         endpoint=parsed.endpoint,
+        peer=parsed.peer,
+        agreed=None if parsed.agreed is None else parsed.agreed.agreed(),
         step=parsed.step,
         epoch=parsed.epoch,
         samples_per_second=parsed.samples_per_second,

@@ -22,6 +22,8 @@ class EventKind(StrEnum):
     JOB_CANCELLED = "JOB_CANCELLED"
     JOB_CHANGED = "JOB_CHANGED"
     GENERATION_PUBLISHED = "GENERATION_PUBLISHED"
+    #: Workers went on without lost ones while no scheduler answered, and this one goes by it.
+    SUBGENERATION_ADOPTED = "SUBGENERATION_ADOPTED"
     WORKER_STARTED = "WORKER_STARTED"
     WORKER_READY = "WORKER_READY"
     WORKER_ENDED = "WORKER_ENDED"

@@ -13,6 +13,8 @@ class Member:
     host: str
     slots: int
     endpoint: str | None
+    #: Where it answers the others.
+    peer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +52,5 @@ def host_list(job: Job) -> HostList | None:
     return HostList(
         job.id,
         job.generation,
-        tuple(Member(w.id, w.rank or 0, w.host, len(w.slot_ids), w.endpoint) for w in members),
+        tuple(Member(w.id, w.rank or 0, w.host, len(w.slot_ids), w.endpoint, w.peer) for w in members),
     )

@@ -217,6 +217,8 @@ class Progress:
     efficiency: float | None = None
     metrics: tuple[tuple[str, float], ...] = ()
     reported_at: float | None = None
+    #: Generation and number of the newest of its workers' own agreements that was adopted.
+    adopted: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)

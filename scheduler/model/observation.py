@@ -95,6 +95,22 @@ class WorkerObservation:
 
 
 @dataclass(frozen=True, slots=True)
+class Agreed:
+    """What a majority of a generation's workers agreed on while they heard from no scheduler."""
+
+    generation: int
+    #: How often they have, of this generation.
+    sub: int
+    #: Members of the generation without whom the others go on.
+    lost: tuple[WorkerId, ...]
+
+    @property
+    def name(self) -> str:
+        """As workers call it."""
+        return f"{self.generation}.{self.sub}"
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerReport:
     """What a worker said about itself over HTTP; the newest one per worker counts."""
 
@@ -105,6 +121,9 @@ class WorkerReport:
     generation: int = 0
     ready: bool = False
     endpoint: str | None = None
+    peer: str | None = None
+    #: The last agreement that it took part in.
+    agreed: Agreed | None = None
     step: int | None = None
     epoch: int | None = None
     samples_per_second: float | None = None

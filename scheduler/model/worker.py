@@ -68,6 +68,8 @@ class LeaveReason(StrEnum):
     NOT_ADMITTED = "NOT_ADMITTED"
     #: Its node is out of reach: the others go on without it.
     UNREACHABLE = "UNREACHABLE"
+    #: While no scheduler answered, its peers could not reach it and went on without it.
+    LEFT_OUT = "LEFT_OUT"
 
 
 class ExitReason(StrEnum):
@@ -131,6 +133,8 @@ class Worker:
     reported_generation: int = 0
     #: Where its rendezvous store listens, `host:port`; None until it reports one.
     endpoint: str | None = None
+    #: Where it answers the job's other workers, `host:port`; None where it does not.
+    peer: str | None = None
     started_at: float | None = None
     ready_at: float | None = None
     leave_reason: LeaveReason | None = None

@@ -193,6 +193,7 @@ workers = Table(
     Column("rank", BigInteger),
     Column("reported_generation", BigInteger, nullable=False),
     Column("endpoint", Text),
+    Column("peer", Text),
     Column("started_at", Double),
     Column("ready_at", Double),
     Column("leave_reason", Text),

@@ -138,6 +138,7 @@ def progress_to_text(progress: Progress) -> str:
             "efficiency": progress.efficiency,
             "metrics": progress.metrics,
             "reported_at": progress.reported_at,
+            "adopted": progress.adopted,
         }
     )
 
@@ -148,6 +149,7 @@ def progress_from_text(text: str) -> Progress:
     data = _decode(text)
     data["throughput"] = tuple((workers, rate) for workers, rate in data["throughput"])
     data["metrics"] = tuple((name, value) for name, value in data["metrics"])
+    data["adopted"] = tuple(data.get("adopted", (0, 0)))
     return Progress(**data)
 
 
@@ -160,13 +162,12 @@ def failures_from_text(text: str) -> tuple[NodeFailure, ...]:
 
 
 def members_to_text(members: tuple[Member, ...]) -> str:
-    return _encode([(m.id, m.rank, m.host, m.slots, m.endpoint) for m in members])
+    return _encode([(m.id, m.rank, m.host, m.slots, m.endpoint, m.peer) for m in members])
 
 
 def members_from_text(text: str) -> tuple[Member, ...]:
-    return tuple(
-        Member(WorkerId(worker), rank, host, slots, endpoint) for worker, rank, host, slots, endpoint in _decode(text)
-    )
+    # Rows of earlier versions have no peer.
+    return tuple(Member(WorkerId(worker), *rest) for worker, *rest in _decode(text))
 
 
 def spec_to_text(spec: JobSpec) -> str:

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.observation import Agreed
 from tests.http.site import Site
 
 
@@ -26,6 +27,31 @@ def test_a_report_reaches_the_engine_and_tells_what_is_published(site: Site) -> 
     site.woken.clear()
     report(site, job_id, f"{job_id}-1", ready=True, endpoint="127.0.0.1:4000", step=4)
     assert not site.woken.is_set(), "progress alone can wait for the next tick"
+
+
+def test_what_workers_agreed_on_by_themselves_reaches_the_engine_at_once(site: Site) -> None:
+    job_id = site.submit(min_workers=1, max_workers=3)
+    site.advance(1)
+    report(site, job_id, f"{job_id}-1", generation=1, ready=True)
+    site.woken.clear()
+    agreed = {"generation": 1, "sub": 2, "lost": [f"{job_id}-3"]}
+    assert report(site, job_id, f"{job_id}-1", generation=1, ready=True, agreed=agreed).status_code == 200
+    assert site.woken.is_set()
+    kept = site.reports.latest(WorkerId(f"{job_id}-1"))
+    assert kept is not None
+    assert kept.agreed == Agreed(1, 2, (WorkerId(f"{job_id}-3"),))
+    for wrong in ({**agreed, "lost": []}, {**agreed, "sub": 0}, {**agreed, "lost": ["x"]}, {"generation": 1}):
+        assert report(site, job_id, f"{job_id}-1", agreed=wrong).status_code == 422
+
+
+def test_workers_learn_where_each_answers_the_others(site: Site) -> None:
+    job_id = site.submit(workers=2)
+    site.tick()
+    for ordinal in (1, 2):
+        report(site, job_id, f"{job_id}-{ordinal}", ready=True, endpoint=f"h:{ordinal}", peer=f"h:{ordinal}0")
+    site.tick()
+    answer = site.client.get(f"/v1/jobs/{job_id}/discover_hosts", headers={"accept": "application/json"}).json()
+    assert [(worker["endpoint"], worker["peer"]) for worker in answer["workers"]] == [("h:1", "h:10"), ("h:2", "h:20")]
 
 
 def test_a_worker_that_was_asked_to_leave_is_told_so(site: Site) -> None:

@@ -115,6 +115,7 @@ progresses = st.just(Progress()) | whole(
     efficiency=maybe(floats),
     metrics=st.lists(st.tuples(texts, floats), max_size=3).map(tuple),
     reported_at=maybe(times),
+    adopted=st.tuples(counts, counts),
 )
 nodes = whole(
     Node,
@@ -184,6 +185,7 @@ def workers(draw: st.DrawFn, job_id: JobId, ordinal: int, states: frozenset[Work
         "rank": draw(maybe(counts)),
         "reported_generation": draw(counts),
         "endpoint": draw(maybe(texts)),
+        "peer": draw(maybe(texts)),
         "started_at": draw(maybe(times)),
         "ready_at": draw(maybe(times)),
         "leave_reason": draw(st.sampled_from(LeaveReason)),
