@@ -71,6 +71,8 @@ class Agent:
         self._job_state = ""
         self._terminated_at: float | None = None
         self._listed_at: float | None = None
+        self._answered_at = time.monotonic()
+        self._forming_since: float | None = None
         self._watch: tuple[Membership, Callable[[], None], bool] | None = None
         self._confirm_client = Client(environment)
         self._wake_read, self._wake_write = os.pipe()
@@ -115,6 +117,15 @@ class Agent:
         """Whether this worker got SIGTERM or was told to leave, for whatever reason."""
         return self._terminated_at is not None or self._leave
 
+    def silent_seconds(self) -> float:
+        """How long the scheduler has not answered."""
+        return time.monotonic() - self._answered_at
+
+    def forming_seconds(self) -> float | None:
+        """How long this worker has been waiting for a group to be formed; None where it is not."""
+        since = self._forming_since
+        return None if since is None else time.monotonic() - since
+
     def wait(self, seconds: float) -> None:
         """Sleeps until something changed, or that long."""
         with self._changed:
@@ -147,17 +158,33 @@ class Agent:
         """
         with self._changed:
             self._watch = (membership, on_void, any_change)
+            self._forming_since = time.monotonic() if any_change else None
         self._notify_watcher()
 
     def unwatch(self) -> None:
         """Ends `watch`."""
         with self._changed:
             self._watch = None
+            self._forming_since = None
+
+    def take_list(self, membership: Membership | None) -> None:
+        """Goes by this list, of the scheduler or of this job's workers, where it is the newest."""
+        if membership is None:
+            return
+        with self._changed:
+            if self._membership is None or membership.version >= self._membership.version:
+                self._membership = membership
+                self._changed.notify_all()
+        self._notify_watcher()
+
+    def end(self) -> None:
+        """Ends this process at once: it was given up."""
+        self._end()
 
     def refresh(self) -> Standing:
         """Asks for the list now, for what can change within a generation (the rendezvous endpoint)."""
         published = self._confirm_client.discover(0, 0)
-        self._absorb_list(published.membership)
+        self.take_list(published.membership)
         return published.standing
 
     def flush(self) -> None:
@@ -185,7 +212,7 @@ class Agent:
             if answer.standing is Standing.ENDED:
                 self._absorb_state("FAILED")
             if answer.standing is Standing.OK:
-                self._absorb_list(answer.membership)
+                self.take_list(answer.membership)
             else:
                 time.sleep(_RETRY_SECONDS)
 
@@ -199,6 +226,7 @@ class Agent:
                 self._end()
             if answer.standing is Standing.OK:
                 with self._changed:
+                    self._answered_at = time.monotonic()
                     self._leave = answer.leave
                     self._job_state = answer.job_state
                     self._changed.notify_all()
@@ -211,7 +239,7 @@ class Agent:
         asked_at = time.monotonic()
         published = client.discover(0, 0)
         if published.standing is Standing.OK:
-            self._absorb_list(published.membership)
+            self.take_list(published.membership)
         with self._changed:
             self._withdrawn = published.standing in (Standing.WITHDRAWN, Standing.ENDED)
             if published.standing is Standing.OK:
@@ -226,15 +254,6 @@ class Agent:
                 self._terminated_at = time.monotonic()
                 self._changed.notify_all()
 
-    def _absorb_list(self, membership: Membership | None) -> None:
-        if membership is None:
-            return
-        with self._changed:
-            if self._membership is None or membership.generation >= self._membership.generation:
-                self._membership = membership
-                self._changed.notify_all()
-        self._notify_watcher()
-
     def _absorb_state(self, job_state: str) -> None:
         with self._changed:
             self._job_state = job_state
@@ -245,7 +264,7 @@ class Agent:
             if self._watch is None or self._membership is None:
                 return
             watched, on_void, any_change = self._watch
-            newer = self._membership.generation > watched.generation
+            newer = self._membership.version > watched.version
             if newer and (any_change or self._membership.lost_since(watched)):
                 # Under the lock, so that no group formed later can be meant.
                 on_void()

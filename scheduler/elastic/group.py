@@ -166,4 +166,4 @@ def form(
     except (OSError, RuntimeError) as error:
         if dist.is_initialized():
             distributed_c10d._abort_process_group()
-        raise GroupBroken(f"generation {membership.generation} could not be formed: {error}") from None
+        raise GroupBroken(f"generation {membership.name} could not be formed: {error}") from None

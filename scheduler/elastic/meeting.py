@@ -36,9 +36,9 @@ class Meeting:
             address, self._port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
         )
 
-    def connections(self) -> Connections:
-        """To keep account of what a group opens from now on."""
-        return Connections(frozenset({self._port}), self._remote_ports)
+    def connections(self, peers: frozenset[str] = frozenset()) -> Connections:
+        """To keep account of what a group opens from now on. `peers`: `host:port` where workers answer each other."""
+        return Connections(frozenset({self._port}), self._remote_ports, peers)
 
 
 def connect(endpoint: str, patience_seconds: float = CONNECT_SECONDS) -> Store:
@@ -79,7 +79,7 @@ def meet(
     while still_wanted():
         try:
             if store is None and endpoint is not None:
-                prefix = f"generation-{membership.generation}/attempt-{attempt}"
+                prefix = f"generation-{membership.name}/attempt-{attempt}"
                 store = PrefixStore(prefix, connect(endpoint, patience))
                 store.set(f"came/{rank}", "1")
             if store is not None and rank == 0 and (not others or store.check(others)):
@@ -113,9 +113,9 @@ def worth_meeting(
             agent.refresh()
             refreshed_at = time.monotonic()
         newest = agent.membership()
-        if newest is None or newest.generation < membership.generation:
+        if newest is None or newest.version < membership.version:
             return True
         # A list handed on by a peer may be newer than the own one; the same one may have learnt its rendezvous.
-        return newest.generation == membership.generation and (rank == 0 or newest.rendezvous == endpoint)
+        return newest.version == membership.version and (rank == 0 or newest.rendezvous == endpoint)
 
     return still_wanted

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from scheduler.elastic.agent import Agent
+from scheduler.elastic.agreement import Agreement
 from scheduler.elastic.alone import Alone
 from scheduler.elastic.checkpoint import CheckpointDirectory
 from scheduler.elastic.environment import Environment, checkpoint_dir
@@ -24,6 +25,7 @@ def run(
     *,
     group_timeout_seconds: float = 60.0,
     checkpoint_every_seconds: float | None = None,
+    quorum_after_seconds: float | None = 5.0,
     on_reset: Callable[[State], None] | None = None,
 ) -> Result:
     """Runs `train(state)` to its end, whatever happens to the number of workers meanwhile.
@@ -43,11 +45,13 @@ def run(
             alone, say). A death is noticed at once, save where gloo loses it in a collective of the script's own.
         checkpoint_every_seconds: rank 0 also writes a checkpoint this often, at a commit; None for only when the job is
             stopped. Goes to SCHED_CHECKPOINT_DIR.
+        quorum_after_seconds: where a worker is lost and the scheduler has answered nobody for so long, more than half
+            of the generation's workers go on without it; None for waiting until the scheduler is back.
         on_reset: called after each change of the group, before `train`.
     Returns:
         what `train` returned. A worker that is asked to leave does not return: it exits with status 64.
     """
-    session = _connect(state, Options(group_timeout_seconds, checkpoint_every_seconds))
+    session = _connect(state, Options(group_timeout_seconds, checkpoint_every_seconds, quorum_after_seconds))
     membership: Membership | None = None
     try:
         while True:
@@ -83,7 +87,10 @@ def _connect(state: State, options: Options) -> Session:
         alone = Alone(os.environ)
         alone.start()
         return Session(alone, None, checkpoints, state, options)
-    meeting = Meeting(environment.own_address(), frozenset({environment.port}))
+    address = environment.own_address()
+    meeting = Meeting(address, frozenset({environment.port}))
     agent = Agent(environment, meeting.endpoint)
+    if options.quorum_after_seconds is not None:
+        Agreement(agent, address, options.quorum_after_seconds).start()
     agent.start()
     return Session(agent, meeting, checkpoints, state, options)

@@ -35,6 +35,7 @@ class Options:
 
     group_timeout_seconds: float
     checkpoint_every_seconds: float | None
+    quorum_after_seconds: float | None
 
 
 class Session:
@@ -54,8 +55,8 @@ class Session:
         self._state = state
         self._options = options
         self._group: Group | None = None
-        #: newest generation of which this worker was a member, and how often its group broke
-        self._generation = 0
+        #: newest membership of which this worker was a member, and how often its group broke
+        self._version = (0, 0)
         self._attempt = 0
         self._checkpoint_at = time.monotonic()
 
@@ -77,7 +78,7 @@ class Session:
             except Exception as error:
                 if not is_broken_group(error):
                     raise
-                _LOG.info("generation %d: %s", membership.generation, error)
+                _LOG.info("generation %s: %s", membership.name, error)
                 self.abandon()
                 membership = None
             else:
@@ -177,6 +178,10 @@ class Session:
         self.leave_group(broken=True)
         self._agent.close()
 
+    @property
+    def _generation(self) -> int:
+        return self._version[0]
+
     def _require_group(self) -> Group:
         if self._group is None:
             raise GroupBroken("there is no group")
@@ -211,14 +216,14 @@ class Session:
         rank = membership.rank_of(self._agent.worker)
         if rank is None:
             leave()
-        if membership.generation != self._generation:
-            self._generation, self._attempt = membership.generation, 0
+        if membership.version != self._version:
+            self._version, self._attempt = membership.version, 0
         timeout_seconds = self._options.group_timeout_seconds
         if self._meeting is None:
             return _fixed_group(membership, rank, timeout_seconds)
         endpoint = self._meeting.endpoint if rank == 0 else membership.rendezvous
         still_wanted = worth_meeting(self._agent, membership, rank, endpoint, self._leave_if_asked)
-        connections = self._meeting.connections()
+        connections = self._meeting.connections(frozenset(membership.peers.values()))
         self._agent.watch(membership, connections.shut, any_change=True)
         group = form(endpoint, connections, membership, rank, self._attempt, timeout_seconds, still_wanted)
         self._agent.watch(membership, group.shut, any_change=False)

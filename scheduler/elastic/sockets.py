@@ -40,11 +40,15 @@ class Connections:
     Args:
         local_ports: listening ports of this process; what is accepted there belongs to others.
         remote_ports: servers that other threads of this process talk to meanwhile.
+        peers: the same of either end, where ports alone do not tell: as `host:port`.
     """
 
-    def __init__(self, local_ports: frozenset[int], remote_ports: frozenset[int]) -> None:
+    def __init__(
+        self, local_ports: frozenset[int], remote_ports: frozenset[int], peers: frozenset[str] = frozenset()
+    ) -> None:
         self._local_ports = local_ports
         self._remote_ports = remote_ports
+        self._peers = peers
         self._before = open_sockets()
         self._sealed: frozenset[OpenSocket] | None = None
         #: whether `shut` was called, perhaps before there was anything to shut
@@ -70,8 +74,10 @@ class Connections:
 
     def _is_own(self, entry: OpenSocket) -> bool:
         with suppress(OSError), entry.duplicate() as connection:
-            mine, theirs = _port(connection.getsockname()), _port(connection.getpeername())
-            return mine not in self._local_ports and theirs not in self._remote_ports
+            mine, theirs = connection.getsockname(), connection.getpeername()
+            if _port(mine) in self._local_ports or _port(theirs) in self._remote_ports:
+                return False
+            return not any(_port(end) is not None and f"{end[0]}:{end[1]}" in self._peers for end in (mine, theirs))
         return False
 
 

@@ -1,0 +1,49 @@
+"""An elastic script that counts how often it has seen each sample, and tells of every step.
+
+Its arguments: a file, and the group's timeout in seconds. While the file exists, steps take a while.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT)]
+
+import torch  # noqa: E402
+
+from scheduler import elastic  # noqa: E402
+
+SAMPLES = 640
+EPOCHS = 30
+#: Steps of an epoch, and a commit at its end.
+COMMITS = EPOCHS * (SAMPLES // 64 + 1)
+
+
+def main(slow: Path, group_timeout_seconds: float) -> None:
+    """Trains on nothing."""
+    torch.set_num_threads(1)
+    sampler = elastic.ElasticDistributedSampler(SAMPLES, batch=64)
+    state = elastic.State(sampler=sampler, seen=torch.zeros(SAMPLES, dtype=torch.int32))
+
+    def train(state: elastic.State) -> None:
+        print(f"rank {state.rank} of {state.world_size} from step {state.step}", flush=True)
+        for _ in state.epochs(EPOCHS):
+            for indices in state.batches():
+                step = torch.zeros_like(state.seen)
+                step[indices] += 1
+                state.seen += state.all_reduce(step)
+                if slow.exists():
+                    time.sleep(0.4)
+                if state.rank == 0:
+                    print(f"step {state.step} of {state.world_size} workers", flush=True)
+                state.commit()
+        if state.rank == 0:
+            times = state.seen.unique().tolist()
+            print(f"every sample seen {times} times after {state.step} commits", flush=True)
+
+    elastic.run(train, state, group_timeout_seconds=group_timeout_seconds)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), float(sys.argv[2]))

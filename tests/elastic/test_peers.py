@@ -1,0 +1,37 @@
+"""Questions among workers: answered to those who hold the job's token, and never waited for in vain."""
+
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from scheduler.elastic.peers import PeerServer, ask_all
+from tests.elastic.processes import free_port
+
+
+def echo(question: Any) -> Mapping[str, Any] | None:
+    """Repeats it; knows no question without a number."""
+    return {"heard": question["number"]} if question.get("number") else None
+
+
+def started(token: str) -> PeerServer:
+    server = PeerServer("127.0.0.1", token, echo)
+    server.start()
+    return server
+
+
+def test_all_are_asked_and_those_that_answer_are_heard() -> None:
+    contacts = {"a": started("secret").contact, "b": started("secret").contact, "dead": f"127.0.0.1:{free_port()}"}
+    assert ask_all(contacts, "secret", {"number": 3}) == {"a": {"heard": 3}, "b": {"heard": 3}}
+    assert ask_all(contacts, "secret", {"number": 0}) == {}
+    assert ask_all({}, "secret", {"number": 3}) == {}
+
+
+def test_whoever_has_another_token_gets_no_answer_and_is_not_believed() -> None:
+    server = started("secret")
+    assert ask_all({"a": server.contact}, "another", {"number": 3}) == {}
+    host, _, port = server.contact.rpartition(":")
+    for line in (b'{"number": 3}\n', b"0000 {}\n", b"\xff" * 100 + b"\n", b"\n"):
+        with socket.create_connection((host, int(port)), 5.0) as connection:
+            connection.sendall(line)
+            assert connection.recv(100) == b""
+    assert ask_all({"a": server.contact}, "secret", {"number": 3}) == {"a": {"heard": 3}}
