@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from benchmarks import traces
 from benchmarks.figure import machine, save, table
@@ -24,6 +26,7 @@ MEASURED = (
     "preempt",
     "resize_pause",
     "rates",
+    "wide_deep",
     "frameworks",
     "failover",
     "kubernetes",
@@ -31,12 +34,18 @@ MEASURED = (
 #: In virtual time, on workloads that others published.
 SIMULATED = ("elasticdl", "paddle_edl", "kueue", "adaptdl")
 NAMES = MEASURED + SIMULATED
+#: Options that a benchmark takes beside its name; what is not given stays as it is there.
+TAKEN = {"wide_deep": ("seeds", "samples", "picture")}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of: {', '.join(NAMES)} (default: all)")
     parser.add_argument("--traces", metavar="DIR", help=f"workloads of others (or {traces.VARIABLE}); adaptdl needs it")
+    only = parser.add_argument_group("wide_deep")
+    only.add_argument("--seeds", type=int, metavar="N", help="how many trainings of each kind")
+    only.add_argument("--samples", type=int, metavar="N", help="records to train on")
+    only.add_argument("--picture", metavar="FILE", help="where to draw the curves (default: benchmarks/results)")
     options = parser.parse_args()
     if options.traces:
         os.environ[traces.VARIABLE] = options.traces
@@ -48,16 +57,17 @@ def main() -> int:
     print(f"On {machine()}.")
     failed = False
     for name in options.names or NAMES:
-        failed |= not measure(name)
+        given = {option: getattr(options, option) for option in TAKEN.get(name, ())}
+        failed |= not measure(name, {option: value for option, value in given.items() if value is not None})
     return 1 if failed else 0
 
 
-def measure(name: str) -> bool:
+def measure(name: str, options: Mapping[str, Any]) -> bool:
     """Whether it could be measured; a missed target is a result, not a failure."""
     print(f"\n{name}: {first_line(name)}", flush=True)
     began = time.monotonic()
     try:
-        figures = importlib.import_module(f"benchmarks.{name}").run()
+        figures = importlib.import_module(f"benchmarks.{name}").run(**options)
     except (Skipped, UserError) as reason:
         print(f"not measured: {reason}")
         return False
