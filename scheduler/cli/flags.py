@@ -56,7 +56,7 @@ class Flags:
         Runtime | None,
         typer.Option(
             "--runtime",
-            help="elastic: a script that uses scheduler.elastic; torchrun: any that torchrun runs (default: command).",
+            help="elastic: a script that uses scheduler.elastic; torchrun, horovod: any of these (default: command).",
             rich_help_panel=WHAT,
         ),
     ] = None

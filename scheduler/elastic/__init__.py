@@ -21,16 +21,22 @@
 `ConstantBatch` and `ScaledBatch` say what a resize does to the batch and the learning rate. Workers that do not step
 together take their data from a `ShardQueue`. The contract with the scheduler is environment variables and HTTP; nothing
 else of the scheduler is imported, and without one the same script runs as one process.
+
+What needs torch is imported when it is asked for: parts of this package run where a second and 200 MB are too much.
 """
 
-from scheduler.elastic.batch import BatchPolicy, ConstantBatch, ScaledBatch, collate_empty, micro_batches
-from scheduler.elastic.errors import ElasticError, UsageError
-from scheduler.elastic.run import run
-from scheduler.elastic.sampler import ElasticDistributedSampler
-from scheduler.elastic.shard_source import Shard
-from scheduler.elastic.sharded_dataset import ShardedDataset
-from scheduler.elastic.shards import ShardQueue
-from scheduler.elastic.state import State
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scheduler.elastic.batch import BatchPolicy, ConstantBatch, ScaledBatch, collate_empty, micro_batches
+    from scheduler.elastic.errors import ElasticError, UsageError
+    from scheduler.elastic.run import run
+    from scheduler.elastic.sampler import ElasticDistributedSampler
+    from scheduler.elastic.shard_source import Shard
+    from scheduler.elastic.sharded_dataset import ShardedDataset
+    from scheduler.elastic.shards import ShardQueue
+    from scheduler.elastic.state import State
 
 __all__ = [
     "BatchPolicy",
@@ -47,3 +53,34 @@ __all__ = [
     "micro_batches",
     "run",
 ]
+
+#: The module that each name comes from.
+_HOMES = {
+    "BatchPolicy": "batch",
+    "ConstantBatch": "batch",
+    "ScaledBatch": "batch",
+    "collate_empty": "batch",
+    "micro_batches": "batch",
+    "ElasticError": "errors",
+    "UsageError": "errors",
+    "run": "run",
+    "ElasticDistributedSampler": "sampler",
+    "Shard": "shard_source",
+    "ShardedDataset": "sharded_dataset",
+    "ShardQueue": "shards",
+    "State": "state",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Imports one of the names above when it is used first."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+        # Kept, so that this is asked once; it also takes the place that the module `run` has just given to itself.
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)

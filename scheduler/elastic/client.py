@@ -36,6 +36,8 @@ class Published:
 
     standing: Standing
     membership: Membership | None = None
+    #: As it came.
+    body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Client:
         status, body = self._request("GET", path, None, wait_seconds + REQUEST_SECONDS)
         if status == 200:
             try:
-                return Published(Standing.OK, Membership.parse(body))
+                return Published(Standing.OK, Membership.parse(body), body)
             except ValueError:
                 return Published(Standing.AWAY)
         return Published(_standing(status, fenced=()))

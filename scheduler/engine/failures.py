@@ -69,8 +69,13 @@ def _react_to_ends(draft: Draft, job: Job, ended: Sequence[Worker], settings: En
 def _react_to_fixed(draft: Draft, job: Job, ended: Sequence[Worker], settings: EngineSettings) -> None:
     """Nothing replaces a fixed worker that failed or is lost: all of the job starts again. One that is done is done.
 
-    What happens once the other workers are done does not matter any more.
+    What happens once the other workers are done does not matter any more. A driver that is done ends the job.
     """
+    if job.spec.runtime.driven and job.state in _SIZED and any(w.exit_reason is ExitReason.DONE for w in ended):
+        draft.put(replace(job, finishing=True))
+        for worker in job.wanted_workers:
+            ask_to_leave(draft, job.id, worker.id, LeaveReason.JOB_FINISHING)
+        return
     missed = [w for w in ended if w.exit_reason not in (ExitReason.ASKED, ExitReason.DONE)]
     if not missed or job.state not in _SIZED or (job.finishing and not job.workers):
         return

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from scheduler.engine.addresses import HostOf, nodes_address
 from scheduler.engine.ports import Role, StartWorker
-from scheduler.model import torchrun
+from scheduler.model import horovod, torchrun
+from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobSpec, Runtime
 from scheduler.model.worker import Worker
@@ -42,8 +43,8 @@ def start_worker(job: Job, worker: Worker, context: LaunchContext) -> StartWorke
         slot_ids=worker.slot_ids,
         cpus=worker.cpus,
         memory_mib=worker.memory_mib,
-        command=group.command if group is not None else _command(job.spec),
-        env=tuple({**_DEFAULTS, **variables, **_environment(job, worker, context)}.items()),
+        command=_command(job.spec, group),
+        env=tuple({**_defaults(job.spec), **variables, **_environment(job, worker, context)}.items()),
         workdir=job.spec.workdir,
         grace_seconds=job.spec.grace_seconds,
         generation=job.generation,
@@ -53,9 +54,19 @@ def start_worker(job: Job, worker: Worker, context: LaunchContext) -> StartWorke
     )
 
 
-def _command(spec: JobSpec) -> tuple[str, ...]:
+def _command(spec: JobSpec, group: FixedGroup | None) -> tuple[str, ...]:
+    if spec.runtime is Runtime.HOROVOD:
+        if group is not None:
+            return horovod.driver_command(group.command)
+        return horovod.worker_command(spec.command, spec.shape.slots)
+    if group is not None:
+        return group.command
     launched = torchrun.launch_command(spec.command) if spec.runtime is Runtime.TORCHRUN else None
     return launched or spec.command
+
+
+def _defaults(spec: JobSpec) -> dict[str, str]:
+    return {**_DEFAULTS, **horovod.worker_variables()} if spec.runtime is Runtime.HOROVOD else _DEFAULTS
 
 
 def _environment(job: Job, worker: Worker, context: LaunchContext) -> dict[str, str]:

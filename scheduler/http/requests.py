@@ -26,7 +26,7 @@ from scheduler.http.fields import (
     Workers,
 )
 from scheduler.http.json import parse_json
-from scheduler.model import torchrun
+from scheduler.model import horovod, torchrun
 from scheduler.model.data import DataSet
 from scheduler.model.data_queue import HELD_MAX
 from scheduler.model.fixed import FixedGroup
@@ -107,7 +107,7 @@ class JobRequest(Request):
     env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
     workdir: Annotated[str, StringConstraints(max_length=4096, pattern=r"^/[^\x00]*$")] | None = None
     labels: Labels = Field(default_factory=dict)
-    runtime: Literal["command", "elastic", "torchrun"] = "command"
+    runtime: Literal["command", "elastic", "torchrun", "horovod"] = "command"
     priority: Priority = 0
     #: Both bounds at once.
     workers: Workers | None = None
@@ -157,16 +157,24 @@ class JobRequest(Request):
             return "speedup", "must hold pairs [workers, speed] with whole, ascending numbers of workers"
         if self.runtime == "torchrun" and (wrong := torchrun.broken_command_rule(self.command)) is not None:
             return "command", wrong
+        if self.runtime == "horovod" and (wrong := horovod.broken_command_rule(self.command)) is not None:
+            return "command", wrong
         broken = None if self.pod_template is None else broken_template_rule(self.pod_template)
         return broken or self._broken_fixed()
 
     def _broken_fixed(self) -> BrokenRule | None:
+        driven = self.runtime == "horovod"
+        if driven and self.fixed is not None:
+            return "fixed", "goes not with runtime horovod: its driver is the fixed group"
+        if self.fixed is None and not driven:
+            return None
+        group = "runtime horovod" if driven else "fixed"
+        if self.oversell:
+            return "oversell", f"goes not with {group}: a job with a fixed group has slots of its own"
+        if self.booking is not None:
+            return "booking", f"goes not with {group}: what is booked is for workers that are all alike"
         if self.fixed is None:
             return None
-        if self.oversell:
-            return "oversell", "goes not with fixed: a job with a fixed group has slots of its own"
-        if self.booking is not None:
-            return "booking", "goes not with fixed: what is booked is for workers that are all alike"
         broken = self.fixed.broken_rule()
         return None if broken is None else (f"fixed.{broken[0]}", broken[1])
 
@@ -180,6 +188,7 @@ class JobRequest(Request):
 
     def spec(self) -> JobSpec:
         low, high = self.bounds
+        template = None if self.pod_template is None else canonical_template(self.pod_template)
         return JobSpec(
             name=self.name or _name_of(self.command),
             command=tuple(self.command),
@@ -209,10 +218,15 @@ class JobRequest(Request):
             speedup=tuple((int(workers), speed) for workers, speed in self.speedup),
             booking=self.booking,
             client_key=self.client_key,
-            pod_template=None if self.pod_template is None else canonical_template(self.pod_template),
+            pod_template=template,
             data=None if self.data is None else self.data.data(),
-            fixed=None if self.fixed is None else self.fixed.group(self),
+            fixed=self._fixed_group(template),
         )
+
+    def _fixed_group(self, template: str | None) -> FixedGroup | None:
+        if self.runtime == "horovod":
+            return horovod.driver_group(self.command, _pairs(self.node_selector), template)
+        return None if self.fixed is None else self.fixed.group(self)
 
 
 class BatchRequest(Request):

@@ -20,6 +20,13 @@ class Runtime(StrEnum):
     ELASTIC = "elastic"
     #: Any script under torchrun, an agent per worker; at a resize its processes are started anew.
     TORCHRUN = "torchrun"
+    #: Any script of Horovod Elastic: a driver that runs horovodrun is its fixed group, workers hold the slots.
+    HOROVOD = "horovod"
+
+    @property
+    def driven(self) -> bool:
+        """Whether the fixed group leads the others: once it is done, so is the job."""
+        return self is Runtime.HOROVOD
 
     @property
     def reports(self) -> bool:

@@ -10,10 +10,14 @@ import psutil
 from tests.daemon import Daemon
 
 PHASE_SECONDS_MAX = 60.0
+_LOG_BYTES_MAX = 1 << 20
 
 
 class RunningJob:
     """Submitted on construction; `request` as the API takes it."""
+
+    #: How long anything may take that is waited for.
+    phase_seconds_max = PHASE_SECONDS_MAX
 
     def __init__(self, daemon: Daemon, **request: Any) -> None:
         self._daemon = daemon
@@ -64,13 +68,17 @@ class RunningJob:
 
     def logs(self) -> str:
         """Output of all workers that it ever had."""
-        logs = f"/v1/jobs/{self.id}/logs"
-        return "\n".join(self._daemon.client.get(logs, params={"worker": w["id"]}).text for w in self.workers())
+        return "\n".join(self.log(worker["id"]) for worker in self.workers())
+
+    def log(self, worker: str) -> str:
+        """All output of a worker."""
+        query: dict[str, str | int] = {"worker": worker, "limit": _LOG_BYTES_MAX}
+        return self._daemon.client.get(f"/v1/jobs/{self.id}/logs", params=query).text
 
     def wait(self, what: str, done: Callable[[], bool]) -> None:
         """Until it is so; fails with what is known of the job when that takes too long."""
-        until = time.monotonic() + PHASE_SECONDS_MAX
+        until = time.monotonic() + self.phase_seconds_max
         while not done():
-            waited = f"waited {PHASE_SECONDS_MAX:g} s in vain until job {self.id} {what}"
+            waited = f"waited {self.phase_seconds_max:g} s in vain until job {self.id} {what}"
             assert time.monotonic() < until, f"{waited}\n{self.show()}\n{self.logs()}"
             time.sleep(0.05)

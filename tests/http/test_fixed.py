@@ -47,6 +47,14 @@ def test_every_field_of_a_fixed_group_reaches_the_job(site: Site) -> None:
     assert plain.spec.fixed == FixedGroup(1, ("train",))
 
 
+def test_the_driver_of_a_horovod_job_is_its_fixed_group(site: Site) -> None:
+    fields = {"node_selector": {"zone": "a"}, "pod_template": {"spec": {"hostNetwork": True}}}
+    job = site.store.get_job(site.submit(runtime="horovod", command=["python", "train.py"], **fields))
+    assert job is not None
+    shape = WorkerShape(0, node_selector=(("zone", "a"),))
+    assert job.spec.fixed == FixedGroup(1, ("python", "train.py"), (), shape, '{"spec":{"hostNetwork":true}}')
+
+
 @pytest.mark.parametrize(
     ("fields", "field", "rule"),
     [
@@ -57,6 +65,9 @@ def test_every_field_of_a_fixed_group_reaches_the_job(site: Site) -> None:
         ({"fixed": {"replicas": 1, "slots": 1}}, "fixed.slots", "no such field"),
         ({"fixed": {"replicas": 1, "pod_template": {"kind": 1}}}, "fixed.pod_template.kind", "metadata and spec"),
         ({"fixed": {"replicas": 1}, "oversell": True}, "oversell", "goes not with fixed"),
+        ({"runtime": "horovod", "fixed": {"replicas": 1}}, "fixed", "its driver is the fixed group"),
+        ({"runtime": "horovod", "oversell": True}, "oversell", "goes not with runtime horovod"),
+        ({"runtime": "horovod", "booking": "b"}, "booking", "goes not with runtime horovod"),
         ({"fixed": {"replicas": 1}, "booking": "b"}, "booking", "goes not with fixed"),
     ],
 )

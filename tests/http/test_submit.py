@@ -80,6 +80,7 @@ def test_a_string_is_run_by_the_shell_and_workers_sets_both_bounds(site: Site) -
         ({"labels": {"a b": "c"}}, "labels.a b"),
         ({"runtime": "magic"}, "runtime"),
         ({"runtime": "torchrun"}, "command"),
+        ({"runtime": "horovod", "command": ["horovodrun", "-np", "2", "train.py"]}, "command"),
         ({"preemptible": 1}, "preemptible"),
         ({"client_key": ""}, "client_key"),
     ],

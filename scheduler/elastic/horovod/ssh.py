@@ -1,0 +1,84 @@
+"""Stands in for ssh under horovodrun: has a worker start one process, and ends as it does. Standard library only."""
+
+import re
+import shlex
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from scheduler.elastic.horovod.desk import Desk
+from scheduler.elastic.horovod.wire import HELLO_SECONDS, receive, send, watch_for_loss
+
+#: What ssh says of a connection that failed.
+_EXIT_UNREACHABLE = 255
+_WITH_VALUE = ("-o", "-p", "-i")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
+#: Horovod's own; everything else the worker has from the scheduler.
+_PASSED_ON = re.compile(r"HOROVOD_|NCCL_SOCKET_IFNAME$|PYTHONUNBUFFERED$")
+
+
+def run_there(directory: Path, words: Sequence[str]) -> int:
+    """Runs what horovodrun asks for on the worker that it names; the exit status of the process.
+
+    The worker ends the process when this one ends.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    desk = Desk(directory)
+    try:
+        name, text = _read(words)
+        variables, command = split_command(text)
+        endpoint = desk.endpoint(name)
+        parts = urlsplit(f"//{endpoint}")
+        with socket.create_connection((parts.hostname or "", parts.port or 0), HELLO_SECONDS) as connection:
+            watch_for_loss(connection)
+            send(connection, {"token": desk.token(), "command": command, "variables": variables})
+            return _follow(connection, name, desk)
+    except (OSError, ValueError, KeyError) as error:
+        print(f"driver: no process on {' '.join(words[-2:-1])}: {error}", file=sys.stderr)
+        return _EXIT_UNREACHABLE
+
+
+def _follow(connection: socket.socket, name: str, desk: Desk) -> int:
+    with connection.makefile("rb") as lines:
+        answer = receive(lines)
+        if "started" not in answer:
+            raise ValueError(answer.get("refused", "it ended"))
+        connection.settimeout(None)
+        with desk.running(name):
+            end = receive(lines)
+    if not end:
+        raise ValueError("it is gone")
+    if end["failed"]:
+        desk.note_failure()
+    elif end["exit"] == 0:
+        desk.note_done()
+    return int(end["exit"])
+
+
+def _read(words: Sequence[str]) -> tuple[str, str]:
+    """Host and command of a call of ssh."""
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        del rest[: 2 if rest[0] in _WITH_VALUE else 1]
+    if len(rest) < 2:
+        raise ValueError(f"horovodrun called ssh in an unknown way: {shlex.join(words)}")
+    return rest[0], " ".join(rest[1:])
+
+
+def split_command(text: str) -> tuple[dict[str, str], list[str]]:
+    """Variables and program of horovodrun's `cd … ; env NAME=value … program …`. ValueError for another form."""
+    words = shlex.split(text)
+    if "env" not in words:
+        raise ValueError(f"horovodrun wants an unknown command: {text[:200]}")
+    rest = words[words.index("env") + 1 :]
+    variables: dict[str, str] = {}
+    while rest and _ASSIGNMENT.match(rest[0]):
+        name, _, value = rest.pop(0).partition("=")
+        if _PASSED_ON.match(name):
+            variables[name] = value
+    if not rest:
+        raise ValueError(f"horovodrun wants no program: {text[:200]}")
+    return variables, rest

@@ -1,0 +1,39 @@
+"""A Horovod Elastic script that counts: each step adds 64 samples, dealt over all ranks, to a total, and commits.
+
+Its arguments: how many steps, and a file; while that exists, steps take a while.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import horovod.torch as hvd
+import torch
+
+SAMPLES = 64
+
+
+def main(steps: int, slow: Path) -> None:
+    hvd.init()
+
+    @hvd.elastic.run
+    def train(state: hvd.elastic.TorchState) -> None:
+        print(f"rank {hvd.rank()} of {hvd.size()} from step {state.step}", flush=True)
+        while state.step < steps:
+            share = torch.tensor(len(range(hvd.rank(), SAMPLES, hvd.size())))
+            state.total += int(hvd.allreduce(share, op=hvd.Sum, name="share"))
+            state.step += 1
+            if slow.exists():
+                time.sleep(0.2)
+            if hvd.rank() == 0:
+                print(f"step {state.step} of {hvd.size()} workers", flush=True)
+            state.commit()
+
+    state = hvd.elastic.TorchState(step=0, total=0)
+    train(state)
+    if hvd.rank() == 0:
+        print(f"total {state.total} after {state.step} steps", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]))

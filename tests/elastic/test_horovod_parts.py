@@ -1,0 +1,98 @@
+"""The parts between horovodrun and the workers, each for itself: what is handed out, what `ssh` understands."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scheduler.elastic.horovod.desk import Desk
+from scheduler.elastic.horovod.roster import Listed, Roster, hand_out
+from scheduler.elastic.horovod.ssh import split_command
+
+
+def listed(*names: str) -> tuple[Listed, ...]:
+    return tuple(Listed(name, f"127.0.0.1:{at}", 1) for at, name in enumerate(names, 1000))
+
+
+def test_the_list_is_read_in_the_order_of_ranks() -> None:
+    workers = [
+        {"id": "7-3", "rank": 1, "host": "b", "slots": 2, "endpoint": "b:2"},
+        {"id": "7-2", "rank": 0, "host": "a", "slots": 0, "endpoint": "a:1"},
+    ]
+    roster = Roster.parse(json.dumps({"generation": 4, "workers": workers, "min": 2, "max": 3}).encode())
+    assert roster == Roster(4, (Listed("7-2", "a:1", 1), Listed("7-3", "b:2", 2)), 2)
+    with pytest.raises(ValueError, match="not a list of workers"):
+        Roster.parse(b"{}")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "before", "running", "handed"),
+    [
+        (["1", "2"], [], [], ["1", "2"]),
+        (["1"], ["1", "2", "3"], ["1", "2", "3"], ["1"]),
+        (["2", "3"], ["1", "2"], ["1", "2"], ["2", "3"]),
+        # Nobody who goes on knows the state: one that leaves hands it on first.
+        (["3", "4"], ["1", "2"], ["1", "2"], ["1", "3", "4"]),
+        (["3", "4"], ["1", "3", "4"], ["1", "4"], ["3", "4"]),
+        (["3", "4"], ["1", "2"], [], ["3", "4"]),
+    ],
+)
+def test_horovodrun_never_sees_all_its_workers_replaced_at_once(
+    wanted: list[str], before: list[str], running: list[str], handed: list[str]
+) -> None:
+    everybody = {worker.name: worker for worker in listed("1", "2", "3", "4")}
+    roster = Roster(9, tuple(everybody[name] for name in wanted), 1)
+    result = hand_out(roster, tuple(everybody[name] for name in before), running)
+    assert [worker.name for worker in result] == handed
+
+
+def test_of_horovodruns_command_its_own_variables_and_the_program_are_passed_on() -> None:
+    text = (
+        "cd /home/u/my env > /dev/null 2>&1 ; env HOROVOD_HOSTNAME=1-2 HOROVOD_RANK=0 PATH=/x:/bin "
+        "MESSAGE='it'\"'\"'s = 1' PYTHONUNBUFFERED=1 HOROVOD_GLOO_RENDEZVOUS_PORT=9 NCCL_SOCKET_IFNAME=lo "
+        "python train.py --name 'a b' KEY=1"
+    )
+    variables, command = split_command(text.replace("my env", "my-env"))
+    assert command == ["python", "train.py", "--name", "a b", "KEY=1"]
+    assert variables == {
+        "HOROVOD_HOSTNAME": "1-2",
+        "HOROVOD_RANK": "0",
+        "PYTHONUNBUFFERED": "1",
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": "9",
+        "NCCL_SOCKET_IFNAME": "lo",
+    }
+
+
+@pytest.mark.parametrize("text", ["true", "cd / ; env A=1"])
+def test_another_command_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="horovodrun wants"):
+        split_command(text)
+
+
+def test_the_discovery_script_prints_workers_and_a_host_without_slots(tmp_path: Path) -> None:
+    directory = tmp_path / "with space"
+    directory.mkdir()
+    desk = Desk(directory)
+    desk.prepare("secret")
+    desk.write(listed("1-2", "1-3"))
+    printed = subprocess.run(desk.discovery_script, shell=True, capture_output=True, text=True, check=True).stdout
+    *hosts, again = printed.splitlines()
+    assert hosts == ["1-2:1", "1-3:1"]
+    assert again in ("again-0:0", "again-1:0", "again-2:0")
+    assert desk.endpoint("1-3") == "127.0.0.1:1001"
+    desk.write(listed("1-4"))
+    assert [desk.endpoint(name) for name in ("1-3", "1-4")] == ["127.0.0.1:1001", "127.0.0.1:1000"]
+
+
+def test_a_process_counts_as_running_until_the_one_that_waits_for_it_is_gone(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.prepare("secret")
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    (tmp_path / "running" / f"1-3:{gone.pid}").touch()
+    with desk.running("1-2"):
+        assert desk.running_now() == ["1-2"]
+        assert os.listdir(tmp_path / "running") == [f"1-2:{os.getpid()}"]
+    assert desk.running_now() == []
