@@ -1,5 +1,6 @@
 """A training that goes 2 → 3 → 1 → 2 workers under each framework: how long it stands, what it repeats and consumes."""
 
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ _RESIZE_SECONDS_MAX = 120.0
 _PROGRAMS = Path(__file__).parent / "programs"
 _TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 _CHECKPOINTER = str(_PROGRAMS / "checkpointer.py")
+_HOROVOD = str(_PROGRAMS / "horovod_stepper.py")
+_HOROVODRUN = str(Path(sys.executable).with_name("horovodrun"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,11 @@ class Course:
 
 
 def run() -> list[Figure]:
-    courses = {framework.name: _measure(framework) for framework in FRAMEWORKS}
+    with_horovod = importlib.util.find_spec("horovod") is not None
+    if not with_horovod:
+        print("Horovod is not installed: skipped")
+    measured = [framework for framework in FRAMEWORKS if with_horovod or framework.runtime != "horovod"]
+    courses = {framework.name: _measure(framework) for framework in measured}
     print(_side_by_side(courses))
     return [figure for name, course in courses.items() for figure in _figures(name, course)]
 
@@ -81,6 +88,9 @@ FRAMEWORKS = (
     ),
     Framework("torchrun", "torchrun", lambda: _plainly(*_TORCHRUN, _CHECKPOINTER)),
     Framework("torchrun c10d", "command", _c10d),
+    Framework("Horovod", "horovod", lambda: _plainly(sys.executable, _HOROVOD)),
+    # horovodrun starts another program than Python, so no process can have imported Horovod beforehand.
+    Framework("Horovod, cold", "horovod", lambda: _plainly(_HOROVODRUN, "env", sys.executable, _HOROVOD)),
 )
 
 

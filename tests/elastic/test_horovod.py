@@ -153,6 +153,22 @@ def test_the_example_trains_on_two_workers_and_leaves_nothing_behind(tmp_path: P
             assert not mine.items() <= (process.info["environ"] or {}).items(), process
 
 
+@needs_horovod
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(1200)
+def test_a_job_that_becomes_smaller_than_horovodrun_knows_starts_again_without_blame(tmp_path: Path) -> None:
+    with running_daemon(tmp_path, slots=2, policy=POLICY) as daemon:
+        job = Counting(daemon, tmp_path / "slow", min_workers=2, max_workers=2)
+        job.wait_for_workers(2)
+        job.change(min_workers=1, max_workers=1)
+        job.wait_for_workers(1)
+        job.finish()
+        shown = job.show()
+        assert (shown["retries_used"], shown["attempt"]) == (0, 2)
+        assert "starts again with --min-np 1" in job.logs()
+
+
 def test_the_driver_says_what_is_missing_where_horovod_is_not_installed(tmp_path: Path) -> None:
     variables = {"SCHED_URL": "http://127.0.0.1:9", "SCHED_JOB_ID": "1", "SCHED_WORKER_ID": "1-1", "PATH": "/bin"}
     words = ["drive", str(tmp_path / "horovodrun"), "--", "python", "train.py"]

@@ -1,23 +1,19 @@
 """Entry point: `drive LAUNCHER… -- OPTIONS… PROGRAM…`, and `hold N` for a worker with N warm processes.
 
-These two call it again: `ssh DIRECTORY …` stands in for ssh, and `warm FD` is a warm process.
+A worker calls it again: `warm FD` is a warm process.
 """
 
 import os
 import sys
-from pathlib import Path
 
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.horovod.drive import drive
 from scheduler.elastic.horovod.hold import Holder
-from scheduler.elastic.horovod.ssh import run_there
 from scheduler.elastic.horovod.warm import become_what_comes
 
 
 def main(words: list[str]) -> int:
     """The exit status."""
-    if words[:1] == ["ssh"]:
-        return run_there(Path(words[1]), words[2:])
     if words[:1] == ["warm"]:
         become_what_comes(int(words[1]))
         return 0

@@ -47,7 +47,7 @@ class Desk:
         (self._directory / "running").mkdir()
         # The directory is the user's alone.
         (self._directory / "token").write_text(token)
-        call = shlex.join([sys.executable, "-m", "scheduler.elastic.horovod", "ssh", str(self._directory)])
+        call = shlex.join([sys.executable, "-m", "scheduler.elastic.horovod.ssh", str(self._directory)])
         script = self.path / "ssh"
         script.write_text(f'#!/bin/sh\nexec {call} "$@"\n')
         script.chmod(0o700)

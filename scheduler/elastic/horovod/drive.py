@@ -98,7 +98,8 @@ class _Driver:
                 print(f"driver: for {_DEADLOCK_SECONDS:g} s fewer than {processes_min} processes ran", file=sys.stderr)
                 return _EXIT_FAILED
             with self._changed:
-                self._changed.wait(_LOOK_SECONDS)
+                if self._roster is roster:
+                    self._changed.wait(_LOOK_SECONDS)
         if horovodrun.returncode == 0:
             return 0
         print(f"driver: horovodrun ended with exit code {horovodrun.returncode}", file=sys.stderr)

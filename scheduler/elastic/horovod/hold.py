@@ -101,7 +101,7 @@ class Holder:
 
     def _serve(self, connection: socket.socket) -> None:
         """One process, from the order for it to its end."""
-        with connection, connection.makefile("rb") as lines, suppress(OSError, ValueError):
+        with connection, connection.makefile("rb") as lines, suppress(OSError, ValueError, KeyError):
             watch_for_loss(connection)
             connection.settimeout(HELLO_SECONDS)
             order = receive(lines)

@@ -1,4 +1,8 @@
-"""Stands in for ssh under horovodrun: has a worker start one process, and ends as it does. Standard library only."""
+"""Stands in for ssh under horovodrun: has a worker start one process, and ends as it does. Standard library only.
+
+Called as `python -m scheduler.elastic.horovod.ssh DIRECTORY …`. Trainings wait while it starts, so it imports
+little.
+"""
 
 import re
 import shlex
@@ -82,3 +86,7 @@ def split_command(text: str) -> tuple[dict[str, str], list[str]]:
     if not rest:
         raise ValueError(f"horovodrun wants no program: {text[:200]}")
     return variables, rest
+
+
+if __name__ == "__main__":
+    sys.exit(run_there(Path(sys.argv[1]), sys.argv[2:]))
