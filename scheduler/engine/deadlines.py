@@ -2,7 +2,7 @@
 
 from scheduler.config import EngineSettings
 from scheduler.engine.reports import Hearing
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job, JobState, Runtime
 from scheduler.model.worker import Worker, WorkerState
 
 
@@ -43,3 +43,11 @@ def hang_deadline(job: Job, worker: Worker, hearing: Hearing, settings: EngineSe
     if limit is None or worker.state is not WorkerState.READY:
         return None
     return max(hearing.last(worker), worker.ready_at or 0.0) + limit
+
+
+def silence(job: Job, worker: Worker, settings: EngineSettings) -> str:
+    """What a worker that counts as hung has not done, for people."""
+    if worker.state is WorkerState.STARTING:
+        hint = "; an elastic script does so in elastic.run()" if job.spec.runtime is Runtime.ELASTIC else ""
+        return f"it did not report that it is ready within {settings.ready_seconds:g} s{hint}"
+    return f"it said nothing for {job.spec.heartbeat_seconds:g} s"

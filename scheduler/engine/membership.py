@@ -12,7 +12,7 @@ from scheduler.engine.lifecycle import ask_to_leave
 from scheduler.model.event import EventKind
 from scheduler.model.hosts import host_list
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job, JobState, Runtime
 from scheduler.model.observation import Agreed
 from scheduler.model.worker import LeaveReason, Worker, WorkerState
 
@@ -58,12 +58,15 @@ def adopt(draft: Draft, job_id: JobId, agreed: Agreed) -> None:
 def next_members(job: Job, now: float, settings: EngineSettings) -> tuple[Worker, ...] | None:
     """The members of the next generation in rank order; None while the present one stands."""
     wanted = job.wanted_workers
-    members = [w for w in wanted if w.member]
+    members = sorted((w for w in wanted if w.member), key=lambda w: w.rank or 0)
     ready = [w for w in wanted if not w.member and w.state is WorkerState.READY]
-    target = tuple(sorted(members, key=lambda w: w.rank or 0)) + tuple(ready)
-    if len(target) < job.min_workers or not target or job.finishing:
-        return None
+    target = (*members, *ready)
     broken = len(members) != job.published_size
+    if job.finishing:
+        # Who left early, with work undone, left the others without a group; who is done, too, takes no notice.
+        return tuple(members) if broken and members and job.spec.runtime is Runtime.ELASTIC else None
+    if len(target) < job.min_workers or not target:
+        return None
     if broken and job.published_size:
         return target
     if not ready:

@@ -63,8 +63,8 @@ def _go_on_without(draft: Draft, job_id: JobId, worker_id: WorkerId) -> None:
 
 
 def _note(draft: Draft, worker: Worker, detail: str) -> Worker:
-    """Keep what the cluster says of a worker."""
-    if detail == worker.detail:
+    """Keep what the cluster says of a worker; of one that hangs it is known better."""
+    if detail == worker.detail or worker.leave_reason is LeaveReason.HUNG:
         return worker
     noted = replace(worker, detail=detail)
     draft.put_worker(noted)
@@ -106,8 +106,7 @@ def _absorb_end(draft: Draft, worker: Worker, seen: WorkerObservation) -> Worker
     reason = classify_exit(worker, seen)
     state = WorkerState.LOST if seen.phase is Phase.LOST else WorkerState.EXITED
     # why it was given up says more than how it was removed
-    given_up = worker.leave_reason in (LeaveReason.NOT_LAUNCHED, LeaveReason.NOT_ADMITTED)
-    return draft.end_worker(worker, state, reason, seen.exit_code, worker.detail if given_up else seen.detail)
+    return draft.end_worker(worker, state, reason, seen.exit_code, worker.detail if worker.condemned else seen.detail)
 
 
 def absorb_report(draft: Draft, job: Job, worker: Worker, report: WorkerReport) -> None:

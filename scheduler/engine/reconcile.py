@@ -6,7 +6,7 @@ from dataclasses import replace
 from scheduler.config import EngineSettings
 from scheduler.engine.attention import Focus
 from scheduler.engine.bookings import open_and_end
-from scheduler.engine.deadlines import hang_deadline
+from scheduler.engine.deadlines import hang_deadline, silence
 from scheduler.engine.draft import Draft
 from scheduler.engine.failures import expire, react
 from scheduler.engine.membership import adopt, settle
@@ -98,4 +98,5 @@ def _condemn_hung(draft: Draft, job: Job, hearing: Hearing, settings: EngineSett
     for worker in job.all_workers:
         deadline = hang_deadline(job, worker, hearing, settings)
         if deadline is not None and draft.now >= deadline and not worker.condemned:
-            draft.put_worker(replace(worker, leave_reason=LeaveReason.HUNG, stop_deadline=draft.now))
+            detail = silence(job, worker, settings)
+            draft.put_worker(replace(worker, leave_reason=LeaveReason.HUNG, stop_deadline=draft.now, detail=detail))

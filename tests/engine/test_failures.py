@@ -106,7 +106,7 @@ def test_a_hung_worker_is_killed_and_replaced(w: World) -> None:
     w.settle()
     job = w.expect(job_id, JobState.RUNNING, workers=2)
     assert hung not in {worker.id for worker in job.workers}
-    assert [e.cause for e in w.events(EventKind.WORKER_ENDED)] == ["HUNG"]
+    assert [(e.cause, e.detail) for e in w.events(EventKind.WORKER_ENDED)] == [("HUNG", "it said nothing for 10 s")]
     assert job.retries_used == 1
 
 
@@ -271,3 +271,19 @@ def test_an_elastic_worker_that_never_gets_ready_is_killed_and_the_job_fails_in_
     w.advance(w.settings.engine.ready_seconds + 10)
     job = w.expect(job_id, JobState.FAILED)
     assert "HUNG" in job.detail
+    assert "it did not report that it is ready within" in job.detail
+
+
+def test_those_that_go_on_when_one_is_done_early_get_a_list_without_it(w: World) -> None:
+    w.node("a", slots=3)
+    job_id = w.job("j", workers=(3, 4))
+    w.settle()
+    job = w.expect(job_id, JobState.RUNNING, workers=3)
+    left = [worker.id for worker in sorted(job.workers, key=lambda each: each.rank or 0)][1:]
+    w.cluster.crash(next(worker.id for worker in job.workers if worker.rank == 0), exit_code=0)
+    w.settle()
+    after = w.expect(job_id, JobState.RUNNING, workers=2)
+    assert after.finishing
+    assert after.generation == job.generation + 1
+    assert [worker.id for worker in after.members] == left
+    assert {worker.reported_generation for worker in after.members} == {after.generation}

@@ -1,0 +1,86 @@
+"""Scripts that do what they should not are contained, and it is told what was wrong: under every runtime."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from scheduler.clusters.local_log_files import log_path
+from tests.clusters.desk import eventually
+from tests.daemon import ROOT, Daemon, running_daemon
+from tests.e2e.bad_script import FLOOD_BYTES
+from tests.elastic.jobs import RunningJob
+
+SECONDS_MAX = 90.0
+GRACE_SECONDS = 1.0
+LOG_BYTES_MAX = 1 << 20
+
+
+def submit(daemon: Daemon, kind: str, story: Path, runtime: str, **fields: Any) -> RunningJob:
+    env = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "BAD_RUNTIME": runtime}
+    command = [sys.executable, str(ROOT / "tests" / "e2e" / "bad_script.py"), kind, str(story)]
+    body = {"command": command, "runtime": runtime, "env": env, "grace_seconds": GRACE_SECONDS, **fields}
+    return RunningJob(daemon, **body)
+
+
+def processes(daemon: Daemon) -> list[psutil.Process]:
+    """All that workers of this daemon have started, wherever they went."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get("SCHED_URL") == daemon.url:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("runtime", ["command", "elastic", "torchrun"])
+def test_one_that_floods_forks_and_is_deaf_is_gone_soon_after_its_grace(runtime: str, tmp_path: Path) -> None:
+    story = tmp_path / "story"
+    local = {"log_bytes_max": LOG_BYTES_MAX, "log_files_max": 4}
+    with running_daemon(tmp_path, slots=1, local=local) as daemon:
+        job = submit(daemon, "wild", story, runtime)
+        eventually(story.exists, SECONDS_MAX)
+        assert len(processes(daemon)) >= 4, "the script and its children"
+        assert daemon.client.get("/readyz").is_success
+        [worker] = job.workers()
+        job.cancel()
+        asked_at = time.monotonic()
+        eventually(lambda: job.show()["state"] == "CANCELLED", SECONDS_MAX)
+        assert time.monotonic() - asked_at > GRACE_SECONDS * 0.9, "it was asked first"
+        assert processes(daemon) == []
+        query = {"worker": worker["id"], "offset": -10_000, "limit": 10_000}
+        assert "x" * 1023 in daemon.client.get(f"/v1/jobs/{job.id}/logs", params=query).text
+        log = Path(log_path(daemon.state_dir, job.id, worker["id"])).stat()
+        assert log.st_size >= FLOOD_BYTES, "all of it was printed"
+        assert log.st_blocks * 512 < 8 * LOG_BYTES_MAX
+        [ended] = job.workers()
+        assert (ended["exit_reason"], job.show()["retries_used"]) == ("ASKED", 0)
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(240)
+def test_others_do_the_work_of_one_that_exits_with_0_early(tmp_path: Path) -> None:
+    with running_daemon(tmp_path, slots=2) as daemon:
+        job = submit(daemon, "early", tmp_path / "story", "elastic", min_workers=1, max_workers=2)
+        eventually(lambda: job.show()["state"] in ("SUCCEEDED", "FAILED"), SECONDS_MAX)
+        assert (job.show()["state"], job.show()["retries_used"]) == ("SUCCEEDED", 0), job.logs()
+        assert "seen once: 160 of 160" in job.logs()
+
+
+def test_an_elastic_one_that_never_polls_is_given_up_and_it_is_said_why(tmp_path: Path) -> None:
+    with running_daemon(tmp_path, slots=1, engine={"ready_seconds": 1}) as daemon:
+        job = RunningJob(daemon, command=["sleep", "1000"], runtime="elastic", max_retries=0, grace_seconds=1)
+        eventually(lambda: job.show()["state"] == "FAILED", SECONDS_MAX)
+        told = daemon.client.get(f"/v1/jobs/{job.id}/explain").json()["summary"]
+        assert "did not report that it is ready within 1 s" in told
+        assert "elastic.run" in told
+        assert processes(daemon) == []
