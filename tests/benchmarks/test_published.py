@@ -1,5 +1,7 @@
 """Workloads that others published do better here than there. In virtual time, so that it is the same everywhere."""
 
+from functools import cache
+
 import pytest
 
 from benchmarks import elasticdl, kueue, paddle_edl
@@ -10,15 +12,18 @@ from scheduler.simulate.generate import kueue as kueue_workload
 from scheduler.simulate.result import Result
 from scheduler.simulate.speed import Linear
 
+#: Results that several tests look at are made once.
+pytestmark = pytest.mark.xdist_group("published")
+
 AT_ONCE = 1.0
 
 
-@pytest.fixture(scope="module")
+@cache
 def elastic() -> Result:
     return paddle_edl.twenty_jobs("elastic")
 
 
-@pytest.fixture(scope="module")
+@cache
 def rigid() -> Result:
     return paddle_edl.twenty_jobs("fifo")
 
@@ -52,16 +57,16 @@ def test_a_cluster_for_services_and_training_is_used_as_far_as_it_goes() -> None
     assert percent_used(result, paddle_edl.RECORD_SECONDS) >= 95.0
 
 
-def test_jobs_of_fixed_sizes_wait_as_long_as_paddle_edl_published(rigid: Result) -> None:
-    assert mean_wait(rigid) == pytest.approx(280.5, rel=0.01)
+def test_jobs_of_fixed_sizes_wait_as_long_as_paddle_edl_published() -> None:
+    assert mean_wait(rigid()) == pytest.approx(280.5, rel=0.01)
 
 
-def test_twenty_elastic_jobs_use_more_than_twenty_of_fixed_sizes(elastic: Result, rigid: Result) -> None:
-    assert percent_used(elastic, all_done(elastic)) >= percent_used(rigid, all_done(rigid))
+def test_twenty_elastic_jobs_use_more_than_twenty_of_fixed_sizes() -> None:
+    assert percent_used(elastic(), all_done(elastic())) >= percent_used(rigid(), all_done(rigid()))
 
 
-def test_twenty_elastic_jobs_wait_no_longer_than_paddle_edls(elastic: Result) -> None:
-    assert mean_wait(elastic) <= 42.9
+def test_twenty_elastic_jobs_wait_no_longer_than_paddle_edls() -> None:
+    assert mean_wait(elastic()) <= 42.9
 
 
 def test_many_short_workloads_are_done_soon_after_the_earliest_possible_moment() -> None:
