@@ -38,7 +38,7 @@ demo: .venv/installed-demo ## see two training jobs share four slots (about a mi
 	@$(BIN)/python examples/demo.py
 
 test: venv apt ## install what tests need and run them (PYTEST_ARGS="-k name" to choose)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --cov --cov-report=term $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --no-loadscope-reorder --cov --cov-report=term $(PYTEST_ARGS)
 
 simulate-faults: venv ## random clusters, workloads and faults against the engine (SEEDS=2000 FIRST=0 JOBS=cores)
 	$(BIN)/python -m tests.faults --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)

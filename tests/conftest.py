@@ -4,12 +4,16 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 #: Where tests start daemons, workers and servers, or read clocks: one after the other.
 ON_THE_MACHINE = ("cli", "clusters", "daemon", "docs", "e2e", "elastic", "manifests", "test_daemon.py")
+#: What tests of these files make is made once for all of them.
+TOGETHER = ("test_published.py",)
 #: Where tests play whole workloads, which takes five times as long while lines are counted.
 NOT_COUNTED = ("benchmarks", "faults")
 
@@ -30,13 +34,24 @@ def _part(item: pytest.Item) -> str:
     return item.path.relative_to(Path(__file__).parent).parts[0]
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that only compute come first, on all cores; those that need the machine follow, on one of them."""
-    for item in items:
-        if _part(item) in ON_THE_MACHINE:
-            item.add_marker(pytest.mark.xdist_group("machine"))
+    """Tests that only compute come first."""
     items.sort(key=lambda item: _part(item) in ON_THE_MACHINE)
+
+
+class InTurn(LoadScopeScheduling):
+    """Tests that only compute run on all cores, those that need the machine after them on one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = Path(nodeid.partition("::")[0])
+        if path.parts[1] in ON_THE_MACHINE:
+            return "machine"
+        return str(path) if path.name in TOGETHER else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InTurn:
+    """xdist's own groups are named in ids of tests, where newer releases of pytest do not let it."""
+    return InTurn(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

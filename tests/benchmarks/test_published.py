@@ -12,9 +12,6 @@ from scheduler.simulate.generate import kueue as kueue_workload
 from scheduler.simulate.result import Result
 from scheduler.simulate.speed import Linear
 
-#: Results that several tests look at are made once.
-pytestmark = pytest.mark.xdist_group("published")
-
 AT_ONCE = 1.0
 
 
