@@ -10,16 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-#: Where tests start daemons, workers and servers, or read clocks: those of one group run one after the other.
-ON_THE_MACHINE = {
-    "cli": "workers",
-    "clusters": "clusters",
-    "docs": "workers",
-    "e2e": "clusters",
-    "elastic": "workers",
-    "manifests": "clusters",
-    "test_daemon.py": "workers",
-}
+#: Where tests start daemons, workers and servers, or read clocks: one after the other.
+ON_THE_MACHINE = ("cli", "clusters", "docs", "e2e", "elastic", "manifests", "test_daemon.py")
 #: What tests of these files make is made once for all of them.
 TOGETHER = ("test_published.py",)
 #: Where tests play whole workloads, which takes five times as long while lines are counted.
@@ -48,12 +40,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class InTurn(LoadScopeScheduling):
-    """Tests that only compute run on all cores; after them each group of those that need the machine on one."""
+    """Tests that only compute run on all cores, those that need the machine after them on one."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = Path(nodeid.partition("::")[0])
-        alone = str(path) if path.name in TOGETHER else nodeid
-        return ON_THE_MACHINE.get(path.parts[1], alone)
+        if path.parts[1] in ON_THE_MACHINE:
+            return "machine"
+        return str(path) if path.name in TOGETHER else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InTurn:
