@@ -59,6 +59,7 @@ class InvariantChecker:
         self._world = world
         self._on_event = on_event
         self._compared: Snapshot | None = None
+        self._stored = StoredWorlds(world.store)
         self._inverted_since: dict[JobId, float] = {}
         self._retries: dict[JobId, int] = {}
         self._failures_seen: dict[JobId, int] = {}
@@ -132,7 +133,17 @@ class InvariantChecker:
         if snapshot is self._compared:
             return
         self._compared = snapshot
-        equals_store(snapshot, self._world.store)
+        equals_store(snapshot, self._stored.latest())
+
+    def after_following(self, board: Board) -> None:
+        """I7 and I9 of an engine that follows: it answers what is stored, job for job."""
+        hold(board.world is not None, "I7", "an engine that follows has no world")
+        assert board.world is not None
+        equals_store(board.world, self._stored.latest())
+        for job in board.world.active.values():
+            posting, hosts = board.posting(job.id), host_list(job)
+            text = hosts.text().encode() if hosts else b""
+            hold(posting is not None and posting.text == text, "I9", f"job {job.id} is answered otherwise than stored")
 
     def _published_is_allocation(self, snapshot: Snapshot) -> None:
         """I9: what discover_hosts answers is the membership of the published generation, and never changes."""
@@ -214,10 +225,24 @@ def equals_keep_theirs(events: Iterable[Event], settings: PolicySettings) -> Non
     hold(shares or not moved, "I5", f"jobs share although they are not to: {moved}")
 
 
-def equals_store(snapshot: Snapshot, store: SqlStore) -> None:
+class StoredWorlds:
+    """What a fresh load gives, loaded once for each commit."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        self._revision = -1
+        self._world = Snapshot.of((), (), ())
+
+    def latest(self) -> Snapshot:
+        """The world as it is stored now."""
+        if self._store.read_lease().revision != self._revision:
+            stored = self._store.load_world()
+            self._revision, self._world = stored.revision, Snapshot.of(stored.jobs, stored.nodes, stored.bookings)
+        return self._world
+
+
+def equals_store(snapshot: Snapshot, fresh: Snapshot) -> None:
     """I7: the world in memory is what a fresh load gives."""
-    stored = store.load_world()
-    fresh = Snapshot.of(stored.jobs, stored.nodes, stored.bookings)
     for mine, loaded, what in (
         (snapshot.queued, fresh.queued, "queued"),
         (snapshot.suspended, fresh.suspended, "suspended"),
@@ -230,17 +255,6 @@ def equals_store(snapshot: Snapshot, store: SqlStore) -> None:
             key: (mine.get(key), loaded.get(key)) for key in {*mine, *loaded} if mine.get(key) != loaded.get(key)
         }
         hold(not differing, "I7", f"{what} in memory differs from the store: {differing}")
-
-
-def follows(board: Board, store: SqlStore) -> None:
-    """I7 and I9 of an engine that follows: it answers what is stored, job for job."""
-    hold(board.world is not None, "I7", "an engine that follows has no world")
-    assert board.world is not None
-    equals_store(board.world, store)
-    for job in board.world.active.values():
-        posting, hosts = board.posting(job.id), host_list(job)
-        text = hosts.text().encode() if hosts else b""
-        hold(posting is not None and posting.text == text, "I9", f"job {job.id} is answered otherwise than stored")
 
 
 def _could_start(job: Job, size: int, snapshot: Snapshot, order: Order) -> bool:

@@ -20,7 +20,7 @@ from tests.faults.links import Line, Mail
 from tests.faults.plan import CHAOS_SECONDS, Arrival, Fault, LoseNode, ScaleResizing, Scenario
 from tests.faults.settle import settle
 from tests.faults.story import Story, brief
-from tests.invariants import InvariantChecker, follows
+from tests.invariants import InvariantChecker
 
 START = 1_000_000.0
 #: More ticks than any seed needs: an engine that asks for tick after tick is one that does not settle.
@@ -202,7 +202,7 @@ class Run:
         if daemon.leads:
             self.checker.after_tick(daemon.engine.report)
         elif daemon.engine.report.following:
-            follows(daemon.board, self.store)
+            self.checker.after_following(daemon.board)
 
     def _edit(self) -> None:
         """Users change the bounds of jobs that they see being resized."""
