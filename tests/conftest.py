@@ -10,12 +10,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-#: Where tests start daemons, workers and servers, or read clocks: one after the other.
+#: Where tests start daemons, workers and servers, or read clocks: one after the other, and before what only computes.
 ON_THE_MACHINE = ("cli", "clusters", "docs", "e2e", "elastic", "manifests", "test_daemon.py")
 #: What tests of these files make is made once for all of them.
 TOGETHER = ("test_published.py",)
 #: Where tests play whole workloads, which takes five times as long while lines are counted.
 NOT_COUNTED = ("benchmarks", "faults")
+
+#: The niceness that takes what nobody else wants.
+LEAST = 19
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile(
@@ -35,12 +38,12 @@ def _part(item: pytest.Item) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that only compute come first."""
-    items.sort(key=lambda item: _part(item) in ON_THE_MACHINE)
+    """Tests that need the machine come first."""
+    items.sort(key=lambda item: _part(item) not in ON_THE_MACHINE)
 
 
 class InTurn(LoadScopeScheduling):
-    """Tests that only compute run on all cores, those that need the machine after them on one."""
+    """Tests that need the machine run in one process, those that only compute beside them in the others."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = Path(nodeid.partition("::")[0])
@@ -52,6 +55,13 @@ class InTurn(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InTurn:
     """xdist's own groups are named in ids of tests, where newer releases of pytest do not let it."""
     return InTurn(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A process that only computes gives way to those that need the machine."""
+    if _part(item) not in ON_THE_MACHINE:
+        os.nice(LEAST - os.nice(0))
 
 
 @pytest.hookimpl(wrapper=True)
