@@ -29,5 +29,6 @@ REGRESSIONS = {
     400377: "A job that may not pass one that waits for others to go was said to wait for nothing.",
     400386: "A job on nodes of two GPU types by now made the planner fail when it was to grow.",
     400542: "Memory that a node had lost was given out in the tick in which those ended who had held it.",
+    501107: "A fixed group that was lost with its node while the daemon stood still was said never to have been there.",
     401382: "A reservation was said to be stolen, when others had taken the place of its fixed group.",
 }
