@@ -1,14 +1,18 @@
 """`sched list` and `sched show`."""
 
-from typing import Annotated, Any
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from scheduler.cli.client import Client
 from scheduler.cli.command import JOBS, Session, command
+from scheduler.cli.live import redraw
 from scheduler.cli.output import emit_json, note, show
 from scheduler.cli.quantities import pairs
 from scheduler.cli.resolve import LIVE_STATES, AnyJobArgument, is_recurring, job_id
+from scheduler.cli.sparkline import Recent
 from scheduler.cli.tables import job_fields, job_table, recurring_fields, worker_table
 from scheduler.model.job import JobState
 
@@ -27,10 +31,15 @@ def list_jobs(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Jobs that have ended, too.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="At most so many, the newest ones.")] = 1000,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show them again and again, under the utilization, until Ctrl-C.")
+    ] = False,
+    interval: Annotated[float, typer.Option("--interval", "-d", min=0.1, help="With --watch: seconds between.")] = 2.0,
 ) -> None:
     """List jobs: those that have not ended, unless --all or --state says otherwise.
 
     Recurring jobs are listed too, unless --state or --label is given; their SINCE column tells the next run.
+    With --watch a pipe or a file gets them once.
     """
     wanted = pairs(labels or [], "--label")
     query: dict[str, Any] = {"order": "desc"}
@@ -41,17 +50,56 @@ def list_jobs(
     query |= {key: value for key, value in (("name", name), ("user", user)) if value is not None}
     if wanted:
         query["label"] = [f"{key}={value}" for key, value in wanted.items()]
-    jobs, more = _newest(session.client, query, limit)
-    recurring = [] if states or wanted else _recurring(session.client, name, user)
-    if session.json:
-        emit_json({"jobs": jobs, "recurring": recurring})
+    narrow = not (states or wanted)
+
+    def look() -> _Found:
+        jobs, more = _newest(session.client, query, limit)
+        return _Found(jobs, _recurring(session.client, name, user) if narrow else [], more)
+
+    if watch and not session.json and sys.stdout.isatty():
+        watch_jobs(session, look, interval_seconds=interval, screen=True)
         return
-    if not jobs and not recurring:
+    found = look()
+    if session.json:
+        emit_json({"jobs": found.jobs, "recurring": found.recurring})
+        return
+    if not found.jobs and not found.recurring:
         note("no jobs" if everything or states else 'no jobs now: "sched list --all" shows ended ones')
         return
-    show(job_table(jobs, recurring, session.clock.now()))
-    if more:
+    show(job_table(found.jobs, found.recurring, session.clock.now()))
+    if found.more:
         note(f"the newest {limit} are shown: --limit shows more")
+
+
+class _Found(NamedTuple):
+    jobs: list[dict[str, Any]]
+    recurring: list[dict[str, Any]]
+    more: bool
+
+
+def watch_jobs(
+    session: Session,
+    look: Callable[[], _Found],
+    *,
+    interval_seconds: float,
+    screen: bool = False,
+    go_on: Callable[[], bool] = lambda: True,
+) -> None:
+    """Redraw the table on stdout while `go_on()` holds, as many of its jobs as fit, the newest ones."""
+    from rich.console import Group, RenderableType
+    from rich.text import Text
+
+    recent = Recent.asked(session.client, session.clock.now())
+
+    def draw(height: int) -> RenderableType:
+        now, found = session.clock.now(), look()
+        recent.see(session.client.get("/v1/cluster"), now)
+        rows = max(5, height - 3 - len(found.recurring))
+        hidden = len(found.jobs) - rows
+        above = f"   {hidden} older ones do not fit" if hidden > 0 else ""
+        return Group(Text(recent.line() + above), job_table(found.jobs[-rows:], found.recurring, now))
+
+    redraw(draw, interval_seconds=interval_seconds, screen=screen, go_on=go_on)
 
 
 def _newest(client: Client, query: dict[str, Any], limit: int) -> tuple[list[dict[str, Any]], bool]:

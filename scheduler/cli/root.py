@@ -11,6 +11,7 @@ from scheduler.cli import (
     jobs,
     logs,
     nodes,
+    report,
     requests,
     serve,
     simulate,
@@ -57,7 +58,22 @@ def _options(
     """Options of `sched` itself."""
 
 
-for module in (submit, whatif, jobs, requests, explain, hosts, logs, events, top, nodes, bookings, serve, simulate):
+for module in (
+    submit,
+    whatif,
+    jobs,
+    requests,
+    explain,
+    hosts,
+    logs,
+    events,
+    top,
+    report,
+    nodes,
+    bookings,
+    serve,
+    simulate,
+):
     module.register(root)
 database.register(db)
 root.add_typer(db, name="db", rich_help_panel=DAEMON)

@@ -1,18 +1,21 @@
 """`sched top`: the cluster, live."""
 
 import sys
-import time
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from scheduler.cli.client import Client
 from scheduler.cli.command import WATCH, Session, command
-from scheduler.cli.exits import Unavailable, Unreachable
-from scheduler.cli.output import console, emit_json, show
+from scheduler.cli.live import redraw
+from scheduler.cli.output import emit_json, show
+from scheduler.cli.sparkline import Recent
 from scheduler.cli.topview import View, draw
 from scheduler.clock import SystemClock
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def top(
@@ -20,11 +23,12 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Show it once; so do pipes and files.")] = False,
     interval: Annotated[float, typer.Option("--interval", "-d", min=0.1, help="Seconds between looks.")] = 1.0,
 ) -> None:
-    """Show slots and jobs live, until Ctrl-C."""
+    """Show slots, the last hour's utilization, and jobs live, until Ctrl-C."""
     if session.json:
         emit_json(look(session.client))
     elif once or not sys.stdout.isatty():
-        show(draw(look(session.client), session.clock.now()))
+        now = session.clock.now()
+        show(_seen(session.client, Recent.asked(session.client, now), now))
     else:
         watch(session.client, interval_seconds=interval, screen=True)
 
@@ -47,28 +51,27 @@ def watch(
 
     While the daemon is away the last picture stays, under a line that says so.
     """
-    from rich.console import Group
-    from rich.live import Live
-    from rich.text import Text
-
     reading = clock or SystemClock()
+    recent = Recent.asked(client, reading.now())
+    redraw(
+        lambda height: _seen(client, recent, reading.now(), height),
+        interval_seconds=interval_seconds,
+        screen=screen,
+        go_on=go_on,
+    )
+
+
+def _seen(client: Client, recent: Recent, now: float, height: int | None = None) -> "RenderableType":
     cluster = look(client)
-    with Live(console=console(), screen=screen, auto_refresh=False, transient=screen) as live:
-        away = ""
-        while go_on():
-            picture = draw(cluster, reading.now(), jobs_max=_rows_for_jobs(cluster, live.console.height))
-            live.update(Group(Text(away, style="red"), picture) if away else picture, refresh=True)
-            time.sleep(interval_seconds)
-            try:
-                cluster = look(client)
-                away = ""
-            except (Unreachable, Unavailable) as error:
-                away = str(error)
+    recent.see(cluster, now)
+    if height is None:
+        return draw(cluster, now, recent.line())
+    return draw(cluster, now, recent.line(), jobs_max=_rows_for_jobs(cluster, height))
 
 
 def _rows_for_jobs(cluster: View, height: int) -> int:
     """How many jobs fit under the map of the nodes."""
-    return max(5, height - len(cluster["nodes"]) - 5)
+    return max(5, height - len(cluster["nodes"]) - 6)
 
 
 def register(app: typer.Typer) -> None:

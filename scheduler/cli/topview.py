@@ -20,14 +20,14 @@ _WAITING_ROWS_MAX = 15
 _ORDER = {"RUNNING": 0, "RESIZING": 0, "STARTING": 1, "STOPPING": 2, "QUEUED": 3, "SUSPENDED": 4}
 
 
-def draw(cluster: View, now: float, *, jobs_max: int = 200) -> "RenderableType":
-    """The cluster at one moment, from what `/v1/cluster` answers."""
+def draw(cluster: View, now: float, utilization: str, *, jobs_max: int = 200) -> "RenderableType":
+    """The cluster at one moment, from what `/v1/cluster` answers, under a line of its utilization of late."""
     from rich.console import Group
     from rich.text import Text
 
     jobs: list[View] = cluster["jobs"]
     picture = slot_map(cluster["nodes"], jobs)
-    return Group(headline(cluster), Text(), picture, Text(), _jobs(jobs[:jobs_max], now))
+    return Group(headline(cluster), Text(utilization), Text(), picture, Text(), _jobs(jobs[:jobs_max], now))
 
 
 def headline(cluster: View) -> "Text":

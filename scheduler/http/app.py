@@ -21,6 +21,7 @@ from scheduler.http import (
     logs,
     nodes,
     recurring,
+    report,
     shards,
     submit,
     whatif,
@@ -41,7 +42,7 @@ from scheduler.http.requests import (
 from scheduler.http.services import Services
 
 _BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, BookingRequest, ReportRequest, ShardsRequest)
-_USER_ROUTERS = (submit, whatif, jobs, explain, logs, events, nodes, bookings, recurring, cluster)
+_USER_ROUTERS = (submit, whatif, jobs, explain, logs, events, nodes, bookings, recurring, cluster, report)
 
 
 def create_app(services: Services) -> Entry:

@@ -12,6 +12,7 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobSpec, JobState
 from scheduler.model.node import Node
+from scheduler.model.report import Report, Usage, Window
 from scheduler.model.worker import Worker
 from scheduler.model.world import Changes
 from scheduler.store import (
@@ -23,9 +24,11 @@ from scheduler.store import (
     load,
     migrate,
     recurrence,
+    report,
     retention,
     secret,
     submit,
+    usage,
 )
 from scheduler.store.announce import Listener, Word, announce
 from scheduler.store.database import Database
@@ -260,6 +263,16 @@ class SqlStore:
         """The host list that was published last for the job."""
         with self._database.read() as connection:
             return browse.published_hosts(connection, job_id)
+
+    def usage(self, window: Window, classes: Sequence[int]) -> Usage:
+        """Slots over time by priority class; `classes` are their lower bounds, ascending."""
+        with self._database.read() as connection:
+            return usage.usage(connection, window, classes)
+
+    def report(self, window: Window, classes: Sequence[int], users: int) -> Report:
+        """What the window came to, with so many of the users that held most."""
+        with self._database.read() as connection:
+            return report.report(connection, window, classes, users)
 
     # Recurring jobs
 

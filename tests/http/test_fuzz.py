@@ -58,6 +58,8 @@ CALLS = [
     ("GET", "/v1/recurring/{recurring_id}"),
     ("DELETE", "/v1/recurring/{recurring_id}"),
     ("GET", "/v1/cluster"),
+    ("GET", "/v1/utilization"),
+    ("GET", "/v1/report"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),

@@ -1,0 +1,273 @@
+"""What a span of time came to, and slots over time, as computed by the store."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.errors import InvalidInput
+from scheduler.http.errors import documented
+from scheduler.http.json import JsonResponse
+from scheduler.http.services import Services, Use
+from scheduler.metrics import DEFAULT_CLASSES, LOWEST_CLASS
+from scheduler.model.event import EventKind
+from scheduler.model.job import StopReason
+from scheduler.model.report import Happened, Report, Usage, Waits, Window
+
+router = APIRouter(tags=["report"])
+
+#: Asked of the database one after the other, since each reads many rows.
+TURN_SECONDS = 30.0
+PARTS_MAX = 200
+USERS_MAX = 1000
+TIME_MAX = 1e11
+_TAKEN = (StopReason.PREEMPTED.value, StopReason.REBALANCED.value)
+
+
+class KeptView(TypedDict):
+    #: Jobs that ended before are removed, with what they held and waited; null: none is.
+    jobs_since: float | None
+    #: Events before are removed: preemptions, lost work, waits, nodes that came and went; null: none is.
+    events_since: float | None
+    #: The same in sentences, as far as the span is concerned.
+    missing: list[str]
+
+
+class CourseView(TypedDict):
+    step_seconds: float
+    #: Slots of nodes that are up, on average in each part of the span.
+    slots: list[float]
+    #: Of them held by workers, by priority class: the lower bound of its priorities.
+    used: dict[str, list[float]]
+
+
+class UsageView(TypedDict):
+    since: float
+    until: float
+    kept: KeptView
+    slot_seconds: float
+    used_slot_seconds: float
+    #: Held beyond the physical slots, by jobs that accept to share.
+    shared_slot_seconds: float
+    #: Used slot-seconds in relation to all; null: there were no slots.
+    utilization: float | None
+    course: CourseView
+
+
+class WaitView(TypedDict):
+    #: Lower bound of its priorities; below: less than the first bound; removed: of jobs that are stored no longer.
+    priority_class: str
+    #: Starts, repeated ones too.
+    starts: int
+    seconds_mean: float
+    #: Half of the starts, nine of ten and 99 of 100 were waited for at most so long.
+    seconds_p50: float
+    seconds_p90: float
+    seconds_p99: float
+    seconds_max: float
+    waiting_now: int
+    #: Of the job that waits longest now; null: none does.
+    longest_now_seconds: float | None
+
+
+class PreemptionsView(TypedDict):
+    #: Times that a job lost workers, or all of them, to another one.
+    shrinks: int
+    stops: int
+    shrinks_course: list[int]
+    stops_course: list[int]
+
+
+class LostView(TypedDict):
+    #: Work since the last commit that was lost, in slot-seconds, by cause and over the span.
+    slot_seconds: float
+    by_cause: dict[str, float]
+    course: list[float]
+
+
+class UserView(TypedDict):
+    user: str
+    jobs: int
+    slot_seconds: float
+    shared_slot_seconds: float
+    #: Of all that was used.
+    share: float
+
+
+class ReportView(UsageView):
+    waits: list[WaitView]
+    preemptions: PreemptionsView
+    lost_work: LostView
+    #: Events by kind.
+    events: dict[str, int]
+    #: Resizes and stops by cause, also those that are no preemptions.
+    shrinks_by_cause: dict[str, int]
+    stops_by_cause: dict[str, int]
+    #: How workers ended.
+    workers_ended: dict[str, int]
+    #: Those that held most.
+    users: list[UserView]
+
+
+Since = Annotated[float, Query(ge=0, le=TIME_MAX, allow_inf_nan=False, description="Begin of the span; unix seconds.")]
+Until = Annotated[
+    float | None, Query(ge=0, le=TIME_MAX, allow_inf_nan=False, description="Its end; default and latest: now.")
+]
+Parts = Annotated[int, Query(ge=1, le=PARTS_MAX, description="Equal parts of the span, for courses.")]
+
+
+@router.get("/v1/utilization", response_model=UsageView, responses=documented())
+def show_utilization(services: Use, since: Since, until: Until = None, parts: Parts = 60) -> Response:
+    """Slots and what was used of them over time."""
+    window = _window(services, since, until, parts)
+    classes = _classes(services)
+    with services.questions.turn(TURN_SECONDS):
+        usage = services.store.usage(window, classes)
+    return JsonResponse(_usage_view(usage, classes))
+
+
+@router.get("/v1/report", response_model=ReportView, responses=documented())
+def show_report(
+    services: Use,
+    since: Since,
+    until: Until = None,
+    parts: Parts = 84,
+    users: Annotated[int, Query(ge=1, le=USERS_MAX, description="So many of those that held most are named.")] = 10,
+) -> Response:
+    """Utilization, waits by priority class, preemptions, lost work and top users of a span of time."""
+    window = _window(services, since, until, parts)
+    classes = _classes(services)
+    with services.questions.turn(TURN_SECONDS):
+        report = services.store.report(window, classes, users)
+    return JsonResponse(_report_view(report, classes, services.clock.now()))
+
+
+def _classes(services: Services) -> tuple[int, ...]:
+    return tuple(sorted(services.settings.policy.aging_ceilings)) or DEFAULT_CLASSES
+
+
+def _window(services: Services, since: float, until: float | None, parts: int) -> Window:
+    now = services.clock.now()
+    end = now if until is None else min(until, now)
+    if end - since < 1.0:
+        raise InvalidInput("since", "must be at least a second before the end of the span, which is now at the latest")
+    return Window(since, end, parts)
+
+
+def _usage_view(usage: Usage, classes: tuple[int, ...]) -> UsageView:
+    window = usage.window
+    total, used = sum(usage.capacity), sum(map(sum, usage.used.values()))
+    step = window.step_seconds
+    return {
+        "since": window.since,
+        "until": window.until,
+        "kept": _kept_view(usage),
+        "slot_seconds": total,
+        "used_slot_seconds": used,
+        "shared_slot_seconds": usage.shared_slot_seconds,
+        "utilization": used / total if total else None,
+        "course": {
+            "step_seconds": step,
+            "slots": [seconds / step for seconds in usage.capacity],
+            "used": {_name(index, classes): [held / step for held in course] for index, course in usage.used.items()},
+        },
+    }
+
+
+def _kept_view(usage: Usage) -> KeptView:
+    kept, since = usage.kept, usage.window.since
+    missing = []
+    if kept.jobs_since is not None and kept.jobs_since > since:
+        missing.append("jobs that ended before are removed: what they used and waited for is not in it")
+    if kept.events_since is not None and kept.events_since > since:
+        missing.append("events before are removed: preemptions, lost work, waits and nodes' downtimes are not in it")
+    return {"jobs_since": kept.jobs_since, "events_since": kept.events_since, "missing": missing}
+
+
+def _report_view(report: Report, classes: tuple[int, ...], now: float) -> ReportView:
+    usage = _usage_view(report.usage, classes)
+    happened, parts = report.happened, report.usage.window.parts
+    shrinks = [each for each in happened if each.kind == EventKind.JOB_SHRANK.value]
+    stops = [each for each in happened if each.kind == EventKind.JOB_STOPPING.value]
+    ends = [each for each in happened if each.kind == EventKind.WORKER_ENDED.value]
+    shrinks_course, stops_course = _taken(parts, shrinks), _taken(parts, stops)
+    used = usage["used_slot_seconds"] + usage["shared_slot_seconds"]
+    return {
+        **usage,
+        "waits": [_wait_view(each, classes, now) for each in report.waits],
+        "preemptions": {
+            "shrinks": sum(shrinks_course),
+            "stops": sum(stops_course),
+            "shrinks_course": shrinks_course,
+            "stops_course": stops_course,
+        },
+        "lost_work": _lost_view(parts, [*stops, *ends]),
+        "events": _counts(happened, _kind),
+        "shrinks_by_cause": _counts(shrinks, _cause),
+        "stops_by_cause": _counts(stops, _cause),
+        "workers_ended": _counts(ends, _cause),
+        "users": [
+            {
+                "user": each.user,
+                "jobs": each.jobs,
+                "slot_seconds": each.slot_seconds,
+                "shared_slot_seconds": each.shared_slot_seconds,
+                "share": (each.slot_seconds + each.shared_slot_seconds) / used if used else 0.0,
+            }
+            for each in report.users
+        ],
+    }
+
+
+def _counts(events: Iterable[Happened], key: Callable[[Happened], str]) -> dict[str, int]:
+    sums: Counter[str] = Counter()
+    for each in events:
+        sums[key(each)] += each.times
+    return dict(sorted(sums.items()))
+
+
+def _cause(each: Happened) -> str:
+    return each.cause
+
+
+def _kind(each: Happened) -> str:
+    return each.kind
+
+
+def _taken(parts: int, events: Iterable[Happened]) -> list[int]:
+    """Preemptions in each part."""
+    course = [0] * parts
+    for each in events:
+        course[each.part] += each.times if each.cause in _TAKEN else 0
+    return course
+
+
+def _lost_view(parts: int, events: list[Happened]) -> LostView:
+    by_cause: dict[str, float] = defaultdict(float)
+    course = [0.0] * parts
+    for each in events:
+        if each.amount:
+            by_cause[each.cause] += each.amount
+            course[each.part] += each.amount
+    return {"slot_seconds": sum(course), "by_cause": dict(sorted(by_cause.items())), "course": course}
+
+
+def _wait_view(waits: Waits, classes: tuple[int, ...], now: float) -> WaitView:
+    return {
+        "priority_class": "removed" if waits.priority_class is None else _name(waits.priority_class, classes),
+        "starts": waits.starts,
+        "seconds_mean": waits.seconds_mean,
+        "seconds_p50": waits.seconds_p50,
+        "seconds_p90": waits.seconds_p90,
+        "seconds_p99": waits.seconds_p99,
+        "seconds_max": waits.seconds_max,
+        "waiting_now": waits.waiting_now,
+        "longest_now_seconds": None if waits.queued_at_min is None else max(0.0, now - waits.queued_at_min),
+    }
+
+
+def _name(index: int, classes: tuple[int, ...]) -> str:
+    return LOWEST_CLASS if index < 0 else str(classes[index])
