@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from scheduler.errors import ConfigError
 
@@ -176,6 +176,26 @@ class HttpSettings(_Frozen):
     page_size_max: int = Field(default=1000, ge=1)
 
 
+def _words(value: Any) -> Any:
+    """A variable of the environment holds a list as words with commas between them."""
+    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
+
+
+class WebhookSettings(_Frozen):
+    """Who is told of events by HTTP: a POST for each, signed, in their order, and again until it is taken."""
+
+    url: str = Field(pattern=r"^https?://[^/\s]+(/\S*)?$", max_length=2000)
+    #: Key of the signature.
+    secret: str = Field(min_length=16, repr=False)
+    #: Kinds of events, as in `sched events`; none: all.
+    events: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
+    #: A receiver has so long for its answer.
+    timeout_seconds: float = Field(default=10.0, gt=0, le=60)
+    #: Pause after the first failed try; doubles with each further one, and is shortened by up to half at random.
+    backoff_seconds: float = Field(default=1.0, gt=0, le=3600)
+    backoff_max_seconds: float = Field(default=300.0, gt=0, le=86400)
+
+
 class RetentionSettings(_Frozen):
     """How long ended jobs, their events and logs are kept."""
 
@@ -198,6 +218,10 @@ class Settings(_Frozen):
     kubernetes: KubernetesSettings = KubernetesSettings()
     http: HttpSettings = HttpSettings()
     retention: RetentionSettings = RetentionSettings()
+    #: By name, under which each keeps its place in the history.
+    webhooks: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")], WebhookSettings] = Field(
+        default_factory=dict, max_length=32
+    )
 
     @property
     def state_path(self) -> Path:

@@ -17,6 +17,7 @@ from scheduler.cli import (
     simulate,
     submit,
     top,
+    webhooks,
     whatif,
 )
 from scheduler.cli.command import DAEMON
@@ -72,6 +73,7 @@ for module in (
     nodes,
     bookings,
     serve,
+    webhooks,
     simulate,
 ):
     module.register(root)

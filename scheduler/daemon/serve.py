@@ -28,6 +28,7 @@ from scheduler.daemon.retention import INTERVAL_SECONDS, Retention
 from scheduler.daemon.server import Server, bind, url_of
 from scheduler.daemon.state_dir import JOBS_DIR, announced, claimed, identity
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
+from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
 from scheduler.engine.addresses import nodes_address
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
@@ -68,6 +69,7 @@ def run(settings: Settings) -> None:
     """
     configure_logging()
     check_exposure(settings.http)
+    check_kinds(settings.webhooks)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     allow_many_connections()
     with stopped_by_signals(), ExitStack() as stack:
@@ -192,6 +194,7 @@ class Daemon:
         )
         self._services = self._new_services()
         self._training_jobs = self._new_training_jobs()
+        self._couriers = Couriers(settings.webhooks, store, self._clock, self._leads, random.Random())
         #: The newest commit of another replica that was seen.
         self._followed: int | None = None
 
@@ -211,6 +214,8 @@ class Daemon:
                 stack.callback(listener.close)
             if self._training_jobs is not None:
                 stack.enter_context(self._training_jobs.followed())
+            self._couriers.start()
+            stack.callback(self._couriers.stop)
             self._start_timers()
             stack.callback(self._timers.shutdown)
             log.info("serving", url=self._url, state_dir=str(self._state), version=__version__, pid=os.getpid())
@@ -288,6 +293,11 @@ class Daemon:
         lease = self._engine.lease
         return lease.term if lease is not None else None
 
+    def _leads(self) -> bool:
+        """Whether nobody else can lead now."""
+        lease = self._engine.lease
+        return lease is not None and self._clock.now() < lease.expires_at
+
     def _leaders_term(self) -> int:
         leader = self._engine.leader
         return leader.term if leader is not None else 0
@@ -312,6 +322,7 @@ class Daemon:
         if self._training_jobs is not None:
             self._training_jobs.see(report)
         if report.events:
+            self._couriers.wake()
             self._services.events_bell.ring({None, *(event.job_id for event in report.events)})
         elif report.following and report.followed != self._followed:
             self._services.events_bell.ring({None, *(job.id for job in report.changed)})

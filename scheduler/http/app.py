@@ -24,6 +24,7 @@ from scheduler.http import (
     report,
     shards,
     submit,
+    webhooks,
     whatif,
     workers,
 )
@@ -42,7 +43,7 @@ from scheduler.http.requests import (
 from scheduler.http.services import Services
 
 _BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, BookingRequest, ReportRequest, ShardsRequest)
-_USER_ROUTERS = (submit, whatif, jobs, explain, logs, events, nodes, bookings, recurring, cluster, report)
+_USER_ROUTERS = (submit, whatif, jobs, explain, logs, events, nodes, bookings, recurring, cluster, report, webhooks)
 
 
 def create_app(services: Services) -> Entry:

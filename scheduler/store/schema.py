@@ -374,6 +374,22 @@ events = Table(
     Index(None, "job_id", "id"),
 )
 
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("name", Text, primary_key=True),
+    # All events up to this id are delivered, as far as they are asked for.
+    Column("position", BigInteger, nullable=False),
+    Column("delivered", BigInteger, nullable=False),
+    Column("delivered_at", Double),
+    # Of the event that comes next; what failed of them, NULL: nothing.
+    Column("attempts", BigInteger, nullable=False),
+    Column("failing_since", Double),
+    Column("next_try_at", Double),
+    Column("error", Text),
+    CheckConstraint("position >= 0 AND delivered >= 0 AND attempts >= 0", name="counts"),
+)
+
 recurring = Table(
     "recurring",
     metadata,

@@ -29,11 +29,12 @@ from scheduler.store import (
     secret,
     submit,
     usage,
+    webhooks,
 )
 from scheduler.store.announce import Listener, Word, announce
 from scheduler.store.database import Database
 from scheduler.store.statements import Statements
-from scheduler.store.values import Exchanged, JobFilter, Purged, Recurring, ShardsAsked, Submitted
+from scheduler.store.values import Delivery, Exchanged, JobFilter, Purged, Recurring, ShardsAsked, Submitted
 
 EVERY_JOB = JobFilter()
 
@@ -298,6 +299,33 @@ class SqlStore:
         """Remember that jobs of all times up to this one have been submitted."""
         with self._database.write() as connection:
             recurrence.mark_run(connection, recurring_id, fire_time)
+
+    # Webhooks
+
+    def begin_webhook(self, name: str) -> Delivery:
+        """How far the webhook of that name has got; one that is new begins with the next event."""
+        with self._database.write() as connection:
+            return webhooks.begin(connection, name)
+
+    def scan_events(self, position: int, kinds: Sequence[str], limit: int) -> webhooks.Scanned:
+        """Events of these kinds (of all, if none is named) among the `limit` that follow the position."""
+        with self._database.read() as connection:
+            return webhooks.scan(connection, position, kinds, limit)
+
+    def save_delivery(self, delivery: Delivery) -> None:
+        """Remember it, unless another process has got further."""
+        with self._database.write() as connection:
+            webhooks.save(connection, delivery)
+
+    def list_deliveries(self) -> list[Delivery]:
+        """How far each webhook has got."""
+        with self._database.read() as connection:
+            return webhooks.present(connection)
+
+    def count_events_after(self, position: int, kinds: Sequence[str], limit: int) -> int:
+        """How many events of these kinds (of all, if none is named) follow the position, at most `limit`."""
+        with self._database.read() as connection:
+            return webhooks.count_after(connection, position, kinds, limit)
 
     # Upkeep
 

@@ -42,6 +42,22 @@ class Recurring:
 
 
 @dataclass(frozen=True, slots=True)
+class Delivery:
+    """How far a webhook has got, and how its tries go."""
+
+    name: str
+    #: All events up to this id are delivered, as far as they are asked for.
+    position: int
+    delivered: int = 0
+    delivered_at: float | None = None
+    #: Tries of the next event that have failed, the first and the next of them, and why; None: none has.
+    attempts: int = 0
+    failing_since: float | None = None
+    next_try_at: float | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Purged:
     """How many rows a purge removed."""
 

@@ -60,6 +60,7 @@ CALLS = [
     ("GET", "/v1/cluster"),
     ("GET", "/v1/utilization"),
     ("GET", "/v1/report"),
+    ("GET", "/v1/webhooks"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),
@@ -92,7 +93,7 @@ def test_every_documented_call_is_fuzzed(fuzzed: Site) -> None:
 
 #: Nothing can be wrong with these.
 WITHOUT_INPUT = frozenset(
-    {"/v1/nodes", "/v1/bookings", "/v1/recurring", "/v1/cluster", "/healthz", "/readyz", "/metrics"}
+    {"/v1/nodes", "/v1/bookings", "/v1/recurring", "/v1/cluster", "/v1/webhooks", "/healthz", "/readyz", "/metrics"}
 )
 #: Jobs inside of other bodies take long to generate, and go the way of single ones.
 NESTED = frozenset({"/v1/jobs/batch", "/v1/recurring"})

@@ -1,0 +1,55 @@
+"""A receiver of webhooks: checks each message's signature and age, and takes an event once however often it comes.
+
+`WEBHOOK_SECRET=... python examples/webhook_receiver.py [PORT]` prints a line for each event.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+#: An older message may be one that somebody has recorded and sends again.
+AGE_SECONDS_MAX = 300
+
+
+def verified(secret: str, timestamp: str, signature: str, body: bytes, now: float) -> bool:
+    """Whether whoever knows the secret has sent this body, and of late. Take the body as it came, before parsing it."""
+    expected = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+    genuine = hmac.compare_digest(signature.encode(), f"v1={expected}".encode())
+    return genuine and timestamp.isdecimal() and abs(now - int(timestamp)) <= AGE_SECONDS_MAX
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Answers 204 for an event that it has, 401 for what is not genuine: that is sent again."""
+
+    protocol_version = "HTTP/1.1"
+    secret = os.environ.get("WEBHOOK_SECRET", "")
+    #: Ids ascend, so the newest one tells repeats. A real receiver keeps it where it keeps what it does with events.
+    newest = 0
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        sent_at, signature = self.headers.get("x-sched-timestamp", ""), self.headers.get("x-sched-signature", "")
+        genuine = verified(self.secret, sent_at, signature, body, time.time())
+        if genuine:
+            self.take(json.loads(body))
+        self.send_response(204 if genuine else 401)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def take(self, event: dict[str, object]) -> None:
+        if int(str(event["id"])) > type(self).newest:
+            type(self).newest = int(str(event["id"]))
+            print(f"{event['kind']} job {event['job_id']} {event['job_name']} {event['detail']}", flush=True)
+
+    def log_message(self, *_: object) -> None:
+        """Said by `take` instead."""
+
+
+if __name__ == "__main__":
+    if len(Receiver.secret) < 16:
+        sys.exit("set WEBHOOK_SECRET to the webhook's secret")
+    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1]) if sys.argv[1:] else 8080), Receiver).serve_forever()

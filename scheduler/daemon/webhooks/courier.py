@@ -1,0 +1,191 @@
+"""One webhook's deliveries: the next event again and again until it is taken, then the one after it.
+
+Where it has got to is stored after the receiver's answer, so whoever goes on after a crash or as the next leader may
+send an event twice, but leaves none out.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING
+
+import structlog
+
+from scheduler.config import WebhookSettings
+from scheduler.daemon.webhooks.message import body_of, headers_of
+from scheduler.engine.ports import Clock
+from scheduler.store.sqlstore import SqlStore
+from scheduler.store.values import Delivery
+from scheduler.store.webhooks import Outgoing
+
+if TYPE_CHECKING:
+    import httpx
+
+log = structlog.get_logger(__name__)
+
+#: Events looked at together.
+STRETCH = 500
+#: Without news, history is looked at this often.
+LOOK_SECONDS = 1.0
+#: While events flow, and while those that come are of no concern, the place is stored this often.
+SAVE_SECONDS, IDLE_SAVE_SECONDS = 0.5, 60.0
+#: More of an answer is not read.
+ANSWER_BYTES_MAX = 65536
+
+
+def pause_seconds(attempts: int, settings: WebhookSettings, random: Random) -> float:
+    """How long to wait after so many failed tries: twice as long each time, and never two receivers in step."""
+    whole = min(settings.backoff_max_seconds, settings.backoff_seconds * 2.0 ** min(attempts - 1, 60))
+    return whole * random.uniform(0.5, 1.0)
+
+
+class Courier:
+    """`step` does the next thing that is due. Called by one thread at a time."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: WebhookSettings,
+        store: SqlStore,
+        clock: Clock,
+        leading: Callable[[], bool],
+        random: Random,
+    ) -> None:
+        self._name = name
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._leading = leading
+        self._random = random
+        self._client: httpx.Client | None = None
+        #: None: to be read from the store, where another leader may have got further.
+        self._delivery: Delivery | None = None
+        self._waiting: deque[Outgoing] = deque()
+        #: History has been looked at up to this event.
+        self._seen = 0
+        self._saved_at = 0.0
+
+    def step(self) -> float:
+        """Deliver one event if there is one and it is time to; seconds until the next step at the latest.
+
+        Raises `SchedulerError` where the store is away; then it begins anew with what is stored.
+        """
+        if not self._leading():
+            self._delivery = None
+            return LOOK_SECONDS
+        delivery, self._delivery = self._delivery, None  # stays so if the store fails
+        if delivery is None:
+            delivery = self._begin()
+        self._delivery, wait_seconds = self._advance(delivery)
+        return wait_seconds
+
+    def close(self) -> None:
+        """Store the place, as far as that can be done, and let go of the receiver."""
+        if self._delivery is not None:
+            self._store.save_delivery(self._delivery)
+        if self._client is not None:
+            self._client.close()
+
+    def _begin(self) -> Delivery:
+        delivery = self._store.begin_webhook(self._name)
+        self._waiting.clear()
+        self._seen = delivery.position
+        self._saved_at = self._clock.now()
+        return delivery
+
+    def _advance(self, delivery: Delivery) -> tuple[Delivery, float]:
+        now = self._clock.now()
+        left_seconds = 0.0 if delivery.next_try_at is None else delivery.next_try_at - now
+        # More than any pause: the machine's time was set back.
+        if 0.0 < left_seconds <= self._settings.backoff_max_seconds:
+            return delivery, left_seconds
+        if not self._waiting and not self._look():
+            return self._idle(delivery, now), LOOK_SECONDS
+        if not self._waiting:
+            return self._idle(delivery, now), 0.0
+        error = self._post(self._waiting[0], now)
+        if error is None:
+            return self._delivered(delivery, now), 0.0
+        return self._failed(delivery, error, now)
+
+    def _look(self) -> bool:
+        """Read on in the history; whether there was anything."""
+        found = self._store.scan_events(self._seen, self._settings.events, STRETCH)
+        if found.missed:
+            log.error(
+                "webhook: events were removed before they could be delivered: retention.events_seconds is too short",
+                webhook=self._name,
+                events=found.missed,
+            )
+        anything = found.seen > self._seen
+        self._waiting.extend(found.events)
+        self._seen = found.seen
+        return anything
+
+    def _idle(self, delivery: Delivery, now: float) -> Delivery:
+        """Nothing of concern up to where was looked."""
+        passed = replace(delivery, position=self._seen)
+        if passed != delivery and now - self._saved_at >= IDLE_SAVE_SECONDS:
+            self._save(passed, now)
+        return passed
+
+    def _delivered(self, delivery: Delivery, now: float) -> Delivery:
+        sent = self._waiting.popleft()
+        if delivery.attempts:
+            since = delivery.failing_since or now
+            log.info("webhook delivers again", webhook=self._name, failed_seconds=round(now - since, 1))
+        done = Delivery(self._name, sent.id if self._waiting else self._seen, delivery.delivered + 1, delivered_at=now)
+        if delivery.attempts or not self._waiting or now - self._saved_at >= SAVE_SECONDS:
+            self._save(done, now)
+        return done
+
+    def _failed(self, delivery: Delivery, error: str, now: float) -> tuple[Delivery, float]:
+        attempts = delivery.attempts + 1
+        pause = pause_seconds(attempts, self._settings, self._random)
+        if attempts == 1:
+            log.warning(
+                "webhook cannot deliver, tries again",
+                webhook=self._name,
+                reason=error,
+                event_id=self._waiting[0].id,
+                retry_seconds=round(pause, 1),
+            )
+        failed = replace(
+            delivery,
+            attempts=attempts,
+            failing_since=now if delivery.failing_since is None else delivery.failing_since,
+            next_try_at=now + pause,
+            error=error,
+        )
+        self._save(failed, now)
+        return failed, pause
+
+    def _save(self, delivery: Delivery, now: float) -> None:
+        self._store.save_delivery(delivery)
+        self._saved_at = now
+
+    def _post(self, outgoing: Outgoing, now: float) -> str | None:
+        """Why the receiver has not taken it; None: it has."""
+        import httpx  # takes a while, and most daemons have no webhooks
+
+        if self._client is None:
+            # Neither proxies nor passwords of the daemon's environment.
+            self._client = httpx.Client(timeout=self._settings.timeout_seconds, trust_env=False)
+        body = body_of(outgoing)
+        headers = headers_of(self._name, outgoing, body, self._settings.secret, now)
+        try:
+            with self._client.stream("POST", self._settings.url, content=body, headers=headers) as answer:
+                _drain(answer)
+                return None if answer.is_success else f"the receiver answers {answer.status_code}"
+        except httpx.HTTPError as error:
+            return (str(error) or type(error).__name__).partition("\n")[0]
+
+
+def _drain(answer: "httpx.Response") -> None:
+    """Read a short answer, so that the connection can be used again."""
+    read = 0
+    for chunk in answer.iter_bytes():
+        read += len(chunk)
+        if read > ANSWER_BYTES_MAX:
+            return

@@ -1,0 +1,95 @@
+"""A thread for each webhook, so that a receiver that is slow or away keeps nobody else waiting, least the engine."""
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from random import Random
+
+import structlog
+
+from scheduler.config import WebhookSettings
+from scheduler.daemon.webhooks.courier import LOOK_SECONDS, Courier
+from scheduler.engine.ports import Clock
+from scheduler.errors import ConfigError, SchedulerError
+from scheduler.model.event import EventKind
+from scheduler.store.sqlstore import SqlStore
+
+log = structlog.get_logger(__name__)
+
+#: After a defect.
+DEFECT_PAUSE_SECONDS = 30.0
+#: At the end, threads get so long for what they have begun; what a receiver then takes may come to it twice.
+STOP_SECONDS = 3.0
+
+
+def check_kinds(webhooks: Mapping[str, WebhookSettings]) -> None:
+    """Raise `ConfigError` for a kind of event that there is not."""
+    for name, settings in webhooks.items():
+        for kind in settings.events:
+            if kind not in EventKind.__members__:
+                known = ", ".join(EventKind.__members__)
+                raise ConfigError(f"setting webhooks.{name}.events: no kind of event {kind[:50]!r}: there are {known}")
+
+
+class Couriers:
+    """All webhooks of one daemon."""
+
+    def __init__(
+        self,
+        webhooks: Mapping[str, WebhookSettings],
+        store: SqlStore,
+        clock: Clock,
+        leading: Callable[[], bool],
+        random: Random,
+    ) -> None:
+        self._stopping = threading.Event()
+        self._rounds = [
+            _Round(name, Courier(name, each, store, clock, leading, random), self._stopping)
+            for name, each in webhooks.items()
+        ]
+
+    def start(self) -> None:
+        for each in self._rounds:
+            each.thread.start()
+
+    def wake(self) -> None:
+        """There are new events."""
+        for each in self._rounds:
+            each.woken.set()
+
+    def stop(self) -> None:
+        """Begin no delivery any more, and wait a little for those under way."""
+        self._stopping.set()
+        self.wake()
+        for each in self._rounds:
+            each.thread.join(STOP_SECONDS)
+
+
+class _Round:
+    """One courier's thread."""
+
+    def __init__(self, name: str, courier: Courier, stopping: threading.Event) -> None:
+        self._name = name
+        self._courier = courier
+        self._stopping = stopping
+        self.woken = threading.Event()
+        self.thread = threading.Thread(target=self._run, name=f"webhook-{name}", daemon=True)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self.woken.clear()  # before the look: what happens during it is found by the next one
+            wait_seconds = self._step()
+            if wait_seconds > 0 and not self._stopping.is_set():
+                self.woken.wait(wait_seconds)
+        with suppress(SchedulerError):
+            self._courier.close()
+
+    def _step(self) -> float:
+        try:
+            return self._courier.step()
+        except SchedulerError:
+            return LOOK_SECONDS  # the store is away, which the engine tells
+        except Exception:
+            log.exception("webhook met a defect, tries again", webhook=self._name, retry_seconds=DEFECT_PAUSE_SECONDS)
+            self._stopping.wait(DEFECT_PAUSE_SECONDS)
+            return 0.0

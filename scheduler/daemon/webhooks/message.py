@@ -1,0 +1,38 @@
+"""What is sent to a webhook: one event as JSON, and headers that prove where it comes from."""
+
+import hashlib
+import hmac
+
+import orjson
+
+from scheduler import __version__
+from scheduler.http.views import event_view
+from scheduler.store.webhooks import Outgoing
+
+TIMESTAMP = "x-sched-timestamp"
+SIGNATURE = "x-sched-signature"
+
+
+def body_of(outgoing: Outgoing) -> bytes:
+    """The event as `/v1/events` shows it, with its job's name and user. The same event gives the same bytes."""
+    told = {**event_view(outgoing.id, outgoing.event), "job_name": outgoing.job_name, "user": outgoing.user}
+    return orjson.dumps(told)
+
+
+def headers_of(webhook: str, outgoing: Outgoing, body: bytes, secret: str, now: float) -> dict[str, str]:
+    """Receivers tell repeated events by their id, and old messages by the time of this try, which is signed, too."""
+    timestamp = str(int(now))
+    return {
+        "content-type": "application/json",
+        "user-agent": f"sched/{__version__}",
+        "x-sched-webhook": webhook,
+        "x-sched-event": outgoing.event.kind.value,
+        "x-sched-event-id": str(outgoing.id),
+        TIMESTAMP: timestamp,
+        SIGNATURE: f"v1={signature(secret, timestamp, body)}",
+    }
+
+
+def signature(secret: str, timestamp: str, body: bytes) -> str:
+    """HMAC-SHA256 of the timestamp, a full stop and the body, in hexadecimal digits."""
+    return hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()

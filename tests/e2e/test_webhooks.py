@@ -1,0 +1,121 @@
+"""Webhooks of real daemons that are killed: every event arrives, in order, and as `sched webhooks` says."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.webhook_receiver import verified
+from scheduler.store.sqlstore import SqlStore
+from tests.daemon import Daemon, running_daemon
+from tests.postgres import PostgresServer, missing_reason, running_server
+from tests.webhooks.receiver import SECRET, Receiver
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+
+def hook(receiver: Receiver, kinds: str) -> dict[str, str]:
+    """Settings of a webhook that does not wait long."""
+    fast = {"hook__backoff_seconds": "0.2", "hook__backoff_max_seconds": "1"}
+    return {"hook__url": receiver.url, "hook__secret": SECRET, "hook__events": kinds, **fast}
+
+
+def eventually(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, what
+        time.sleep(0.05)
+
+
+def shown(daemon: Daemon) -> dict[str, Any]:
+    (webhook,) = daemon.client.get("/v1/webhooks").json()["webhooks"]
+    return dict(webhook)
+
+
+def run_jobs(daemon: Daemon, count: int) -> list[int]:
+    jobs = [int(daemon.client.post("/v1/jobs", json={"command": "true"}).json()["id"]) for _ in range(count)]
+    for job in jobs:
+        eventually(
+            lambda job=job: daemon.client.get(f"/v1/jobs/{job}").json()["state"] == "SUCCEEDED",  # type: ignore[misc]
+            "the job does not end",
+        )
+    return jobs
+
+
+def test_a_daemon_that_is_killed_goes_on_telling(tmp_path: Path) -> None:
+    receiver = Receiver()
+    with receiver.listening(), running_daemon(tmp_path, webhooks=hook(receiver, "JOB_SUCCEEDED")) as daemon:
+        eventually(lambda: shown(daemon)["position"] is not None, "the webhook does not begin")
+        jobs = run_jobs(daemon, 2)
+        receiver.until(lambda: len(receiver.taken) == 2)
+        eventually(lambda: shown(daemon)["waiting"] == 0, "what was taken is not stored")
+        receiver.statuses = [500] * 1000
+        jobs += run_jobs(daemon, 3)
+        receiver.until(lambda: len(receiver.refused) >= 2)
+        eventually(lambda: shown(daemon)["attempts"] >= 2, "failures are not shown")
+        view = shown(daemon)
+        assert (view["error"], view["waiting"]) == ("the receiver answers 500", 3)
+        assert "hidden" not in str(view)
+        daemon.kill()
+        assert daemon.log().count("webhook cannot deliver") == 1
+        receiver.statuses = []
+        daemon.start()
+        receiver.until(lambda: len(set(receiver.ids)) == 5)
+        eventually(lambda: shown(daemon)["waiting"] == 0, "what was taken is not stored")
+        assert shown(daemon)["attempts"] == 0
+        assert SECRET not in daemon.log()
+    assert sorted(event["job_id"] for event in receiver.events) == jobs
+    assert receiver.ids == sorted(receiver.ids)
+    now = time.time()
+    assert all(
+        verified(SECRET, headers["x-sched-timestamp"], headers["x-sched-signature"], body, now)
+        for headers, body in receiver.taken
+    )
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    if reason := missing_reason():
+        pytest.skip(reason)
+    with running_server() as server:
+        store = SqlStore(server.url("postgres"))
+        store.upgrade()
+        store.close()
+        yield server
+
+
+@pytest.mark.postgres
+def test_the_next_leader_goes_on_where_the_last_one_was(tmp_path: Path, server: PostgresServer) -> None:
+    receiver = Receiver()
+    with receiver.listening(), ExitStack() as stack:
+        settings = {
+            "local": {"slots": 4, "directory": str(tmp_path / "workers")},
+            "webhooks": hook(receiver, "JOB_SUBMITTED"),
+        }
+        replicas = []
+        for name in ("a", "b"):
+            daemon = Daemon(
+                tmp_path / name, settings, database_url=server.url("postgres"), workers_dir=tmp_path / "workers"
+            )
+            stack.callback(daemon.close)
+            daemon.start()
+            replicas.append(daemon)
+        leader, standby = replicas
+        eventually(lambda: shown(standby)["position"] is not None, "the webhook does not begin")
+        jobs = run_jobs(leader, 2)
+        receiver.until(lambda: len(receiver.taken) == 2)
+        eventually(lambda: shown(standby)["waiting"] == 0, "what was taken is not stored")
+        receiver.statuses = [503] * 1000
+        jobs += run_jobs(standby, 2)
+        receiver.until(lambda: len(receiver.refused) >= 1)
+        leader.kill()
+        receiver.statuses = []
+        jobs += run_jobs(standby, 2)
+        receiver.until(lambda: len(set(receiver.ids)) == 6)
+        eventually(lambda: shown(standby)["waiting"] == 0, "what was taken is not stored")
+        for daemon in replicas:
+            daemon.kill()
+    assert [event["job_id"] for event in receiver.events] == jobs

@@ -1,0 +1,239 @@
+"""One webhook's deliveries, step by step, with the world's clock and a real receiver."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from structlog.testing import capture_logs
+
+from examples.webhook_receiver import AGE_SECONDS_MAX, verified
+from scheduler.config import WebhookSettings, load_settings
+from scheduler.daemon.webhooks.courier import LOOK_SECONDS, Courier, pause_seconds
+from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
+from scheduler.errors import ConfigError
+from scheduler.model.job import JobState
+from tests.webhooks.receiver import SECRET, Receiver
+from tests.world import World
+
+STEPS_MAX = 10_000
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    world.node("a", slots=4)
+    world.tick()
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver().listening() as listening:
+        yield listening
+
+
+def courier(world: World, url: str, *kinds: str, leading: bool = True, name: str = "hook") -> Courier:
+    settings = WebhookSettings(url=url, secret=SECRET, events=kinds, backoff_seconds=1.0, backoff_max_seconds=60.0)
+    return Courier(name, settings, world.store, world.clock, lambda: leading, Random(7))
+
+
+def run(courier: Courier) -> None:
+    """Steps until nothing is due at once."""
+    for _ in range(STEPS_MAX):
+        if courier.step() > 0:
+            return
+    raise AssertionError("there is always something to do")
+
+
+def finished(world: World, count: int) -> list[int]:
+    jobs = [world.job(f"job-{n}", expected_seconds=None) for n in range(count)]
+    for job in jobs:
+        world.ask_cancel(job)
+    world.advance(3)
+    assert world.get(jobs[0]).state is JobState.CANCELLED
+    return [int(job) for job in jobs]
+
+
+def test_events_come_signed_in_their_order_and_only_those_of_its_kinds(world: World, receiver: Receiver) -> None:
+    finished(world, 1)
+    telling = courier(world, receiver.url, "JOB_CANCELLED", "JOB_SUBMITTED")
+    run(telling)
+    assert receiver.taken == [], "what was before the webhook is not told"
+    jobs = finished(world, 3)
+    run(telling)
+    kinds = [event["kind"] for event in receiver.events]
+    assert kinds == ["JOB_SUBMITTED"] * 3 + ["JOB_CANCELLED"] * 3
+    assert receiver.ids == sorted(receiver.ids)
+    assert [event["job_id"] for event in receiver.events[:3]] == jobs
+    assert receiver.events[0]["job_name"] == "job-0"
+    for headers, body in receiver.taken:
+        sent_at, signature = headers["x-sched-timestamp"], headers["x-sched-signature"]
+        now = world.clock.now()
+        assert verified(SECRET, sent_at, signature, body, now)
+        assert not verified(SECRET, sent_at, signature, body + b" ", now)
+        assert not verified(SECRET, str(int(sent_at) + 1), signature, body, now)
+        assert not verified("another secret, as long", sent_at, signature, body, now)
+        assert not verified(SECRET, sent_at, signature, body, now + AGE_SECONDS_MAX + 2)
+        assert headers["x-sched-event-id"] == str(receiver.ids[receiver.taken.index((headers, body))])
+
+
+def test_pauses_grow_to_their_maximum_and_vary_by_up_to_half() -> None:
+    settings = WebhookSettings(url="http://a", secret=SECRET, backoff_seconds=1.0, backoff_max_seconds=60.0)
+    for attempts, whole in ((1, 1.0), (2, 2.0), (4, 8.0), (7, 60.0), (10_000, 60.0)):
+        pauses = [pause_seconds(attempts, settings, Random(seed)) for seed in range(200)]
+        assert whole / 2 <= min(pauses) < whole * 0.55
+        assert whole * 0.95 < max(pauses) <= whole
+
+
+def test_a_refused_event_is_tried_again_after_growing_pauses_before_those_behind_it(
+    world: World, receiver: Receiver
+) -> None:
+    telling = courier(world, receiver.url, "JOB_CANCELLED")
+    run(telling)
+    finished(world, 2)
+    receiver.statuses = [500, 429, 302, 404]
+    began = world.clock.now()
+    with capture_logs() as lines:
+        for attempt in range(4):
+            wait = 0.0
+            while wait == 0.0:
+                wait = telling.step()
+            assert len(receiver.refused) == attempt + 1
+            assert 0.5 * 2**attempt <= wait <= 2**attempt
+            assert telling.step() == pytest.approx(wait), "it is not tried before"
+            assert len(receiver.refused) == attempt + 1
+            (state,) = world.store.list_deliveries()
+            assert (state.attempts, state.failing_since) == (attempt + 1, began)
+            world.clock.advance(wait)
+        run(telling)
+    assert len({body for _, body in receiver.refused}) == 1
+    assert receiver.taken[0][1] == receiver.refused[0][1]
+    assert len(receiver.taken) == 2
+    said = [(line["log_level"], line["event"]) for line in lines]
+    assert said == [
+        ("warning", "webhook cannot deliver, tries again"),
+        ("info", "webhook delivers again"),
+    ]
+    (state,) = world.store.list_deliveries()
+    assert (state.attempts, state.error, state.failing_since, state.delivered) == (0, None, None, 2)
+
+
+def test_another_daemon_goes_on_where_the_last_one_was(world: World, receiver: Receiver) -> None:
+    first = courier(world, receiver.url, "JOB_CANCELLED")
+    run(first)
+    finished(world, 3)
+    receiver.statuses = [204, 503]
+    run(first)
+    assert (len(receiver.taken), len(receiver.refused)) == (1, 1)
+    second = courier(world, receiver.url, "JOB_CANCELLED")
+    assert second.step() > 0, "the pause outlives whoever began it"
+    assert len(receiver.refused) == 1
+    world.clock.advance(1.0)
+    run(second)
+    assert len(receiver.taken) == 3
+    assert receiver.ids == sorted(set(receiver.ids))
+
+
+def test_who_dies_before_it_has_stored_its_place_sends_twice_but_leaves_nothing_out(
+    world: World, receiver: Receiver
+) -> None:
+    first = courier(world, receiver.url, "JOB_CANCELLED")
+    run(first)
+    finished(world, 3)
+    while len(receiver.taken) < 2:
+        first.step()
+    run(courier(world, receiver.url, "JOB_CANCELLED"))
+    first_id, second_id, third_id = sorted(set(receiver.ids))
+    assert receiver.ids == [first_id, second_id, second_id, third_id]
+
+
+def test_a_receiver_that_is_away_loses_nothing(world: World) -> None:
+    receiver = Receiver()
+    with receiver.listening():
+        pass  # its port is free now
+    telling = courier(world, receiver.url, "JOB_CANCELLED")
+    run(telling)
+    finished(world, 4)
+    for _ in range(12):
+        wait = telling.step()
+        world.clock.advance(wait)
+    (state,) = world.store.list_deliveries()
+    assert state.attempts >= 10
+    assert state.error is not None
+    assert "refused" in state.error
+    with receiver.listening():
+        world.clock.advance(60.0)
+        run(telling)
+    assert len(receiver.ids) == 4
+
+
+def test_only_who_leads_tells(world: World, receiver: Receiver) -> None:
+    run(courier(world, receiver.url))
+    finished(world, 1)
+    follower = courier(world, receiver.url, leading=False)
+    assert follower.step() == LOOK_SECONDS
+    assert receiver.taken == []
+
+
+def test_events_that_were_removed_first_are_told_of_in_the_log(world: World, receiver: Receiver) -> None:
+    telling = courier(world, receiver.url, "JOB_CANCELLED")
+    run(telling)
+    finished(world, 2)
+    world.store.purge(0.0, world.clock.now() + 1)
+    finished(world, 1)
+    with capture_logs() as lines:
+        run(courier(world, receiver.url, "JOB_CANCELLED"))
+    assert [line["event"][:28] for line in lines] == ["webhook: events were removed"]
+    assert lines[0]["events"] > 0
+    assert len(receiver.taken) == 1
+
+
+def test_a_receiver_that_does_not_answer_keeps_no_other_waiting(world: World, receiver: Receiver) -> None:
+    with Receiver().listening() as stuck:
+        blocked = threading.Event()
+        stuck.take = lambda *_: blocked.wait(30) and 204  # type: ignore[method-assign]
+        settings = {
+            "a": WebhookSettings(url=stuck.url, secret=SECRET),
+            "b": WebhookSettings(url=receiver.url, secret=SECRET),
+        }
+        for name in settings:
+            world.store.begin_webhook(name)
+        couriers = Couriers(settings, world.store, world.clock, lambda: True, Random(1))
+        couriers.start()
+        try:
+            jobs = finished(world, 2)
+            couriers.wake()
+            receiver.until(lambda: "JOB_CANCELLED" in {event["kind"] for event in receiver.events})
+            assert receiver.events[0]["job_id"] == jobs[0]
+        finally:
+            blocked.set()
+            couriers.stop()
+
+
+def test_the_state_of_webhooks_is_stored_by_name_and_never_goes_back(world: World) -> None:
+    begun = world.store.begin_webhook("x")
+    finished(world, 1)
+    assert world.store.begin_webhook("x") == begun
+    ahead = world.store.begin_webhook("y")
+    assert ahead.position > begun.position
+    assert world.store.count_events_after(begun.position, ("JOB_CANCELLED",), 10) == 1
+    assert world.store.count_events_after(begun.position, (), 2) == 2
+
+
+def test_settings_come_from_variables_too_and_name_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHED_WEBHOOKS__CHAT__URL", "https://chat.example/hook")
+    monkeypatch.setenv("SCHED_WEBHOOKS__CHAT__SECRET", SECRET)
+    monkeypatch.setenv("SCHED_WEBHOOKS__CHAT__EVENTS", "JOB_FAILED, NODE_DOWN")
+    settings = load_settings()
+    assert settings.webhooks["chat"].events == ("JOB_FAILED", "NODE_DOWN")
+    assert SECRET not in repr(settings)
+    check_kinds(settings.webhooks)
+    monkeypatch.setenv("SCHED_WEBHOOKS__CHAT__EVENTS", "JOB_EXPLODED")
+    with pytest.raises(ConfigError, match=r"webhooks\.chat\.events: no kind of event 'JOB_EXPLODED'"):
+        check_kinds(load_settings().webhooks)
+    monkeypatch.setenv("SCHED_WEBHOOKS__CHAT__SECRET", "short")
+    with pytest.raises(ConfigError, match=r"webhooks\.chat\.secret"):
+        load_settings()
