@@ -203,6 +203,19 @@ class RetentionSettings(_Frozen):
     events_seconds: Seconds = 30 * 86400.0
 
 
+class LogSettings(_Frozen):
+    """What the daemon writes to stderr beside trouble."""
+
+    #: A line for each decision.
+    decisions: bool = True
+
+
+class TracingSettings(_Frozen):
+    """OpenTelemetry traces of ticks; needs the extra `otel`. Its own variables say where they go."""
+
+    enabled: bool = False
+
+
 class Settings(_Frozen):
     """All settings of one daemon."""
 
@@ -218,6 +231,8 @@ class Settings(_Frozen):
     kubernetes: KubernetesSettings = KubernetesSettings()
     http: HttpSettings = HttpSettings()
     retention: RetentionSettings = RetentionSettings()
+    log: LogSettings = LogSettings()
+    tracing: TracingSettings = TracingSettings()
     #: By name, under which each keeps its place in the history.
     webhooks: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")], WebhookSettings] = Field(
         default_factory=dict, max_length=32

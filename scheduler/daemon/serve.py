@@ -6,7 +6,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, assert_never
@@ -21,12 +21,14 @@ from scheduler.clusters.local_log_files import log_dir
 from scheduler.clusters.local_logs import LocalLogs
 from scheduler.clusters.local_shared import SharedLocalCluster
 from scheduler.config import Settings
+from scheduler.daemon.decisions import DecisionLog
 from scheduler.daemon.engine_thread import EngineThread
 from scheduler.daemon.logging import configure_logging
 from scheduler.daemon.recurring import RecurringJobs, new_timers
 from scheduler.daemon.retention import INTERVAL_SECONDS, Retention
 from scheduler.daemon.server import Server, bind, url_of
 from scheduler.daemon.state_dir import JOBS_DIR, announced, claimed, identity
+from scheduler.daemon.tracing import traced_engines
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
 from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
 from scheduler.engine.addresses import nodes_address
@@ -79,7 +81,8 @@ def run(settings: Settings) -> None:
         stack.callback(store.close)
         cluster = open_cluster(settings, state)
         stack.callback(cluster.close)
-        Daemon(settings, state, store, cluster, url_of(bound)).serve(bound)
+        engine_of = stack.enter_context(traced_engines(holder_of(state))) if settings.tracing.enabled else Engine
+        Daemon(settings, state, store, cluster, url_of(bound), engine_of).serve(bound)
     log.info("stopped")
 
 
@@ -129,6 +132,14 @@ def open_store(settings: Settings) -> SqlStore:
     return store
 
 
+def holder_of(state: Path) -> str:
+    """The daemon's name among all of its database.
+
+    The claim on the directory makes it ours alone, so that a restarted daemon leads at once.
+    """
+    return f"{socket.gethostname()}-{identity(state)}"
+
+
 class DaemonCluster(Cluster, Protocol):
     """A cluster, and what the daemon needs of it besides."""
 
@@ -173,9 +184,18 @@ def open_training_jobs(settings: Settings) -> "TrainingJobObjects":
 class Daemon:
     """The parts of one daemon that live as long as it serves."""
 
-    def __init__(self, settings: Settings, state: Path, store: SqlStore, cluster: DaemonCluster, url: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        state: Path,
+        store: SqlStore,
+        cluster: DaemonCluster,
+        url: str,
+        engine_of: Callable[..., Engine] = Engine,
+    ) -> None:
         self._settings, self._state, self._store, self._url = settings, state, store, url
         self._cluster = cluster
+        self._engine_of = engine_of
         self._clock = SystemClock()
         self._board = Board()
         self._reports = ReportBox()
@@ -194,6 +214,7 @@ class Daemon:
         )
         self._services = self._new_services()
         self._training_jobs = self._new_training_jobs()
+        self._decisions = DecisionLog() if settings.log.decisions else None
         self._couriers = Couriers(settings.webhooks, store, self._clock, self._leads, random.Random())
         #: The newest commit of another replica that was seen.
         self._followed: int | None = None
@@ -207,6 +228,9 @@ class Daemon:
         self._cluster.on_change(self._wake_leader)
         with ExitStack() as stack:
             stack.enter_context(announced(self._state, self._url, self._settings.http.token))
+            if self._decisions is not None:
+                self._decisions.start()
+                stack.callback(self._decisions.stop)
             self._thread.start()
             stack.callback(self._thread.stop)
             listener = self._store.listen(self._wake_leader, self._wake_standby)
@@ -231,19 +255,9 @@ class Daemon:
         jobs_dir = self._settings.kubernetes.jobs_dir if pods else self._settings.workers_path / JOBS_DIR
         hosts = host_of(self._settings.kubernetes) if pods else nodes_address
         launch = LaunchContext(workers_url, self._access.worker_token, jobs_dir, hosts)
-        # The claim on the directory makes this name ours alone, so that a restarted daemon leads at once.
-        holder = f"{socket.gethostname()}-{identity(self._state)}"
-        return Engine(
-            self._store,
-            self._cluster,
-            self._clock,
-            self._settings,
-            launch,
-            self._board,
-            self._reports,
-            holder,
-            advertised_url,
-        )
+        holder = holder_of(self._state)
+        others = (self._clock, self._settings, launch, self._board, self._reports, holder, advertised_url)
+        return self._engine_of(self._store, self._cluster, *others)
 
     def _new_services(self) -> Services:
         events_bell = Bell()
@@ -319,6 +333,8 @@ class Daemon:
 
     def _observe(self, report: TickReport) -> None:
         self._metrics.observe(report)
+        if self._decisions is not None:
+            self._decisions.see(report)
         if self._training_jobs is not None:
             self._training_jobs.see(report)
         if report.events:
