@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from structlog.testing import capture_logs
 
 from scheduler.clusters.simulated import SimulatedCluster
-from scheduler.daemon.decisions import REPORTS_MAX, DecisionLog
+from scheduler.daemon.decisions import REPORTS_MAX, WAITS_MAX, DecisionLog
 from scheduler.daemon.tracing import TracedEngine, tracer_of
 from scheduler.engine.launch import LaunchContext
 from scheduler.errors import ClusterError
@@ -55,6 +55,15 @@ def test_each_decision_is_a_line_with_job_generation_and_reason(world: World) ->
     assert all(line["reason"] for line in lines)
     assert all("generation" in line for line in lines if "job" in line)
     world.expect(high, JobState.RUNNING)
+
+
+def test_of_many_jobs_that_come_to_wait_at_once_most_are_counted(world: World) -> None:
+    for number in range(WAITS_MAX + 30):
+        world.job(f"job-{number}", workers=4)
+    world.advance(1)
+    lines = decided(world)
+    assert len([line for line in lines if line["what"] == "job waits"]) == WAITS_MAX
+    assert [line["jobs"] for line in lines if line["what"] == "more jobs wait"] == [29]
 
 
 def test_lines_are_written_beside_the_engine_and_all_before_the_end(world: World) -> None:

@@ -6,7 +6,7 @@ from html import escape
 WIDTH, HEIGHT = 860, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 10, 26
 _ROW = 26
-_NAME = 150
+_NAME, _NAME_LENGTH = 150, 20
 #: Classes of the page's style: `.c0` to `.c5`.
 COLOURS = 6
 
@@ -59,7 +59,7 @@ def bars(title: str, rows: Sequence[tuple[str, Sequence[tuple[float, str]]]]) ->
     height = sum(_ROW * len(each) + 8 for _, each in rows) + 8
     parts, y = [], 8
     for name, each in rows:
-        parts.append(f'<text x="{_NAME - 8}" y="{y + 17}" text-anchor="end">{escape(name)}</text>')
+        parts.append(f'<text x="{_NAME - 8}" y="{y + 17}" text-anchor="end">{escape(_short(name))}</text>')
         for index, (length, text) in enumerate(each):
             width = max(1.0, (WIDTH - _NAME - 230) * length / top)
             parts.append(f'<rect class="c{index}" x="{_NAME}" y="{y}" width="{width:.1f}" height="{_ROW - 6}"/>')
@@ -77,6 +77,14 @@ def _steps(values: Sequence[float], top: float) -> list[tuple[float, float]]:
     return corners
 
 
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def _y(value: float, top: float) -> float:
     return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * value / top
 
@@ -86,7 +94,7 @@ def _framed(title: str, parts: Sequence[str], top: float, times: Sequence[str]) 
     for share in (0.0, 0.5, 1.0):
         y = _y(top * share, top)
         frame.append(f'<line class="grid" x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}"/>')
-        frame.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{top * share:,.3g}</text>')
+        frame.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_number(top * share)}</text>')
     for index, text in enumerate(times):
         x = _LEFT + (WIDTH - _LEFT - _RIGHT) * index / max(1, len(times) - 1)
         anchor = "start" if index == 0 else "end" if index == len(times) - 1 else "middle"

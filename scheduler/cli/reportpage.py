@@ -109,8 +109,8 @@ def _key(names: Iterable[str]) -> str:
 def _times(view: View) -> list[str]:
     since, until = view["since"], view["until"]
     marks = [since + (until - since) * index / 5 for index in range(6)]
-    whole = until - since > 2 * 86400
-    return [stamp(at)[5:10] if whole else stamp(at)[11:16] for at in marks]
+    days = until - since > 86400
+    return [stamp(at)[5:16] if days else stamp(at)[11:16] for at in marks]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> str:

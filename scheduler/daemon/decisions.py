@@ -5,6 +5,7 @@ too; what cannot be written in time is left out here, and said so.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from queue import Full, Queue
 from typing import Any
@@ -20,6 +21,8 @@ log = structlog.get_logger(__name__)
 
 #: Reports that wait to be written at most.
 REPORTS_MAX = 1000
+#: Of one tick, the others are counted: ten thousand jobs may come to wait at once, and starts alone are few.
+WAITS_MAX = 100
 STOP_SECONDS = 5.0
 
 #: What is decided, and why where the event itself names no cause.
@@ -94,20 +97,28 @@ class DecisionLog:
         for event in report.events:
             if event.kind in DECISIONS:
                 yield event.kind.lower().replace("_", " "), _facts(event, jobs.get(event.job_id or JobId(0)))
-        for job in report.changed:
-            yield from self._wait(job)
+        waiting = [job for job in report.changed if self._comes_to_wait(job)]
+        for job in waiting[:WAITS_MAX]:
+            facts = {"job": job.id, "generation": job.generation, "reason": _why(job), "for_job": job.wait_for}
+            yield "job waits", {name: value for name, value in facts.items() if value is not None}
+        for reason, count in Counter(map(_why, waiting[WAITS_MAX:])).items():
+            yield "more jobs wait", {"jobs": count, "reason": reason}
 
-    def _wait(self, job: Job) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Once for each reason that a job comes to wait for."""
+    def _comes_to_wait(self, job: Job) -> bool:
+        """Whether it waits for something that it has not waited for before."""
         reason = job.wait_reason
         if job.state is not JobState.QUEUED or reason is None:
             self._waits.pop(job.id, None)
-            return
+            return False
         why = (reason, job.wait_for)
-        if reason is not WaitReason.SUBMITTED and self._waits.get(job.id) != why:
-            self._waits[job.id] = why
-            facts = {"job": job.id, "generation": job.generation, "reason": reason.value, "for_job": job.wait_for}
-            yield "job waits", {name: value for name, value in facts.items() if value is not None}
+        if reason is WaitReason.SUBMITTED or self._waits.get(job.id) == why:
+            return False
+        self._waits[job.id] = why
+        return True
+
+
+def _why(job: Job) -> str:
+    return "" if job.wait_reason is None else job.wait_reason.value
 
 
 def _facts(event: Event, job: Job | None) -> dict[str, Any]:
