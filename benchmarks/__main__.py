@@ -20,6 +20,7 @@ MEASURED = (
     "tick",
     "startup",
     "submits",
+    "report",
     "data_queue",
     "throughput",
     "discover_hosts",

@@ -7,6 +7,7 @@ too; what cannot be written in time is left out here, and said so.
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from queue import Full, Queue
 from typing import Any
 
@@ -71,7 +72,8 @@ class DecisionLog:
 
     def stop(self) -> None:
         """Write what has come so far."""
-        self._reports.put(None)
+        with suppress(Full):  # nobody reads stderr
+            self._reports.put(None, timeout=STOP_SECONDS)
         self._thread.join(STOP_SECONDS)
 
     def see(self, report: TickReport) -> None:

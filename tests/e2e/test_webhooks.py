@@ -1,5 +1,7 @@
 """Webhooks of real daemons that are killed: every event arrives, in order, and as `sched webhooks` says."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,7 +12,7 @@ import pytest
 
 from examples.webhook_receiver import verified
 from scheduler.store.sqlstore import SqlStore
-from tests.daemon import Daemon, running_daemon
+from tests.daemon import ROOT, Daemon, running_daemon
 from tests.postgres import PostgresServer, missing_reason, running_server
 from tests.webhooks.receiver import SECRET, Receiver
 
@@ -33,6 +35,11 @@ def eventually(condition: Callable[[], bool], what: str, seconds: float = 60.0) 
 def shown(daemon: Daemon) -> dict[str, Any]:
     (webhook,) = daemon.client.get("/v1/webhooks").json()["webhooks"]
     return dict(webhook)
+
+
+def sched(daemon: Daemon, *words: str) -> str:
+    command = [sys.executable, "-m", "scheduler.cli", *words, "--url", daemon.url]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def run_jobs(daemon: Daemon, count: int) -> list[int]:
@@ -59,6 +66,9 @@ def test_a_daemon_that_is_killed_goes_on_telling(tmp_path: Path) -> None:
         view = shown(daemon)
         assert (view["error"], view["waiting"]) == ("the receiver answers 500", 3)
         assert "hidden" not in str(view)
+        shown_state = sched(daemon, "webhooks")
+        assert "JOB_SUCCEEDED" in shown_state
+        assert "tries: the receiver answers 500" in shown_state
         daemon.kill()
         assert daemon.log().count("webhook cannot deliver") == 1
         receiver.statuses = []
