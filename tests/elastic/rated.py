@@ -1,4 +1,7 @@
-"""Trains a linear regression with a growing batch for ever; rank 0 prints each step's size and the rate it took."""
+"""Trains a linear regression with a growing batch for ever; rank 0 prints each step's size and the rate it took.
+
+Epochs are short: their ends, which are commits without a step, belong to what is tried.
+"""
 
 import json
 import sys
@@ -12,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from scheduler import elastic
 
+SAMPLES = 600
 STEP_SECONDS = 0.02
 PER_WORKER = 4
 WARMUP_STEPS = 4
@@ -22,8 +26,8 @@ DECAY = 0.999
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    inputs = torch.randn(4000, 8)
-    targets = inputs @ torch.ones(8) + torch.randn(4000)
+    inputs = torch.randn(SAMPLES, 8)
+    targets = inputs @ torch.ones(8) + torch.randn(SAMPLES)
     model = torch.nn.Linear(8, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=BASE_RATE)
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=DECAY)
@@ -34,7 +38,8 @@ def main() -> None:
     def show(_optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if state.rank == 0:
             rate = optimizer.param_groups[0]["lr"]
-            print(json.dumps({"step": state.step, "size": state.world_size, "rate": rate}), flush=True)
+            step = state.step - state.epoch
+            print(json.dumps({"step": step, "size": state.world_size, "rate": rate}), flush=True)
 
     def train(state: elastic.State) -> None:
         for _ in state.epochs(1_000_000):

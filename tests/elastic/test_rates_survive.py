@@ -2,8 +2,6 @@
 
 import json
 import sys
-import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,53 +9,46 @@ from typing import Any
 import pytest
 
 from tests.daemon import Daemon, running_daemon
+from tests.elastic.jobs import RunningJob
 from tests.elastic.rated import BASE_RATE, DECAY, PER_WORKER, WARMUP_STEPS
 
 SCRIPT = str(Path(__file__).with_name("rated.py"))
-SECONDS_MAX = 90.0
 
 
-class Job:
+class Job(RunningJob):
     """One such training."""
 
+    phase_seconds_max = 90.0
+
     def __init__(self, daemon: Daemon) -> None:
-        self._client = daemon.client
-        spec = {
-            "command": [sys.executable, SCRIPT],
-            "runtime": "elastic",
-            "min_workers": 1,
-            "max_workers": 1,
-            "grace_seconds": 20.0,
-            "env": {"OMP_NUM_THREADS": "1"},
-        }
-        answer = self._client.post("/v1/jobs", json=spec)
-        assert answer.status_code == 201, answer.text
-        self.id: int = answer.json()["id"]
+        super().__init__(
+            daemon,
+            command=[sys.executable, SCRIPT],
+            runtime="elastic",
+            min_workers=1,
+            max_workers=1,
+            grace_seconds=20.0,
+            env={"OMP_NUM_THREADS": "1"},
+        )
 
-    def show(self) -> dict[str, Any]:
-        shown: dict[str, Any] = self._client.get(f"/v1/jobs/{self.id}").json()
-        return shown
-
-    def scale(self, workers: int) -> None:
+    def resize(self, workers: int) -> None:
         """Lets it have that many, and waits until its speed at that size is known."""
-        assert self._client.patch(f"/v1/jobs/{self.id}", json={"max_workers": workers}).status_code == 202
-        self.wait(lambda job: job["members"] == workers and workers in dict(job["progress"]["throughput"]))
+        self.scale(workers)
+
+        def measured() -> bool:
+            shown = self.show()
+            return bool(shown["members"] == workers and workers in dict(shown["progress"]["throughput"]))
+
+        self.wait(f"is measured with {workers}", measured)
 
     def ask(self, what: str, state: str) -> None:
-        assert self._client.post(f"/v1/jobs/{self.id}/{what}").status_code == 202
-        self.wait(lambda job: job["state"] == state)
+        assert self._daemon.client.post(f"/v1/jobs/{self.id}/{what}").status_code == 202
+        self.wait(f"is {state}", lambda: self.show()["state"] == state)
 
-    def wait(self, done: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        until = time.monotonic() + SECONDS_MAX
-        while not done(shown := self.show()):
-            assert time.monotonic() < until, f"{shown}\n{self.logs()}"
-            time.sleep(0.05)
-        return shown
-
-    def logs(self) -> str:
-        workers = self._client.get(f"/v1/jobs/{self.id}/workers").json()["workers"]
-        path = f"/v1/jobs/{self.id}/logs"
-        return "\n".join(self._client.get(path, params={"worker": worker["id"]}).text for worker in workers)
+    def progress(self) -> dict[str, Any]:
+        """What it last reported."""
+        reported: dict[str, Any] = self.show()["progress"]
+        return reported
 
     def steps(self) -> list[dict[str, Any]]:
         """What rank 0 printed, in order."""
@@ -89,16 +80,16 @@ def test_the_rate_follows_resizes_and_a_stop_as_documented_and_the_efficiency_ar
     engine = {"progress_interval_seconds": 0.5}
     with running_daemon(tmp_path, slots=3, policy=policy, engine=engine) as daemon:
         job = Job(daemon)
-        job.wait(lambda shown: bool(shown["progress"]["throughput"]))
+        job.wait("is measured", lambda: bool(job.progress()["throughput"]))
         for size in (3, 2):
-            job.scale(size)
-        progress = job.show()["progress"]
+            job.resize(size)
+        progress = job.progress()
         noise = progress["metrics"]["noise_scale"]
         assert progress["efficiency"] == pytest.approx((noise + PER_WORKER) / (noise + 2 * PER_WORKER), abs=1e-5)
         job.ask("suspend", "SUSPENDED")
-        stopped_at = job.show()["progress"]["step"]
+        stopped_at = job.progress()["step"]
         job.ask("resume", "RUNNING")
-        job.wait(lambda shown: shown["progress"]["step"] > stopped_at + WARMUP_STEPS)
+        job.wait("has warmed up again", lambda: job.progress()["step"] > stopped_at + WARMUP_STEPS)
         job.ask("cancel", "CANCELLED")
         steps = job.steps()
     assert [step["step"] for step in steps] == list(range(len(steps))), "each step was taken once"
