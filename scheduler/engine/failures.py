@@ -50,9 +50,13 @@ def backoff_seconds(retries_used: int, settings: EngineSettings) -> float:
 
 
 def _react_to_ends(draft: Draft, job: Job, ended: Sequence[Worker], settings: EngineSettings) -> None:
+    done = [w for w in ended if w.exit_reason is ExitReason.DONE]
+    if done and not job.finishing:
+        early = f"{_named(done[0])} ended with exit code 0 before the others: ranks of one group have to end together"
+        job = draft.put(replace(job, detail=early))
     failed = [w for w in ended if w.exit_reason in FAILURES]
     if failed:
-        job = _count_failure(draft, job, failed[0], settings)
+        job = _count_failure(draft, job, failed[0], settings, before=job.detail if job.finishing or done else "")
         if not job.elastic or job.finishing or job.retries_used > job.spec.max_retries:
             _stop_failed(draft, job, settings)
             return
@@ -60,7 +64,7 @@ def _react_to_ends(draft: Draft, job: Job, ended: Sequence[Worker], settings: En
     if gone and (_is_broken(job) or _cannot_start(job, gone)):
         _stop_incomplete(draft, job, gone[0], settings)
         return
-    if any(w.exit_reason is ExitReason.DONE for w in ended):
+    if done:
         _finish(draft, draft.put(replace(draft.the_job(job.id), finishing=True)))
     for worker in ended:
         _replace_worker(draft, worker, settings)
@@ -121,21 +125,25 @@ def _cannot_start(job: Job, gone: Sequence[Worker]) -> bool:
     return refused and left < job.min_workers and (left == 0 or job.state is JobState.STARTING)
 
 
-def _count_failure(draft: Draft, job: Job, worker: Worker, settings: EngineSettings) -> Job:
-    """Consume a retry; failures of one moment count once, from the first of them on, and old ones are forgotten."""
+def _count_failure(draft: Draft, job: Job, worker: Worker, settings: EngineSettings, before: str = "") -> Job:
+    """Consume a retry; failures of one moment count once, from the first of them on, and old ones are forgotten.
+
+    `before`: what had happened that may be why it failed, for people.
+    """
     since = draft.now - job.last_failure_at if job.last_failure_at is not None else None
     used = 0 if since is not None and since > settings.failure_reset_seconds else job.retries_used
     peer = job.last_failure_at is not None and worker.created_at < job.last_failure_at
     counts = since is None or since > GROUP_SECONDS or not peer
     code = f"exit code {worker.exit_code}" if worker.exit_code is not None else "no exit code"
     told = f": {worker.detail}" if worker.detail else ""
+    after = f"; {before}" if before else ""
     return draft.put(
         replace(
             job,
             retries_used=used + counts,
             last_failure_at=draft.now if counts else job.last_failure_at,
             exit_code=worker.exit_code,
-            detail=f"{_named(worker)}: {worker.exit_reason}, {code}{told}",
+            detail=f"{_named(worker)}: {worker.exit_reason}, {code}{told}{after}",
         )
     )
 

@@ -78,7 +78,7 @@ def finish_if_empty(draft: Draft, job_id: JobId) -> None:
     elif job.state is JobState.STOPPING:
         _stopped(draft, job)
     elif job.finishing:
-        _ended(draft, draft.move(job, JobState.SUCCEEDED), EventKind.JOB_SUCCEEDED, "")
+        _ended(draft, draft.move(replace(job, detail=""), JobState.SUCCEEDED), EventKind.JOB_SUCCEEDED, "")
     else:
         begin_stop(draft, job_id, StopReason.BELOW_MINIMUM, detail="no worker is left")
 

@@ -16,6 +16,8 @@ from scheduler.model.job import Job, JobState, Runtime
 from scheduler.model.observation import Agreed
 from scheduler.model.worker import LeaveReason, Worker, WorkerState
 
+#: Groups of these form anew by themselves.
+_REFORMING = frozenset({Runtime.ELASTIC, Runtime.TORCHRUN})
 #: A line of history names so many workers.
 _NAMED_MAX = 8
 
@@ -64,7 +66,7 @@ def next_members(job: Job, now: float, settings: EngineSettings) -> tuple[Worker
     broken = len(members) != job.published_size
     if job.finishing:
         # Who left early, with work undone, left the others without a group; who is done, too, takes no notice.
-        return tuple(members) if broken and members and job.spec.runtime is Runtime.ELASTIC else None
+        return tuple(members) if broken and members and job.spec.runtime in _REFORMING else None
     if len(target) < job.min_workers or not target:
         return None
     if broken and job.published_size:

@@ -252,7 +252,8 @@ def _why_this_size(
     if settings.name in FIXED_SIZES and size >= job.preferred_workers:
         return None, None, f"{shown}: the size that it has under policy {settings.name}."
     if job.finishing:
-        return None, None, f"{shown}: it is finishing, so it is not resized any more."
+        why = f" ({job.detail})" if job.detail else ""
+        return None, None, f"{shown}: it is finishing, so it is not resized any more{why}."
     suitable = [node for node in world.nodes.values() if node.suits(job.shape) and node.schedulable]
     free = sum(_free_slots(node, world) for node in suitable)
     if free < job.shape.slots:

@@ -1,7 +1,7 @@
 """A worker for tests that does what a script should not, as its first argument says, under any runtime.
 
 wild: prints a flood, leaves children in sessions of their own, is deaf to SIGTERM, and never comes to the end of a step
-early: the worker of rank 1 exits with 0 in the middle of an elastic training
+early: the worker of rank 1 exits with 0 in the middle of a training
 """
 
 import os
@@ -12,11 +12,31 @@ import time
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 
 from scheduler import elastic
 
 FLOOD_BYTES = 1 << 30
 STEPS = 40
+
+
+def early_without_the_library() -> None:
+    """Adds up what all ranks bring; goes on from rank 0's checkpoint."""
+    dist.init_process_group("gloo")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    checkpoint = Path(os.environ["SCHED_CHECKPOINT_DIR"]) / "taken.pt"
+    taken = torch.load(checkpoint) if checkpoint.exists() else []
+    while len(taken) < STEPS:
+        if rank == 1 and len(taken) == STEPS // 2:
+            os._exit(0)
+        shares = torch.zeros(size)
+        shares[rank] = 1 / size
+        dist.all_reduce(shares)
+        taken.append(round(float(shares.sum())))
+        if rank == 0:
+            torch.save(taken, checkpoint.with_suffix(".new"))
+            checkpoint.with_suffix(".new").rename(checkpoint)
+    print(f"seen once: {sum(taken)} of {STEPS} by {size}", flush=True)
 
 
 def main() -> None:
@@ -53,12 +73,13 @@ def main() -> None:
                 state.commit()
         print(f"seen once: {int((state.seen == 1).sum())} of {len(state.seen)}", flush=True)
 
+    elastically = not os.environ.get("TORCHELASTIC_RUN_ID") and os.environ["BAD_RUNTIME"] == "elastic"
     if kind == "early":
-        elastic.run(early, state)
-    elif os.environ.get("TORCHELASTIC_RUN_ID") or os.environ["BAD_RUNTIME"] == "command":
-        wild(None)
-    else:
+        elastic.run(early, state) if elastically else early_without_the_library()
+    elif elastically:
         elastic.run(wild, state)
+    else:
+        wild(None)
 
 
 if __name__ == "__main__":

@@ -76,6 +76,42 @@ def test_others_do_the_work_of_one_that_exits_with_0_early(tmp_path: Path) -> No
         assert "seen once: 160 of 160" in job.logs()
 
 
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(240)
+def test_torchrun_goes_on_without_an_agent_whose_processes_exit_with_0_early(tmp_path: Path) -> None:
+    with running_daemon(tmp_path, slots=3) as daemon:
+        job = submit(daemon, "early", tmp_path / "story", "torchrun", workers=3)
+        eventually(lambda: job.show()["state"] in ("SUCCEEDED", "FAILED"), SECONDS_MAX)
+        assert (job.show()["state"], job.show()["retries_used"]) == ("SUCCEEDED", 0), job.logs()
+        # First one of three is done early, then one of the two that went on.
+        assert "seen once: 40 of 40 by 1" in job.logs()
+        assert "processes of another worker ended with 0 before these" in job.logs()
+        assert {worker["exit_reason"] for worker in job.workers()} == {"DONE"}
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(240)
+def test_an_ordinary_group_of_which_one_exits_with_0_early_fails_and_it_is_said_why(tmp_path: Path) -> None:
+    with running_daemon(tmp_path, slots=3, engine={"backoff_seconds": 0.1}) as daemon:
+        job = submit(daemon, "early", tmp_path / "story", "command", workers=3, max_retries=1)
+        eventually(lambda: job.show()["state"] in ("SUCCEEDED", "FAILED"), SECONDS_MAX)
+        assert (job.show()["state"], job.show()["retries_used"]) == ("FAILED", 2), job.logs()
+        told = daemon.client.get(f"/v1/jobs/{job.id}/explain").json()["summary"]
+        assert "FAILED, exit code 1; worker 1-5 on local ended with exit code 0 before the others" in told
+        assert "ranks of one group have to end together" in told
+        assert processes(daemon) == []
+
+
+def test_it_is_said_who_is_done_early_while_the_others_go_on(tmp_path: Path) -> None:
+    with running_daemon(tmp_path, slots=2) as daemon:
+        job = RunningJob(daemon, command=["sh", "-c", "[ $RANK = 1 ] || sleep 1000"], workers=2)
+        eventually(lambda: len(job.show()["live_workers"]) == 1, SECONDS_MAX)
+        told = daemon.client.get(f"/v1/jobs/{job.id}/explain").json()["summary"]
+        assert "it is finishing, so it is not resized any more (worker 1-2 on local ended with exit code 0" in told
+
+
 def test_an_elastic_one_that_never_polls_is_given_up_and_it_is_said_why(tmp_path: Path) -> None:
     with running_daemon(tmp_path, slots=1, engine={"ready_seconds": 1}) as daemon:
         job = RunningJob(daemon, command=["sleep", "1000"], runtime="elastic", max_retries=0, grace_seconds=1)
