@@ -10,7 +10,7 @@ from torch._C._distributed_c10d import Store
 from torch.distributed import distributed_c10d
 
 from scheduler.elastic.errors import GroupBroken, Superseded
-from scheduler.elastic.meeting import CONNECT_SECONDS, meet
+from scheduler.elastic.meeting import CONNECT_SECONDS, Missing, meet
 from scheduler.elastic.membership import Membership
 from scheduler.elastic.sockets import Connections
 
@@ -144,6 +144,7 @@ def form(
     attempt: int,
     timeout_seconds: float,
     still_wanted: Callable[[], bool],
+    missing: Missing | None = None,
 ) -> Group:
     """Meets the other members at rank 0's store and connects with them.
 
@@ -153,13 +154,14 @@ def form(
     Args:
         endpoint: of the store that rank 0 serves; None while it is not known.
         connections: made just before; `shut` on them ends this call as well.
+        missing: see `meet`.
         attempt: how often this generation's group broke before; the same on all ranks.
     Raises:
         Superseded: `still_wanted` said no.
         GroupBroken: connecting failed after all had met.
     """
     try:
-        store = meet(endpoint, membership, rank, attempt, still_wanted)
+        store = meet(endpoint, membership, rank, attempt, still_wanted, missing)
         if connections.is_shut:
             raise Superseded
         return Group(membership, rank, store, timeout_seconds, connections)

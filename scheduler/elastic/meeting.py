@@ -20,6 +20,11 @@ _MEET_SECONDS = (0.001, 0.02)
 #: For a first connection to rank 0's store; doubles with each that fails.
 _PATIENCE_SECONDS = 0.25
 _REFRESH_SECONDS = 0.1
+#: Who has come is looked up so often while some have not.
+_LOOK_SECONDS = 1.0
+
+#: Takes the ranks that have not come.
+Missing = Callable[[frozenset[int]], None]
 
 
 class Meeting:
@@ -62,6 +67,7 @@ def meet(
     rank: int,
     attempt: int,
     still_wanted: Callable[[], bool],
+    missing: Missing | None = None,
 ) -> Store:
     """Waits at rank 0's store until all members have come; returns a part of that store for them alone.
 
@@ -69,10 +75,12 @@ def meet(
         endpoint: of the store that rank 0 serves; None while it is not known.
         attempt: how often this generation's group broke before; the same on all ranks.
         still_wanted: asked again and again, so that a member who died does not hold up the others.
+        missing: told every second who has not come, as long as rank 0's store answers.
     Raises:
         Superseded: `still_wanted` said no.
     """
     store: Store | None = None
+    looked_at = time.monotonic()
     pause, longest = _MEET_SECONDS
     patience = _PATIENCE_SECONDS
     others = [f"came/{other}" for other in range(1, membership.size)]
@@ -87,6 +95,9 @@ def meet(
                 return store
             if store is not None and rank != 0 and store.check(["all"]):
                 return store
+            if store is not None and missing is not None and time.monotonic() - looked_at >= _LOOK_SECONDS:
+                missing(frozenset(other for other in range(membership.size) if not store.check([f"came/{other}"])))
+                looked_at = time.monotonic()
         except (OSError, RuntimeError):
             # Rank 0 is not listening, or no more: it comes back or a newer list replaces it.
             store = None

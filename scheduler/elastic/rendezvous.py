@@ -9,12 +9,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from torch._C._distributed_c10d import Store
 from torch.distributed.elastic.rendezvous.api import (
     RendezvousHandler,
     RendezvousInfo,
@@ -23,26 +21,27 @@ from torch.distributed.elastic.rendezvous.api import (
 )
 
 from scheduler.elastic.agent import EXIT_DRAINED, Agent, Order
+from scheduler.elastic.agreement import Agreement
 from scheduler.elastic.client import Standing
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.errors import Superseded
 from scheduler.elastic.meeting import Meeting, connect, meet, worth_meeting
 from scheduler.elastic.membership import Membership
+from scheduler.elastic.misses import Misses
+from scheduler.elastic.round import Round
 
 _LOG = logging.getLogger("scheduler.elastic")
 _EXIT_FAILED = 1
 _WAIT_SECONDS = 0.5
-#: How long an agent that is ready to move waits, without looking after its processes, for the others to be.
-_TOGETHER_SECONDS = 2.0
-#: After that it moves without those that are not: they hang.
-_MOVE_SECONDS_MAX = 10.0
+#: Where a worker is lost and the scheduler has answered nobody for so long, the others agree to go on without it.
+_QUORUM_AFTER_SECONDS = 5.0
+#: How long an agent may take to come to a new generation, beyond the grace of its processes.
+_COME_SECONDS = 30.0
 #: How long the others may take to notice a failure that one has noticed.
 _NOTICE_SECONDS = 5.0
 #: How long the others wait for a newer list after a failure before one of them gives up instead.
 _BLAME_SECONDS_MAX = 60.0
 _ASK_SECONDS = 0.25
-#: torchrun's agents count here that their processes are done.
-_DONE = "torchelastic/agent/terminal_state/num_members"
 
 
 def creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
@@ -64,58 +63,6 @@ def _create(parameters: RendezvousParameters) -> RendezvousHandler:
     return SchedulerRendezvous(environment, parameters.run_id)
 
 
-@dataclass(slots=True)
-class _Round:
-    """The generation that this agent's processes train in."""
-
-    membership: Membership
-    rank: int
-    #: where its agents meet, and its processes
-    store: Store
-    #: when it is left at the latest, once a newer list is there
-    leave_at: float | None = None
-
-    def ready_together(self, newest: Membership) -> bool:
-        """Whether all who go on are about to stop their processes: no failure is seen then that is none.
-
-        Blocks until they are, but not for long: meanwhile nobody looks after this agent's processes. Once those of
-        one agent are done with success, nobody moves: those of the others are about to be.
-        """
-        self.leave_at = self.leave_at or time.monotonic() + _MOVE_SECONDS_MAX
-        until = time.monotonic() + _TOGETHER_SECONDS
-        try:
-            if self.store.check([_DONE]):
-                return False
-            # Who has not joined has no processes that could fail, and may never join this generation any more.
-            staying = (self.membership.rank_of(worker) for worker in newest.workers)
-            others = [rank for rank in staying if rank is not None and rank != self.rank]
-            ready = [f"ready/{rank}" for rank in others if self.store.check([f"joined/{rank}"])]
-            self.store.set(f"ready/{self.rank}", "1")
-            while ready and not self.store.check(ready):
-                if time.monotonic() >= until:
-                    self.store.delete_key(f"ready/{self.rank}")
-                    return time.monotonic() >= self.leave_at
-                time.sleep(0.005)
-        except RuntimeError:
-            _LOG.info("generation %d: its store is gone, so others have moved", self.membership.generation)
-        return True
-
-    def note_failure(self) -> bool:
-        """Whether this agent is the first of its generation whose processes failed."""
-        try:
-            self.store.set(f"ready/{self.rank}", "1")
-            return self.store.add("failed", 1) == 1
-        except RuntimeError:
-            return False
-
-    def failed_everywhere(self) -> bool:
-        """Whether the processes of all agents failed: then all agents are alive."""
-        try:
-            return self.store.add("failed", 0) >= self.membership.size
-        except RuntimeError:
-            return False
-
-
 class SchedulerRendezvous(RendezvousHandler):
     """The published list is the membership: one group per generation, no store that outlives it, no last call.
 
@@ -132,10 +79,11 @@ class SchedulerRendezvous(RendezvousHandler):
         self._meeting = Meeting(self._address)
         #: serves this generation, where this agent is its rank 0
         self._served: Meeting | None = None
-        self._round: _Round | None = None
+        self._round: Round | None = None
         self._moving = False
         self._left = False
         self._agent = Agent(environment, self._meeting.endpoint, end=_end_with_processes)
+        Agreement(self._agent, self._address, _QUORUM_AFTER_SECONDS).start()
         self._agent.start()
 
     @property
@@ -172,7 +120,8 @@ class SchedulerRendezvous(RendezvousHandler):
     def next_rendezvous(self) -> RendezvousInfo:
         """Waits for a list that has this worker, and for all others of it. SystemExit where it has to leave."""
         if self._round is not None and not self._moving:
-            self._wait_after_failure(self._round)
+            with self._without_group(self._round.membership) as misses:
+                self._wait_after_failure(self._round, misses)
         self._moving = False
         self._served = None
         while True:
@@ -190,7 +139,7 @@ class SchedulerRendezvous(RendezvousHandler):
             return 0
         self._leave_if_asked()
         newest = self._agent.membership()
-        if newest is None or newest.generation <= self._generation or not self._round.ready_together(newest):
+        if newest is None or newest.version <= self._version or not self._round.ready_together(newest):
             return 0
         if newest.rank_of(self._agent.worker) is None:
             self._leave()
@@ -198,14 +147,14 @@ class SchedulerRendezvous(RendezvousHandler):
         return 1
 
     @property
-    def _generation(self) -> int:
-        return self._round.membership.generation if self._round is not None else 0
+    def _version(self) -> tuple[int, int]:
+        return self._round.membership.version if self._round is not None else (0, 0)
 
     def _next_list(self) -> Membership:
         while True:
             self._leave_if_asked()
             newest = self._agent.membership()
-            if newest is not None and newest.generation > self._generation:
+            if newest is not None and newest.version > self._version:
                 if newest.rank_of(self._agent.worker) is not None:
                     return newest
                 if self._round is not None:
@@ -216,27 +165,34 @@ class SchedulerRendezvous(RendezvousHandler):
         rank = membership.workers.index(self._agent.worker)
         endpoint = self._meeting.endpoint if rank == 0 else membership.rendezvous
         still_wanted = worth_meeting(self._agent, membership, rank, endpoint, self._leave_if_asked)
-        place = meet(endpoint, membership, rank, 0, still_wanted)
-        if rank == 0:
-            self._served = Meeting(self._address)
-            place.set("store", self._served.endpoint)
-        served = place.get("store").decode()
-        store = connect(served)
-        store.set(f"joined/{rank}", "1")
-        self._round = _Round(membership, rank, store)
+        with self._without_group(membership) as misses:
+            place = meet(endpoint, membership, rank, 0, still_wanted, misses.note)
+            if rank == 0:
+                self._served = Meeting(self._address)
+                place.set("store", self._served.endpoint)
+            served = place.get("store").decode()
+            store = connect(served)
+            store.set(f"joined/{rank}", "1")
+        self._round = Round(membership, rank, store)
         self._agent.update({"generation": membership.generation}, at_once=True)
         host, _, port = served.rpartition(":")
         return RendezvousInfo(store, rank, membership.size, RendezvousStoreInfo(host, int(port)))
 
-    def _wait_after_failure(self, failed: _Round) -> None:
+    def _wait_after_failure(self, failed: Round, misses: Misses) -> None:
         """Returns once a newer list is there; ends this agent where it is the one to count."""
         patience_seconds = _NOTICE_SECONDS if failed.note_failure() else _BLAME_SECONDS_MAX
         gives_up_at = time.monotonic() + patience_seconds
+        early = False
         while True:
             self._leave_if_asked()
+            misses.note(frozenset())
+            if not early and failed.dismiss_done():
+                _LOG.warning("processes of another worker ended with 0 before these: they go on without it")
+                early, patience_seconds = True, _BLAME_SECONDS_MAX
+                gives_up_at = time.monotonic() + patience_seconds
             standing = self._agent.refresh()
             newest = self._agent.membership()
-            if newest is not None and newest.generation > self._generation:
+            if newest is not None and newest.version > self._version:
                 return
             if standing is not Standing.OK:
                 # The scheduler knows already that somebody is missing, or is away: that is no failure of this worker.
@@ -248,11 +204,21 @@ class SchedulerRendezvous(RendezvousHandler):
                 raise SystemExit(_EXIT_FAILED)
             self._agent.wait(_ASK_SECONDS)
 
+    @contextmanager
+    def _without_group(self, membership: Membership) -> Iterator[Misses]:
+        """Meanwhile this worker has no group of this list: while the scheduler is away, it may ask for another."""
+        self._agent.watch(membership, lambda: None, any_change=True)
+        try:
+            with Misses(self._agent, membership, self._agent.environment.grace_seconds + _COME_SECONDS) as misses:
+                yield misses
+        finally:
+            self._agent.unwatch()
+
     def _leave_if_asked(self) -> None:
         if self._round is None:
             if self._agent.asked_to_leave():
                 self._leave()
-        elif self._agent.order(self._generation) in (Order.STOP, Order.LEAVE):
+        elif self._agent.order(self._version[0]) in (Order.STOP, Order.LEAVE):
             self._leave()
 
     def _leave(self) -> NoReturn:

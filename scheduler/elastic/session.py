@@ -19,6 +19,7 @@ from scheduler.elastic.errors import GroupBroken, Resized, Stopped, Superseded
 from scheduler.elastic.group import Group, form
 from scheduler.elastic.meeting import Meeting, worth_meeting
 from scheduler.elastic.membership import Membership
+from scheduler.elastic.misses import Misses
 from scheduler.elastic.sockets import Connections
 from scheduler.elastic.state import State
 
@@ -225,7 +226,10 @@ class Session:
         still_wanted = worth_meeting(self._agent, membership, rank, endpoint, self._leave_if_asked)
         connections = self._meeting.connections(frozenset(membership.peers.values()))
         self._agent.watch(membership, connections.shut, any_change=True)
-        group = form(endpoint, connections, membership, rank, self._attempt, timeout_seconds, still_wanted)
+        with Misses(self._agent, membership, timeout_seconds) as misses:
+            group = form(
+                endpoint, connections, membership, rank, self._attempt, timeout_seconds, still_wanted, misses.note
+            )
         self._agent.watch(membership, group.shut, any_change=False)
         return group
 

@@ -106,7 +106,9 @@ class Attention:
         return Focus(jobs, moved)
 
     def _is_news(self, job: Job, report: WorkerReport, now: float) -> bool:
-        """Whether a settled job changes by this report: only its progress can, and that is kept at intervals."""
+        """Whether a settled job changes by this report: by whom it misses, or by its progress, kept at intervals."""
+        if report.missed is not None:
+            return True
         if not any(w.rank == 0 and w.id == report.worker_id for w in job.workers):
             return False
         return progress_is_due(job, report, now, self._settings.progress_interval_seconds)
@@ -125,7 +127,11 @@ def is_settled(job: Job) -> bool:
         job.state is JobState.RUNNING
         and job.spec.heartbeat_seconds is None
         and all(
-            w.wanted and w.member and w.state is WorkerState.READY and w.reported_generation >= job.generation
+            w.wanted
+            and not w.condemned
+            and w.member
+            and w.state is WorkerState.READY
+            and w.reported_generation >= job.generation
             for w in job.workers
         )
         and all(w.wanted and w.state is WorkerState.READY for w in job.fixed_workers)

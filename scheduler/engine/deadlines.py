@@ -51,3 +51,12 @@ def silence(job: Job, worker: Worker, settings: EngineSettings) -> str:
         hint = "; an elastic script does so in elastic.run()" if job.spec.runtime is Runtime.ELASTIC else ""
         return f"it did not report that it is ready within {settings.ready_seconds:g} s{hint}"
     return f"it said nothing for {job.spec.heartbeat_seconds:g} s"
+
+
+def absence(job: Job, seconds: float, waiting: Worker) -> str:
+    """What a worker that hangs in a step has not done, for people."""
+    hint = "; where a step may take longer, elastic.run() takes group_timeout_seconds"
+    return (
+        f"it hangs: worker {waiting.id} waited {seconds:.0f} s for it to come back to the group of generation "
+        f"{job.generation}{hint if job.spec.runtime is Runtime.ELASTIC else ''}"
+    )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from scheduler.config import EngineSettings
 from scheduler.engine.attention import Focus
 from scheduler.engine.bookings import open_and_end
-from scheduler.engine.deadlines import hang_deadline, silence
+from scheduler.engine.deadlines import absence, hang_deadline, silence
 from scheduler.engine.draft import Draft
 from scheduler.engine.failures import expire, react
 from scheduler.engine.membership import adopt, settle
@@ -23,8 +23,8 @@ from scheduler.engine.reports import Hearing
 from scheduler.engine.requests import absorb_inbox
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
-from scheduler.model.observation import Observation, WorkerReport
-from scheduler.model.worker import LeaveReason
+from scheduler.model.observation import Missed, Observation, WorkerReport
+from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import World
 
 
@@ -89,6 +89,8 @@ def _absorb_reports(draft: Draft, job: Job, reports: Mapping[WorkerId, WorkerRep
         absorb_report(draft, draft.the_job(job.id), current, report)
         if report.agreed is not None:
             adopt(draft, job.id, report.agreed)
+        if report.missed is not None and current.wanted:
+            _condemn_missed(draft, draft.the_job(job.id), current, report.missed)
         if current.rank == 0:
             absorb_progress(draft, job.id, report, settings)
 
@@ -98,5 +100,20 @@ def _condemn_hung(draft: Draft, job: Job, hearing: Hearing, settings: EngineSett
     for worker in job.all_workers:
         deadline = hang_deadline(job, worker, hearing, settings)
         if deadline is not None and draft.now >= deadline and not worker.condemned:
-            detail = silence(job, worker, settings)
-            draft.put_worker(replace(worker, leave_reason=LeaveReason.HUNG, stop_deadline=draft.now, detail=detail))
+            _condemn(draft, worker, silence(job, worker, settings))
+
+
+def _condemn_missed(draft: Draft, job: Job, waiting: Worker, missed: Missed) -> None:
+    """Mark members for killing that do not come to their group, in whatever step of theirs they hang.
+
+    They may report as ever: that is done by a thread that does not train.
+    """
+    if missed.generation != job.generation or not waiting.member or waiting.condemned:
+        return
+    for worker in job.members:
+        if worker.id in missed.workers and worker.id != waiting.id and worker.wanted and not worker.condemned:
+            _condemn(draft, worker, absence(job, missed.seconds, waiting))
+
+
+def _condemn(draft: Draft, worker: Worker, detail: str) -> None:
+    draft.put_worker(replace(worker, leave_reason=LeaveReason.HUNG, stop_deadline=draft.now, detail=detail))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from scheduler.model.ids import NodeName, WorkerId
-from scheduler.model.observation import Agreed, WorkerReport
+from scheduler.model.observation import Agreed, Missed, WorkerReport
 from scheduler.model.worker import Worker
 
 
@@ -77,5 +77,5 @@ class Hearing:
         return max(self.could_since(worker), report.received_at if report else 0.0)
 
 
-def _urgent(report: WorkerReport) -> tuple[bool, int, str | None, Agreed | None]:
-    return report.ready, report.generation, report.endpoint, report.agreed
+def _urgent(report: WorkerReport) -> tuple[bool, int, str | None, Agreed | None, Missed | None]:
+    return report.ready, report.generation, report.endpoint, report.agreed, report.missed

@@ -32,7 +32,7 @@ from scheduler.model.data_queue import HELD_MAX
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import JobSpec, Runtime
-from scheduler.model.observation import Agreed
+from scheduler.model.observation import Agreed, Missed
 from scheduler.model.pod_template import broken_template_rule, canonical_template
 from scheduler.model.shape import WorkerShape
 
@@ -309,6 +309,17 @@ class AgreedRequest(Request):
         return Agreed(self.generation, self.sub, tuple(WorkerId(worker) for worker in self.lost))
 
 
+class MissedRequest(Request):
+    """Members that do not come to the group of their generation, for which this worker has waited so long."""
+
+    generation: int = Field(ge=1, le=2**62)
+    workers: Annotated[list[WorkerName], Field(min_length=1, max_length=100_000)]
+    seconds: float = Field(ge=0, le=1e9)
+
+    def missed(self) -> Missed:
+        return Missed(self.generation, tuple(WorkerId(worker) for worker in self.workers), self.seconds)
+
+
 class ReportRequest(Request):
     """What a worker says about itself; it repeats all of it every heartbeat."""
 
@@ -321,6 +332,8 @@ class ReportRequest(Request):
     peer: HostAndPort | None = None
     #: The last agreement that it took part in.
     agreed: AgreedRequest | None = None
+    #: Whom it waits for in vain; the scheduler kills and replaces these.
+    missed: MissedRequest | None = None
     step: int | None = Field(default=None, ge=0, le=2**62)
     epoch: int | None = Field(default=None, ge=0, le=2**62)
     #: Of the whole job at its present size.

@@ -185,6 +185,7 @@ def _to_report(parsed: ReportRequest, job: JobId, worker: WorkerId, now: float) 
         endpoint=parsed.endpoint,
         peer=parsed.peer,
         agreed=None if parsed.agreed is None else parsed.agreed.agreed(),
+        missed=None if parsed.missed is None else parsed.missed.missed(),
         step=parsed.step,
         epoch=parsed.epoch,
         samples_per_second=parsed.samples_per_second,

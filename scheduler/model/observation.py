@@ -111,6 +111,16 @@ class Agreed:
 
 
 @dataclass(frozen=True, slots=True)
+class Missed:
+    """Members that a worker waits for in vain: they do not come to the group of their generation."""
+
+    generation: int
+    workers: tuple[WorkerId, ...]
+    #: how long it had waited when it first said so
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerReport:
     """What a worker said about itself over HTTP; the newest one per worker counts."""
 
@@ -124,6 +134,8 @@ class WorkerReport:
     peer: str | None = None
     #: The last agreement that it took part in.
     agreed: Agreed | None = None
+    #: Whom it waits for in vain.
+    missed: Missed | None = None
     step: int | None = None
     epoch: int | None = None
     samples_per_second: float | None = None

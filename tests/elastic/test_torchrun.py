@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,38 @@ def test_a_death_counts_once_whether_of_a_process_or_of_an_agent(tmp_path: Path)
         assert job.show()["retries_used"] == 2
         assert_every_step_counted(output)
         assert len(job.workers()) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("victim", [0, 2])
+def test_two_of_three_go_on_without_the_daemon_which_then_adopts_them(tmp_path: Path, victim: int) -> None:
+    with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 0.1}) as daemon:
+        job = Counting(daemon, tmp_path / "slow")
+        job.wait_for_workers(3)
+        lost, generation = job.member(victim), job.show()["generation"]
+        first = job.member(0 if victim else 1)
+        killed = [job.process_of(lost, argument) for argument in ("torch.distributed.run", "-u")]
+        others = [job.process_of(job.member(rank), "torch.distributed.run") for rank in range(3) if rank != victim]
+        daemon.kill()
+        for process in killed:
+            process.kill()
+        log = daemon.state_dir / "logs" / str(job.id) / f"{first}.log"
+        killed_at = time.monotonic()
+        job.wait("goes on with 2", lambda: "of 2 workers" in log.read_text())
+        print(f"went on after {time.monotonic() - killed_at:.1f} s")
+        assert f"generation {generation}.1 goes on without {lost}" in log.read_text()
+        daemon.start()
+        events = {"job": job.id, "limit": 1000}
+        job.wait_for_workers(3)
+        told = daemon.client.get("/v1/events", params=events).json()["events"]
+        (adopted,) = [event["detail"] for event in told if event["kind"] == "SUBGENERATION_ADOPTED"]
+        assert adopted.startswith(f"generation {generation}.1: its workers went on without {lost} ")
+        assert all(agent.is_running() for agent in others), "no agent was started again"
+        output = job.finish()
+        assert_every_step_counted(output)
+        assert len(job.workers()) == 4
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from scheduler.model.ids import JobId, WorkerId
-from scheduler.model.observation import Agreed
+from scheduler.model.observation import Agreed, Missed
 from tests.http.site import Site
 
 
@@ -42,6 +42,21 @@ def test_what_workers_agreed_on_by_themselves_reaches_the_engine_at_once(site: S
     assert kept.agreed == Agreed(1, 2, (WorkerId(f"{job_id}-3"),))
     for wrong in ({**agreed, "lost": []}, {**agreed, "sub": 0}, {**agreed, "lost": ["x"]}, {"generation": 1}):
         assert report(site, job_id, f"{job_id}-1", agreed=wrong).status_code == 422
+
+
+def test_whom_a_worker_waits_for_in_vain_reaches_the_engine_at_once(site: Site) -> None:
+    job_id = site.submit(min_workers=1, max_workers=3)
+    site.advance(1)
+    report(site, job_id, f"{job_id}-1", generation=1, ready=True)
+    site.woken.clear()
+    missed = {"generation": 1, "workers": [f"{job_id}-2"], "seconds": 60.0}
+    assert report(site, job_id, f"{job_id}-1", generation=1, ready=True, missed=missed).status_code == 200
+    assert site.woken.is_set()
+    kept = site.reports.latest(WorkerId(f"{job_id}-1"))
+    assert kept is not None
+    assert kept.missed == Missed(1, (WorkerId(f"{job_id}-2"),), 60.0)
+    for wrong in ({**missed, "workers": []}, {**missed, "generation": 0}, {**missed, "seconds": -1}):
+        assert report(site, job_id, f"{job_id}-1", missed=wrong).status_code == 422
 
 
 def test_workers_learn_where_each_answers_the_others(site: Site) -> None:
