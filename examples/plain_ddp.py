@@ -2,7 +2,7 @@
 
 The scheduler sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; nothing here knows of it.
 
-    sched submit --name plain --min 2 --max 2 -- python examples/plain_ddp.py --steps 50
+    sched submit --name plain --workers 2 -- python examples/plain_ddp.py --steps 50
 """
 
 import argparse

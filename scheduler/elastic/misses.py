@@ -24,7 +24,7 @@ class Misses:
     """
 
     def __init__(self, agent: Agent | Alone, membership: Membership, patience_seconds: float) -> None:
-        """`patience_seconds`: how long members may be apart."""
+        """`patience_seconds`: how long members may be apart; infinite where nobody is to be named."""
         self._agent = agent
         self._membership = membership
         self._patience_seconds = patience_seconds

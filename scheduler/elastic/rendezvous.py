@@ -5,6 +5,7 @@ runs inside the agent, the training runs in the processes that the agent starts 
 """
 
 import logging
+import math
 import os
 import signal
 import sys
@@ -207,9 +208,11 @@ class SchedulerRendezvous(RendezvousHandler):
     @contextmanager
     def _without_group(self, membership: Membership) -> Iterator[Misses]:
         """Meanwhile this worker has no group of this list: while the scheduler is away, it may ask for another."""
+        come_seconds = self._agent.environment.grace_seconds + _COME_SECONDS
         self._agent.watch(membership, lambda: None, any_change=True)
         try:
-            with Misses(self._agent, membership, self._agent.environment.grace_seconds + _COME_SECONDS) as misses:
+            # A newcomer misses nobody: where the others' processes are done already, they do not come any more.
+            with Misses(self._agent, membership, math.inf if self._round is None else come_seconds) as misses:
                 yield misses
         finally:
             self._agent.unwatch()

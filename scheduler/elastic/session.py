@@ -1,6 +1,7 @@
 """One worker's life between start and exit: lists, groups, agreement, checkpoints. Imports torch."""
 
 import logging
+import math
 import multiprocessing
 import os
 import sys
@@ -226,7 +227,9 @@ class Session:
         still_wanted = worth_meeting(self._agent, membership, rank, endpoint, self._leave_if_asked)
         connections = self._meeting.connections(frozenset(membership.peers.values()))
         self._agent.watch(membership, connections.shut, any_change=True)
-        with Misses(self._agent, membership, timeout_seconds) as misses:
+        # A newcomer misses nobody: the others come when they are through with their step, however long that takes.
+        patience_seconds = timeout_seconds if self._state._committed_step >= 0 else math.inf
+        with Misses(self._agent, membership, patience_seconds) as misses:
             group = form(
                 endpoint, connections, membership, rank, self._attempt, timeout_seconds, still_wanted, misses.note
             )

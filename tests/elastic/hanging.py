@@ -1,6 +1,7 @@
 """An elastic script of which one rank hangs in a step, once, where its thread that reports goes on.
 
-Its arguments: a file, and the group's timeout in seconds. The rank that hangs writes its worker's id into the file.
+Its arguments: a file, the group's timeout and how long a step takes, in seconds. The rank that hangs writes its id into
+the file.
 """
 
 import os
@@ -16,7 +17,7 @@ STEPS = 60
 HANGS_AT = 10
 
 
-def main(hung: Path, group_timeout_seconds: float) -> None:
+def main(hung: Path, group_timeout_seconds: float, step_seconds: float) -> None:
     """Adds one a step and rank."""
     torch.set_num_threads(1)
     state = elastic.State(total=torch.zeros(1), taken=torch.zeros(STEPS, dtype=torch.int32))
@@ -34,7 +35,7 @@ def main(hung: Path, group_timeout_seconds: float) -> None:
             state.taken[state.step] += 1
             if state.rank == 0:
                 print(f"step {state.step} of {state.world_size} workers", flush=True)
-            time.sleep(0.02)
+            time.sleep(step_seconds)
             state.commit()
         if state.rank == 0:
             print(f"every step taken {state.taken.unique().tolist()} times, total {state.total.item():.0f}", flush=True)
@@ -43,4 +44,4 @@ def main(hung: Path, group_timeout_seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), float(sys.argv[2]))
+    main(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]))

@@ -26,3 +26,15 @@ def test_its_example_trains_on_two_workers(framework: str, runtime: str, tmp_pat
         job.wait("ends", lambda: job.show()["state"] == "SUCCEEDED")
         (accuracy,) = re.findall(r"accuracy ([\d.]+) on 2 workers", job.logs())
         assert float(accuracy) > 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_an_ordinary_script_of_torch_trains_on_two_workers(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "examples" / "plain_ddp.py"), "--steps", "50"]
+    with running_daemon(tmp_path, slots=2) as daemon:
+        job = RunningJob(daemon, command=command, workers=2, env={"OMP_NUM_THREADS": "1"})
+        job.wait("ends", lambda: job.show()["state"] == "SUCCEEDED")
+        losses = re.findall(r"step (\d+) of 50 on 2 workers: loss ([\d.]+)", job.logs())
+        assert [int(step) for step, _ in losses] == [10, 20, 30, 40, 50]
+        assert float(losses[-1][1]) < 0.1 * float(losses[0][1])

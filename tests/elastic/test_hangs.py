@@ -38,7 +38,7 @@ def test_one_that_hangs_in_a_step_while_it_reports_as_ever_is_missed_by_the_othe
     with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 0.1}) as daemon:
         job = RunningJob(
             daemon,
-            command=[sys.executable, HANGING, str(hung), str(GROUP_TIMEOUT_SECONDS)],
+            command=[sys.executable, HANGING, str(hung), str(GROUP_TIMEOUT_SECONDS), "0.02"],
             runtime="elastic",
             workers=3,
             grace_seconds=5.0,
@@ -56,6 +56,28 @@ def test_one_that_hangs_in_a_step_while_it_reports_as_ever_is_missed_by_the_othe
         assert f"waited {GROUP_TIMEOUT_SECONDS:.0f} s for it to come back to the group" in end["detail"]
         assert job.show()["retries_used"] == 1
         assert f"every step taken [1] times, total {STEPS}" in job.logs()
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(240)
+def test_a_newcomer_waits_for_the_end_of_the_others_step_however_long_that_takes(tmp_path: Path) -> None:
+    timeout_seconds, step_seconds = 1.0, 4.0
+    never = tmp_path / "hung"
+    never.touch()
+    with running_daemon(tmp_path, slots=2, policy=POLICY) as daemon:
+        job = RunningJob(
+            daemon,
+            command=[sys.executable, HANGING, str(never), str(timeout_seconds), str(step_seconds)],
+            runtime="elastic",
+            max_workers=1,
+            env={"OMP_NUM_THREADS": "1"},
+        )
+        job.wait("trains", lambda: "of 1 workers" in job.logs())
+        job.scale(2)
+        job.wait("has taken steps with two", lambda: job.logs().count("of 2 workers") >= 2)
+        assert job.show()["retries_used"] == 0
+        assert len(job.workers()) == 2
 
 
 class Watched(RunningJob):

@@ -12,6 +12,7 @@ from tests.daemon import Daemon, running_daemon
 from tests.elastic.counting import SAMPLES
 from tests.elastic.jobs import RunningJob
 
+AGENT = "torch.distributed.run"
 SCRIPT = str(Path(__file__).with_name("counting.py"))
 STEPS = 2000
 POLICY = {"grow_cooldown_seconds": 0, "grow_payback_factor": 0}
@@ -112,7 +113,7 @@ def test_a_death_counts_once_whether_of_a_process_or_of_an_agent(tmp_path: Path)
         job.wait_for_workers(3)
         assert job.show()["retries_used"] == 1
         victim = job.member(0)
-        job.process_of(victim, "torch.distributed.run").kill()
+        job.process_of(victim, AGENT).kill()
         job.wait(f"lost {victim}", lambda: not job.has(victim))
         job.wait_for_workers(3)
         output = job.finish()
@@ -121,36 +122,74 @@ def test_a_death_counts_once_whether_of_a_process_or_of_an_agent(tmp_path: Path)
         assert len(job.workers()) == 5
 
 
+class Orphaned(Counting):
+    """One that loses a worker while the daemon is away."""
+
+    def __init__(self, daemon: Daemon, slow: Path, victim: int) -> None:
+        super().__init__(daemon, slow)
+        self.wait_for_workers(3)
+        self.generation: int = self.show()["generation"]
+        self.lost = self.member(victim)
+        #: of the worker that is lost
+        self.agent, self.process = (self.process_of(self.lost, name) for name in (AGENT, "-u"))
+        self.others = [self.process_of(self.member(rank), AGENT) for rank in range(3) if rank != victim]
+        self._first = self.member(0 if victim else 1)
+        daemon.kill()
+
+    def log(self, worker: str) -> str:
+        """What a worker wrote; also while no daemon can be asked."""
+        return (self._daemon.state_dir / "logs" / str(self.id) / f"{worker}.log").read_text()
+
+    def wait_for_the_others(self) -> None:
+        """Until these go on."""
+        lost_at = time.monotonic()
+        self.wait("goes on with 2", lambda: "of 2 workers" in self.log(self._first))
+        print(f"went on after {time.monotonic() - lost_at:.1f} s")
+        assert f"generation {self.generation}.1 goes on without {self.lost}" in self.log(self._first)
+
+    def adopted(self) -> str:
+        """What the history says."""
+        query = {"job": self.id, "limit": 1000}
+        told = self._daemon.client.get("/v1/events", params=query).json()["events"]
+        (detail,) = [event["detail"] for event in told if event["kind"] == "SUBGENERATION_ADOPTED"]
+        return str(detail)
+
+
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("victim", [0, 2])
 def test_two_of_three_go_on_without_the_daemon_which_then_adopts_them(tmp_path: Path, victim: int) -> None:
     with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 0.1}) as daemon:
-        job = Counting(daemon, tmp_path / "slow")
-        job.wait_for_workers(3)
-        lost, generation = job.member(victim), job.show()["generation"]
-        first = job.member(0 if victim else 1)
-        killed = [job.process_of(lost, argument) for argument in ("torch.distributed.run", "-u")]
-        others = [job.process_of(job.member(rank), "torch.distributed.run") for rank in range(3) if rank != victim]
-        daemon.kill()
-        for process in killed:
-            process.kill()
-        log = daemon.state_dir / "logs" / str(job.id) / f"{first}.log"
-        killed_at = time.monotonic()
-        job.wait("goes on with 2", lambda: "of 2 workers" in log.read_text())
-        print(f"went on after {time.monotonic() - killed_at:.1f} s")
-        assert f"generation {generation}.1 goes on without {lost}" in log.read_text()
+        job = Orphaned(daemon, tmp_path / "slow", victim)
+        job.agent.kill()
+        job.process.kill()
+        job.wait_for_the_others()
         daemon.start()
-        events = {"job": job.id, "limit": 1000}
         job.wait_for_workers(3)
-        told = daemon.client.get("/v1/events", params=events).json()["events"]
-        (adopted,) = [event["detail"] for event in told if event["kind"] == "SUBGENERATION_ADOPTED"]
-        assert adopted.startswith(f"generation {generation}.1: its workers went on without {lost} ")
-        assert all(agent.is_running() for agent in others), "no agent was started again"
-        output = job.finish()
-        assert_every_step_counted(output)
+        assert job.adopted().startswith(f"generation {job.generation}.1: its workers went on without {job.lost} ")
+        assert all(agent.is_running() for agent in job.others), "no agent was started again"
+        assert_every_step_counted(job.finish())
         assert len(job.workers()) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(400)
+def test_an_agent_that_was_left_out_alive_ends(tmp_path: Path) -> None:
+    with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 0.1}) as daemon:
+        job = Orphaned(daemon, tmp_path / "slow", 2)
+        job.agent.suspend()
+        job.process.kill()
+        job.wait_for_the_others()
+        job.agent.resume()
+        left_out = f"went on without this worker, as generation {job.generation}.1: it ends"
+        job.wait("is told", lambda: left_out in job.log(job.lost))
+        daemon.start()
+        job.wait_for_workers(3)
+        assert not job.has(job.lost)
+        assert_every_step_counted(job.finish())
+        assert job.show()["retries_used"] == 0
 
 
 @pytest.mark.slow
