@@ -72,6 +72,8 @@ class SchedulerRendezvous(RendezvousHandler):
 
     torchrun gives up after a number of failures of its own; here the scheduler counts. When processes fail and no newer
     list tells why, the agent that saw it first ends with a failure; the others wait for the list without it.
+    Where another's processes were done before, that one is let go instead. While the scheduler is away, they agree on
+    a list without those that are lost.
     """
 
     def __init__(self, environment: Environment, run_id: str) -> None:

@@ -51,12 +51,12 @@ def backoff_seconds(retries_used: int, settings: EngineSettings) -> float:
 
 def _react_to_ends(draft: Draft, job: Job, ended: Sequence[Worker], settings: EngineSettings) -> None:
     done = [w for w in ended if w.exit_reason is ExitReason.DONE]
-    if done and not job.finishing:
+    early = job.detail if job.finishing else ""
+    if done and not early:
         early = f"{_named(done[0])} ended with exit code 0 before the others: ranks of one group have to end together"
-        job = draft.put(replace(job, detail=early))
     failed = [w for w in ended if w.exit_reason in FAILURES]
     if failed:
-        job = _count_failure(draft, job, failed[0], settings, before=job.detail if job.finishing or done else "")
+        job = _count_failure(draft, job, failed[0], settings, before=early)
         if not job.elastic or job.finishing or job.retries_used > job.spec.max_retries:
             _stop_failed(draft, job, settings)
             return
@@ -65,7 +65,8 @@ def _react_to_ends(draft: Draft, job: Job, ended: Sequence[Worker], settings: En
         _stop_incomplete(draft, job, gone[0], settings)
         return
     if done:
-        _finish(draft, draft.put(replace(draft.the_job(job.id), finishing=True)))
+        left = draft.the_job(job.id)
+        _finish(draft, draft.put(replace(left, finishing=True, detail=early if left.wanted_workers else "")))
     for worker in ended:
         _replace_worker(draft, worker, settings)
 

@@ -287,3 +287,29 @@ def test_those_that_go_on_when_one_is_done_early_get_a_list_without_it(w: World)
     assert after.generation == job.generation + 1
     assert [worker.id for worker in after.members] == left
     assert {worker.reported_generation for worker in after.members} == {after.generation}
+
+
+def test_who_was_done_first_is_told_while_the_others_go_on_and_where_they_fail_then(w: World) -> None:
+    w.node("a", slots=2)
+    job_id = w.job("j", workers=2, max_retries=0, runtime=Runtime.COMMAND)
+    w.settle()
+    first, second = w.get(job_id).workers
+    w.cluster.crash(first.id, exit_code=0)
+    w.settle()
+    early = f"worker {first.id} on a ended with exit code 0 before the others: ranks of one group have to end together"
+    job = w.expect(job_id, JobState.RUNNING, workers=1)
+    assert (job.finishing, job.detail) == (True, early)
+    w.cluster.crash(second.id, exit_code=1)
+    w.settle()
+    told = f"worker {second.id} on a: FAILED, exit code 1; {early}"
+    assert w.expect(job_id, JobState.FAILED).detail == told
+
+
+def test_nothing_is_told_of_who_was_done_first_once_all_are_done(w: World) -> None:
+    w.node("a", slots=2)
+    job_id = w.job("j", workers=2, runtime=Runtime.COMMAND)
+    w.settle()
+    for worker in w.get(job_id).workers:
+        w.cluster.crash(worker.id, exit_code=0)
+        w.tick()
+    assert w.expect(job_id, JobState.SUCCEEDED).detail == ""
