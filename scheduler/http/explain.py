@@ -212,7 +212,8 @@ def _why_starting(job: Job) -> str:
         running = sum(worker.state is WorkerState.READY for worker in job.fixed_workers)
         first = f", which start once all {len(job.fixed_workers)} of its fixed group run ({running} do)"
     starting = f"Is starting: {ready} of {len(job.wanted_workers)} workers are ready{first} (attempt {job.attempt})."
-    return starting + _what_blocks(job)
+    early = f" It is finishing already: {job.detail}." if job.finishing and job.detail else ""
+    return starting + early + _what_blocks(job)
 
 
 def _what_blocks(job: Job) -> str:
