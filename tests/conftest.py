@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 #: Where tests start daemons, workers and servers, or read clocks: one after the other, and before what only computes.
-ON_THE_MACHINE = ("cli", "clusters", "docs", "e2e", "elastic", "manifests", "test_daemon.py", "test_logs.py")
+ON_THE_MACHINE = ("cli", "clusters", "docs", "e2e", "elastic", "manifests", "page", "test_daemon.py", "test_logs.py")
 #: What tests of these files make is made once for all of them.
 TOGETHER = ("test_published.py",)
 #: Where tests play whole workloads, which takes five times as long while lines are counted.

@@ -17,12 +17,15 @@ from scheduler.http import (
     events,
     explain,
     health,
+    history,
     jobs,
+    live,
     logs,
     nodes,
     recurring,
     report,
     shards,
+    static,
     submit,
     webhooks,
     whatif,
@@ -43,7 +46,10 @@ from scheduler.http.requests import (
 from scheduler.http.services import Services
 
 _BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, BookingRequest, ReportRequest, ShardsRequest)
-_USER_ROUTERS = (submit, whatif, jobs, explain, logs, events, nodes, bookings, recurring, cluster, report, webhooks)
+_USER_ROUTERS = (
+    *(submit, whatif, jobs, explain, logs, events, nodes, bookings, recurring, cluster),
+    *(report, webhooks, live, history),
+)
 
 
 def create_app(services: Services) -> Entry:
@@ -57,6 +63,8 @@ def create_app(services: Services) -> Entry:
         separate_input_output_schemas=False,
     )
     api.state.services = services
+    api.state.live = live.Live(services)
+    api.state.history = history.History(services)
     install_error_handlers(api)
     users: list[Any] = [Depends(require_user)]
     if not services.access.open_to_users:
@@ -66,6 +74,7 @@ def create_app(services: Services) -> Entry:
     api.include_router(workers.router)
     api.include_router(shards.router)
     api.include_router(health.router)
+    api.include_router(static.router)
     api.openapi = lambda: _openapi(api)  # type: ignore[method-assign]
     return Entry(api, services.answers, services.access)
 

@@ -23,6 +23,11 @@ class Bell:
         self._closed = True
         self._wake(list(self._listening))
 
+    @property
+    def closed(self) -> bool:
+        """Whether the server stops."""
+        return self._closed
+
     def listening(self) -> int:
         """How many requests wait now."""
         return sum(len(futures) for futures in list(self._listening.values()))

@@ -48,7 +48,7 @@ def show_cluster(services: Use) -> Response:
         "time": services.clock.now(),
         "version": __version__,
         "term": services.term(),
-        "leader": _leader(services.leader()),
+        "leader": leader_view(services.leader()),
         "not_ready": services.not_ready(),
         "slots_total": sum(node["slots"] for node in nodes if node["health"] == "UP"),
         "slots_used": sum(node["slots_used"] for node in nodes),
@@ -59,7 +59,7 @@ def show_cluster(services: Use) -> Response:
     return JsonResponse(view)
 
 
-def _leader(leader: Leader | None) -> LeaderView | None:
+def leader_view(leader: Leader | None) -> LeaderView | None:
     return None if leader is None else {"name": leader.name, "term": leader.term, "url": leader.url}
 
 

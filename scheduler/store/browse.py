@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import Connection, Row, Select, func, select, tuple_
 
-from scheduler.model.event import Event
+from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList
-from scheduler.model.ids import JobId
+from scheduler.model.ids import JobId, WorkerId, ordinal_of
 from scheduler.model.job import Job, JobState
 from scheduler.model.node import Node
 from scheduler.model.worker import Worker
@@ -73,6 +73,30 @@ def list_events(
     if job_id is not None:
         query = query.where(events.c.job_id == job_id)
     return [(row.id, event_from_row(row)) for row in connection.execute(query)]
+
+
+def ended_workers(connection: Connection, since: float, events_max: int) -> tuple[float, list[Worker]]:
+    """Workers that ended from then on, as far as so many newest events tell; and from when on these are all."""
+    newest = connection.execute(select(func.max(events.c.id))).scalar()
+    if newest is None:
+        return since, []
+    looked_at = events.c.id > newest - events_max
+    oldest = connection.execute(select(events.c.at).where(looked_at).order_by(events.c.id).limit(1)).scalar_one()
+    # Events that are left out by their number are older than those.
+    complete_since = max(since, oldest) if newest > events_max else since
+    ended = select(events.c.job_id, events.c.worker_id).where(
+        looked_at, events.c.kind == EventKind.WORKER_ENDED, events.c.at >= since
+    )
+    keys = [(row.job_id, ordinal_of(WorkerId(row.worker_id))) for row in connection.execute(ended)]
+    found: list[Worker] = []
+    for start in range(0, len(keys), _KEYS_MAX):
+        chosen = tuple_(workers.c.job_id, workers.c.ordinal).in_(keys[start : start + _KEYS_MAX])
+        found += map(worker_from_row, connection.execute(select(workers).where(chosen)))
+    return complete_since, found
+
+
+#: Variables that one statement may hold are limited.
+_KEYS_MAX = 400
 
 
 def list_nodes(connection: Connection) -> list[Node]:

@@ -245,6 +245,11 @@ class SqlStore:
         with self._database.read() as connection:
             return browse.list_events(connection, after, job_id, limit, descending=descending)
 
+    def ended_workers(self, since: float, events_max: int) -> tuple[float, list[Worker]]:
+        """Workers that ended from then on, as far as so many newest events tell; and from when on these are all."""
+        with self._database.read() as connection:
+            return browse.ended_workers(connection, since, events_max)
+
     def list_nodes(self) -> list[Node]:
         """All nodes by name."""
         with self._database.read() as connection:

@@ -61,6 +61,8 @@ CALLS = [
     ("GET", "/v1/utilization"),
     ("GET", "/v1/report"),
     ("GET", "/v1/webhooks"),
+    ("GET", "/v1/live"),
+    ("GET", "/v1/history"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),
@@ -93,7 +95,8 @@ def test_every_documented_call_is_fuzzed(fuzzed: Site) -> None:
 
 #: Nothing can be wrong with these.
 WITHOUT_INPUT = frozenset(
-    {"/v1/nodes", "/v1/bookings", "/v1/recurring", "/v1/cluster", "/v1/webhooks", "/healthz", "/readyz", "/metrics"}
+    {"/v1/nodes", "/v1/bookings", "/v1/recurring", "/v1/cluster", "/v1/history", "/v1/webhooks"}
+    | {"/healthz", "/readyz", "/metrics"}
 )
 #: Jobs inside of other bodies take long to generate, and go the way of single ones.
 NESTED = frozenset({"/v1/jobs/batch", "/v1/recurring"})
@@ -124,6 +127,8 @@ def test_answers_are_documented_and_no_defect_shows(fuzzed: Site, method: str, p
             case.path_parameters = {name: KNOWN[name] for name in case.path_parameters or {}}
         if isinstance((case.query or {}).get("wait"), int | float) and mode is GenerationMode.POSITIVE:
             case.query["wait"] = 0
+        if path == "/v1/live":
+            case.query = {"wait": 0, **(case.query or {})}
         headers = fuzzed.worker_header(JobId(1)) if "worker_id" in path else {}
         answer = case.call(base_url=fuzzed.url, headers=headers, timeout=20)
         assert answer.status_code < 500 or answer.status_code == UNAVAILABLE, answer.text

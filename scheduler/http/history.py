@@ -1,0 +1,115 @@
+"""`GET /v1/history`: used slots and sizes of jobs over the last hour, computed of the workers that lived in it.
+
+Nothing is recorded for it, so that it is whole after a restart and on replicas that follow. What was computed serves
+everybody for a while.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.http.errors import documented
+from scheduler.http.json import JsonResponse
+from scheduler.http.services import Services
+from scheduler.model.ids import JobId
+from scheduler.model.node import NodeHealth
+from scheduler.model.worker import Worker
+from scheduler.model.world import World
+
+router = APIRouter(tags=["cluster"])
+
+SPAN_SECONDS = 3600.0
+POINTS = 120
+#: How long an answer serves.
+KEEP_SECONDS = 10.0
+#: Ends of workers are looked for among so many newest events.
+EVENTS_MAX = 20_000
+#: Changes of a job's size that are told, newest ones.
+STEPS_MAX = 60
+
+
+class HistoryView(TypedDict):
+    #: What is told is complete from then on.
+    since: float
+    until: float
+    #: Of nodes that are up now.
+    slots_total: int
+    #: Slots in use on average in each of as many parts of the time, oldest first.
+    slots_used: list[float]
+    #: Of jobs that have not ended: pairs of when the number of workers changed, and to what.
+    jobs: dict[int, list[list[float]]]
+
+
+class History:
+    """The last hour, computed at most once in a while. For any thread."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._lock = threading.Lock()
+        self._view: HistoryView | None = None
+
+    def view(self) -> HistoryView:
+        with self._lock:
+            now = self._services.clock.now()
+            view = self._view
+            if view is None or not 0 <= now - view["until"] < KEEP_SECONDS:
+                view = self._view = self._compute(now)
+            return view
+
+    def _compute(self, now: float) -> HistoryView:
+        world = self._services.board.world or World()
+        since, ended = self._services.store.ended_workers(now - SPAN_SECONDS, EVENTS_MAX)
+        live = [worker for job in world.active.values() for worker in job.all_workers]
+        own = [worker for worker in (*live, *ended) if not worker.shared]
+        scaled = [worker for worker in (*live, *ended) if not worker.fixed and world.job(worker.job_id) is not None]
+        return {
+            "since": since,
+            "until": now,
+            "slots_total": sum(node.slots for node in world.nodes.values() if node.health is NodeHealth.UP),
+            "slots_used": used_slots(own, since, now, POINTS),
+            "jobs": sizes(scaled, since),
+        }
+
+
+def used_slots(workers: Iterable[Worker], since: float, until: float, parts: int) -> list[float]:
+    """Slots that these held on average in each of so many equal parts of the time."""
+    part_seconds = (until - since) / parts
+    if part_seconds <= 0:
+        return [0.0] * parts
+    found = [0.0] * parts
+    for worker in workers:
+        start = max(0.0, (worker.created_at - since) / part_seconds)
+        end = min(float(parts), ((until if worker.ended_at is None else worker.ended_at) - since) / part_seconds)
+        for part in range(int(start), min(parts, int(end) + 1)):
+            found[part] += max(0.0, min(end, part + 1) - max(start, part)) * len(worker.slot_ids)
+    return [round(slots, 2) for slots in found]
+
+
+def sizes(workers: Sequence[Worker], since: float) -> dict[int, list[list[float]]]:
+    """By job: its number of workers at each moment at which it changed, at most the newest."""
+    moments: dict[JobId, dict[float, int]] = {}
+    for worker in workers:
+        steps = moments.setdefault(worker.job_id, {})
+        start = max(worker.created_at, since)
+        steps[start] = steps.get(start, 0) + 1
+        if worker.ended_at is not None:
+            steps[worker.ended_at] = steps.get(worker.ended_at, 0) - 1
+    found: dict[int, list[list[float]]] = {}
+    for job_id, steps in moments.items():
+        size = 0
+        rows: list[list[float]] = []
+        for at, change in sorted(steps.items()):
+            size += change
+            rows.append([at, size])
+        found[job_id] = rows[-STEPS_MAX:]
+    return found
+
+
+@router.get("/v1/history", response_model=HistoryView, responses=documented())
+def show_history(request: Request) -> Response:
+    """Used slots and sizes of jobs over the last hour."""
+    history: History = request.app.state.history
+    return JsonResponse(history.view())

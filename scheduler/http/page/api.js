@@ -1,0 +1,49 @@
+// The daemon's API, with the token of this tab where one is needed.
+
+const KEY = "sched-token";
+
+export const token = {
+  get: () => sessionStorage.getItem(KEY),
+  set: (value) => sessionStorage.setItem(KEY, value),
+  forget: () => sessionStorage.removeItem(KEY),
+};
+
+/** An answer that says no. `status` 0: nobody answered. */
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Headers of a request of this user. */
+export function headers(more = {}) {
+  const known = token.get();
+  return known === null ? more : { ...more, authorization: `Bearer ${known}` };
+}
+
+/** The response to a request. Raises `Refused` for everything but success. */
+export async function ask(path, options = {}) {
+  let answer;
+  try {
+    answer = await fetch(path, { cache: "no-store", ...options, headers: headers(options.headers) });
+  } catch (error) {
+    throw new Refused(0, `The daemon does not answer: ${error.message}`);
+  }
+  if (!answer.ok) throw await refusal(answer);
+  return answer;
+}
+
+/** What a failed response says. */
+export async function refusal(answer) {
+  try {
+    return new Refused(answer.status, (await answer.json()).error.message);
+  } catch {
+    return new Refused(answer.status, `The daemon answers ${answer.status}.`);
+  }
+}
+
+export const read = async (path) => (await ask(path)).json();
+export const post = (path) => ask(path, { method: "POST" });
+export const patch = (path, body) =>
+  ask(path, { method: "PATCH", body: JSON.stringify(body), headers: { "content-type": "application/json" } });

@@ -1,0 +1,191 @@
+// A job's page: explanation, sizes over time, workers, output, events, and what may be asked of it.
+
+import { Actions } from "./actions.js";
+import { ask, read } from "./api.js";
+import { strip } from "./chart.js";
+import { Rows, byId, element, say } from "./dom.js";
+import { eventRow } from "./lists.js";
+import { clock, moment, stateText, wants } from "./words.js";
+
+const WORKER_PAGES_MAX = 10;
+const EVENTS_MAX = 100;
+const LOG_BYTES = 65536;
+const LOG_CHARACTERS_MAX = 400_000;
+const LOOK_MS = 2000;
+const cell = (...children) => element("td", {}, ...children);
+
+/** The page of one job, from its making until `close`. */
+export class JobPage {
+  constructor(root, id, cluster) {
+    Object.assign(this, { root, id, cluster, closed: false, log: { worker: "", offset: -LOG_BYTES } });
+    this.actions = new Actions(id);
+    this.#build();
+    this.timer = setInterval(() => this.#readLog(), LOOK_MS);
+    this.update();
+  }
+
+  close() {
+    this.closed = true;
+    clearInterval(this.timer);
+  }
+
+  /** Read everything again; once more at the end if it was asked for meanwhile. */
+  async update() {
+    this.again = true;
+    if (this.busy) return;
+    this.busy = true;
+    try {
+      while (this.again && !this.closed) {
+        this.again = false;
+        await this.#read();
+      }
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  #build() {
+    const part = (name, title, ...children) => element("section", { "aria-label": title }, element("h3", {}, title), ...children);
+    this.title = element("h2", { tabindex: "-1" }, `Job ${this.id}`);
+    this.summary = element("p", { class: "summary", role: "status" });
+    this.facts = element("dl", { class: "facts" });
+    this.sizes = element("div", {});
+    const head = ["Worker", "State", "Node", "Slots", "Rank", "Started", "Ended", "Why"];
+    const body = element("tbody", {});
+    this.workers = new Rows(body, "tr", (worker) => worker.id, workerRow);
+    this.chooser = element("select", { "aria-label": "Whose output" }, element("option", { value: "" }, "rank 0"));
+    this.chooser.addEventListener("change", () => this.#openLog(this.chooser.value));
+    this.output = element("pre", { class: "log", tabindex: "0", "aria-label": "Output" });
+    const events = element("ol", { class: "events" });
+    this.events = new Rows(events, "li", (event) => event.id, (event) => eventRow(event, this.cluster.jobs));
+    this.root.replaceChildren(
+      element("p", {}, element("a", { href: "#/" }, "← the cluster")), this.title, this.summary, this.actions.root,
+      part("facts", "What it is", this.facts), part("sizes", "Size since it was submitted", this.sizes),
+      part("workers", "Workers", element("div", { class: "scroll" }, element("table", {},
+        element("thead", {}, element("tr", {}, ...head.map((text) => element("th", { scope: "col" }, text)))), body))),
+      part("log", "Output", this.chooser, this.output), part("events", "What happened to it", events));
+    this.title.focus();
+  }
+
+  async #read() {
+    const path = `/v1/jobs/${this.id}`;
+    try {
+      const [job, explanation, workers, page] = await Promise.all([
+        read(path), read(`${path}/explain`), this.#allWorkers(), read(`/v1/events?job=${this.id}&after=-1&limit=${EVENTS_MAX}`),
+      ]);
+      if (!this.closed) this.#show(job, explanation, workers, page.events);
+      await this.#readLog();
+    } catch (error) {
+      say(this.summary, error.message);
+    }
+  }
+
+  async #allWorkers() {
+    const found = [];
+    for (let page = 0, after = 0; page < WORKER_PAGES_MAX && after !== null; page++) {
+      const answer = await read(`/v1/jobs/${this.id}/workers?after=${after}&limit=1000`);
+      found.push(...answer.workers);
+      after = answer.next;
+    }
+    return found;
+  }
+
+  #show(job, explanation, workers, events) {
+    say(this.title, `Job ${job.id}: ${job.name}`);
+    say(this.summary, explanation.summary + forecastText(explanation.forecast));
+    this.actions.update(job);
+    const facts = {
+      State: stateText(job.state), User: job.user || "–", Priority: `${job.priority}`,
+      Workers: `${job.workers} of ${wants(job)}`, Generation: `${job.generation}`, Attempt: `${job.attempt} (${job.retries_used} of ${job.max_retries} retries used)`,
+      Submitted: moment(job.submitted_at), Started: moment(job.started_at), Finished: moment(job.finished_at),
+      Step: `${job.progress.step ?? "–"}`, Command: job.command.join(" "),
+    };
+    this.facts.replaceChildren(...Object.entries(facts).flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]));
+    const steps = sizeSteps(workers);
+    const until = job.finished_at ?? this.cluster.now();
+    this.sizes.replaceChildren(strip(steps, job.submitted_at, until, Math.max(job.max_workers, ...steps.map(([, size]) => size)), { width: 1000, height: 80, kind: "sizes" }));
+    this.workers.update([...workers].reverse().slice(0, 200));
+    this.events.update([...events].reverse());
+    this.#offer(workers);
+  }
+
+  #offer(workers) {
+    const names = workers.slice(-200).map((worker) => worker.id).reverse();
+    const present = [...this.chooser.options].slice(1).map((option) => option.value);
+    if (names.join() === present.join()) return;
+    const chosen = this.chooser.value;
+    this.chooser.replaceChildren(this.chooser.options[0], ...names.map((name) => element("option", { value: name }, `worker ${name}`)));
+    this.chooser.value = names.includes(chosen) ? chosen : "";
+  }
+
+  #openLog(worker) {
+    this.log = { worker, offset: -LOG_BYTES };
+    this.output.textContent = "";
+    this.#readLog();
+  }
+
+  async #readLog() {
+    if (this.reading || this.closed) return;
+    this.reading = true;
+    const log = this.log;
+    try {
+      const worker = log.worker ? `&worker=${log.worker}` : "";
+      const answer = await ask(`/v1/jobs/${this.id}/logs?offset=${log.offset}&limit=${LOG_BYTES}${worker}`);
+      const text = await answer.text();
+      const from = answer.headers.get("x-sched-worker");
+      if (this.closed || log !== this.log) return;
+      if (log.from !== undefined && from !== log.from && !log.worker) return this.#restartLog(from);
+      log.from = from;
+      log.offset = Number(answer.headers.get("x-sched-offset"));
+      this.#append(text);
+    } catch {
+      // The next look may do better; that the daemon is away is said above.
+    } finally {
+      this.reading = false;
+    }
+  }
+
+  /** Another worker is rank 0 now: what follows is its output, from its end. */
+  #restartLog(from) {
+    this.log = { worker: "", offset: -LOG_BYTES, from };
+    this.output.textContent = "";
+  }
+
+  #append(text) {
+    if (text === "") return;
+    const { output } = this;
+    const atEnd = output.scrollTop + output.clientHeight >= output.scrollHeight - 4;
+    output.textContent = (output.textContent + text).slice(-LOG_CHARACTERS_MAX);
+    if (atEnd) output.scrollTop = output.scrollHeight;
+  }
+}
+
+/** Where the page of a job is shown. */
+export const jobRoot = () => byId("job");
+
+/** How many workers it had, from when on: [[time, workers], ...]. */
+export function sizeSteps(workers) {
+  const changes = new Map();
+  const add = (at, change) => changes.set(at, (changes.get(at) ?? 0) + change);
+  for (const worker of workers.filter(({ fixed_index }) => fixed_index === null)) {
+    add(worker.created_at, 1);
+    if (worker.ended_at !== null) add(worker.ended_at, -1);
+  }
+  let size = 0;
+  return [...changes].sort(([a], [b]) => a - b).map(([at, change]) => [at, (size += change)]);
+}
+
+function forecastText(forecast) {
+  if (!forecast?.start_at) return "";
+  const how = { CERTAIN: "It starts", UPPER_BOUND: "It starts at the latest", ESTIMATE: "It is expected to start" };
+  return ` ${how[forecast.certainty] ?? how.ESTIMATE} at ${clock(forecast.start_at)}.`;
+}
+
+function workerRow(worker) {
+  const reason = [worker.leave_reason, worker.exit_reason, worker.detail].filter(Boolean).join(", ");
+  return [JSON.stringify(worker), () => [
+    element("th", { scope: "row" }, worker.id), cell(worker.desired === "STOP" && !worker.ended_at ? "leaving" : worker.state.toLowerCase()),
+    cell(worker.node), cell(worker.slot_ids.join(" ")), cell(worker.rank === null ? "–" : `${worker.rank}`),
+    cell(moment(worker.started_at)), cell(moment(worker.ended_at)), cell(reason),
+  ]];
+}

@@ -1,0 +1,113 @@
+// The lists of the overview: nodes, jobs, the queue, events. Rows that did not change are left as they are.
+
+import { lastHour } from "./chart.js";
+import { Rows, byId, element, jobLink, say } from "./dom.js";
+import { cellsOf, colourOf } from "./map.js";
+import { clock, counted, kindText, span, stateText, wants, why } from "./words.js";
+
+const ROWS_FIRST = 50;
+const cell = (...children) => element("td", {}, ...children);
+const number = (text) => element("td", { class: "number" }, text);
+
+export class Lists {
+  constructor(cluster) {
+    this.cluster = cluster;
+    this.shown = { jobs: ROWS_FIRST, queue: ROWS_FIRST };
+    this.nodes = new Rows(byId("nodes"), "tr", (node) => node.name, (node) => this.#node(node));
+    this.jobs = new Rows(byId("jobs"), "tr", (job) => job.id, (job) => this.#job(job));
+    this.queue = new Rows(byId("queue"), "tr", ([, job]) => job.id, (placed) => this.#waiting(placed));
+    this.suspended = new Rows(byId("suspended"), "tr", (job) => job.id, (job) => this.#suspended(job));
+    this.events = new Rows(byId("events"), "li", (event) => event.id, (event) => eventRow(event, this.cluster.jobs));
+    byId("map-as-table").addEventListener("toggle", () => this.updateNodes());
+    for (const name of ["jobs", "queue"]) {
+      byId(`${name}-more`).addEventListener("click", () => {
+        this.shown[name] *= 4;
+        this.update();
+      });
+    }
+  }
+
+  update() {
+    const { cluster } = this;
+    const [active, waiting, suspended] = [cluster.active(), cluster.waiting(), cluster.suspended()];
+    const states = cluster.jobs_by_state;
+    const queued = states.QUEUED ?? 0;
+    const all = Object.values(states).reduce((sum, count) => sum + count, 0) - queued - (states.SUSPENDED ?? 0);
+    this.#section("jobs", active, all, (jobs) => this.jobs.update(jobs));
+    this.#section("queue", waiting, queued, (jobs) => this.queue.update(jobs.map((job, at) => [at + 1, job])));
+    byId("suspended-title").hidden = byId("suspended-table").hidden = suspended.length === 0;
+    say(byId("suspended-count"), `${states.SUSPENDED ?? 0}`);
+    this.suspended.update(suspended.slice(0, ROWS_FIRST));
+    this.events.update([...cluster.events].reverse());
+    this.updateNodes();
+  }
+
+  /** Only while it is open: it is long. */
+  updateNodes() {
+    if (byId("map-as-table").open) this.nodes.update([...this.cluster.nodes.values()]);
+  }
+
+  #section(name, jobs, count, update) {
+    update(jobs.slice(0, this.shown[name]));
+    say(byId(`${name}-count`), count.toLocaleString("en"));
+    byId(`${name}-more`).hidden = jobs.length <= this.shown[name];
+  }
+
+  #node(node) {
+    return [JSON.stringify(node), () => {
+      const cells = cellsOf(node);
+      const counts = new Map();
+      for (const { job, state } of cells) if (job !== null && state !== "reserved") counts.set(job, (counts.get(job) ?? 0) + 1);
+      const jobs = [...counts].flatMap(([job, slots]) => [jobLink(job, `job ${job}`), `: ${counted(slots, "slot")} `]);
+      const used = cells.filter(({ state }) => ["ready", "starting", "leaving"].includes(state)).length;
+      return [element("th", { scope: "row" }, node.name), number(`${used}`), number(`${node.slots}`), cell(node.away ? `no: ${node.away}` : "yes"), cell(...jobs)];
+    }];
+  }
+
+  #job(job) {
+    const now = this.cluster.now();
+    const steps = this.cluster.sizes.get(job.id) ?? [];
+    const since = span(now - job.since);
+    const signature = JSON.stringify([job, steps, since, Math.floor(now / 15)]);
+    return [signature, () => [
+      cell(swatch(job.id), jobLink(job.id)), cell(jobLink(job.id, job.name)),
+      cell(stateText(job.state)), number(`${job.priority}`), cell(`${job.workers} of ${wants(job)}`),
+      cell(lastHour(steps, now, job.max_workers)), cell(since), cell(job.user),
+    ]];
+  }
+
+  #waiting([place, job]) {
+    const since = span(this.cluster.now() - job.since);
+    return [JSON.stringify([place, job, since]), () => [
+      number(`${place}`), cell(jobLink(job.id)), cell(jobLink(job.id, job.name)), number(`${job.priority}`),
+      cell(wants(job)), cell(since), cell(why(job)),
+    ]];
+  }
+
+  #suspended(job) {
+    return [JSON.stringify(job), () => [
+      cell(jobLink(job.id)), cell(jobLink(job.id, job.name)), number(`${job.priority}`), cell(wants(job)),
+    ]];
+  }
+}
+
+function swatch(job) {
+  const made = element("span", { class: "swatch", "aria-hidden": "true" });
+  made.style.setProperty("--job", colourOf(job, getComputedStyle(document.documentElement).getPropertyValue("--dark").trim() === "1"));
+  return made;
+}
+
+/** One line of what happened. */
+export function eventRow(event, jobs) {
+  const name = event.job_id === null ? "" : (jobs.get(event.job_id)?.name ?? "");
+  return [`${event.id} ${name}`, () => {
+    const parts = [element("time", {}, clock(event.at)), " ", element("b", {}, kindText(event.kind)), " "];
+    if (event.job_id !== null) parts.push(jobLink(event.job_id, `job ${event.job_id}`), name ? ` ${name} ` : " ");
+    if (event.worker_id !== null) parts.push(`worker ${event.worker_id} `);
+    if (event.node !== null) parts.push(`on ${event.node} `);
+    if (event.detail) parts.push(`– ${event.detail} `);
+    if (event.cause) parts.push(element("span", { class: "cause" }, event.cause), " ");
+    if (event.for_job !== null) parts.push("for ", jobLink(event.for_job, `job ${event.for_job}`));
+    return parts;
+  }];
+}

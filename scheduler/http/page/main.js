@@ -1,0 +1,179 @@
+// The page: ties the stream to the map, the lists and the page of a job.
+
+import { Refused, read, token } from "./api.js";
+import { utilization, utilizationText } from "./chart.js";
+import { Cluster } from "./cluster.js";
+import { byId, element, say } from "./dom.js";
+import { JobPage, jobRoot } from "./job.js";
+import { Lists } from "./lists.js";
+import { SlotMap, drawLegend } from "./map.js";
+import { follow } from "./stream.js";
+import { counted } from "./words.js";
+
+const HISTORY_MS = 30_000;
+const THEMES = { system: "as the system", light: "light", dark: "dark" };
+
+const cluster = new Cluster();
+const lists = new Lists(cluster);
+const map = new SlotMap(byId("map"), cluster, (job) => (location.hash = `#/jobs/${job}`), (text) => say(byId("map-told"), text));
+let jobPage = null;
+let due = null; // what the next frame has to draw
+
+// From the stream to the screen: messages change the cluster, the next frame draws all that they touched.
+
+function take(kind, message, receivedAt) {
+  const touched = cluster.take(kind, message);
+  cluster.receivedAt = receivedAt;
+  if (due === null) {
+    due = { layout: false, nodes: new Set(), receivedAt };
+    requestAnimationFrame(drawDue);
+  }
+  due.layout ||= touched.layout;
+  touched.nodes.forEach((name) => due.nodes.add(name));
+  const about = (event) => event.job_id === jobPage?.id;
+  if (jobPage && (kind === "picture" || touched.events.some(about) || message.jobs?.some((job) => job.id === jobPage.id))) jobPage.update();
+}
+
+function drawDue() {
+  const { layout, nodes, receivedAt } = due;
+  due = null;
+  if (layout) map.layout();
+  else map.drawNodes(nodes);
+  lists.update();
+  drawFigures();
+  drawHistory();
+  // After the frame was painted: how long it took is for whoever measures.
+  setTimeout(() => {
+    performance.clearMeasures("sched-update");
+    performance.measure("sched-update", { start: receivedAt, end: performance.now() });
+    if (performance.getEntriesByName("sched-first-map").length === 0) performance.mark("sched-first-map");
+  });
+}
+
+function drawFigures() {
+  const { slots_used: used, slots_total: total, jobs_by_state: states, head } = cluster;
+  const share = total > 0 ? ` (${Math.round((100 * used) / total)} %)` : "";
+  const jobs = Object.entries(states).filter(([, count]) => count > 0).map(([state, count]) => `${count.toLocaleString("en")} ${state.toLowerCase()}`);
+  say(byId("figures"), `${used.toLocaleString("en")} of ${counted(total, "slot")} used${share}; jobs: ${jobs.join(", ") || "none"}`);
+  standing(head);
+}
+
+function standing({ term, leader, not_ready: trouble }) {
+  const follows = term === null && leader !== null;
+  const text = follows ? `Live. A standby answers; ${leader.name} leads` : "Live";
+  const place = byId("standing");
+  if (place.textContent !== text) {
+    const reachable = follows && /^https?:\/\//.test(leader.url ?? "");
+    place.replaceChildren(...(reachable ? ["Live. A standby answers; ", element("a", { href: leader.url }, leader.name), " leads"] : [text]));
+  }
+  alarm(trouble ? `Nothing is being decided: ${trouble}` : "");
+}
+
+function alarm(text) {
+  byId("trouble").hidden = text === "";
+  say(byId("trouble"), text);
+}
+
+// History: asked for after the first picture, and again now and then.
+
+async function readHistory() {
+  if (document.hidden) return;
+  try {
+    cluster.takeHistory(await read("/v1/history"));
+    lists.update();
+    drawHistory();
+  } catch {
+    // The stream says what is wrong; the next look may do better.
+  }
+}
+
+function drawHistory() {
+  const { history, slots_used: used, slots_total: total } = cluster;
+  if (history === null) return;
+  byId("utilization").replaceChildren(utilization(history, used, total));
+  say(byId("utilization-told"), utilizationText(history, total));
+}
+
+// Which page: the cluster's or a job's.
+
+function route() {
+  const id = Number(/^#\/jobs\/(\d{1,15})$/.exec(location.hash)?.[1] ?? 0);
+  if (jobPage?.id === id) return;
+  jobPage?.close();
+  jobPage = null;
+  byId("overview").hidden = id !== 0;
+  jobRoot().hidden = id === 0;
+  if (id !== 0) jobPage = new JobPage(jobRoot(), id, cluster);
+  else {
+    jobRoot().replaceChildren();
+    map.layout();
+  }
+}
+
+// The token, where the daemon asks for one.
+
+function askForToken(wrong) {
+  const dialog = byId("token-dialog");
+  if (wrong) say(byId("token-why"), "This token does not open the scheduler. It needs the daemon's http.token.");
+  if (!dialog.open) dialog.showModal();
+  return new Promise((given) => {
+    byId("token-form").addEventListener("submit", () => {
+      token.set(byId("token").value);
+      byId("token").value = "";
+      byId("forget-token").hidden = false;
+      given(true);
+    }, { once: true });
+  });
+}
+
+async function away(error) {
+  if (error instanceof Refused && error.status === 401) {
+    const wrong = token.get() !== null;
+    token.forget();
+    say(byId("standing"), "A token is needed");
+    return await askForToken(wrong);
+  }
+  say(byId("standing"), "Not live");
+  alarm(`No word from the daemon (${error.message}): this is its last picture. Trying again…`);
+  return false;
+}
+
+// Light and dark.
+
+function setTheme(name) {
+  if (name === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = name;
+  localStorage.setItem("sched-theme", name);
+  say(byId("theme"), `Theme: ${THEMES[name]}`);
+  drawLegend(byId("legend"), element);
+  map.draw();
+}
+
+function nextTheme() {
+  const names = Object.keys(THEMES);
+  setTheme(names[(names.indexOf(localStorage.getItem("sched-theme")) + 1) % names.length]);
+  lists.jobs.rows.clear();
+  byId("jobs").replaceChildren();
+  lists.update();
+}
+
+const known = localStorage.getItem("sched-theme");
+setTheme(known in THEMES ? known : "system");
+byId("theme").addEventListener("click", nextTheme);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(localStorage.getItem("sched-theme")));
+byId("forget-token").hidden = token.get() === null;
+byId("forget-token").addEventListener("click", () => {
+  token.forget();
+  location.reload();
+});
+addEventListener("hashchange", route);
+route();
+let begun = false;
+follow("/v1/live", (kind, message, receivedAt) => {
+  take(kind, message, receivedAt);
+  if (!begun) {
+    begun = true;
+    readHistory();
+    setInterval(readHistory, HISTORY_MS);
+  }
+}, away);

@@ -1,0 +1,67 @@
+// Words for typed reasons and states, and for times.
+
+export const WAITS = {
+  SUBMITTED: "no tick has looked at it yet",
+  INSUFFICIENT_SLOTS: "too little is free",
+  WAITING_FOR_VICTIMS: "slots are being freed for it",
+  BEHIND_RESERVATION: "it would delay a job ahead of it",
+  BACKOFF: "a worker failed; it starts again after a pause",
+  NO_MATCHING_NODE: "no node has its labels and GPU type",
+  EXCEEDS_CLUSTER: "it needs more than all nodes that suit it have",
+  BOOKED_LATER: "its booking has not begun",
+  BOOKING_FULL: "its booking is in use",
+  BEHIND_BOOKING: "it could not be out of booked slots in time",
+  BEHIND_FOREIGN: "others of the cluster wait for that room",
+  POLICY_WITHOUT_FIXED: "the policy in force knows no fixed groups",
+  NODES_UNAVAILABLE: "nodes that suit it are away",
+};
+
+// State of a slot: how it is drawn, see map.js.
+export const SHAPES = {
+  ready: "square: a worker that is ready",
+  starting: "frame: a worker that starts",
+  leaving: "triangle: a worker that leaves",
+  reserved: "plus: held for a waiting job",
+  foreign: "stroke: held by others",
+  free: "dot: free",
+  away: "cross: its node takes no workers",
+  shared: "disc: shared by one more job",
+};
+
+const STATE_SIGNS = {
+  QUEUED: "○", STARTING: "◔", RUNNING: "●", RESIZING: "◐", STOPPING: "◢", SUSPENDED: "‖",
+  SUCCEEDED: "✓", FAILED: "✗", CANCELLED: "–",
+};
+
+/** A job's state by shape as well as word. */
+export const stateText = (state) => `${STATE_SIGNS[state] ?? "?"} ${state.toLowerCase()}`;
+
+/** Why a job waits or was stopped. */
+export function why(job) {
+  const text = WAITS[job.reason] ?? (job.reason ?? "").toLowerCase().replaceAll("_", " ");
+  return job.for_job ? `${text} (job ${job.for_job})` : text;
+}
+
+/** So many of something. */
+export const counted = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+
+/** How many workers it may have, and of how many slots where that is not one. */
+export function wants(job) {
+  const range = job.min_workers === job.max_workers ? `${job.min_workers}` : `${job.min_workers}–${job.max_workers}`;
+  return job.slots_per_worker === 1 ? range : `${range} × ${job.slots_per_worker} slots`;
+}
+
+/** A span of time, in its largest unit. */
+export function span(seconds) {
+  if (seconds < 90) return `${Math.max(0, Math.round(seconds))} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 129600) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86400)} d`;
+}
+
+/** A moment, in the reader's own time. */
+export const clock = (at) => new Date(at * 1000).toLocaleTimeString();
+export const moment = (at) => (at === null || at === undefined ? "–" : new Date(at * 1000).toLocaleString());
+
+/** What happened, in words. */
+export const kindText = (kind) => kind.toLowerCase().replaceAll("_", " ");
