@@ -24,6 +24,7 @@ MEASURED = (
     "data_queue",
     "throughput",
     "discover_hosts",
+    "page",
     "preempt",
     "resize_pause",
     "rates",

@@ -66,6 +66,7 @@ def create_app(services: Services) -> Entry:
     api.state.live = live.Live(services)
     api.state.history = history.History(services)
     install_error_handlers(api)
+    api.router.routes[:0] = static.ROUTES
     users: list[Any] = [Depends(require_user)]
     if not services.access.open_to_users:
         users.append(Security(HTTPBearer(auto_error=False, scheme_name="users", description="http.token")))
@@ -74,7 +75,6 @@ def create_app(services: Services) -> Entry:
     api.include_router(workers.router)
     api.include_router(shards.router)
     api.include_router(health.router)
-    api.include_router(static.router)
     api.openapi = lambda: _openapi(api)  # type: ignore[method-assign]
     return Entry(api, services.answers, services.access)
 

@@ -20,7 +20,7 @@ from scheduler import __version__
 from scheduler.errors import StoreError
 from scheduler.http.cluster import leader_view
 from scheduler.http.errors import ErrorCode, Refusal, documented
-from scheduler.http.picture import NO_PICTURE, Picture, difference, picture_of, whole
+from scheduler.http.picture import NO_PICTURE, Drawer, Picture, difference, whole
 from scheduler.http.services import Services
 from scheduler.http.views import EventView, event_view
 
@@ -64,6 +64,7 @@ class Live:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._frame = Frame()
+        self._drawer = Drawer()
         self._changes: deque[Frame] = deque(maxlen=CHANGES_MAX)
         self._making = asyncio.Lock()
         self._made_at = float("-inf")
@@ -80,11 +81,13 @@ class Live:
         try:
             while not bell.closed:
                 with bell.listen(None) as ring:
-                    await self._renew()
+                    await self._renew(at_once=seen == 0)
                     news = self._since(seen)
+                    # While this is sent, others may come to have a newer frame.
+                    seen = self._frame.revision
                     if news or bell.time() - sent_at >= ALIVE_SECONDS:
                         yield news or _ALIVE
-                        seen, sent_at = self._frame.revision if news else seen, bell.time()
+                        sent_at = bell.time()
                     left = until - bell.time()
                     if left <= 0:
                         return
@@ -103,27 +106,28 @@ class Live:
         reaches_back = seen > 0 and len(changes) == self._frame.revision - seen
         return b"".join(changes) if reaches_back else self._frame.whole
 
-    async def _renew(self) -> None:
-        """See to it that the frame is no older than this call, or than the gap between two."""
+    async def _renew(self, *, at_once: bool) -> None:
+        """See to it that the frame is no older than this call; `at_once`: than the gap between two."""
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
+        wanted_at = asked_at - GAP_SECONDS if at_once else asked_at
         async with self._making:
-            if self._made_at >= asked_at:
+            if self._made_at >= wanted_at:
                 return
             await asyncio.sleep(max(0.0, self._made_at + GAP_SECONDS - asked_at))
             made_at = loop.time()
-            frame = await run_in_threadpool(next_frame, self._services, self._frame, self._run)
+            frame = await run_in_threadpool(next_frame, self._services, self._drawer, self._frame, self._run)
             self._made_at = made_at
             if frame.revision != self._frame.revision:
                 self._frame = frame
                 self._changes.append(frame)
 
 
-def next_frame(services: Services, before: Frame, run: str) -> Frame:
-    """What is now: a frame with the next revision, or the one before where nothing changed. On any thread."""
+def next_frame(services: Services, drawer: Drawer, before: Frame, run: str) -> Frame:
+    """What is now: a frame with the next revision, or the one before where nothing changed. On one thread at a time."""
     now, world = services.clock.now(), services.board.world
     # While no world is known the last picture stays, under a line that says why.
-    picture = before.picture if world is None else picture_of(world, services.settings.policy, now)
+    picture = before.picture if world is None else drawer.draw(world, services.settings.policy, now)
     head = _head(services)
     events = _new_events(services, before.event_id)
     change: dict[str, Any] = difference(before.picture, picture)

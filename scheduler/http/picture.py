@@ -7,6 +7,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -80,22 +81,60 @@ class Picture:
 NO_PICTURE = Picture(0, 0, {}, {}, {}, [])
 
 
-def picture_of(world: World, settings: PolicySettings, now: float) -> Picture:
-    """What the page shows of this world."""
-    order = Order(now, settings)
-    waiting = heapq.nsmallest(WAITING_MAX, world.queued.values(), key=order.rank)
-    active = heapq.nsmallest(ACTIVE_MAX, world.active.values(), key=lambda job: (-job.priority, job.id))
-    suspended = heapq.nsmallest(WAITING_MAX, world.suspended.values(), key=lambda job: job.id)
-    states = Counter(job.state for job in world.active.values())
-    states[JobState.QUEUED], states[JobState.SUSPENDED] = len(world.queued), len(world.suspended)
-    return Picture(
-        slots_total=sum(node.slots for node in world.nodes.values() if node.health is NodeHealth.UP),
-        slots_used=sum(usage.slots for usage in world.usage.values()),
-        jobs_by_state={str(state): states[state] for state in JobState if not state.terminal},
-        nodes=_nodes(world),
-        jobs={job.id: _line(job) for job in (*active, *waiting, *suspended)},
-        queue=[job.id for job in waiting],
-    )
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A job as it was drawn last: as long as it is the same value, so are its line and its cells."""
+
+    job: Job
+    line: JobLine
+    #: Node, whether shared, and what is held there.
+    held: list[tuple[NodeName, bool, Held]]
+
+
+class Drawer:
+    """Makes pictures one after the other, and draws anew only what changed. On one thread at a time."""
+
+    def __init__(self) -> None:
+        self._drawn: dict[JobId, _Drawn] = {}
+
+    def draw(self, world: World, settings: PolicySettings, now: float) -> Picture:
+        """What the page shows of this world."""
+        order = Order(now, settings)
+        waiting = heapq.nsmallest(WAITING_MAX, world.queued.values(), key=order.rank)
+        active = heapq.nsmallest(ACTIVE_MAX, world.active.values(), key=lambda job: (-job.priority, job.id))
+        suspended = heapq.nsmallest(WAITING_MAX, world.suspended.values(), key=lambda job: job.id)
+        shown = (*active, *waiting, *suspended)
+        self._drawn = {job.id: self._draw_job(job) for job in (*world.active.values(), *waiting, *suspended)}
+        states = Counter(job.state for job in world.active.values())
+        states[JobState.QUEUED], states[JobState.SUSPENDED] = len(world.queued), len(world.suspended)
+        return Picture(
+            slots_total=sum(node.slots for node in world.nodes.values() if node.health is NodeHealth.UP),
+            slots_used=sum(usage.slots for usage in world.usage.values()),
+            jobs_by_state={str(state): states[state] for state in JobState if not state.terminal},
+            nodes=self._nodes(world),
+            jobs={job.id: self._drawn[job.id].line for job in shown},
+            queue=[job.id for job in waiting],
+        )
+
+    def _draw_job(self, job: Job) -> _Drawn:
+        known = self._drawn.get(job.id)
+        if known is not None and known.job is job:
+            return known
+        return _Drawn(job, _line(job), [_held(worker) for worker in job.all_workers])
+
+    def _nodes(self, world: World) -> dict[str, NodeCells]:
+        own: dict[NodeName, list[Held]] = {}
+        shared: dict[NodeName, list[Held]] = {}
+        everybody = chain(
+            (held for job_id in world.active for held in self._drawn[job_id].held), map(_held, world.strays.values())
+        )
+        for name, sharing, held in everybody:
+            (shared if sharing else own).setdefault(name, []).append(held)
+        reserved = _reserved(world.reserved.values())
+        return {
+            name: _cells(node, own.get(name, []), shared.get(name, []), reserved.get(name, []), world)
+            for name, node in sorted(world.nodes.items())
+        }
 
 
 def difference(before: Picture, after: Picture) -> dict[str, Any]:
@@ -127,23 +166,6 @@ def whole(picture: Picture) -> dict[str, Any]:
     }
 
 
-def _nodes(world: World) -> dict[str, NodeCells]:
-    own: dict[NodeName, list[Held]] = {}
-    shared: dict[NodeName, list[Held]] = {}
-    for job in world.active.values():
-        for worker in job.all_workers:
-            rows = shared if worker.shared else own
-            rows.setdefault(worker.node, []).append((job.id, _mark(worker), list(worker.slot_ids)))
-    for stray in world.strays.values():
-        rows = shared if stray.shared else own
-        rows.setdefault(stray.node, []).append((stray.job_id, _mark(stray), list(stray.slot_ids)))
-    reserved = _reserved(world.reserved.values())
-    return {
-        name: _cells(node, own.get(name, []), shared.get(name, []), reserved.get(name, []), world)
-        for name, node in sorted(world.nodes.items())
-    }
-
-
 def _cells(
     node: Node, own: list[Held], shared: list[Held], reserved: list[tuple[JobId, int]], world: World
 ) -> NodeCells:
@@ -172,6 +194,10 @@ def _reserved(jobs: Iterable[Job]) -> dict[NodeName, list[tuple[JobId, int]]]:
             if count:
                 found.setdefault(name, []).append((job.id, count))
     return found
+
+
+def _held(holder: Worker | Stray) -> tuple[NodeName, bool, Held]:
+    return holder.node, holder.shared, (holder.job_id, _mark(holder), list(holder.slot_ids))
 
 
 def _mark(holder: Worker | Stray) -> str:

@@ -8,12 +8,11 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from fastapi import APIRouter, Header
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
-from scheduler.errors import NotFound
-
-router = APIRouter(include_in_schema=False)
+from scheduler.http.errors import ErrorCode, error_response
 
 _DIRECTORY = Path(__file__).parent / "page"
 _TYPES = {
@@ -58,20 +57,15 @@ def files() -> dict[str, tuple[bytes, dict[str, str]]]:
     return found
 
 
-@router.get("/")
-async def index(if_none_match: str = Header(default="")) -> Response:
-    return _answer("index.html", if_none_match)
-
-
-@router.get("/page/{name}")
-async def part(name: str, if_none_match: str = Header(default="")) -> Response:
-    return _answer(name, if_none_match)
-
-
-def _answer(name: str, if_none_match: str) -> Response:
+async def _answer(request: Request) -> Response:
+    name = request.path_params.get("name", "index.html")
     if name not in files():
-        raise NotFound(f"the page has no {name[:100]!r}")
+        return error_response(404, ErrorCode.NOT_FOUND, f"the page has no {name[:100]!r}")
     body, headers = files()[name]
-    if headers["etag"] in if_none_match:
+    if headers["etag"] in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers)
+
+
+#: Without the machinery of the API: a browser asks for all of them at once before it shows anything.
+ROUTES = (Route("/", _answer, include_in_schema=False), Route("/page/{name}", _answer, include_in_schema=False))

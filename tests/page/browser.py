@@ -91,6 +91,10 @@ class Viewer:
             self.page.evaluate("() => new Promise((done) => requestAnimationFrame(done))")
         raise AssertionError(what)
 
+    def forgive(self, word: str) -> None:
+        """Complaints with this word were to be expected."""
+        self.complaints = [complaint for complaint in self.complaints if word not in complaint]
+
     def close(self) -> None:
         self.context.close()
 

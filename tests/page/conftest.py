@@ -25,7 +25,7 @@ def browser() -> Iterator["Browser"]:
 
 @pytest.fixture
 def look(browser: "Browser") -> Iterator[Look]:
-    """Whoever looks may expect complaints only by taking them out of `complaints`."""
+    """Who expects complaints forgives them."""
     viewers: list[Viewer] = []
 
     def new_viewer(url: str, **context: Any) -> Viewer:

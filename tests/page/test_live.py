@@ -1,27 +1,151 @@
 """The page beside a real daemon: it follows what happens, and what is asked on it happens."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from tests.daemon import running_daemon
+import pytest
+
+from tests.daemon import Daemon, running_daemon
+from tests.page.browser import Viewer
 from tests.page.conftest import Look
 
 SLEEP = ["sleep", "1000"]
+TOKEN = "0123456789abcdef"
 
 
-def test_the_map_changes_as_jobs_resize(tmp_path: Path, look: Look) -> None:
-    with running_daemon(tmp_path, slots=4) as daemon:
-        viewer = look(daemon.url).open().live()
-        assert viewer.colours() == 0
-        assert "0 of 4 slots used" in viewer.text("#figures")
-        job = {"command": SLEEP, "name": "wide", "min_workers": 1, "max_workers": 4, "grace_seconds": 0}
-        daemon.client.post("/v1/jobs", json=job)
-        viewer.until_text("#figures", "4 of 4 slots used")
-        viewer.until_text("#jobs", "4 of 1–4")
-        alone = viewer.colours()
-        assert alone > 0
-        daemon.client.post("/v1/jobs", json={"command": SLEEP, "name": "urgent", "priority": 9, "workers": 2})
-        viewer.until_text("#jobs", "2 of 1–4")
-        viewer.until_text("#jobs", "2 of 2")
-        viewer.until_text("#events", "job shrank")
-        viewer.page.click("#map-as-table summary")
-        viewer.until_text("#nodes", "job 1: 2 slots job 2: 2 slots")
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """With four slots."""
+    with running_daemon(tmp_path, slots=4) as running:
+        yield running
+
+
+def submit(daemon: Daemon, **fields: Any) -> int:
+    answer = daemon.client.post("/v1/jobs", json={"command": SLEEP, "grace_seconds": 0, **fields})
+    assert answer.status_code == 201, answer.text
+    return int(answer.json()["id"])
+
+
+def test_the_map_changes_as_jobs_resize(daemon: Daemon, look: Look) -> None:
+    viewer = look(daemon.url).open().live()
+    assert viewer.colours() == 0
+    assert "0 of 4 slots used" in viewer.text("#figures")
+    submit(daemon, name="wide", min_workers=1, max_workers=4)
+    viewer.until_text("#figures", "4 of 4 slots used")
+    viewer.until_text("#jobs", "4 of 1–4")
+    assert viewer.colours() > 0
+    submit(daemon, name="urgent", priority=9, workers=2)
+    viewer.until_text("#jobs", "2 of 1–4")
+    viewer.until_text("#jobs", "2 of 2")
+    viewer.until_text("#events", "job shrank job 1 wide")
+    viewer.page.click("#map-as-table summary")
+    viewer.until_text("#nodes", "job 1: 2 slots job 2: 2 slots")
+    colours = viewer.colours()
+    daemon.client.post("/v1/jobs/1/cancel")
+    viewer.until_text("#figures", "2 of 4 slots used")
+    viewer.until_shown(lambda: viewer.colours() < colours, "the slots of a job that has ended keep its colour")
+
+
+def test_the_queue_stands_in_order_with_reasons(daemon: Daemon, look: Look) -> None:
+    submit(daemon, name="first", workers=4, preemptible=False, priority=5)
+    submit(daemon, name="later", workers=2)
+    submit(daemon, name="sooner", workers=2, priority=3)
+    submit(daemon, name="never", workers=9)
+    viewer = look(daemon.url).open().live()
+    viewer.until_text("#queue", "it needs more than all nodes")
+    rows = [row.split("\t") for row in viewer.text("#queue").splitlines()]
+    assert [(row[0].strip(), row[2].strip()) for row in rows] == [("1", "sooner"), ("2", "later"), ("3", "never")]
+    assert "too little is free" in rows[0][-1]
+
+
+def open_job(viewer: Viewer, number: int) -> Viewer:
+    viewer.page.get_by_role("link", name=f"{number}", exact=True).first.click()
+    viewer.until_text("#job h2", f"Job {number}:")
+    return viewer
+
+
+def test_what_is_asked_on_a_jobs_page_happens(daemon: Daemon, look: Look) -> None:
+    job = submit(daemon, name="mine", min_workers=1, max_workers=2)
+    viewer = look(daemon.url).open().live()
+    viewer.until_text("#jobs", "2 of 1–2")
+    open_job(viewer, job)
+    page = viewer.page
+    page.get_by_label("Priority").fill("7")
+    page.get_by_role("button", name="Set priority").click()
+    viewer.until_text(".actions", "Asked: priority 7.")
+    viewer.until_text(".facts", "Priority\n7")
+    page.get_by_label("Most workers").fill("4")
+    page.get_by_role("button", name="Scale").click()
+    viewer.until_text(".facts", "4 of 1–4")
+    page.get_by_role("button", name="Suspend").click()
+    viewer.until_text(".facts", "suspended")
+    page.get_by_role("button", name="Resume").click()
+    viewer.until_text(".facts", "running")
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="No").click()
+    assert daemon.client.get(f"/v1/jobs/{job}").json()["state"] != "CANCELLED"
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Yes").click()
+    viewer.until_text(".facts", "cancelled")
+    stored = daemon.client.get(f"/v1/jobs/{job}").json()
+    assert (stored["state"], stored["priority"], stored["max_workers"]) == ("CANCELLED", 7, 4)
+
+
+def test_what_is_refused_is_said(daemon: Daemon, look: Look) -> None:
+    job = submit(daemon, min_workers=1, max_workers=2)
+    viewer = look(daemon.url).open(f"/#/jobs/{job}")
+    viewer.until_text(".facts", "running")
+    viewer.page.get_by_label("Least workers").fill("3")
+    viewer.page.get_by_role("button", name="Scale").click()
+    viewer.until_text(".actions", "3 would be more than max_workers 2")
+    viewer.forgive("422")
+
+
+def test_a_jobs_page_shows_its_explanation_workers_sizes_and_output(daemon: Daemon, look: Look) -> None:
+    job = submit(daemon, command="echo hello from the worker; exec sleep 1000", name="talker")
+    viewer = look(daemon.url).open(f"/#/jobs/{job}")
+    viewer.until_text("#job .log", "hello from the worker")
+    viewer.until_text(".summary", "1 worker")
+    assert f"{job}-1" in viewer.text("#job tbody")
+    assert "job running" in viewer.text("#job .events")
+    assert "1 worker now" in str(viewer.page.get_attribute("svg.sizes", "aria-label"))
+    submit(daemon, name="urgent", priority=9, workers=4)
+    viewer.until_text(".facts", "queued")
+    viewer.until_text(".summary", "slot")
+
+
+def test_the_page_comes_back_with_the_daemon(daemon: Daemon, look: Look) -> None:
+    submit(daemon, name="survivor", workers=3)
+    viewer = look(daemon.url).open().live()
+    viewer.until_text("#figures", "3 of 4 slots used")
+    daemon.kill()
+    viewer.until_text("#trouble", "No word from the daemon")
+    assert "survivor" in viewer.text("#jobs")
+    daemon.start()
+    viewer.until_text("#standing", "Live")
+    viewer.until("() => document.getElementById('trouble').hidden")
+    submit(daemon, name="newcomer")
+    viewer.until_text("#figures", "4 of 4 slots used")
+    viewer.forgive("ERR_")
+
+
+def test_a_token_opens_the_page_where_one_is_needed(tmp_path: Path, look: Look) -> None:
+    with running_daemon(tmp_path, slots=4, http={"token": TOKEN}) as daemon:
+        job = submit(daemon, name="secret")
+        viewer = look(daemon.url).open()
+        for guess in ("wrong-token-wrong-token", TOKEN):
+            viewer.page.get_by_role("textbox", name="Token").fill(guess)
+            viewer.page.get_by_role("button", name="Go on").click()
+            viewer.until_text(
+                "#standing" if guess == TOKEN else "#token-why", "Live" if guess == TOKEN else "does not open"
+            )
+        viewer.until_text("#jobs", "secret")
+        open_job(viewer, job)
+        viewer.page.get_by_label("Priority").fill("3")
+        viewer.page.get_by_role("button", name="Set priority").click()
+        viewer.until_text(".facts", "Priority\n3")
+        assert TOKEN not in viewer.page.url
+        viewer.page.get_by_role("button", name="Forget the token").click()
+        viewer.page.get_by_role("textbox", name="Token").wait_for()
+        viewer.forgive("401")

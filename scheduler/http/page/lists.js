@@ -3,7 +3,7 @@
 import { lastHour } from "./chart.js";
 import { Rows, byId, element, jobLink, say } from "./dom.js";
 import { cellsOf, colourOf } from "./map.js";
-import { clock, counted, kindText, span, stateText, wants, why } from "./words.js";
+import { clock, counted, kindText, numberText, span, stateText, wants, why } from "./words.js";
 
 const ROWS_FIRST = 50;
 const cell = (...children) => element("td", {}, ...children);
@@ -49,7 +49,7 @@ export class Lists {
 
   #section(name, jobs, count, update) {
     update(jobs.slice(0, this.shown[name]));
-    say(byId(`${name}-count`), count.toLocaleString("en"));
+    say(byId(`${name}-count`), numberText(count));
     byId(`${name}-more`).hidden = jobs.length <= this.shown[name];
   }
 

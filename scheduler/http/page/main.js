@@ -8,7 +8,7 @@ import { JobPage, jobRoot } from "./job.js";
 import { Lists } from "./lists.js";
 import { SlotMap, drawLegend } from "./map.js";
 import { follow } from "./stream.js";
-import { counted } from "./words.js";
+import { counted, numberText } from "./words.js";
 
 const HISTORY_MS = 30_000;
 const THEMES = { system: "as the system", light: "light", dark: "dark" };
@@ -18,6 +18,7 @@ const lists = new Lists(cluster);
 const map = new SlotMap(byId("map"), cluster, (job) => (location.hash = `#/jobs/${job}`), (text) => say(byId("map-told"), text));
 let jobPage = null;
 let due = null; // what the next frame has to draw
+let drawn = false; // whether the map was shown
 
 // From the stream to the screen: messages change the cluster, the next frame draws all that they touched.
 
@@ -39,22 +40,32 @@ function drawDue() {
   due = null;
   if (layout) map.layout();
   else map.drawNodes(nodes);
-  lists.update();
   drawFigures();
+  if (drawn) {
+    drawLists(receivedAt);
+    return;
+  }
+  drawn = true;
+  setTimeout(() => { // the first map is painted before the lists below it are made
+    performance.mark("sched-first-map");
+    drawLists(receivedAt);
+  });
+}
+
+function drawLists(receivedAt) {
+  lists.update();
   drawHistory();
-  // After the frame was painted: how long it took is for whoever measures.
-  setTimeout(() => {
+  setTimeout(() => { // painted: how long it took is for whoever measures
     performance.clearMeasures("sched-update");
     performance.measure("sched-update", { start: receivedAt, end: performance.now() });
-    if (performance.getEntriesByName("sched-first-map").length === 0) performance.mark("sched-first-map");
   });
 }
 
 function drawFigures() {
   const { slots_used: used, slots_total: total, jobs_by_state: states, head } = cluster;
   const share = total > 0 ? ` (${Math.round((100 * used) / total)} %)` : "";
-  const jobs = Object.entries(states).filter(([, count]) => count > 0).map(([state, count]) => `${count.toLocaleString("en")} ${state.toLowerCase()}`);
-  say(byId("figures"), `${used.toLocaleString("en")} of ${counted(total, "slot")} used${share}; jobs: ${jobs.join(", ") || "none"}`);
+  const jobs = Object.entries(states).filter(([, count]) => count > 0).map(([state, count]) => `${numberText(count)} ${state.toLowerCase()}`);
+  say(byId("figures"), `${numberText(used)} of ${counted(total, "slot")} used${share}; jobs: ${jobs.join(", ") || "none"}`);
   standing(head);
 }
 

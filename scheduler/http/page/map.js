@@ -32,12 +32,17 @@ export function drawCell(context, cell, x, y, size, ink) {
   const colour = cell.job === null ? ink.faint : ink.of(cell.job);
   const middle = size / 2;
   const line = Math.max(1, size / 9);
-  context.fillStyle = context.strokeStyle = colour;
+  context.fillStyle = colour;
+  if (cell.state === "ready") context.fillRect(x, y, size, size);
+  else drawUnready(context, cell.state, x, y, size, line, colour);
+  if (cell.shared.length > 0) disc(context, x + middle, y + middle, size / 3, ink.of(cell.shared[0]), ink.ground);
+}
+
+function drawUnready(context, state, x, y, size, line, colour) {
+  const middle = size / 2;
+  context.strokeStyle = colour;
   context.lineWidth = line;
-  switch (cell.state) {
-    case "ready":
-      context.fillRect(x, y, size, size);
-      break;
+  switch (state) {
     case "starting":
       context.strokeRect(x + line, y + line, size - 2 * line, size - 2 * line);
       break;
@@ -63,7 +68,6 @@ export function drawCell(context, cell, x, y, size, ink) {
     default:
       context.fillRect(x + middle - line, y + middle - line, 2 * line, 2 * line);
   }
-  if (cell.shared.length > 0) disc(context, x + middle, y + middle, size / 3, ink.of(cell.shared[0]), ink.ground);
 }
 
 function path(context, points) {
@@ -110,7 +114,10 @@ export class SlotMap {
     const nodes = [...this.cluster.nodes.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
     this.labelled = nodes.length <= LABELLED_NODES_MAX;
     let height = 0;
-    for (this.pitch of PITCHES) if ((height = this.#place(nodes, width)) <= HEIGHT_MAX) break;
+    const slots = nodes.reduce((sum, node) => sum + node.slots, 0);
+    // Those at which the cells alone would be too high need not be tried.
+    const first = PITCHES.findIndex((pitch) => (slots * pitch * pitch) / width <= HEIGHT_MAX);
+    for (this.pitch of PITCHES.slice(first)) if ((height = this.#place(nodes, width)) <= HEIGHT_MAX) break;
     const scale = window.devicePixelRatio || 1;
     this.canvas.width = width * scale;
     this.canvas.height = Math.max(1, height) * scale;

@@ -42,8 +42,15 @@ export function why(job) {
   return job.for_job ? `${text} (job ${job.for_job})` : text;
 }
 
+// Made once: making one for each number or time costs more than all else.
+const numbers = new Intl.NumberFormat("en");
+const clocks = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+const moments = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+export const numberText = (count) => numbers.format(count);
+
 /** So many of something. */
-export const counted = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+export const counted = (count, one, many = `${one}s`) => `${numberText(count)} ${count === 1 ? one : many}`;
 
 /** How many workers it may have, and of how many slots where that is not one. */
 export function wants(job) {
@@ -60,8 +67,8 @@ export function span(seconds) {
 }
 
 /** A moment, in the reader's own time. */
-export const clock = (at) => new Date(at * 1000).toLocaleTimeString();
-export const moment = (at) => (at === null || at === undefined ? "–" : new Date(at * 1000).toLocaleString());
+export const clock = (at) => clocks.format(at * 1000);
+export const moment = (at) => (at === null || at === undefined ? "–" : moments.format(at * 1000));
 
 /** What happened, in words. */
 export const kindText = (kind) => kind.toLowerCase().replaceAll("_", " ");

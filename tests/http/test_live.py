@@ -1,0 +1,186 @@
+"""The live page without a browser: its files, the stream that feeds it, and the last hour."""
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler.http import live
+from scheduler.http.history import used_slots
+from scheduler.http.static import files
+from scheduler.model.ids import JobId, NodeName, WorkerId
+from scheduler.model.job import WaitReason
+from scheduler.model.worker import Worker
+from tests.http.site import Site
+
+PAGE = Path(live.__file__).parent / "page"
+
+
+class Stream:
+    """One who listens."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self.status = answer.status_code
+        self._lines = answer.iter_lines()
+        self.id = ""
+
+    def message(self) -> tuple[str, dict[str, Any]]:
+        """The next one: its kind and what it says."""
+        fields: dict[str, str] = {}
+        for line in self._lines:
+            if line == "" and "data" in fields:
+                self.id = fields["id"]
+                return fields["event"], json.loads(fields["data"])
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        raise AssertionError("the stream has ended")
+
+    def until(self, name: str) -> Any:
+        """What the next message that has this says of it."""
+        while True:
+            _, said = self.message()
+            if name in said:
+                return said[name]
+
+
+@pytest.fixture
+def stream(site: Site) -> Iterator[Stream]:
+    with site.client.stream("GET", "/v1/live") as answer:
+        yield Stream(answer)
+
+
+def test_first_comes_the_whole_picture_then_what_changes(site: Site, stream: Stream) -> None:
+    kind, picture = stream.message()
+    assert (kind, picture["slots_total"], picture["slots_used"]) == ("picture", 4, 0)
+    assert [(node["name"], node["held"]) for node in picture["nodes"]] == [("a", [])]
+    job = site.submit(min_workers=1, max_workers=2)
+    assert [event["kind"] for event in stream.until("events")] == ["JOB_SUBMITTED"]
+    site.tick()
+    kind, change = stream.message()
+    assert (kind, change["slots_used"], change["jobs"][0]["id"]) == ("change", 2, job)
+    assert change["nodes"][0]["held"] == [[job, "starting", [0]], [job, "starting", [1]]]
+    site.client.post(f"/v1/jobs/{job}/cancel")
+    site.advance(60)
+    assert stream.until("jobs_gone") == [job]
+
+
+def test_whoever_comes_back_gets_what_came_meanwhile(site: Site) -> None:
+    with site.client.stream("GET", "/v1/live") as answer:
+        first = Stream(answer)
+        first.message()
+        with site.client.stream("GET", "/v1/live", headers={"last-event-id": first.id}) as again:
+            site.submit(workers=9)
+            site.tick()
+            back = Stream(again)
+            kind, change = back.message()
+            assert kind == "change"
+            assert "nodes" not in change
+    with site.client.stream("GET", "/v1/live", headers={"last-event-id": "another-run-7"}) as strange:
+        assert Stream(strange).message()[0] == "picture"
+
+
+def test_waiting_jobs_come_in_the_order_in_which_they_are_served(site: Site) -> None:
+    site.submit(workers=4, preemptible=False, priority=9)
+    late, soon = site.submit(workers=2), site.submit(workers=2, priority=3)
+    site.advance(1)
+    with site.client.stream("GET", "/v1/live") as answer:
+        _, picture = Stream(answer).message()
+    assert picture["queue"] == [soon, late]
+    reasons = {job["id"]: job["reason"] for job in picture["jobs"]}
+    assert reasons[soon] == "INSUFFICIENT_SLOTS"
+
+
+def test_slots_held_for_a_job_and_nodes_that_take_nobody_are_told(site: Site) -> None:
+    site.submit(workers=4, priority=1, grace_seconds=60)
+    site.advance(1)
+    urgent = site.submit(workers=2, priority=9)
+    site.client.post("/v1/nodes/a/cordon")
+    site.tick()
+    with site.client.stream("GET", "/v1/live") as answer:
+        _, picture = Stream(answer).message()
+    node = picture["nodes"][0]
+    assert node["away"] == "CORDONED"
+    assert node["reserved"] in ([], [[urgent, 2]])
+
+
+def test_no_more_than_so_many_listen(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LISTENERS_MAX", 1)
+    with site.client.stream("GET", "/v1/live") as answer:
+        listening = Stream(answer)
+        listening.message()
+        refused = site.client.get("/v1/live")
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+
+
+def test_streams_end_when_the_server_stops(site: Site) -> None:
+    with site.client.stream("GET", "/v1/live") as answer:
+        stream = Stream(answer)
+        stream.message()
+        threading.Thread(target=site.services.wake_all).start()
+        with pytest.raises(AssertionError, match="has ended"):
+            stream.message()
+
+
+def test_the_last_hour_is_computed_of_the_workers_that_lived_in_it(site: Site) -> None:
+    gone = site.submit(workers=2)
+    site.advance(1)
+    site.clock.advance(1799)
+    site.client.post(f"/v1/jobs/{gone}/cancel")
+    site.advance(60)
+    job = site.submit(workers=4)
+    site.advance(1)
+    site.clock.advance(600)
+    view = site.client.get("/v1/history").json()
+    assert view["slots_total"] == 4
+    assert [view["slots_used"][at] for at in (0, 60, 119)] == [0, 2, 4]
+    assert list(view["jobs"]) == [str(job)]
+    assert [size for _, size in view["jobs"][str(job)]] == [4]
+
+
+def test_slots_count_for_the_part_of_the_time_in_which_they_were_held() -> None:
+    held = Worker(WorkerId("1-1"), JobId(1), 1, NodeName("a"), "a", (0, 1), created_at=5.0, ended_at=25.0)
+    assert used_slots([held], 0.0, 40.0, 4) == [1.0, 2.0, 1.0, 0.0]
+    assert used_slots([], 7.0, 7.0, 2) == [0.0, 0.0]
+
+
+def test_the_page_needs_no_token_and_may_load_nothing_from_elsewhere(tmp_path: Path) -> None:
+    site = Site(tmp_path, token="0123456789abcdef")
+    with site.served():
+        answer = site.client.get("/")
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert site.client.get("/v1/live").status_code == 401
+        assert site.client.get("/v1/history").status_code == 401
+    site.close()
+
+
+def test_files_of_the_page_are_asked_for_again_only_where_they_changed(still_site: Site) -> None:
+    assert {"index.html", "main.js", "page.css", "icon.svg"} <= set(files())
+    for name in files():
+        answer = still_site.client.get(f"/page/{name}")
+        assert answer.status_code == 200
+        again = still_site.client.get(f"/page/{name}", headers={"if-none-match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+    for name in ("nothing.js", "..%2Fapp.py", "__init__.py"):
+        assert still_site.client.get(f"/page/{name}").status_code == 404
+
+
+def test_no_file_of_the_page_holds_scripts_or_styles_in_its_markup_or_makes_markup_of_text() -> None:
+    index = (PAGE / "index.html").read_text()
+    assert not any(inline in index for inline in (" style=", "<style", " onclick=", "javascript:"))
+    modules = {path.name for path in PAGE.glob("*.js")}
+    assert all(f"/page/{name}" in index for name in modules)
+    for name in modules:
+        text = (PAGE / name).read_text()
+        assert not any(risky in text for risky in ("innerHTML", "insertAdjacent", "document.write", "eval("))
+
+
+def test_every_reason_to_wait_has_its_words() -> None:
+    words = (PAGE / "words.js").read_text()
+    assert [reason for reason in WaitReason if f"  {reason}: " not in words] == []

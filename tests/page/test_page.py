@@ -1,0 +1,145 @@
+"""The page over the simulated cluster: large ones, others' names, the keyboard, themes, a standby."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.http.site import Site
+from tests.page.conftest import Look
+
+NASTY = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """Served, with two nodes of four slots."""
+    made = Site(tmp_path)
+    made.node("a", slots=4)
+    made.node("b", slots=4)
+    made.tick()
+    with capture_logs(), made.served():
+        yield made
+    made.close()
+
+
+def test_names_of_users_stay_text(site: Site, look: Look) -> None:
+    job = site.submit(name=NASTY, user=NASTY, command=["echo", NASTY])
+    site.submit(name=NASTY, workers=8, priority=-1)
+    site.advance(1)
+    viewer = look(site.url).open().live()
+    viewer.until_text("#jobs", NASTY)
+    assert NASTY in viewer.text("#queue")
+    assert NASTY in viewer.text("#events")
+    viewer.page.goto(f"{site.url}/#/jobs/{job}")
+    viewer.until_text(".facts", f"echo {NASTY}")
+    assert viewer.page.locator("img").count() == 0
+
+
+def test_the_map_is_walked_by_keys(site: Site, look: Look) -> None:
+    site.submit(name="steady", workers=5)
+    site.advance(1)
+    viewer = look(site.url).open().live()
+    page = viewer.page
+    page.get_by_role("application").focus()
+    assert viewer.text("#map-told") == "a, slot 0: job 1 (steady), ready"
+    page.keyboard.press("End")
+    assert viewer.text("#map-told") == "b, slot 3: free"
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert viewer.text("#map-told") == "a, slot 1: job 1 (steady), ready"
+    page.keyboard.press("Enter")
+    viewer.until_text("#job h2", "Job 1: steady")
+    assert page.evaluate("() => document.activeElement.tagName") == "H2"
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.tagName") == "INPUT"
+
+
+def test_screen_readers_get_the_map_in_words_and_as_a_table(site: Site, look: Look) -> None:
+    site.submit(name="steady", workers=5)
+    site.advance(1)
+    viewer = look(site.url).open().live()
+    assert viewer.page.get_by_role("application", name="Map of slots: 5 of 8 used on 2 nodes").count() == 1
+    viewer.page.get_by_text("The map as a table").click()
+    rows = viewer.page.locator("#nodes tr").all_inner_texts()
+    assert [row.split("\t")[:3] for row in rows] == [["a", "4", "4"], ["b", "1", "4"]]
+    unnamed = "() => [...document.querySelectorAll('button, input, select, svg[role=img]')].filter((each) =>\
+      !each.closest('[hidden], dialog:not([open])') && !(each.textContent.trim() || each.labels?.length\
+      || each.getAttribute('aria-label')?.trim())).length"
+    assert viewer.page.evaluate(unnamed) == 0
+
+
+def test_states_differ_by_shape_as_well_as_by_colour(site: Site, look: Look) -> None:
+    viewer = look(site.url).open().live()
+    shapes = """() => import('/page/map.js').then(({ drawCell }) => {
+      const states = ["free", "ready", "starting", "leaving", "reserved", "foreign", "away"];
+      return states.map((state) => {
+        const context = new OffscreenCanvas(8, 8).getContext("2d");
+        drawCell(context, { state, job: 1, shared: [] }, 0, 0, 7, { of: () => "#888", faint: "#888" });
+        return [...context.getImageData(0, 0, 8, 8).data].map((value) => (value > 100 ? 1 : 0)).join("");
+      });
+    })"""
+    drawn = viewer.page.evaluate(shapes)
+    assert len(set(drawn)) == len(drawn) == 7
+
+
+@pytest.mark.parametrize(("scheme", "ground"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(18, 22, 27)")])
+def test_it_is_light_or_dark_as_the_system_says_or_as_chosen(site: Site, look: Look, scheme: str, ground: str) -> None:
+    viewer = look(site.url, color_scheme=scheme).open().live()
+    colour = "() => getComputedStyle(document.body).backgroundColor"
+    assert viewer.page.evaluate(colour) == ground
+    button = viewer.page.get_by_role("button", name="Theme")
+    button.click()
+    assert viewer.page.evaluate(colour) == "rgb(255, 255, 255)"
+    button.click()
+    assert viewer.page.evaluate(colour) == "rgb(18, 22, 27)"
+    viewer.page.reload()
+    viewer.live()
+    assert viewer.page.evaluate(colour) == "rgb(18, 22, 27)"
+
+
+def test_a_standby_shows_what_the_leader_decides(tmp_path: Path, look: Look) -> None:
+    leader, standby = Site(tmp_path), Site(tmp_path)
+    leader.node("a", slots=4)
+    with capture_logs(), leader.served(), standby.served():
+        leader.engine = leader._new_engine("leader", leader.url)
+        standby.engine = standby._new_engine("standby", standby.url)
+        leader.tick()
+        assert standby.tick().following
+        viewer = look(standby.url).open().live()
+        assert viewer.text("#standing") == "Live. A standby answers; leader leads"
+        assert viewer.page.get_by_role("link", name="leader").get_attribute("href") == leader.url
+        leader.submit(workers=3)
+        leader.advance(1)
+        standby.tick()
+        viewer.until_text("#figures", "3 of 4 slots used")
+    leader.close()
+    standby.close()
+
+
+def test_ten_thousand_slots_are_drawn_and_followed(tmp_path: Path, look: Look) -> None:
+    site = Site(tmp_path)
+    for number in range(1250):
+        site.node(f"n{number:04d}", slots=8)
+    site.engine.tick()
+    with capture_logs(), site.served():
+        site.client.post("/v1/jobs/batch", json={"jobs": [{"command": ["true"], "workers": 50}] * 200}, timeout=60)
+        for _ in range(2):
+            site.engine.tick()
+            site.clock.advance(1)
+        viewer = look(site.url).open().live()
+        viewer.until_text("#figures", "10,000 of 10,000 slots used (100 %)")
+        full = viewer.colours()
+        assert full > 10_000 * 4 * 4
+        site.client.post("/v1/jobs/1/cancel")
+        for _ in range(3):
+            site.engine.tick()
+            site.clock.advance(60)
+        site.services.events_bell.ring([None])
+        viewer.until_text("#figures", "9,950 of 10,000 slots used")
+        viewer.until_shown(lambda: viewer.colours() < full, "the map stays as it was")
+        assert viewer.page.locator("#jobs tr").count() == 50
+        viewer.page.locator("#jobs-more").click()
+        assert viewer.page.locator("#jobs tr").count() == 199
+    site.close()
