@@ -42,6 +42,13 @@ export class Lists {
     this.updateNodes();
   }
 
+  /** The colours are others now. */
+  drawAnew() {
+    this.jobs.rows.clear();
+    byId("jobs").replaceChildren();
+    this.update();
+  }
+
   /** Only while it is open: it is long. */
   updateNodes() {
     if (byId("map-as-table").open) this.nodes.update([...this.cluster.nodes.values()]);

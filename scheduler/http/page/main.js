@@ -108,17 +108,21 @@ function drawHistory() {
 // Which page: the cluster's or a job's.
 
 function route() {
+  if (location.hash !== "" && !location.hash.startsWith("#/")) return; // a place on this page
   const id = Number(/^#\/jobs\/(\d{1,15})$/.exec(location.hash)?.[1] ?? 0);
-  if (jobPage?.id === id) return;
+  if ((jobPage?.id ?? 0) === id) return;
   jobPage?.close();
-  jobPage = null;
   byId("overview").hidden = id !== 0;
   jobRoot().hidden = id === 0;
-  if (id !== 0) jobPage = new JobPage(jobRoot(), id, cluster);
-  else {
-    jobRoot().replaceChildren();
-    map.layout();
+  document.title = id === 0 ? "Elastic GPU scheduler" : `Job ${id} – Elastic GPU scheduler`;
+  if (id !== 0) {
+    jobPage = new JobPage(jobRoot(), id, cluster);
+    return;
   }
+  jobPage = null;
+  jobRoot().replaceChildren();
+  map.layout();
+  byId("main").focus();
 }
 
 // The token, where the daemon asks for one.
@@ -158,14 +162,12 @@ function setTheme(name) {
   say(byId("theme"), `Theme: ${THEMES[name]}`);
   drawLegend(byId("legend"), element);
   map.draw();
+  lists.drawAnew();
 }
 
 function nextTheme() {
   const names = Object.keys(THEMES);
   setTheme(names[(names.indexOf(localStorage.getItem("sched-theme")) + 1) % names.length]);
-  lists.jobs.rows.clear();
-  byId("jobs").replaceChildren();
-  lists.update();
 }
 
 const known = localStorage.getItem("sched-theme");
