@@ -96,10 +96,17 @@ class Drawer:
 
     def __init__(self) -> None:
         self._drawn: dict[JobId, _Drawn] = {}
+        self._world: World | None = None
+        self._picture = NO_PICTURE
 
     def draw(self, world: World, settings: PolicySettings, now: float) -> Picture:
         """What the page shows of this world."""
         order = Order(now, settings)
+        if world is not self._world or order.ages:
+            self._world, self._picture = world, self._draw_world(world, order)
+        return self._picture
+
+    def _draw_world(self, world: World, order: Order) -> Picture:
         waiting = heapq.nsmallest(WAITING_MAX, world.queued.values(), key=order.rank)
         active = heapq.nsmallest(ACTIVE_MAX, world.active.values(), key=lambda job: (-job.priority, job.id))
         suspended = heapq.nsmallest(WAITING_MAX, world.suspended.values(), key=lambda job: job.id)

@@ -29,6 +29,8 @@ export class Lists {
 
   update() {
     const { cluster } = this;
+    // Asked once, before anything changes: each question about styles has them computed anew.
+    this.dark = getComputedStyle(document.documentElement).getPropertyValue("--dark").trim() === "1";
     const [active, waiting, suspended] = [cluster.active(), cluster.waiting(), cluster.suspended()];
     const states = cluster.jobs_by_state;
     const queued = states.QUEUED ?? 0;
@@ -77,7 +79,7 @@ export class Lists {
     const since = span(now - job.since);
     const signature = JSON.stringify([job, steps, since, Math.floor(now / 15)]);
     return [signature, () => [
-      cell(swatch(job.id), jobLink(job.id)), cell(jobLink(job.id, job.name)),
+      cell(swatch(job.id, this.dark), jobLink(job.id)), cell(jobLink(job.id, job.name)),
       cell(stateText(job.state)), number(`${job.priority}`), cell(`${job.workers} of ${wants(job)}`),
       cell(lastHour(steps, now, job.max_workers)), cell(since), cell(job.user),
     ]];
@@ -98,9 +100,9 @@ export class Lists {
   }
 }
 
-function swatch(job) {
+function swatch(job, dark) {
   const made = element("span", { class: "swatch", "aria-hidden": "true" });
-  made.style.setProperty("--job", colourOf(job, getComputedStyle(document.documentElement).getPropertyValue("--dark").trim() === "1"));
+  made.style.setProperty("--job", colourOf(job, dark));
   return made;
 }
 
