@@ -72,7 +72,7 @@ def test_screen_readers_get_the_map_in_words_and_as_a_table(site: Site, look: Lo
 
 def test_states_differ_by_shape_as_well_as_by_colour(site: Site, look: Look) -> None:
     viewer = look(site.url).open().live()
-    shapes = """() => import('/page/map.js').then(({ drawCell }) => {
+    shapes = """() => import('/page/cells.js').then(({ drawCell }) => {
       const states = ["free", "ready", "starting", "leaving", "reserved", "foreign", "away"];
       return states.map((state) => {
         const context = new OffscreenCanvas(8, 8).getContext("2d");

@@ -1,8 +1,8 @@
 // The lists of the overview: nodes, jobs, the queue, events. Rows that did not change are left as they are.
 
+import { cellsOf, colourOf } from "./cells.js";
 import { lastHour } from "./chart.js";
 import { Rows, byId, element, jobLink, say } from "./dom.js";
-import { cellsOf, colourOf } from "./map.js";
 import { clock, counted, kindText, numberText, span, stateText, wants, why } from "./words.js";
 
 const ROWS_FIRST = 50;

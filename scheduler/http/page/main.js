@@ -1,12 +1,13 @@
 // The page: ties the stream to the map, the lists and the page of a job.
 
 import { Refused, read, token } from "./api.js";
+import { drawLegend } from "./cells.js";
 import { utilization, utilizationText } from "./chart.js";
 import { Cluster } from "./cluster.js";
 import { byId, element, say } from "./dom.js";
 import { JobPage, jobRoot } from "./job.js";
 import { Lists } from "./lists.js";
-import { SlotMap, drawLegend } from "./map.js";
+import { SlotMap } from "./map.js";
 import { follow } from "./stream.js";
 import { counted, numberText } from "./words.js";
 

@@ -16,7 +16,7 @@ export const WAITS = {
   NODES_UNAVAILABLE: "nodes that suit it are away",
 };
 
-// State of a slot: how it is drawn, see map.js.
+// State of a slot: how it is drawn, see cells.js.
 export const SHAPES = {
   ready: "square: a worker that is ready",
   starting: "frame: a worker that starts",
