@@ -195,6 +195,24 @@ def test_ended_workers_leave_their_job_and_stay_as_history(store: SqlStore) -> N
     assert store.list_workers(job.id, after=1, limit=1) == [job.workers[0]]
 
 
+def test_workers_that_ended_of_late_are_found_as_far_as_the_newest_events_tell(store: SqlStore) -> None:
+    lease = lead(store)
+    assert store.ended_workers(NOW, 10) == (NOW, [])
+    job = started(admitted(store, lease)[0], 3)
+    store.commit(Changes(jobs=(job,), workers=job.workers), lease, NOW)
+    (job,) = stored(job)
+    first, second = ended(job.workers[0]), ended(job.workers[1])
+    told = [
+        Event(NOW + at, EventKind.WORKER_ENDED, job.id, worker.id, NodeName("a"))
+        for at, worker in ((5, first), (9, second))
+    ]
+    changes = Changes(jobs=(replace(job, workers=job.workers[2:]),), workers=(first, second), events=tuple(told))
+    store.commit(changes, lease, NOW)
+    assert store.ended_workers(NOW, 100) == (NOW, [first, second])
+    assert store.ended_workers(NOW + 6, 100) == (NOW + 6, [second])
+    assert store.ended_workers(NOW, 1) == (NOW + 9, [second])
+
+
 def test_an_ended_job_leaves_the_world_and_can_still_be_read(store: SqlStore) -> None:
     lease = lead(store)
     job = started(admitted(store, lease)[0])
