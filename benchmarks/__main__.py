@@ -25,6 +25,7 @@ MEASURED = (
     "throughput",
     "discover_hosts",
     "page",
+    "scrape",
     "preempt",
     "resize_pause",
     "rates",

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.readme` writes README.md's generated parts: measured and simulated figures, metrics, commands.
+"""`python -m benchmarks.readme` writes README.md's generated parts: measured and simulated figures, commands.
 
 Figures come from benchmarks/results; where a benchmark has no result, the rows that stand there stay.
 """
@@ -11,7 +11,6 @@ from pathlib import Path
 from benchmarks.__main__ import MEASURED, SIMULATED
 from benchmarks.figure import RESULTS, Figure, load
 from scheduler.cli.reference import BEGIN, END, reference
-from scheduler.metrics import METRICS
 
 README = Path(__file__).parent.parent / "README.md"
 _MARK = "<!-- {0}: made by python -m benchmarks.readme -->", "<!-- {0}: end -->"
@@ -23,7 +22,6 @@ def main() -> int:
     text = _replace(text, *(mark.format("figures") for mark in _MARK), "\n".join(_measured_rows(figures)))
     figures = _part(text, *(mark.format("simulated") for mark in _MARK))
     text = _replace(text, *(mark.format("simulated") for mark in _MARK), "\n".join(_simulated_rows(figures)))
-    text = _replace(text, *(mark.format("metrics") for mark in _MARK), "\n".join(_metric_rows()))
     text = _replace(text, BEGIN, END, reference().strip())
     machines = {json.loads(path.read_text())["machine"] for path in RESULTS.glob("*.json")}
     if len(machines) == 1:
@@ -69,14 +67,6 @@ def _figures(names: Iterable[str], old: str) -> Iterator[tuple[str, Figure | str
 
 def _missed(figure: Figure) -> str:
     return "**missed**" if figure.verdict == "MISSED" else ""
-
-
-def _metric_rows() -> Iterator[str]:
-    yield "| metric | kind | labels | meaning |"
-    yield "|---|---|---|---|"
-    for metric in METRICS:
-        labels = ", ".join(f"`{label}`" for label in metric.labels)
-        yield f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |"
 
 
 def _part(text: str, begin: str, end: str) -> str:

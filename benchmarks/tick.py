@@ -39,14 +39,14 @@ class Site:
         self.clock = VirtualClock(1_000_000.0)
         self.store = SqlStore(f"sqlite:///{directory / 'bench.db'}")
         self.store.upgrade()
-        board, reports = Board(), ReportBox()
-        self.cluster = SimulatedCluster(self.clock, board, reports)
+        self.board, reports = Board(), ReportBox()
+        self.cluster = SimulatedCluster(self.clock, self.board, reports)
         for number in range(NODES):
             name = NodeName(f"n{number:04d}")
             self.cluster.add_node(NodeObservation(name, f"10.0.{number // 250}.{number % 250}", SLOTS, cpus=64.0))
         launch = LaunchContext("http://127.0.0.1:1", lambda job_id: f"token-{job_id}", directory / "jobs")
         settings = Settings(state_dir=directory)
-        self.engine = Engine(self.store, self.cluster, self.clock, settings, launch, board, reports, "bench")
+        self.engine = Engine(self.store, self.cluster, self.clock, settings, launch, self.board, reports, "bench")
 
     def submit(self, specs: list[JobSpec]) -> None:
         for submitted in self.store.submit(specs, self.clock.now()):

@@ -14,17 +14,18 @@ from typing import assert_never
 
 import psutil
 
+from scheduler.clusters.local_cpu_loads import CpuLoads
 from scheduler.clusters.local_env import inherited_env
 from scheduler.clusters.local_gpus import Gpu, gpu_type, read_loads, visible_devices, visible_gpus
 from scheduler.clusters.local_link import SupervisorLink
-from scheduler.clusters.local_loads import LoadReader
+from scheduler.clusters.local_loads import CPU_SECONDS, GPU_SECONDS, LoadReader
 from scheduler.clusters.local_logs import LocalLogs
 from scheduler.clusters.local_wire import Notice, Request, StartRequest, StopRequest, WorkerNotice
 from scheduler.config import LocalSettings
 from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError
 from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.observation import NodeObservation, Observation, Phase, WorkerObservation
+from scheduler.model.observation import NodeObservation, Observation, Phase, SlotLoad, WorkerObservation
 
 _READY_SECONDS_MAX = 15.0
 #: How long an observation waits for a supervisor that is being replaced.
@@ -44,8 +45,8 @@ class LocalCluster:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._gpus = visible_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
         self._node = _node(settings, self._gpus)
-        watched = bool(self._gpus) and settings.oversell > 1
-        self._loads = LoadReader(lambda: read_loads(self._gpus)) if watched else None
+        self._cpus = CpuLoads(state_dir.resolve(), self._node.slots)
+        self._loads: LoadReader | None = None
         self.logs = LocalLogs(state_dir)
         self._clock = clock
         self._env = inherited_env(os.environ)
@@ -64,6 +65,7 @@ class LocalCluster:
             if not self._changed.wait_for(lambda: self._down_reason is None, _READY_SECONDS_MAX):
                 self.close()
                 raise ClusterError(self._down_reason or "")
+        self._loads = LoadReader(self._read_loads, GPU_SECONDS if self._gpus else CPU_SECONDS)
 
     def observe(self) -> Observation:
         """A whole snapshot. Raises `ClusterError` while there is no supervisor."""
@@ -122,6 +124,13 @@ class LocalCluster:
             self._changed.wait_for(lambda: self._down_reason is None, _READY_SECONDS_MAX)
         self._close_loads()
         self._link.shutdown()
+
+    def _read_loads(self) -> tuple[SlotLoad, ...]:
+        if self._gpus:
+            return read_loads(self._gpus)
+        with self._changed:
+            workers = tuple(self._workers.values())
+        return self._cpus.read(workers, self._clock.monotonic())
 
     def _close_loads(self) -> None:
         if self._loads is not None:

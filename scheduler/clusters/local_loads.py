@@ -1,22 +1,24 @@
-"""Reads at intervals how busy this machine's GPUs are, so that no observation has to wait for the driver."""
+"""Reads at intervals how busy this machine's slots are, so that no observation has to wait for that."""
 
 import threading
 from collections.abc import Callable
 
 from scheduler.model.observation import SlotLoad
 
-INTERVAL_SECONDS = 1.0
+#: Between two readings: of GPUs, and of all processes.
+GPU_SECONDS = 1.0
+CPU_SECONDS = 5.0
 
 
 class LoadReader:
     """The newest reading of a machine's slots, kept by a thread of its own."""
 
-    def __init__(self, read: Callable[[], tuple[SlotLoad, ...]], interval_seconds: float = INTERVAL_SECONDS) -> None:
+    def __init__(self, read: Callable[[], tuple[SlotLoad, ...]], interval_seconds: float) -> None:
         self._read = read
         self._interval_seconds = interval_seconds
         self._closing = threading.Event()
         self.loads = read()
-        self._thread = threading.Thread(target=self._run, name="gpu-loads", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="slot-loads", daemon=True)
         self._thread.start()
 
     def close(self) -> None:

@@ -27,6 +27,8 @@ class Process:
     group: int
     session: int
     start_ticks: int
+    #: CPU time that it has had; in ticks of the kernel.
+    cpu_ticks: int
     zombie: bool
 
 
@@ -55,6 +57,7 @@ def read_process(pid: int) -> Process | None:
         group=int(fields[2]),
         session=int(fields[3]),
         start_ticks=int(fields[19]),
+        cpu_ticks=sum(int(field) for field in fields[11:13]),
         zombie=fields[0] in (b"Z", b"X"),
     )
 

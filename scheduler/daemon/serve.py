@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, assert_never
 
@@ -200,7 +201,8 @@ class Daemon:
         self._board = Board()
         self._reports = ReportBox()
         self._access = Access(settings.http.token, store.secret("worker-token"))
-        self._metrics = Metrics(self._board, settings.policy.aging_ceilings, self._clock.now)
+        self._metrics = Metrics(self._board, settings.policy.aging_ceilings, self._clock)
+        store.measure(self._metrics.stopwatch.transaction)
         self._timers = new_timers()
         self._recurring = RecurringJobs(store, self._clock, self._timers)
         self._engine = self._new_engine()
@@ -210,7 +212,7 @@ class Daemon:
             self._clock,
             lambda observe: EngineLoop(self._engine, settings.engine, self._clock, observe),
             self._observe,
-            lambda: self._metrics.count("sched_tick_crashes_total"),
+            self._metrics.crashed,
         )
         self._services = self._new_services()
         self._training_jobs = self._new_training_jobs()
@@ -257,7 +259,7 @@ class Daemon:
         launch = LaunchContext(workers_url, self._access.worker_token, jobs_dir, hosts)
         holder = holder_of(self._state)
         others = (self._clock, self._settings, launch, self._board, self._reports, holder, advertised_url)
-        return self._engine_of(self._store, self._cluster, *others)
+        return self._engine_of(self._store, self._metrics.measured(self._cluster), *others)
 
     def _new_services(self) -> Services:
         events_bell = Bell()
@@ -271,7 +273,7 @@ class Daemon:
             logs=self._cluster.logs,
             recurrence=self._recurring,
             wake=self._wake_leader,
-            metrics=self._metrics.render,
+            metrics=self._metrics.answer,
             not_ready=self._thread.not_ready,
             term=self._term,
             leader=lambda: self._engine.leader,
@@ -346,9 +348,13 @@ class Daemon:
 
     def _watch(self, app: Entry) -> None:
         for what, bell in (("hosts", self._services.hosts_bell), ("events", self._services.events_bell)):
-            self._metrics.watch("sched_long_polls", bell.listening, what=what)
+            self._metrics.watch("sched_long_polls", bell.listening, what)
         self._metrics.watch("sched_term", self._leaders_term)
         self._metrics.watch("sched_discover_hosts_answers_total", lambda: app.answered)
+        shards = self._services.shards
+        self._metrics.watch("sched_shard_calls_total", lambda: shards.answered)
+        for outcome in ("given", "done", "failed", "returned"):
+            self._metrics.watch("sched_shards_total", partial(shards.shards.__getitem__, outcome), outcome)
 
     def _start_timers(self) -> None:
         retention = Retention(

@@ -17,7 +17,8 @@ MARGIN = 0.1
 
 
 def absorb_loads(draft: Draft, loads: Mapping[NodeName, tuple[SlotLoad, ...]], settings: PolicySettings) -> None:
-    """Take in the load of every slot that was read; one that was not read any more counts as not busy."""
+    """Take in the load of every slot of oversold nodes; one that was not read any more counts as not busy."""
+    loads = {name: seen for name, seen in loads.items() if _oversold(draft, name)}
     if not loads and not draft.base.crowded:
         return
     leaving = _leaving(draft.base)
@@ -33,6 +34,11 @@ def absorb_loads(draft: Draft, loads: Mapping[NodeName, tuple[SlotLoad, ...]], s
             if after is not None:
                 crowded.setdefault(name, {})[slot] = after
     draft.see_crowded(crowded)
+
+
+def _oversold(draft: Draft, name: NodeName) -> bool:
+    node = draft.node(name)
+    return node is not None and node.extra_slots > 0
 
 
 def _judge(before: CrowdedSlot | None, load: SlotLoad, now: float, settings: PolicySettings) -> CrowdedSlot | None:

@@ -15,9 +15,9 @@ is the difference between desired and observed at the next tick.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from scheduler.config import Settings
@@ -40,9 +40,9 @@ from scheduler.engine.reconcile import absorb
 from scheduler.engine.reports import Hearing, ReportBox
 from scheduler.errors import ClusterError, LeaseLost, SchemaMismatch, StaleWrite, StoreError, StoreUnavailable
 from scheduler.model.event import Event
-from scheduler.model.ids import WorkerId
+from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.job import Job
-from scheduler.model.observation import Observation
+from scheduler.model.observation import Observation, SlotLoad
 from scheduler.model.plan import Plan
 from scheduler.model.worker import Desired, WorkerState
 from scheduler.model.world import Changes, World
@@ -85,6 +85,10 @@ class TickReport:
     changed: tuple[Job, ...] = ()
     violations: tuple[Violation, ...] = ()
     action_failures: tuple[ActionFailure, ...] = ()
+    #: How busy slots were, where that is known.
+    loads: Mapping[NodeName, tuple[SlotLoad, ...]] = field(default_factory=dict)
+    #: The steps that were reached, and how long each took.
+    steps: tuple[tuple[Step, float], ...] = ()
     #: Why nothing was decided; None if the tick ran through.
     error: str | None = None
     #: The latest moment for the next tick; a wake-up may come before.
@@ -166,8 +170,9 @@ class Engine:
         now, self._moved_at = self._clock.now(), self._clock.monotonic()
         if now > self.report.next_tick_at + self._settings.engine.tick_interval_seconds:
             self._hearing.since = now  # it stood still, and with it the ears of this process
+        reached: list[tuple[Step, float]] = []
         try:
-            yield from self._steps(now)
+            yield from self._timed(self._steps(now), reached)
         except (ClusterError, StoreUnavailable, StaleWrite, SchemaMismatch) as error:
             self._give_up(now, error, self._settings.engine.tick_interval_seconds)
         except LeaseLost as error:
@@ -177,8 +182,16 @@ class Engine:
         duration_seconds = self._clock.now() - now
         if duration_seconds > self._settings.engine.tick_interval_seconds:
             self._hearing.since = now + duration_seconds  # it stood still in the middle
-        self.report = replace(self.report, duration_seconds=duration_seconds)
+        self.report = replace(self.report, duration_seconds=duration_seconds, steps=tuple(reached))
         self._moved_at = self._clock.monotonic()
+
+    def _timed(self, steps: Iterator[Step], reached: list[tuple[Step, float]]) -> Iterator[Step]:
+        """The same steps; notes how long each took."""
+        began = self._clock.monotonic()
+        for step in steps:
+            reached.append((step, self._clock.monotonic() - began))
+            yield step
+            began = self._clock.monotonic()
 
     def keep_lease(self) -> None:
         """Renew the lease if it is time to, as long as the engine moves: who has a lot to do is not dead.
@@ -248,6 +261,7 @@ class Engine:
             changed=stored.jobs,
             violations=violations,
             action_failures=failures,
+            loads=observation.loads,
             next_tick_at=self._next_tick_at(self.world, unsettled, decided, inbox, now),
         )
         yield Step.APPLIED

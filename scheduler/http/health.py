@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from typing_extensions import TypedDict
@@ -13,8 +13,6 @@ from scheduler.http.json import JsonResponse
 from scheduler.http.services import Use
 
 router = APIRouter(tags=["operation"])
-
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class HealthView(TypedDict):
@@ -50,6 +48,7 @@ async def readyz(services: Use) -> Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **documented()},
     dependencies=[Depends(require_user)],
 )
-async def metrics(services: Use) -> Response:
-    """Prometheus' text format."""
-    return Response(await run_in_threadpool(services.metrics), media_type=METRICS_TYPE)
+async def metrics(request: Request, services: Use) -> Response:
+    """Prometheus' text format, or OpenMetrics where that is accepted."""
+    body, content_type = await run_in_threadpool(services.metrics, request.headers.get("accept", ""))
+    return Response(body, headers={"content-type": content_type})

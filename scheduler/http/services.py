@@ -68,8 +68,8 @@ class Services:
     recurrence: Recurrence
     #: Look at the inbox now.
     wake: Callable[[], None]
-    #: Prometheus' text format.
-    metrics: Callable[[], bytes]
+    #: What is measured, in the format that an Accept header asks for, and the type of that.
+    metrics: Callable[[str], tuple[bytes, str]]
     #: Why jobs are not being decided on now, in one line; None if they are.
     not_ready: Callable[[], str | None]
     #: Number of this daemon's leadership; None while it does not lead.

@@ -4,10 +4,12 @@ So a durable commit, which a disk does a few hundred times a second, serves as m
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from scheduler.errors import StoreError, UserError
+from scheduler.model.data_queue import ShardAnswer, ShardCall
 from scheduler.model.ids import JobId
 from scheduler.store.sqlstore import SqlStore
 from scheduler.store.values import Exchanged, ShardsAsked, ShardsGiven
@@ -37,6 +39,10 @@ class ShardDesk:
         self._waiting: list[_Waiting] = []
         self._work: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shards")
+        #: Calls that were answered.
+        self.answered = 0
+        #: Shards given, done, failed and returned by them.
+        self.shards: Counter[str] = Counter()
 
     def close(self) -> None:
         self._thread.shutdown(wait=False)
@@ -72,11 +78,20 @@ class ShardDesk:
         return self._store.exchange_shards(asked, self._now(), heard_since)
 
     def _answer(self, group: list[_Waiting], exchanged: Exchanged) -> None:
-        for (_, answered), outcome in zip(group, exchanged.outcomes, strict=True):
+        for (asked, answered), outcome in zip(group, exchanged.outcomes, strict=True):
+            if not isinstance(outcome, UserError):
+                self._count(asked.call, outcome.answer)
             if not answered.done():  # its client may have gone
                 answered.set_result(outcome)
         if exchanged.told:
             self._tell(exchanged.told)
+
+    def _count(self, call: ShardCall, answer: ShardAnswer) -> None:
+        self.answered += 1
+        self.shards["given"] += answer.given.count
+        self.shards["done"] += call.done.count - answer.refused.count
+        self.shards["failed"] += call.failed.count
+        self.shards["returned"] += call.returned.count
 
     def _refuse(self, group: list[_Waiting], error: Exception) -> None:
         if isinstance(error, StoreError):

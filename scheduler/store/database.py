@@ -5,8 +5,8 @@ read first. A reader sees one snapshot over all its statements and holds up nobo
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ class Database:
         self.url = parse_url(url)
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self.where = describe(self.url)
+        #: Surrounds every transaction, for whoever measures them; told of what kind it is.
+        self.measured: Callable[[str], AbstractContextManager[None]] = lambda kind: nullcontext()
         self._busy_timeout_seconds = busy_timeout_seconds
         # SQLite has one writer at a time; waiting here is fair and prompt, waiting in SQLite is polling.
         self._turns = Turns() if self.sqlite else None
@@ -54,13 +56,18 @@ class Database:
 
         On SQLite, who is urgent goes before all others of this process that wait.
         """
-        with translated(self.where), self._turn(urgent=urgent), self.writer.begin() as connection:
+        with (
+            self.measured("urgent" if urgent else "write"),
+            translated(self.where),
+            self._turn(urgent=urgent),
+            self.writer.begin() as connection,
+        ):
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A read-only transaction: one snapshot."""
-        with translated(self.where), self.reader.begin() as connection:
+        with self.measured("read"), translated(self.where), self.reader.begin() as connection:
             try:
                 yield connection
             except BaseException:

@@ -2,6 +2,7 @@
 
 import secrets as random_source
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from scheduler.engine.ports import Inbox, Lease, SeenLease, StoredNews, StoredWorld
 from scheduler.model.booking import Booking
@@ -70,6 +71,10 @@ class SqlStore:
     def where(self) -> str:
         """The database for people: a path, or a URL without its password."""
         return self._database.where
+
+    def measure(self, measured: Callable[[str], AbstractContextManager[None]]) -> None:
+        """Have every transaction from now on surrounded by this, which is told its kind: read, write or urgent."""
+        self._database.measured = measured
 
     def close(self) -> None:
         """Close its connections."""

@@ -36,7 +36,7 @@ class Site(World):
         super().__init__(directory, settings=Settings(state_dir=directory, http=HttpSettings(port=0, **http)))
         self.woken = threading.Event()
         self.access = Access(self.settings.http.token, SECRET)
-        self.metrics = Metrics(self.board, (), self.clock.now)
+        self.metrics = Metrics(self.board, (), self.clock)
         self.recurring = RecurringJobs(self.store, self.clock, new_timers())
         events_bell = Bell()
         self.services = Services(
@@ -49,7 +49,7 @@ class Site(World):
             logs=LocalLogs(directory),
             recurrence=self.recurring,
             wake=self.woken.set,
-            metrics=self.metrics.render,
+            metrics=self.metrics.answer,
             not_ready=lambda: None if self.board.world is not None else "the jobs are not loaded yet",
             term=lambda: self.engine.lease.term if self.engine.lease is not None else None,
             leader=lambda: self.engine.leader,

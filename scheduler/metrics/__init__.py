@@ -1,0 +1,7 @@
+"""Prometheus metrics. `METRICS` names and explains all of them; the only package that uses prometheus_client."""
+
+from scheduler.metrics.catalog import METRICS
+from scheduler.metrics.metric import Metric
+from scheduler.metrics.registry import Metrics
+
+__all__ = ["METRICS", "Metric", "Metrics"]

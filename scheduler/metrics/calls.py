@@ -1,0 +1,105 @@
+"""How long others let the daemon wait: the database and the cluster; and what it is asked over HTTP."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from scheduler.engine.ports import ActionFailure, Clock, Cluster, ClusterAction
+from scheduler.metrics.metric import Metric, each
+from scheduler.metrics.recorder import Recorder
+from scheduler.metrics.ticks import TICK_BUCKETS
+from scheduler.model.observation import Observation
+
+_OUTCOMES = ("ok", "error")
+
+CALL_METRICS = (
+    Metric(
+        "sched_store_transaction_seconds",
+        "histogram",
+        ("kind", "outcome"),
+        "Transactions of the database, waiting for their turn included: read, write, urgent (the engine's writes); "
+        "error: also those that were refused or rolled back.",
+        TICK_BUCKETS,
+        each(("read", "write", "urgent"), _OUTCOMES),
+    ),
+    Metric(
+        "sched_cluster_call_seconds",
+        "histogram",
+        ("call", "outcome"),
+        "Calls of the cluster: observe, apply (all actions of a tick at once).",
+        TICK_BUCKETS,
+        each(("observe", "apply"), _OUTCOMES),
+    ),
+    Metric("sched_discover_hosts_answers_total", "counter", (), "Host lists given at once from memory.", watched=True),
+    Metric(
+        "sched_long_polls",
+        "gauge",
+        ("what",),
+        "Requests that wait for news: of hosts, of events.",
+    ),
+    Metric(
+        "sched_shard_calls_total",
+        "counter",
+        (),
+        "Calls of data queues' readers that were answered.",
+        watched=True,
+    ),
+    Metric(
+        "sched_shards_total",
+        "counter",
+        ("outcome",),
+        "Shards of data queues: given to readers; done, failed or returned as readers said.",
+        watched=True,
+    ),
+)
+
+
+class Stopwatch:
+    """Measures how long blocks take."""
+
+    def __init__(self, recorder: Recorder, clock: Clock) -> None:
+        self._recorder = recorder
+        self._clock = clock
+
+    @contextmanager
+    def transaction(self, kind: str) -> Iterator[None]:
+        """A transaction of the database."""
+        with self._timed("sched_store_transaction_seconds", kind=kind):
+            yield
+
+    @contextmanager
+    def call(self, call: str) -> Iterator[None]:
+        """A call of the cluster."""
+        with self._timed("sched_cluster_call_seconds", call=call):
+            yield
+
+    @contextmanager
+    def _timed(self, name: str, **labels: str) -> Iterator[None]:
+        began, outcome = self._clock.monotonic(), "error"
+        try:
+            yield
+            outcome = "ok"
+        finally:
+            self._recorder.observe(name, self._clock.monotonic() - began, {**labels, "outcome": outcome})
+
+
+class MeasuredCluster:
+    """A cluster whose calls are measured."""
+
+    def __init__(self, cluster: Cluster, stopwatch: Stopwatch) -> None:
+        self._cluster = cluster
+        self._stopwatch = stopwatch
+
+    def observe(self) -> Observation:
+        """As the cluster's own."""
+        with self._stopwatch.call("observe"):
+            return self._cluster.observe()
+
+    def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
+        """As the cluster's own."""
+        with self._stopwatch.call("apply"):
+            return self._cluster.apply(actions, until)
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        """As the cluster's own."""
+        self._cluster.on_change(wake)

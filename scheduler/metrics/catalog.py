@@ -1,0 +1,21 @@
+"""Every metric of the daemon."""
+
+from scheduler.metrics.calls import CALL_METRICS
+from scheduler.metrics.events import EVENT_METRICS
+from scheduler.metrics.jobs import JOB_METRICS
+from scheduler.metrics.process import PROCESS_METRICS
+from scheduler.metrics.slots import SLOT_METRICS
+from scheduler.metrics.spent import SPENT_METRICS
+from scheduler.metrics.ticks import TICK_METRICS
+
+#: What the daemon measures itself, by what it is about.
+CHAPTERS = {
+    "Slots and nodes": SLOT_METRICS,
+    "Jobs and workers": JOB_METRICS,
+    "What happened": EVENT_METRICS,
+    "What slots were spent on": SPENT_METRICS,
+    "The scheduler": TICK_METRICS,
+    "Database, cluster, HTTP": CALL_METRICS,
+}
+OWN_METRICS = tuple(metric for chapter in CHAPTERS.values() for metric in chapter)
+METRICS = (*OWN_METRICS, *PROCESS_METRICS)

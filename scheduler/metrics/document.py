@@ -1,0 +1,47 @@
+"""The table of metrics for the documentation."""
+
+from collections.abc import Iterator
+
+from scheduler.metrics.catalog import CHAPTERS
+from scheduler.metrics.metric import ANY_CLASS, Metric
+from scheduler.metrics.process import PROCESS_METRICS
+
+COMMAND = "python -m scheduler.metrics"
+_HEAD = f"""<!-- made by {COMMAND} -->
+# Metrics
+
+What `/metrics` of the daemon tells Prometheus: text, or OpenMetrics with examples where it is asked for (the histograms
+of jobs then name the job behind one of their values). Labels are bounded by the nodes of the cluster or by what is
+listed here, never by jobs, users or workers. A priority class is named by the lower bound of its priorities; the bounds
+are `policy.aging_ceilings`, or 0, 10, 100 and 1000 where there are none. Counters begin with zero for every listed
+value, so that `rate` and `increase` see the first change. A daemon that does not lead tells only of itself.
+"""
+
+
+def document() -> str:
+    """The page, as it stands in docs/metrics.md."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield _HEAD
+    for title, metrics in {**CHAPTERS, "The process": PROCESS_METRICS}.items():
+        yield f"## {title}\n"
+        yield "| metric | kind | labels | meaning |"
+        yield "|---|---|---|---|"
+        yield from (_row(metric) for metric in metrics)
+        yield ""
+        yield from _listed(metrics)
+
+
+def _row(metric: Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |"
+
+
+def _listed(metrics: tuple[Metric, ...]) -> Iterator[str]:
+    for metric in metrics:
+        for place, label in enumerate(metric.labels):
+            values = dict.fromkeys(series[place] for series in metric.series)
+            if values and ANY_CLASS not in values:
+                yield f"`{metric.name}`, `{label}`: {', '.join(f'`{value}`' for value in values)}.\n"

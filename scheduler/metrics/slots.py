@@ -1,0 +1,172 @@
+"""Slots and nodes, read from the world at every scrape."""
+
+from collections import Counter as Tally
+from collections.abc import Iterator, Mapping
+
+from scheduler.metrics.families import Families
+from scheduler.metrics.metric import Metric
+from scheduler.model.booking import BookingState
+from scheduler.model.foreign import NO_FOREIGN
+from scheduler.model.ids import NodeName
+from scheduler.model.job import JobState
+from scheduler.model.node import Node, NodeHealth, NodeIntent
+from scheduler.model.observation import SlotLoad
+from scheduler.model.world import NO_USAGE, World
+
+#: Types of slots whose node names none.
+GPU, CPU = "gpu", "cpu"
+
+SLOT_METRICS = (
+    Metric(
+        "sched_slots",
+        "gauge",
+        ("node", "type", "state"),
+        "Physical slots by state, which add up to all there are: used, releasing (held by workers that were asked to "
+        "leave), foreign (held by others than workers), reserved (free, held for a job), free, unhealthy (not held, on "
+        "a node that is down or quarantined), unavailable (not held, on a node that is closed or cordoned).",
+    ),
+    Metric(
+        "sched_oversold_slots",
+        "gauge",
+        ("node", "type", "state"),
+        "Slots beyond the physical ones, for jobs that accept to share, by the same states; only of oversold nodes.",
+    ),
+    Metric(
+        "sched_crowded_slots",
+        "gauge",
+        ("node",),
+        "Slots whose load is or was above a limit of overselling; only of oversold nodes.",
+    ),
+    Metric(
+        "sched_utilization_ratio",
+        "gauge",
+        (),
+        "Allocated: slots that workers hold in relation to all slots of nodes that are up; 0 without nodes.",
+    ),
+    Metric(
+        "sched_busy_slots",
+        "gauge",
+        ("node", "type"),
+        "Sum of the utilization of slots, from 0 to 1 each, as NVML tells it of GPUs and the kernel of CPU slots.",
+    ),
+    Metric(
+        "sched_measured_slots",
+        "gauge",
+        ("node", "type"),
+        "Slots whose utilization is known: what sched_busy_slots is to be compared with.",
+    ),
+    Metric("sched_nodes", "gauge", ("health", "intent"), "Nodes by health and intent."),
+    Metric(
+        "sched_awaited_slots",
+        "gauge",
+        ("state",),
+        "Slots that others of the cluster wait for: waiting, or ignored since they did not take up what was free.",
+    ),
+    Metric("sched_bookings", "gauge", ("state",), "Bookings by state."),
+    Metric("sched_booked_slots", "gauge", ("state",), "Slots of bookings by state."),
+)
+
+_Held = Tally[tuple[NodeName, bool]]
+
+
+def add_slots(families: Families, world: World) -> None:
+    """Slots by node, and what follows from them."""
+    reserved, releasing, strays = _reserved(world), _releasing(world), _strays(world)
+    total = held = 0
+    slots, oversold = families["sched_slots"], families["sched_oversold_slots"]
+    for node in world.nodes.values():
+        name, kind = node.name, slot_type(node)
+        usage = world.usage.get(name, NO_USAGE)
+        used = min(node.slots, usage.slots + strays[name, False])
+        foreign = min(node.slots - used, world.foreign.get(name, NO_FOREIGN).slots)
+        slots.add([name, kind, "foreign"], foreign)
+        leaving = releasing[name, False] + strays[name, False]
+        for state, count in _split(node, node.slots - foreign, used, leaving, reserved[name, False]):
+            slots.add([name, kind, state], count)
+        if node.health is NodeHealth.UP:
+            total += node.slots
+            held += used
+        if node.extra_slots or usage.slots_shared:
+            shared = min(node.extra_slots, usage.slots_shared + strays[name, True])
+            leaving = releasing[name, True] + strays[name, True]
+            for state, count in _split(node, node.extra_slots, shared, leaving, reserved[name, True]):
+                oversold.add([name, kind, state], count)
+            families["sched_crowded_slots"].add([name], len(world.crowded.get(name, ())))
+    families["sched_utilization_ratio"].add([], held / total if total else 0.0)
+    _add_nodes(families, world)
+    _add_claims(families, world)
+
+
+def add_loads(families: Families, world: World, loads: Mapping[NodeName, tuple[SlotLoad, ...]]) -> None:
+    """How busy slots are, where that is known."""
+    for name, readings in loads.items():
+        node = world.nodes.get(name)
+        busy = [load.utilization for load in readings if load.utilization is not None]
+        if node is not None and busy:
+            families["sched_busy_slots"].add([name, slot_type(node)], sum(busy))
+            families["sched_measured_slots"].add([name, slot_type(node)], len(busy))
+
+
+def slot_type(node: Node) -> str:
+    """The type of its GPUs, or what its slots are where it has no name."""
+    return node.gpu_type or (GPU if node.has_gpus else CPU)
+
+
+def _split(node: Node, slots: int, used: int, leaving: int, reserved: int) -> Iterator[tuple[str, int]]:
+    """Slots that others do not hold, by state."""
+    left, releasing = slots - used, min(used, leaving)
+    held = min(left, reserved) if node.schedulable else 0
+    unhealthy = node.health is NodeHealth.DOWN or node.intent is NodeIntent.QUARANTINED
+    yield "used", used - releasing
+    yield "releasing", releasing
+    yield "reserved", held
+    yield "free", left - held if node.schedulable else 0
+    yield "unhealthy", left if unhealthy else 0
+    yield "unavailable", left if not (node.schedulable or unhealthy) else 0
+
+
+def _reserved(world: World) -> _Held:
+    """Slots held for waiting jobs, by node and whether they are shared ones."""
+    slots: _Held = Tally()
+    for job in world.reserved.values():
+        for name, workers in job.reservation:
+            slots[name, job.reservation_shared] += workers * job.shape.slots
+        for name, workers in job.fixed_reservation if job.spec.fixed is not None else ():
+            slots[name, False] += workers * (job.spec.fixed.shape.slots if job.spec.fixed else 0)
+    return slots
+
+
+def _releasing(world: World) -> _Held:
+    """Slots of workers that were asked to leave."""
+    slots: _Held = Tally()
+    for job in world.leaving.values():
+        for worker in job.all_workers:
+            if job.state is JobState.STOPPING or not worker.wanted:
+                slots[worker.node, worker.shared] += len(worker.slot_ids)
+    return slots
+
+
+def _strays(world: World) -> _Held:
+    slots: _Held = Tally()
+    for stray in world.strays.values():
+        slots[stray.node, stray.shared] += len(stray.slot_ids)
+    return slots
+
+
+def _add_nodes(families: Families, world: World) -> None:
+    nodes = Tally((node.health, node.intent) for node in world.nodes.values())
+    for health in NodeHealth:
+        for intent in NodeIntent:
+            families["sched_nodes"].add([health, intent], nodes[health, intent])
+
+
+def _add_claims(families: Families, world: World) -> None:
+    awaited = Tally({"waiting": 0, "ignored": 0})
+    for each in world.demands:
+        awaited["waiting" if each.ignored_until is None else "ignored"] += each.demand.shape.slots
+    for state, slots in awaited.items():
+        families["sched_awaited_slots"].add([state], slots)
+    for state in (BookingState.PLANNED, BookingState.OPEN):
+        bookings = [booking for booking in world.bookings.values() if booking.state is state]
+        families["sched_bookings"].add([state], len(bookings))
+        families["sched_booked_slots"].add([state], sum(booking.slots for booking in bookings))

@@ -1,0 +1,82 @@
+"""How the engine does: ticks, their phases, what failed in them; and who leads."""
+
+from scheduler.engine.ports import ForgetWorker, StartWorker, StopWorker
+from scheduler.engine.tick import Step, TickReport
+from scheduler.metrics.metric import Metric, each, known
+from scheduler.metrics.recorder import Recorder
+
+TICK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+#: Of each step of a tick, what is done up to it.
+PHASES = {
+    Step.LEASED: "lease",
+    Step.OBSERVED: "observe",
+    Step.INBOX_TAKEN: "inbox",
+    Step.ABSORBED: "absorb",
+    Step.PLANNED: "plan",
+    Step.COMMITTED: "commit",
+    Step.POSTED: "post",
+    Step.APPLIED: "apply",
+}
+_ACTIONS = (StartWorker.__name__, StopWorker.__name__, ForgetWorker.__name__)
+#: As `policy.invariants` names them in plans.
+_INVARIANTS = tuple(f"I{number}" for number in range(1, 11))
+_RESULTS = ("ok", "error", "standby")
+
+TICK_METRICS = (
+    Metric("sched_leading", "gauge", (), "1 while this daemon leads."),
+    Metric(
+        "sched_term",
+        "gauge",
+        (),
+        "Number of the present leadership as this daemon knows it; 0: nobody leads.",
+    ),
+    Metric("sched_build_info", "gauge", ("version",), "1, with the version of the daemon as a label."),
+    Metric("sched_tick_duration_seconds", "histogram", (), "Duration of a tick.", TICK_BUCKETS),
+    Metric(
+        "sched_tick_phase_seconds",
+        "histogram",
+        ("phase",),
+        "Duration of each phase of a tick of the daemon that leads: lease (and load), observe, inbox, absorb, plan, "
+        "commit, post, apply.",
+        TICK_BUCKETS,
+        each(PHASES.values()),
+    ),
+    Metric(
+        "sched_ticks_total",
+        "counter",
+        ("result",),
+        "Ticks: ok, error (store or cluster away), standby (another daemon leads).",
+        series=each(_RESULTS),
+    ),
+    Metric(
+        "sched_tick_crashes_total", "counter", (), "Ticks that ended by a defect; the world is loaded again after each."
+    ),
+    Metric(
+        "sched_action_failures_total",
+        "counter",
+        ("action",),
+        "Starts and stops of workers that the cluster could not do at once.",
+        series=each(_ACTIONS),
+    ),
+    Metric(
+        "sched_invariant_violations_total",
+        "counter",
+        ("invariant",),
+        "Plans that were dropped since they broke an invariant.",
+        series=each(_INVARIANTS),
+    ),
+)
+
+
+def take_tick(recorder: Recorder, report: TickReport) -> None:
+    """Count what the report tells of the tick itself."""
+    result = "error" if report.error is not None else "standby" if report.following else "ok"
+    recorder.count("sched_ticks_total", result=result)
+    recorder.observe("sched_tick_duration_seconds", report.duration_seconds)
+    for step, seconds in report.steps:
+        recorder.observe("sched_tick_phase_seconds", seconds, {"phase": PHASES[step]})
+    for violation in report.violations:
+        recorder.count("sched_invariant_violations_total", invariant=known(violation.invariant, _INVARIANTS))
+    for failure in report.action_failures:
+        recorder.count("sched_action_failures_total", action=type(failure.action).__name__)

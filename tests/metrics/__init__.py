@@ -1,0 +1,1 @@
+"""Metrics, and everything that is made of them: dashboards, rules, alerts."""
