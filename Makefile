@@ -3,6 +3,7 @@
 PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 python3.11,$(shell $(p) -c 'import sys; sys.version_info >= (3, 11) and print("$(p)")' 2>/dev/null)) python3)
 PYTEST_ARGS ?=
 SECTION ?= test
+ARGS ?=
 SEEDS ?= 2000
 FIRST ?= 0
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
@@ -10,7 +11,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test simulate-faults lint format bench docs-check apt clean
+.PHONY: help venv demo dashboards test simulate-faults lint format bench docs-check apt clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +37,9 @@ venv: .venv/installed-test ## create .venv with all that tests and checks need (
 
 demo: .venv/installed-demo ## see two training jobs share four slots (about a minute after installation)
 	@$(BIN)/python examples/demo.py
+
+dashboards: .venv/installed-demo ## Prometheus and, where it is installed, Grafana over a running daemon (ARGS="--url http://...")
+	@$(BIN)/python -m grafana.show $(ARGS)
 
 test: venv apt ## install what tests need and run them (PYTEST_ARGS="-k name" to choose)
 	$(BIN)/python -m pytest -n $(JOBS) --no-loadscope-reorder --cov --cov-report=term $(PYTEST_ARGS)
