@@ -14,6 +14,8 @@ from scheduler.http.services import Use
 
 router = APIRouter(tags=["operation"])
 
+METRICS_TYPES = ("text/plain", "application/openmetrics-text")
+
 
 class HealthView(TypedDict):
     status: str
@@ -45,7 +47,7 @@ async def readyz(services: Use) -> Response:
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **documented()},
+    responses={200: {"content": {kind: {"schema": {"type": "string"}} for kind in METRICS_TYPES}}, **documented()},
     dependencies=[Depends(require_user)],
 )
 async def metrics(request: Request, services: Use) -> Response:
