@@ -1,11 +1,11 @@
-"""`GET /v1/history`: used slots and sizes of jobs over the last hour, computed of the workers that lived in it.
+"""`GET /v1/history`: used slots and sizes of jobs over the last hour, of the workers that lived in it.
 
 Nothing is recorded for it, so that it is whole after a restart and on replicas that follow. What was computed serves
 everybody for a while.
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -15,7 +15,7 @@ from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.services import Services
 from scheduler.model.ids import JobId
-from scheduler.model.node import NodeHealth
+from scheduler.model.report import Window
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
 
@@ -35,8 +35,6 @@ class HistoryView(TypedDict):
     #: What is told is complete from then on.
     since: float
     until: float
-    #: Of nodes that are up now.
-    slots_total: int
     #: Slots in use on average in each of as many parts of the time, oldest first.
     slots_used: list[float]
     #: Of jobs that have not ended: pairs of when the number of workers changed, and to what.
@@ -63,29 +61,17 @@ class History:
         world = self._services.board.world or World()
         since, ended = self._services.store.ended_workers(now - SPAN_SECONDS, EVENTS_MAX)
         live = [worker for job in world.active.values() for worker in job.all_workers]
-        own = [worker for worker in (*live, *ended) if not worker.shared]
         scaled = [worker for worker in (*live, *ended) if not worker.fixed and world.job(worker.job_id) is not None]
         return {
             "since": since,
             "until": now,
-            "slots_total": sum(node.slots for node in world.nodes.values() if node.health is NodeHealth.UP),
-            "slots_used": used_slots(own, since, now, POINTS),
+            "slots_used": self._slots_used(Window(min(since, now - 1.0), now, POINTS)),
             "jobs": sizes(scaled, since),
         }
 
-
-def used_slots(workers: Iterable[Worker], since: float, until: float, parts: int) -> list[float]:
-    """Slots that these held on average in each of so many equal parts of the time."""
-    part_seconds = (until - since) / parts
-    if part_seconds <= 0:
-        return [0.0] * parts
-    found = [0.0] * parts
-    for worker in workers:
-        start = max(0.0, (worker.created_at - since) / part_seconds)
-        end = min(float(parts), ((until if worker.ended_at is None else worker.ended_at) - since) / part_seconds)
-        for part in range(int(start), min(parts, int(end) + 1)):
-            found[part] += max(0.0, min(end, part + 1) - max(start, part)) * len(worker.slot_ids)
-    return [round(slots, 2) for slots in found]
+    def _slots_used(self, window: Window) -> list[float]:
+        parts = self._services.store.usage(window, ()).used.values()
+        return [round(sum(part) / window.step_seconds, 2) for part in zip(*parts, strict=True)] or [0.0] * POINTS
 
 
 def sizes(workers: Sequence[Worker], since: float) -> dict[int, list[list[float]]]:

@@ -10,11 +10,8 @@ import httpx
 import pytest
 
 from scheduler.http import live
-from scheduler.http.history import used_slots
 from scheduler.http.static import files
-from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import WaitReason
-from scheduler.model.worker import Worker
 from tests.http.site import Site
 
 PAGE = Path(live.__file__).parent / "page"
@@ -135,16 +132,9 @@ def test_the_last_hour_is_computed_of_the_workers_that_lived_in_it(site: Site) -
     site.advance(1)
     site.clock.advance(600)
     view = site.client.get("/v1/history").json()
-    assert view["slots_total"] == 4
     assert [view["slots_used"][at] for at in (0, 60, 119)] == [0, 2, 4]
     assert list(view["jobs"]) == [str(job)]
     assert [size for _, size in view["jobs"][str(job)]] == [4]
-
-
-def test_slots_count_for_the_part_of_the_time_in_which_they_were_held() -> None:
-    held = Worker(WorkerId("1-1"), JobId(1), 1, NodeName("a"), "a", (0, 1), created_at=5.0, ended_at=25.0)
-    assert used_slots([held], 0.0, 40.0, 4) == [1.0, 2.0, 1.0, 0.0]
-    assert used_slots([], 7.0, 7.0, 2) == [0.0, 0.0]
 
 
 def test_the_page_needs_no_token_and_may_load_nothing_from_elsewhere(tmp_path: Path) -> None:
