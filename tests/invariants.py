@@ -102,7 +102,7 @@ class InvariantChecker:
         self._published_is_allocation(snapshot)
         self._retries_are_failures(snapshot)
         reservations_fit(snapshot)
-        self._promises.after_tick(snapshot, order)
+        self._promises.after_tick(snapshot, order, self._world.settings.policy.name)
         if report.error is not None or self._stood_still(now):
             self._bookings.clear()
             self._others.clear()

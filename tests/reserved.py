@@ -1,6 +1,6 @@
 """Reservations: what is freed for a job is taken only by it or by someone more important (I5)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from scheduler.model.foreign import NO_FOREIGN, ForeignUse
@@ -84,8 +84,9 @@ class Promises:
         self._slots: dict[NodeName, int] = {}
         self._others: Mapping[NodeName, ForeignUse] = {}
 
-    def after_tick(self, snapshot: Snapshot, order: Order) -> None:
+    def after_tick(self, snapshot: Snapshot, order: Order, policy: str) -> None:
         """Raise `Broken` where a reservation is gone without a reason."""
+        goes_before = _goes_before(order, policy)
         for job_id, before in self._held.items():
             job = snapshot.queued.get(job_id)
             if (
@@ -97,7 +98,7 @@ class Promises:
                 continue
             if self._has_grown(snapshot) and any(order.rank(each) < order.rank(job) for each in _waiting(snapshot)):
                 continue  # one ahead that was too large fits now, and what is behind it must not delay it
-            if not _excused(before, job, snapshot, order):
+            if not _excused(before, job, snapshot, order, goes_before):
                 raise Broken("RESERVED", f"job {job_id} lost {before.reservation} to nobody more important")
         self._held = {job.id: job for job in snapshot.queued.values() if job.reservation}
         self._slots = {node.name: node.slots for node in snapshot.nodes.values()}
@@ -128,13 +129,20 @@ class Promises:
         return any(node.slots > self._slots.get(node.name, 0) for node in snapshot.nodes.values())
 
 
+def _goes_before(order: Order, policy: str) -> Callable[[Job, Job], bool]:
+    """Who may take what is held for another; with published policies also a job that came back to its place."""
+    if policy == "elastic":
+        return order.more_important
+    return lambda other, job: order.rank(other) < order.rank(job)
+
+
 def _waiting(snapshot: Snapshot) -> list[Job]:
     """Waiting jobs for which nothing is held."""
     return [job for job in snapshot.queued.values() if not job.reservation]
 
 
-def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order) -> bool:
-    """Whether the job changed, or someone more important, or a booking, came."""
+def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, goes_before: Callable[[Job, Job], bool]) -> bool:
+    """Whether the job changed, or someone who goes before it, or a booking, came."""
     if (
         job.min_workers != before.min_workers
         or job.attempt != before.attempt
@@ -143,9 +151,9 @@ def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order) -> bool:
     ):
         return True
     names = {name for name, _ in (*before.reservation, *before.fixed_reservation)}
-    if any(other.reservation and order.more_important(other, job) for other in snapshot.queued.values()):
+    if any(other.reservation and goes_before(other, job) for other in snapshot.queued.values()):
         return True
     return any(
-        order.more_important(other, job) and any(worker.node in names for worker in other.all_workers)
+        goes_before(other, job) and any(worker.node in names for worker in other.all_workers)
         for other in snapshot.active.values()
     )

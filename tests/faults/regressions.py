@@ -9,6 +9,7 @@ REGRESSIONS = {
     12973: "A job of a booking that had lost workers was topped up to its minimum, and grown as if it had not been.",
     12981: "A reservation on a node that lost a slot was said to be stolen.",
     20723: "The end of a quarantine, long after the last job had ended, was said to be unrest.",
+    7200: "With a published policy, a job that came back to its place in the queue was said to steal.",
     30237: "A published policy let a job take whose victim had aged more, and the plan was refused for that.",
     30313: "A job of a policy of fixed sizes was said to wait for nothing, while a node that it needs was drained.",
     30414: "A published policy, which knows no bookings, was kept from taking from a job of one.",
@@ -29,6 +30,6 @@ REGRESSIONS = {
     400377: "A job that may not pass one that waits for others to go was said to wait for nothing.",
     400386: "A job on nodes of two GPU types by now made the planner fail when it was to grow.",
     400542: "Memory that a node had lost was given out in the tick in which those ended who had held it.",
-    501107: "A fixed group that was lost with its node while the daemon stood still was said never to have been there.",
     401382: "A reservation was said to be stolen, when others had taken the place of its fixed group.",
+    501107: "A fixed group that was lost with its node while the daemon stood still was said never to have been there.",
 }
