@@ -11,7 +11,6 @@ from scheduler.errors import StoreUnavailable
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobState
 from scheduler.store.sqlstore import SqlStore
-from tests.invariants import follows
 from tests.world import World
 
 DAY = 86400.0
@@ -66,7 +65,7 @@ def test_a_standby_takes_over_when_the_leader_is_silent_whatever_their_clocks_sa
         w.clock.advance(1)
         w.tick()
         assert replica.engine.tick().following
-    follows(replica.board, w.store)
+    w.checker.after_following(replica.board)
     assert replica.engine.leader == Leader("engine-1", 1, None)
     alive = {start.worker_id for _, start in w.cluster.alive()}
     w.clock.advance(ttl_seconds - 0.1)
@@ -108,7 +107,7 @@ def test_a_standby_answers_hosts_and_knows_which_jobs_there_are(w: World) -> Non
     w.tick()
     report = replica.engine.tick()
     assert [job.id for job in report.changed] == [waiting]
-    follows(replica.board, w.store)
+    w.checker.after_following(replica.board)
 
 
 def test_nothing_is_asked_of_the_cluster_after_the_lease_has_ended(w: World) -> None:
@@ -178,7 +177,7 @@ def test_a_leader_that_comes_back_follows_and_may_lead_again(w: World) -> None:
     replica.engine.tick()
     assert "replica leads in term 2" in (w.engine.tick().error or "")
     assert w.engine.tick().following
-    follows(w.board, w.store)
+    w.checker.after_following(w.board)
     replica.engine.release()
     w.settle()
     w.expect(job_id, JobState.RUNNING, workers=1)
