@@ -12,7 +12,7 @@ from scheduler.config import PolicySettings, Settings
 from scheduler.engine.board import Board
 from scheduler.engine.exits import FAILURES
 from scheduler.engine.tick import Engine, TickReport
-from scheduler.model.event import Event, EventKind
+from scheduler.model.event import DECISIONS, Event, EventKind
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.hosts import host_list
 from scheduler.model.ids import JobId
@@ -124,6 +124,8 @@ class InvariantChecker:
                 break
         for event in found:
             self._on_event(event)
+            if event.kind in DECISIONS and not event.cause:
+                raise Broken("reasons", f"nobody can tell why: {event}")
             if event.kind is EventKind.WORKER_ENDED and event.cause in _FAILURES and event.job_id is not None:
                 self._failures_seen[event.job_id] = self._failures_seen.get(event.job_id, 0) + 1
         outside.failures_are_real(self._world.cluster, found)

@@ -93,7 +93,7 @@ def test_who_writes_too_slowly_leaves_lines_out_and_says_so(world: World) -> Non
 
 WRITE = (
     "from scheduler.daemon.logging import configure_logging; configure_logging(); "
-    "import structlog, logging; structlog.get_logger('scheduler.x').info('job started', job=3, reason='SLOTS_FREE'); "
+    "import structlog, logging; structlog.get_logger('scheduler.x').info('job started', job=3, reason='FREE_SLOTS'); "
     "logging.getLogger('library').warning('careful')"
 )
 
@@ -121,7 +121,7 @@ def test_a_daemon_writes_its_decisions_as_json(tmp_path: Path) -> None:
         assert daemon.stop() == 0
         lines = [json.loads(line) for line in daemon.log().splitlines()]
         said = [(line["event"], line["reason"]) for line in lines if line.get("job") == job]
-    assert ("job started", "SLOTS_FREE") in said
+    assert ("job started", "FREE_SLOTS") in said
     assert said[-1] == ("job succeeded", "DONE")
 
 

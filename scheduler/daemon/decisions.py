@@ -14,9 +14,9 @@ from typing import Any
 import structlog
 
 from scheduler.engine.tick import TickReport
-from scheduler.model.event import Event, EventKind
+from scheduler.model.event import DECISIONS, Event, EventKind
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.job import Job
 
 log = structlog.get_logger(__name__)
 
@@ -26,36 +26,6 @@ REPORTS_MAX = 1000
 WAITS_MAX = 100
 STOP_SECONDS = 5.0
 
-#: What is decided, and why where the event itself names no cause.
-DECISIONS: dict[EventKind, str] = {
-    EventKind.JOB_STARTED: "SLOTS_FREE",
-    EventKind.JOB_GREW: "SLOTS_FREE",
-    EventKind.JOB_SHRANK: "",
-    EventKind.JOB_STOPPING: "",
-    EventKind.JOB_REQUEUED: "",
-    EventKind.JOB_SUSPENDED: "REQUESTED",
-    EventKind.JOB_RESUMED: "REQUESTED",
-    EventKind.JOB_RESERVED: "SLOTS_BEING_FREED",
-    EventKind.JOB_SUCCEEDED: "DONE",
-    EventKind.JOB_FAILED: "",
-    EventKind.JOB_CANCELLED: "REQUESTED",
-    EventKind.JOB_CHANGED: "REQUESTED",
-    EventKind.GENERATION_PUBLISHED: "MEMBERS_CHANGED",
-    EventKind.SUBGENERATION_ADOPTED: "WORKERS_LOST",
-    EventKind.WORKER_REPLACED: "",
-    EventKind.NODE_UP: "OBSERVED",
-    EventKind.NODE_DOWN: "OBSERVED",
-    EventKind.NODE_CORDONED: "REQUESTED",
-    EventKind.NODE_UNCORDONED: "",
-    EventKind.NODE_DRAINING: "REQUESTED",
-    EventKind.NODE_QUARANTINED: "FAILURES",
-    EventKind.BOOKING_PLANNED: "REQUESTED",
-    EventKind.BOOKING_STARTED: "TIME",
-    EventKind.BOOKING_ENDED: "TIME",
-    EventKind.BOOKING_CANCELLED: "REQUESTED",
-    EventKind.REQUEST_REFUSED: "",
-}
-
 
 class DecisionLog:
     """Takes the leader's reports on the engine's thread, and writes their decisions on another one."""
@@ -63,8 +33,6 @@ class DecisionLog:
     def __init__(self) -> None:
         self._reports: Queue[TickReport | None] = Queue(REPORTS_MAX)
         self._left_out = 0
-        #: Why each waiting job was said to wait.
-        self._waits: dict[JobId, tuple[WaitReason, JobId | None]] = {}
         self._thread = threading.Thread(target=self._run, name="decisions", daemon=True)
 
     def start(self) -> None:
@@ -78,7 +46,7 @@ class DecisionLog:
 
     def see(self, report: TickReport) -> None:
         """Take in what a tick did; never waits."""
-        if not report.leading or not (report.events or report.changed):
+        if not report.leading or not report.events:
             return
         try:
             self._reports.put_nowait(report)
@@ -96,31 +64,15 @@ class DecisionLog:
     def lines(self, report: TickReport) -> Iterator[tuple[str, dict[str, Any]]]:
         """What is to be written of a report, in the order in which it was decided."""
         jobs = {job.id: job for job in report.changed}
+        waits, unsaid = 0, Counter[str]()
         for event in report.events:
-            if event.kind in DECISIONS:
+            waits += event.kind is EventKind.JOB_WAITS
+            if event.kind is EventKind.JOB_WAITS and waits > WAITS_MAX:
+                unsaid[event.cause] += 1
+            elif event.kind in DECISIONS:
                 yield event.kind.lower().replace("_", " "), _facts(event, jobs.get(event.job_id or JobId(0)))
-        waiting = [job for job in report.changed if self._comes_to_wait(job)]
-        for job in waiting[:WAITS_MAX]:
-            facts = {"job": job.id, "generation": job.generation, "reason": _why(job), "for_job": job.wait_for}
-            yield "job waits", {name: value for name, value in facts.items() if value is not None}
-        for reason, count in Counter(map(_why, waiting[WAITS_MAX:])).items():
+        for reason, count in unsaid.items():
             yield "more jobs wait", {"jobs": count, "reason": reason}
-
-    def _comes_to_wait(self, job: Job) -> bool:
-        """Whether it waits for something that it has not waited for before."""
-        reason = job.wait_reason
-        if job.state is not JobState.QUEUED or reason is None:
-            self._waits.pop(job.id, None)
-            return False
-        why = (reason, job.wait_for)
-        if reason is WaitReason.SUBMITTED or self._waits.get(job.id) == why:
-            return False
-        self._waits[job.id] = why
-        return True
-
-
-def _why(job: Job) -> str:
-    return "" if job.wait_reason is None else job.wait_reason.value
 
 
 def _facts(event: Event, job: Job | None) -> dict[str, Any]:
@@ -128,7 +80,7 @@ def _facts(event: Event, job: Job | None) -> dict[str, Any]:
     facts = {
         "job": event.job_id,
         "generation": None if job is None else job.generation,
-        "reason": event.cause or DECISIONS[event.kind],
+        "reason": event.cause,
         "for_job": event.for_job,
         "worker": event.worker_id,
         "node": event.node,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from scheduler.engine.draft import Draft
 from scheduler.engine.lifecycle import begin_stop
 from scheduler.model.booking import Booking, BookingState, check_booking_transition
-from scheduler.model.event import EventKind
+from scheduler.model.event import Cause, EventKind
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobState, StopReason
 from scheduler.policy.bookable import described, refusal
@@ -17,7 +17,7 @@ def promise(draft: Draft, booking: Booking) -> None:
     """Promise a booking that was asked for, or refuse it with an event that says why."""
     why = refusal(booking, draft.bookings(), draft.world().nodes, draft.now)
     if why is None:
-        _move(draft, booking, BookingState.PLANNED, EventKind.BOOKING_PLANNED)
+        _move(draft, booking, BookingState.PLANNED, EventKind.BOOKING_PLANNED, IntentKind.BOOK)
         return
     _over(draft, booking)
     draft.event(EventKind.REQUEST_REFUSED, cause=IntentKind.BOOK, detail=f"booking {booking.name}: {why}")
@@ -29,25 +29,25 @@ def unbook(draft: Draft, name: str) -> None:
     if booking is None:
         draft.event(EventKind.REQUEST_REFUSED, cause=IntentKind.UNBOOK, detail=f"no booking {name}")
         return
-    _end(draft, booking, EventKind.BOOKING_CANCELLED)
+    _end(draft, booking, EventKind.BOOKING_CANCELLED, IntentKind.UNBOOK)
 
 
 def open_and_end(draft: Draft) -> None:
     """Open the windows that have begun and end those that are over."""
     for booking in draft.bookings():
         if booking.end_at <= draft.now:
-            _end(draft, booking, EventKind.BOOKING_ENDED)
+            _end(draft, booking, EventKind.BOOKING_ENDED, Cause.TIME)
         elif booking.state is BookingState.PLANNED and booking.start_at <= draft.now:
-            _move(draft, booking, BookingState.OPEN, EventKind.BOOKING_STARTED)
+            _move(draft, booking, BookingState.OPEN, EventKind.BOOKING_STARTED, Cause.TIME)
 
 
-def _end(draft: Draft, booking: Booking, kind: EventKind) -> None:
+def _end(draft: Draft, booking: Booking, kind: EventKind, cause: Cause | IntentKind) -> None:
     """Its jobs go on as ordinary ones; those that nobody could take slots from are stopped and queued again."""
     for job in list(draft.active_jobs()):
         if not job.spec.preemptible and job.state in _STOPPABLE and not job.finishing and booking.admits(job):
             begin_stop(draft, job.id, StopReason.BOOKING_ENDED, detail=f"booking {booking.name} is over")
     _over(draft, booking)
-    draft.event(kind, detail=_line(booking))
+    draft.event(kind, cause=cause, detail=_line(booking))
 
 
 def _over(draft: Draft, booking: Booking) -> None:
@@ -55,10 +55,10 @@ def _over(draft: Draft, booking: Booking) -> None:
     draft.put_booking(replace(booking, state=BookingState.OVER))
 
 
-def _move(draft: Draft, booking: Booking, state: BookingState, kind: EventKind) -> None:
+def _move(draft: Draft, booking: Booking, state: BookingState, kind: EventKind, cause: Cause | IntentKind) -> None:
     check_booking_transition(booking, state)
     draft.put_booking(replace(booking, state=state))
-    draft.event(kind, detail=_line(booking))
+    draft.event(kind, cause=cause, detail=_line(booking))
 
 
 def _line(booking: Booking) -> str:

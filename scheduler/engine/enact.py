@@ -9,11 +9,11 @@ from scheduler.config import EngineSettings
 from scheduler.engine.draft import Draft
 from scheduler.engine.lifecycle import ask_to_leave, begin_stop
 from scheduler.engine.membership import settle
-from scheduler.model.event import EventKind
+from scheduler.model.event import Cause, EventKind
 from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import Job, JobState, Placement
 from scheduler.model.node import Node
-from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
 from scheduler.model.world import mask_of, sharers
@@ -40,9 +40,15 @@ def enact(draft: Draft, plan: Plan, settings: EngineSettings) -> None:
             case _:
                 assert_never(action)
     for job_id, waiting in plan.waiting.items():
-        job = draft.the_job(job_id)
-        if (job.wait_reason, job.wait_for) != (waiting.reason, waiting.for_job):
-            draft.put(replace(job, wait_reason=waiting.reason, wait_for=waiting.for_job))
+        _wait(draft, draft.the_job(job_id), waiting)
+
+
+def _wait(draft: Draft, job: Job, waiting: Waiting) -> None:
+    """Whom it waits for changes often in a long queue; only another reason is told in history."""
+    if (job.wait_reason, job.wait_for) != (waiting.reason, waiting.for_job):
+        draft.put(replace(job, wait_reason=waiting.reason, wait_for=waiting.for_job))
+    if job.wait_reason is not waiting.reason:
+        draft.event(EventKind.JOB_WAITS, job_id=job.id, cause=waiting.reason.value, for_job=waiting.for_job)
 
 
 def _shrink(draft: Draft, action: Shrink, settings: EngineSettings) -> None:
@@ -68,11 +74,13 @@ def _reserve(draft: Draft, action: Reserve) -> None:
     job = draft.the_job(action.job_id)
     held = replace(job, reservation=action.placement, reservation_shared=action.shared)
     draft.put(replace(held, fixed_reservation=action.fixed))
-    draft.event(EventKind.JOB_RESERVED, job_id=action.job_id, detail=_describe(action))
+    cause = Cause.SLOTS_BEING_FREED.value
+    draft.event(EventKind.JOB_RESERVED, job_id=action.job_id, cause=cause, detail=_describe(action))
 
 
 def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> None:
     job = draft.move(draft.the_job(action.job_id), JobState.STARTING)
+    cause = Cause.RESERVED_SLOTS if job.reservation else Cause.FREE_SLOTS
     waited_seconds = max(0.0, draft.now - job.queued_at)
     draft.put(
         replace(
@@ -96,7 +104,8 @@ def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> Non
     )
     _add_fixed_group(draft, job, action, slots, ports)
     _add_workers(draft, action, slots)
-    draft.event(EventKind.JOB_STARTED, job_id=job.id, detail=_describe(action), amount=waited_seconds)
+    detail = _describe(action)
+    draft.event(EventKind.JOB_STARTED, job_id=job.id, cause=cause.value, detail=detail, amount=waited_seconds)
 
 
 def _grow(draft: Draft, action: Grow, slots: "_Slots") -> None:
@@ -109,6 +118,7 @@ def _grow(draft: Draft, action: Grow, slots: "_Slots") -> None:
     draft.event(
         EventKind.JOB_GREW,
         job_id=job.id,
+        cause=Cause.FREE_SLOTS.value,
         detail=f"{before} -> {after} workers: {_describe(action)}",
     )
 

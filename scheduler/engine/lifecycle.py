@@ -13,7 +13,7 @@ from scheduler.model.job import (
     StopReason,
     WaitReason,
 )
-from scheduler.model.worker import Desired, LeaveReason
+from scheduler.model.worker import Desired, ExitReason, LeaveReason
 
 _STOP_EVENTS: dict[JobState, EventKind] = {
     JobState.QUEUED: EventKind.JOB_REQUEUED,
@@ -78,7 +78,8 @@ def finish_if_empty(draft: Draft, job_id: JobId) -> None:
     elif job.state is JobState.STOPPING:
         _stopped(draft, job)
     elif job.finishing:
-        _ended(draft, draft.move(replace(job, detail=""), JobState.SUCCEEDED), EventKind.JOB_SUCCEEDED, "")
+        done = draft.move(replace(job, detail=""), JobState.SUCCEEDED)
+        _ended(draft, done, EventKind.JOB_SUCCEEDED, ExitReason.DONE.value)
     else:
         begin_stop(draft, job_id, StopReason.BELOW_MINIMUM, detail="no worker is left")
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from scheduler.config import EngineSettings
 from scheduler.engine.draft import Draft
 from scheduler.engine.lifecycle import ask_to_leave
-from scheduler.model.event import EventKind
+from scheduler.model.event import Cause, EventKind
 from scheduler.model.hosts import host_list
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, Runtime
@@ -47,6 +47,7 @@ def adopt(draft: Draft, job_id: JobId, agreed: Agreed) -> None:
     draft.event(
         EventKind.SUBGENERATION_ADOPTED,
         job_id=job_id,
+        cause=Cause.WORKERS_LOST,
         detail=f"generation {agreed.name}: its workers went on without {names} while no scheduler answered",
         amount=float(len(agreed.lost)),
     )
@@ -105,6 +106,7 @@ def _publish(draft: Draft, job: Job, members: tuple[Worker, ...]) -> Job:
     draft.event(
         EventKind.GENERATION_PUBLISHED,
         job_id=job.id,
+        cause=Cause.MEMBERS_CHANGED,
         detail=f"generation {generation}: {len(members)} workers",
         amount=float(len(members)),
     )

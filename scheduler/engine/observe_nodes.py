@@ -6,7 +6,7 @@ from dataclasses import replace
 from scheduler.config import EngineSettings
 from scheduler.engine.draft import Draft
 from scheduler.engine.exits import FAILURES
-from scheduler.model.event import EventKind
+from scheduler.model.event import Cause, EventKind
 from scheduler.model.ids import NodeName
 from scheduler.model.node import CPU_EPSILON, Node, NodeFailure, NodeHealth, NodeIntent
 from scheduler.model.observation import NodeObservation
@@ -27,7 +27,7 @@ def absorb_nodes(draft: Draft, seen: Mapping[NodeName, NodeObservation]) -> Gone
     for name, node in draft.base.nodes.items():
         if name not in seen and node.health is NodeHealth.UP:
             draft.put_node(replace(node, health=NodeHealth.DOWN))
-            draft.event(EventKind.NODE_DOWN, node=name, detail="the cluster does not list it")
+            draft.event(EventKind.NODE_DOWN, node=name, cause=Cause.OBSERVED, detail="the cluster does not list it")
     for name in draft.base.nodes:
         end_quarantine(draft, name)
     return gone
@@ -75,7 +75,7 @@ def _take_facts(draft: Draft, before: Node | None, seen: NodeObservation) -> Non
     }
     if before is None:
         draft.put_node(Node(name=seen.name, **facts))  # type: ignore[arg-type]
-        draft.event(EventKind.NODE_UP, node=seen.name, detail=f"{seen.slots} slots")
+        draft.event(EventKind.NODE_UP, node=seen.name, cause=Cause.OBSERVED, detail=f"{seen.slots} slots")
         return
     after = replace(before, **facts)  # type: ignore[arg-type]
     if after == before:
@@ -83,7 +83,7 @@ def _take_facts(draft: Draft, before: Node | None, seen: NodeObservation) -> Non
     draft.put_node(after)
     if after.health is not before.health:
         kind = EventKind.NODE_UP if after.health is NodeHealth.UP else EventKind.NODE_DOWN
-        draft.event(kind, node=seen.name, detail=f"{after.slots} slots")
+        draft.event(kind, node=seen.name, cause=Cause.OBSERVED, detail=f"{after.slots} slots")
 
 
 def _slots_held(world: World, name: NodeName) -> int:
@@ -118,7 +118,7 @@ def end_quarantine(draft: Draft, name: NodeName) -> None:
         return
     if node.quarantined_until is not None and draft.now >= node.quarantined_until:
         draft.put_node(replace(node, intent=NodeIntent.ACTIVE, failures=()))
-        draft.event(EventKind.NODE_UNCORDONED, node=name, detail="its quarantine is over")
+        draft.event(EventKind.NODE_UNCORDONED, node=name, cause=Cause.TIME, detail="its quarantine is over")
 
 
 def count_failures(draft: Draft, ended: Sequence[Worker], settings: EngineSettings) -> None:
@@ -161,6 +161,7 @@ def _quarantine(draft: Draft, node: Node, settings: EngineSettings) -> None:
     draft.event(
         EventKind.NODE_QUARANTINED,
         node=node.name,
+        cause=Cause.FAILURES,
         detail=f"{len(node.failures)} workers failed of late; no new ones for {seconds:g} s",
         amount=seconds,
     )

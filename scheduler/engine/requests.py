@@ -78,7 +78,7 @@ def _resume(draft: Draft, job: Job, intent: Intent) -> str:
         draft.put(replace(job, stop_reason=StopReason.RESUMED))
     else:
         return "it is not suspended"
-    draft.event(EventKind.JOB_RESUMED, job_id=job.id)
+    draft.event(EventKind.JOB_RESUMED, job_id=job.id, cause=intent.kind)
     return ""
 
 

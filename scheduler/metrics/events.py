@@ -2,9 +2,9 @@
 
 from scheduler.engine.tick import TickReport
 from scheduler.metrics.classes import PriorityClasses
-from scheduler.metrics.metric import ANY_CLASS, OTHER, Metric, each, known
+from scheduler.metrics.metric import ANY_CLASS, Metric, each, known
 from scheduler.metrics.recorder import Recorder
-from scheduler.model.event import Event, EventKind
+from scheduler.model.event import Cause, Event, EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, StopReason
@@ -14,13 +14,11 @@ _WAIT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 
 _PREEMPT_BUCKETS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.5, 2, 3, 5, 10, 30, 60, 300)
 _COMPLETION_BUCKETS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 3 * 86400, 7 * 86400, 30 * 86400)
 
-#: A job grows for no other reason.
-FREE_SLOTS = "FREE_SLOTS"
-DONE = "DONE"
 
 _STOPS = tuple(StopReason)
 _EXITS = tuple(ExitReason)
-_CAUSES = frozenset({*StopReason, *LeaveReason, *ExitReason})
+#: A job grows for no other reason.
+_CAUSES = frozenset({Cause.FREE_SLOTS, *StopReason, *LeaveReason, *ExitReason})
 _RETURNS = tuple(reason for reason in StopReason if reason is not StopReason.CANCELLED)
 #: Why a job that goes on with fewer workers is asked to give up some.
 _SHRINKS = (
@@ -33,7 +31,7 @@ _SHRINKS = (
     LeaveReason.OVERSOLD,
 )
 _ENDS = (
-    ("SUCCEEDED", DONE),
+    ("SUCCEEDED", ExitReason.DONE.value),
     ("FAILED", StopReason.RETRIES_EXHAUSTED.value),
     ("FAILED", StopReason.TIME_LIMIT.value),
     ("CANCELLED", StopReason.CANCELLED.value),
@@ -85,7 +83,7 @@ EVENT_METRICS = (
         "counter",
         ("direction", "cause"),
         "Resizes of running jobs: grow or shrink, and why.",
-        series=(("grow", FREE_SLOTS), *each(("shrink",), _SHRINKS)),
+        series=(("grow", Cause.FREE_SLOTS), *each(("shrink",), _SHRINKS)),
     ),
     Metric(
         "sched_job_stops_total", "counter", ("cause",), "Jobs that were asked to stop, by why.", series=each(_STOPS)
@@ -177,7 +175,7 @@ class EventCounts:
             case EventKind.JOB_RUNNING:
                 self._runs(event)
             case EventKind.JOB_GREW:
-                count("sched_resizes_total", direction="grow", cause=FREE_SLOTS)
+                count("sched_resizes_total", direction="grow", cause=known(event.cause, _CAUSES))
             case EventKind.JOB_SHRANK:
                 count("sched_resizes_total", direction="shrink", cause=known(event.cause, _CAUSES))
                 self._preempted(event, "shrink")
@@ -208,10 +206,7 @@ class EventCounts:
 
     def _ended(self, event: Event, job: Job | None) -> None:
         state = event.kind.removeprefix("JOB_")
-        usual = {"SUCCEEDED": DONE, "CANCELLED": StopReason.CANCELLED.value}.get(state, OTHER)
-        self._recorder.count(
-            "sched_jobs_ended_total", state=state, cause=known(event.cause, _CAUSES) if event.cause else usual
-        )
+        self._recorder.count("sched_jobs_ended_total", state=state, cause=known(event.cause, _CAUSES))
         if event.job_id is not None:
             self._asked_at.pop(event.job_id, None)
         if event.kind is EventKind.JOB_SUCCEEDED and job is not None:

@@ -8,6 +8,8 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 
 class EventKind(StrEnum):
     JOB_SUBMITTED = "JOB_SUBMITTED"
+    #: It comes to wait for another reason, which is the cause.
+    JOB_WAITS = "JOB_WAITS"
     JOB_STARTED = "JOB_STARTED"
     JOB_RUNNING = "JOB_RUNNING"
     JOB_GREW = "JOB_GREW"
@@ -44,6 +46,39 @@ class EventKind(StrEnum):
     #: The last shard of its data set is over.
     DATA_ENDED = "DATA_ENDED"
     REQUEST_REFUSED = "REQUEST_REFUSED"
+
+
+#: What is decided; the others tell what was observed or asked for. Each names its cause.
+DECISIONS = frozenset(EventKind) - {
+    EventKind.JOB_SUBMITTED,
+    EventKind.JOB_RUNNING,
+    EventKind.WORKER_STARTED,
+    EventKind.WORKER_READY,
+    EventKind.WORKER_ENDED,
+    EventKind.SHARDS_SET_ASIDE,
+    EventKind.DATA_ENDED,
+}
+
+
+class Cause(StrEnum):
+    """Why something was decided, where no reason of a job, a worker or a request says so."""
+
+    #: What is free suffices.
+    FREE_SLOTS = "FREE_SLOTS"
+    #: What was held for it is free.
+    RESERVED_SLOTS = "RESERVED_SLOTS"
+    #: What it needs is being freed for it.
+    SLOTS_BEING_FREED = "SLOTS_BEING_FREED"
+    #: Workers joined or left.
+    MEMBERS_CHANGED = "MEMBERS_CHANGED"
+    #: Peers could not reach them.
+    WORKERS_LOST = "WORKERS_LOST"
+    #: The cluster says so.
+    OBSERVED = "OBSERVED"
+    #: Workers of several jobs failed there.
+    FAILURES = "FAILURES"
+    #: A time that was set has come.
+    TIME = "TIME"
 
 
 @dataclass(frozen=True, slots=True)
