@@ -1,4 +1,4 @@
-"""`sched explain`: why a job waits and when it starts, or why it has this size."""
+"""`sched explain`: why a job waits or has its size, since when, who gave up workers, and what would change that."""
 
 from typing import Any
 
@@ -9,11 +9,13 @@ from scheduler.cli.forecast import forecast_facts
 from scheduler.cli.output import emit_json, fields, say, show
 from scheduler.cli.resolve import JobArgument, job_id
 from scheduler.cli.tables import size
-from scheduler.cli.times import stamp
+from scheduler.cli.times import ago, stamp
+
+View = dict[str, Any]
 
 
 def explain(session: Session, job: JobArgument) -> None:
-    """Say why a job waits and when it may start, or why it has this size."""
+    """Say why a job waits and when it may start, or why it has this size; since when, and what would change it."""
     client = session.client
     view = client.get(f"/v1/jobs/{job_id(client, job)}/explain")
     if session.json:
@@ -21,15 +23,19 @@ def explain(session: Session, job: JobArgument) -> None:
         return
     for line in str(view["summary"]).splitlines():
         say(line)
-    show(fields(_facts(view)))
+    show(fields(_facts(view, session.clock.now())))
 
 
-def _facts(view: dict[str, Any]) -> list[tuple[str, str]]:
+def _facts(view: View, now: float) -> list[tuple[str, str]]:
     """The facts behind the summary, without those that are not known."""
     details = view["details"]
     facts = [
+        ("since", _when(view["since"], now) if view["since"] is not None else None),
         ("reason", view["reason"]),
         ("for job", view["for_job"]),
+        *(("gave up", f"{_taking(each, now)} for job {each['for_job']}") for each in view["gave"]),
+        *(("got", f"{_taking(each, now)} of job {each['job_id']}") for each in view["got"]),
+        *(("would change it", way) for way in view["would_change"]),
         ("workers", size(details)),
         ("slots of each", details["slots_per_worker"]),
         ("slots that suit it", details["slots_suitable"]),
@@ -41,6 +47,15 @@ def _facts(view: dict[str, Any]) -> list[tuple[str, str]]:
         *(forecast_facts(forecast, "estimated start") if (forecast := view["forecast"]) else ()),
     ]
     return [(name, str(value)) for name, value in facts if value is not None]
+
+
+def _when(at: float, now: float) -> str:
+    return f"{stamp(at)} ({ago(at, now)})"
+
+
+def _taking(taking: View, now: float) -> str:
+    what = taking["detail"].replace("->", "→") if taking["kind"] == "JOB_SHRANK" else "all workers"
+    return f"{_when(taking['at'], now)}: {what}"
 
 
 def register(app: typer.Typer) -> None:

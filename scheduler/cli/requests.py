@@ -7,7 +7,8 @@ import typer
 from scheduler.cli.batch import ask_each
 from scheduler.cli.client import Client
 from scheduler.cli.command import JOBS, Session, command
-from scheduler.cli.output import emit_json, say
+from scheduler.cli.output import emit_json, fields, say, show
+from scheduler.cli.repricing import repricing_facts
 from scheduler.cli.resolve import AnyJobsArgument, JobArgument, JobsArgument, is_recurring, job_id
 from scheduler.errors import UserError
 
@@ -16,10 +17,20 @@ def priority(
     session: Session,
     job: JobArgument,
     value: Annotated[int, typer.Argument(metavar="N", help="The new priority; higher is more important.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing; say what that would do, and who would lose workers.")
+    ] = False,
 ) -> None:
-    """Change the priority of a job."""
+    """Change the priority of a job, or say what that would do."""
     client = session.client
     number = job_id(client, job)
+    if dry_run:
+        answer = client.get(f"/v1/jobs/{number}/whatif", {"priority": value})
+        if session.json:
+            emit_json(answer)
+        else:
+            show(fields(repricing_facts(answer)))
+        return
     client.patch(f"/v1/jobs/{number}", {"priority": value})
     if session.json:
         emit_json({"id": number, "priority": value})

@@ -44,7 +44,7 @@ from scheduler.http.access import Access, check_exposure
 from scheduler.http.app import create_app
 from scheduler.http.bell import Bell
 from scheduler.http.entry import Entry
-from scheduler.http.explain import explain
+from scheduler.http.explain.explanation import explain
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.relay import Relay
 from scheduler.http.services import Logs, Services

@@ -23,9 +23,6 @@ ROUNDS_MAX = 2000
 PLANS_MAX = 4
 #: No farther ahead than this.
 HORIZON_SECONDS = 30 * 86400.0
-#: The size that a job settles at is looked for so far behind its start, if no job ends before.
-SETTLE_SECONDS = 600.0
-SETTLE_ROUNDS_MAX = 20
 
 _IMPOSSIBLE = frozenset({WaitReason.NO_MATCHING_NODE, WaitReason.EXCEEDS_CLUSTER})
 
@@ -224,15 +221,8 @@ class _Search:
 
     def _settle(self) -> int:
         """Its size once only the end of a job would change it."""
-        rollout = self._rollout
-        until = rollout.now + SETTLE_SECONDS
-        for _ in range(SETTLE_ROUNDS_MAX):
-            change, end = rollout.next_change(), rollout.next_end()
-            if change is None or change > min(until, until if end is None else end):
-                break
-            rollout.advance(change)
-            rollout.decide()
-        job = rollout.world.job(self._job_id)
+        self._rollout.settle(lambda: True)
+        job = self._rollout.world.job(self._job_id)
         return len(job.wanted_workers) if job is not None else 0
 
 

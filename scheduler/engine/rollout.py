@@ -5,7 +5,7 @@ leave takes all the grace it has, jobs end when it is known or declared that the
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from scheduler.config import Settings
@@ -25,6 +25,10 @@ from scheduler.model.worker import ExitReason, Worker, WorkerState
 from scheduler.model.world import CrowdedSlot, World
 from scheduler.policy.planner import Planner
 from scheduler.policy.remaining import EndBasis
+
+#: The size at which jobs settle is looked for so far ahead, if no job ends before, and at so many moments at most.
+SETTLE_SECONDS = 600.0
+SETTLE_ROUNDS_MAX = 20
 
 
 class Rollout:
@@ -55,6 +59,22 @@ class Rollout:
                 self._come_up(draft, action.job_id)
         self._take(draft)
         return made
+
+    def settle(self, in_time: Callable[[], bool]) -> bool:
+        """Go on until only the end of a job would change anything, for a while; whether there was time for it.
+
+        `in_time` is asked before each look ahead whether there is.
+        """
+        until = self.now + SETTLE_SECONDS
+        for _ in range(SETTLE_ROUNDS_MAX):
+            change, end = self.next_change(), self.next_end()
+            if change is None or change > min(until, until if end is None else end):
+                return True
+            if not in_time():
+                return False
+            self.advance(change)
+            self.decide()
+        return True
 
     def advance(self, when: float) -> list[Ending]:
         """Let everything happen that is due by then; gives the jobs that ended."""

@@ -15,7 +15,6 @@ from scheduler.http import (
     bookings,
     cluster,
     events,
-    explain,
     health,
     history,
     jobs,
@@ -34,6 +33,7 @@ from scheduler.http import (
 from scheduler.http.authorize import require_user
 from scheduler.http.entry import Entry
 from scheduler.http.errors import install_error_handlers
+from scheduler.http.explain import route as explain
 from scheduler.http.requests import (
     BatchRequest,
     BookingRequest,

@@ -21,7 +21,8 @@ Labels = Annotated[dict[Label, LabelValue], Field(max_length=64)]
 VariableName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Workers = Annotated[int, Field(ge=1, le=100_000)]
 SpeedAt = Annotated[list[Annotated[float, Field(gt=0, le=1e15)]], Field(min_length=2, max_length=2)]
-Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
+PRIORITY_MAX = 1_000_000
+Priority = Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)]
 
 
 def _shell_or_list(command: Any) -> Any:

@@ -120,7 +120,7 @@ def list_workers(
 def change_job(services: Use, job_id: JobNumber, body: Body) -> Response:
     """Ask for another priority or other bounds."""
     request = parse_request(ChangeRequest, body)
-    job = _unfinished(services, job_id)
+    job = unfinished(services, job_id)
     low = job.min_workers if request.min_workers is None else request.min_workers
     high = job.max_workers if request.max_workers is None else request.max_workers
     if low > high:
@@ -172,7 +172,8 @@ def newest(services: Services, job: Job) -> Job:
     return known if known is not None and known.version >= job.version else job
 
 
-def _unfinished(services: Services, number: int) -> Job:
+def unfinished(services: Services, number: int) -> Job:
+    """The job, which has not ended. Raises `NotFound` or `Conflict`."""
     job = find_job(services, number)
     if job.state.terminal:
         raise Conflict(f"job {number} has ended: it is {job.state}")
@@ -180,7 +181,7 @@ def _unfinished(services: Services, number: int) -> Job:
 
 
 def _ask(services: Services, number: int, kind: IntentKind) -> Response:
-    job = _unfinished(services, number)
+    job = unfinished(services, number)
     services.store.add_intent(kind, services.clock.now(), job_id=job.id)
     return _accepted(services, job)
 

@@ -1,19 +1,28 @@
-"""When a job would start if it were submitted now. Nothing is stored, and nothing changes."""
+"""What would happen if a job were submitted now, or had another priority. Nothing is stored, and nothing changes."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from scheduler.engine.forecast import forecast_spec
+from scheduler.engine.forecast import Forecast, forecast_spec
+from scheduler.engine.repricing import Size, Sizes, Starts, reprice
+from scheduler.errors import Conflict
 from scheduler.http.body import Body, documented_body
 from scheduler.http.bookings import check_bookings
 from scheduler.http.errors import RETRY_AFTER_SECONDS, ErrorCode, Refusal, documented
-from scheduler.http.explain import explain
+from scheduler.http.explain.explanation import explain
+from scheduler.http.fields import PRIORITY_MAX
 from scheduler.http.forecast import ForecastView, forecast_view
+from scheduler.http.jobs import unfinished
 from scheduler.http.json import JsonResponse
+from scheduler.http.parameters import JobNumber
 from scheduler.http.requests import JobRequest, parse_request
-from scheduler.http.services import Use
-from scheduler.model.job import JobState
+from scheduler.http.services import Services, Use
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, JobState
+from scheduler.model.world import World
 
 router = APIRouter(tags=["jobs"])
 
@@ -22,15 +31,59 @@ TURN_SECONDS = 10.0
 ANSWER_SECONDS = 5.0
 
 
-class WhatIfView(TypedDict):
-    name: str
-    priority: int
+#: Others whose size would change are named, those that lose most first.
+NAMED_MAX = 20
+
+
+class WaitView(TypedDict):
     #: Why it would not start at once, for people and typed; null where it would.
     wait: str | None
     reason: str | None
     #: The job that it would wait for or behind.
     for_job: int | None
+
+
+class WhatIfView(WaitView):
+    name: str
+    priority: int
     forecast: ForecastView
+
+
+class SizeView(TypedDict):
+    id: int
+    name: str
+    #: Workers once nothing but the end of a job would change that; 0: it waits.
+    as_it_is: int
+    changed: int
+
+
+class SizesView(TypedDict):
+    workers: int
+    as_it_is: int
+    changed: int
+    #: Other jobs for which it makes a difference.
+    others: list[SizeView]
+    others_count: int
+    #: False: there was no time to look until everything has settled.
+    settled: bool
+
+
+class StartsView(WaitView):
+    as_it_is: ForecastView
+    changed: ForecastView
+
+
+class PriorityView(TypedDict):
+    id: int
+    name: str
+    state: str
+    priority: int
+    #: That which is asked about.
+    changed_priority: int
+    #: Of a job that waits; null for one that has workers.
+    start: StartsView | None
+    #: Of a job that has workers; null for one that waits.
+    size: SizesView | None
 
 
 @router.post(
@@ -44,21 +97,90 @@ def what_if(services: Use, body: Body) -> Response:
     spec = parse_request(JobRequest, body).spec()
     check_bookings(services, [spec])
     with services.questions.turn(TURN_SECONDS):
-        world, now = services.board.world, services.clock.now()
-        if world is None:
-            headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
-            message = services.not_ready() or "the jobs are not loaded yet"
-            raise Refusal(503, ErrorCode.UNAVAILABLE, message, headers=headers)
-        in_time = services.within(ANSWER_SECONDS)
-        found = forecast_spec(world, spec, now, services.settings, in_time)
-    job = found.job
-    waits = job.state is JobState.QUEUED
+        world, now = _world(services), services.clock.now()
+        found = forecast_spec(world, spec, now, services.settings, services.within(ANSWER_SECONDS))
     view: WhatIfView = {
+        **_wait_view(found, world, services),
         "name": spec.name,
         "priority": spec.priority,
-        "wait": explain(job, world, services.settings.policy, now)["summary"] if waits else None,
-        "reason": job.wait_reason if waits else None,
-        "for_job": job.wait_for if waits else None,
         "forecast": forecast_view(found),
     }
     return JsonResponse(view)
+
+
+@router.get("/v1/jobs/{job_id}/whatif", response_model=PriorityView, responses=documented(404, 409))
+def what_if_priority(
+    services: Use,
+    job_id: JobNumber,
+    priority: Annotated[int, Query(ge=-PRIORITY_MAX, le=PRIORITY_MAX, description="The priority that it would have.")],
+) -> Response:
+    """What another priority would change for the job and for others. It keeps the one that it has."""
+    unfinished(services, job_id)
+    with services.questions.turn(TURN_SECONDS):
+        world, now = _world(services), services.clock.now()
+        job = _decided_on(world, JobId(job_id))
+        found = reprice(world, job, priority, now, services.settings, services.within(ANSWER_SECONDS))
+    view: PriorityView = {
+        "id": job.id,
+        "name": job.spec.name,
+        "state": job.state,
+        "priority": job.priority,
+        "changed_priority": priority,
+        "start": _starts_view(found, world, services) if isinstance(found, Starts) else None,
+        "size": _sizes_view(job, found) if isinstance(found, Sizes) else None,
+    }
+    return JsonResponse(view)
+
+
+def _world(services: Services) -> World:
+    world = services.board.world
+    if world is None:
+        headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
+        raise Refusal(
+            503, ErrorCode.UNAVAILABLE, services.not_ready() or "the jobs are not loaded yet", headers=headers
+        )
+    return world
+
+
+def _decided_on(world: World, job_id: JobId) -> Job:
+    """The job, where its priority matters now. Raises `Conflict`, or `Refusal` (503) where no tick has taken it yet."""
+    job = world.job(job_id)
+    if job is None:
+        headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
+        raise Refusal(503, ErrorCode.UNAVAILABLE, f"job {job_id} was not looked at yet", headers=headers)
+    if job.state is JobState.SUSPENDED:
+        raise Conflict(f"job {job_id} is suspended: its priority counts once it is resumed")
+    if job.state is JobState.STOPPING:
+        raise Conflict(f"job {job_id} is being stopped: ask again when its workers are gone")
+    return job
+
+
+def _wait_view(found: Forecast, world: World, services: Services) -> WaitView:
+    job = found.job
+    if job.state is not JobState.QUEUED:
+        return {"wait": None, "reason": None, "for_job": None}
+    wait = explain(job, world, services.settings.policy, found.at)["summary"]
+    return {"wait": wait, "reason": job.wait_reason, "for_job": job.wait_for}
+
+
+def _starts_view(found: Starts, world: World, services: Services) -> StartsView:
+    return {
+        **_wait_view(found.changed, world, services),
+        "as_it_is": forecast_view(found.as_it_is),
+        "changed": forecast_view(found.changed),
+    }
+
+
+def _sizes_view(job: Job, found: Sizes) -> SizesView:
+    return {
+        "workers": len(job.wanted_workers),
+        "as_it_is": found.own.as_it_is,
+        "changed": found.own.changed,
+        "others": [_size_view(size) for size in found.others[:NAMED_MAX]],
+        "others_count": len(found.others),
+        "settled": found.settled,
+    }
+
+
+def _size_view(size: Size) -> SizeView:
+    return {"id": size.job_id, "name": size.name, "as_it_is": size.as_it_is, "changed": size.changed}

@@ -1,6 +1,6 @@
 """What users read: jobs, workers, events, nodes and published hosts, page by page."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, func, select, tuple_
@@ -72,6 +72,26 @@ def list_events(
     query = _page(select(events), events.c.id, after, limit, descending=descending)
     if job_id is not None:
         query = query.where(events.c.job_id == job_id)
+    return [(row.id, event_from_row(row)) for row in connection.execute(query)]
+
+
+def newest_of_job(
+    connection: Connection, job_id: JobId, kinds: Collection[EventKind], limit: int
+) -> list[tuple[int, Event]]:
+    """The newest events of these kinds of the job, newest first."""
+    wanted = (events.c.job_id == job_id, events.c.kind.in_([kind.value for kind in kinds]))
+    query = select(events).where(*wanted).order_by(events.c.id.desc()).limit(limit)
+    return [(row.id, event_from_row(row)) for row in connection.execute(query)]
+
+
+def newest_for_job(
+    connection: Connection, job_id: JobId, kinds: Collection[EventKind], limit: int, events_max: int
+) -> list[tuple[int, Event]]:
+    """What was done for the job, of these kinds, as far as so many newest events tell; newest first."""
+    newest = connection.execute(select(func.max(events.c.id))).scalar() or 0
+    looked_at = (events.c.id > newest - events_max, events.c.for_job == job_id)
+    wanted = events.c.kind.in_([kind.value for kind in kinds])
+    query = select(events).where(*looked_at, wanted).order_by(events.c.id.desc()).limit(limit)
     return [(row.id, event_from_row(row)) for row in connection.execute(query)]
 
 

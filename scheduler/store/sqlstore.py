@@ -1,13 +1,13 @@
 """The store: each method is one transaction. What a method does inside it stands in the module it calls."""
 
 import secrets as random_source
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from scheduler.engine.ports import Inbox, Lease, SeenLease, StoredNews, StoredWorld
 from scheduler.model.booking import Booking
 from scheduler.model.data import DataProgress, ShardSetAside
-from scheduler.model.event import Event
+from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import Intent, IntentKind
@@ -249,6 +249,18 @@ class SqlStore:
         """Events with their ids, those beyond `after` in the chosen direction. No smaller id appears later."""
         with self._database.read() as connection:
             return browse.list_events(connection, after, job_id, limit, descending=descending)
+
+    def newest_of_job(self, job_id: JobId, kinds: Collection[EventKind], limit: int) -> list[tuple[int, Event]]:
+        """The newest events of these kinds of the job, newest first."""
+        with self._database.read() as connection:
+            return browse.newest_of_job(connection, job_id, kinds, limit)
+
+    def newest_for_job(
+        self, job_id: JobId, kinds: Collection[EventKind], limit: int, events_max: int
+    ) -> list[tuple[int, Event]]:
+        """What was done for the job, of these kinds, as far as so many newest events tell; newest first."""
+        with self._database.read() as connection:
+            return browse.newest_for_job(connection, job_id, kinds, limit, events_max)
 
     def ended_workers(self, since: float, events_max: int) -> tuple[float, list[Worker]]:
         """Workers that ended from then on, as far as so many newest events tell; and from when on these are all."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from scheduler.model.event import EventKind
 from tests.http.site import Site
 
 
@@ -95,3 +96,69 @@ def test_a_suspended_job_says_how_to_go_on(site: Site) -> None:
     site.client.post(f"/v1/jobs/{job_id}/suspend")
     site.tick()
     assert "until it is resumed" in explain(site, job_id)["summary"]
+
+
+def test_it_says_since_when_a_job_waits_for_this_reason(site: Site) -> None:
+    site.submit(workers=4, time_limit_seconds=600)
+    site.advance(10)
+    waiting = site.submit(priority=-1)
+    assert explain(site, waiting)["since"] == site.clock.now(), "no tick has looked at it yet"
+    site.advance(30)
+    site.submit(priority=-1)
+    site.advance(30)
+    (waits,) = [event for event in site.events(EventKind.JOB_WAITS) if event.job_id == waiting]
+    assert (waits.cause, waits.at) == ("INSUFFICIENT_SLOTS", explain(site, waiting)["since"])
+    assert site.clock.now() - waits.at >= 59
+    site.client.post("/v1/nodes/a/cordon")
+    site.advance(10)
+    view = explain(site, waiting)
+    assert view["reason"] == "NODES_UNAVAILABLE"
+    assert [e.at for e in site.events(EventKind.JOB_WAITS) if e.job_id == waiting] == [waits.at, view["since"]]
+    assert any("sched uncordon a" in way for way in view["would_change"])
+
+
+def test_it_says_since_when_a_job_has_its_size_and_who_shrank_for_whom(site: Site) -> None:
+    low = site.submit(name="low", priority=1, min_workers=1, max_workers=4, grace_seconds=5)
+    site.advance(30)
+    (started,) = site.events(EventKind.JOB_STARTED)
+    assert explain(site, low)["since"] == started.at
+    high = site.submit(name="high", priority=9, workers=2)
+    site.advance(30)
+    (shrank,) = site.events(EventKind.JOB_SHRANK)
+    view = explain(site, low)
+    assert view["since"] == shrank.at
+    taking = {
+        "at": shrank.at,
+        "kind": "JOB_SHRANK",
+        "job_id": low,
+        "for_job": high,
+        "reason": "PREEMPTED",
+        "detail": "4 -> 2 workers",
+    }
+    assert (view["gave"], view["got"]) == ([taking], [])
+    view = explain(site, high)
+    assert (view["gave"], view["got"]) == ([], [taking])
+
+
+def test_a_worker_that_is_replaced_changes_no_size(site: Site) -> None:
+    job = site.job("trains", workers=(1, 2))
+    site.advance(30)
+    since = explain(site, job)["since"]
+    site.cluster.crash(site.get(job).workers[0].id)
+    site.advance(60)
+    assert site.events(EventKind.WORKER_REPLACED)
+    assert explain(site, job)["since"] == since
+
+
+def test_what_would_change_it_names_the_command(site: Site) -> None:
+    low = site.submit(name="low", priority=3, min_workers=2, max_workers=3)
+    full = site.submit(name="full", priority=3)
+    site.advance(20)
+    waiting = site.submit(workers=2, priority=3)
+    site.advance(10)
+    ways = {job: " ".join(explain(site, job)["would_change"]) for job in (low, full, waiting)}
+    assert f"sched priority {waiting} 4 --dry-run" in ways[waiting]
+    assert "sched scale" in ways[full]
+    site.client.post(f"/v1/jobs/{waiting}/suspend")
+    site.tick()
+    assert f"sched resume {waiting}" in " ".join(explain(site, waiting)["would_change"])

@@ -78,6 +78,60 @@ def test_there_is_no_answer_before_the_jobs_are_loaded(site: Site) -> None:
     assert "not loaded yet" in answer.json()["error"]["message"]
 
 
+def repriced(site: Site, job_id: int, priority: int) -> dict[str, Any]:
+    answer = site.client.get(f"/v1/jobs/{job_id}/whatif", params={"priority": priority})
+    assert answer.status_code == 200, answer.text
+    view: dict[str, Any] = answer.json()
+    return view
+
+
+def test_a_waiting_job_is_told_what_another_priority_would_do_and_keeps_its_own(site: Site) -> None:
+    low = site.submit(name="low", priority=3, min_workers=1, max_workers=4, grace_seconds=12)
+    site.advance(10)
+    waiting = site.submit(workers=2)
+    site.advance(10)
+    stored, events = site.store.load_world(), site.events()
+    site.woken.clear()
+    view = repriced(site, waiting, 9)
+    assert (view["priority"], view["changed_priority"], view["size"]) == (0, 9, None)
+    start = view["start"]
+    assert (start["reason"], start["as_it_is"]["start_at"]) == ("WAITING_FOR_VICTIMS", None)
+    assert start["changed"]["start_at"] == start["changed"]["at"] + 12
+    assert start["changed"]["losses"] == [{"id": low, "name": "low", "workers_before": 4, "workers_after": 2}]
+    assert (site.store.load_world(), site.events()) == (stored, events)
+    assert not site.woken.is_set()
+
+
+def test_a_running_job_is_told_what_it_and_others_would_settle_at(site: Site) -> None:
+    running = site.submit(name="runs", priority=3, min_workers=1, max_workers=4)
+    site.advance(10)
+    waiting = site.submit(name="waits", workers=3, priority=2)
+    site.advance(10)
+    view = repriced(site, running, 1)
+    assert view["start"] is None
+    assert view["size"] == {
+        "workers": 4,
+        "as_it_is": 4,
+        "changed": 1,
+        "others_count": 1,
+        "settled": True,
+        "others": [{"id": waiting, "name": "waits", "as_it_is": 0, "changed": 3}],
+    }
+
+
+def test_a_job_whose_priority_does_not_count_now_is_refused(site: Site) -> None:
+    site.submit(workers=4)
+    suspended, ended = site.submit(), site.submit()
+    site.client.post(f"/v1/jobs/{suspended}/suspend")
+    site.client.post(f"/v1/jobs/{ended}/cancel")
+    site.advance(5)
+    for job_id, word in ((suspended, "suspended"), (ended, "has ended")):
+        answer = site.client.get(f"/v1/jobs/{job_id}/whatif", params={"priority": 1})
+        assert (answer.status_code, word in answer.json()["error"]["message"]) == (409, True)
+    assert site.client.get("/v1/jobs/99/whatif?priority=1").status_code == 404
+    assert site.client.get(f"/v1/jobs/{suspended}/whatif").status_code == 422
+
+
 def test_explain_forecasts_the_start_of_a_waiting_job_and_of_no_other(site: Site) -> None:
     running = site.submit(workers=4, name="first", expected_seconds=300)
     site.advance(5)

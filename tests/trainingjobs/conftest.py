@@ -15,7 +15,7 @@ from scheduler.clusters.simulated_process import Behaviour
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
 from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.engine.tick import TickReport
-from scheduler.http.explain import explain
+from scheduler.http.explain.explanation import explain
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Runtime
 from scheduler.model.world import World as Snapshot

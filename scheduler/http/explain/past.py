@@ -1,0 +1,104 @@
+"""Since when a job is as it is, and what was taken from whom for whom lately, as history tells."""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from typing_extensions import TypedDict
+
+from scheduler.model.event import Event, EventKind
+from scheduler.model.job import Job, JobState
+from scheduler.model.worker import ExitReason
+from scheduler.store.sqlstore import SqlStore
+
+#: So many takings are told of each kind, newest first.
+TAKINGS_MAX = 5
+#: What was done for a job is looked for among so many newest events.
+EVENTS_MAX = 20_000
+#: Changes of a size are looked for among so many newest events of the job that may be one.
+STEPS_MAX = 100
+
+_TAKINGS = (EventKind.JOB_SHRANK, EventKind.JOB_STOPPING)
+_WAITS = (EventKind.JOB_WAITS, EventKind.JOB_SUBMITTED, EventKind.JOB_REQUEUED, EventKind.JOB_RESUMED)
+_RESIZES = (EventKind.JOB_STARTED, EventKind.JOB_GREW, EventKind.JOB_SHRANK)
+_STEPS = (*_RESIZES, EventKind.WORKER_ENDED, EventKind.WORKER_REPLACED)
+
+
+class TakingView(TypedDict):
+    """A job gave up workers for another one."""
+
+    at: float
+    #: JOB_SHRANK, or JOB_STOPPING: it gave up all of them.
+    kind: str
+    job_id: int
+    for_job: int
+    reason: str
+    #: As `4 -> 2 workers`.
+    detail: str
+
+
+class Past(TypedDict):
+    #: Since when it waits for this reason, has this size, is being stopped or suspended, or has ended; null: unknown.
+    since: float | None
+    #: What it gave up for other jobs lately, newest first; and what others gave up for it.
+    gave: list[TakingView]
+    got: list[TakingView]
+
+
+def past_of(store: SqlStore, job: Job) -> Past:
+    """What history tells of the job as it is now."""
+    given = [event for _, event in store.newest_of_job(job.id, _TAKINGS, TAKINGS_MAX * 4)]
+    got = [event for _, event in store.newest_for_job(job.id, _TAKINGS, TAKINGS_MAX, EVENTS_MAX)]
+    return {"since": _since(store, job), "gave": _takings(given), "got": _takings(got)}
+
+
+def _takings(events: Iterable[Event]) -> list[TakingView]:
+    views: list[TakingView] = [
+        {
+            "at": event.at,
+            "kind": event.kind,
+            "job_id": event.job_id,
+            "for_job": event.for_job,
+            "reason": event.cause,
+            "detail": event.detail,
+        }
+        for event in events
+        if event.job_id is not None and event.for_job is not None and event.job_id != event.for_job
+    ]
+    return views[:TAKINGS_MAX]
+
+
+def _since(store: SqlStore, job: Job) -> float | None:
+    """Where retention has removed what began it, the earliest that is still known."""
+    match job.state:
+        case JobState.QUEUED:
+            return _newest(store, job, _WAITS, job.queued_at)
+        case JobState.STARTING | JobState.RUNNING | JobState.RESIZING:
+            return _since_this_size(store, job)
+        case JobState.STOPPING:
+            return _newest(store, job, (EventKind.JOB_STOPPING,), None)
+        case JobState.SUSPENDED:
+            return _newest(store, job, (EventKind.JOB_SUSPENDED,), None)
+        case JobState.SUCCEEDED | JobState.FAILED | JobState.CANCELLED:
+            return job.finished_at
+        case _:
+            assert_never(job.state)
+
+
+def _newest(store: SqlStore, job: Job, kinds: tuple[EventKind, ...], otherwise: float | None) -> float | None:
+    found = store.newest_of_job(job.id, kinds, 1)
+    return found[0][1].at if found else otherwise
+
+
+def _since_this_size(store: SqlStore, job: Job) -> float | None:
+    """The last change of how many workers it is to have: one that is replaced changes nothing."""
+    replaced = 0
+    for _, event in store.newest_of_job(job.id, _STEPS, STEPS_MAX):
+        if event.kind is EventKind.WORKER_REPLACED:
+            replaced += 1
+        elif event.kind in _RESIZES:
+            return event.at
+        elif event.cause not in (ExitReason.ASKED, ExitReason.DONE):
+            if not replaced:
+                return event.at
+            replaced -= 1
+    return job.started_at

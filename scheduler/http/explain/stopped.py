@@ -1,0 +1,23 @@
+"""Why a job is being stopped or suspended, and how it ended."""
+
+from scheduler.http.explain.words import STOP_TEXTS, job_name
+from scheduler.model.job import Job, JobState
+from scheduler.model.world import World
+
+
+def why_stopped(job: Job, world: World) -> str:
+    """The sentence of a job that is being stopped, or is suspended."""
+    if job.state is JobState.SUSPENDED:
+        return "Is suspended until it is resumed."
+    why = STOP_TEXTS[job.stop_reason] if job.stop_reason is not None else "asked to"
+    whom = f" for {job_name(job.stop_for, world)}" if job.stop_for is not None else ""
+    detail = f" ({job.detail})" if job.detail else ""
+    return f"Is being stopped: {why}{whom}{detail}. {len(job.all_workers)} workers have yet to leave."
+
+
+def how_it_ended(job: Job) -> str:
+    """The sentence of a job that has ended."""
+    why = "" if job.stop_reason is None else f": {STOP_TEXTS[job.stop_reason]}"
+    detail = f" ({job.detail})" if job.detail else ""
+    code = f", exit code {job.exit_code}" if job.exit_code not in (None, 0) else ""
+    return f"Has {job.state.lower() if job.state is not JobState.CANCELLED else 'been cancelled'}{why}{detail}{code}."
