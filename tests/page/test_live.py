@@ -115,6 +115,27 @@ def test_a_jobs_page_shows_its_explanation_workers_sizes_and_output(daemon: Daem
     viewer.until_text(".summary", "slot")
 
 
+def test_a_jobs_page_says_who_gave_workers_to_whom_and_what_a_priority_would_do(daemon: Daemon, look: Look) -> None:
+    low = submit(daemon, name="low", min_workers=1, max_workers=4, priority=3)
+    viewer = look(daemon.url).open(f"/#/jobs/{low}")
+    viewer.until_text(".facts", "4 of 1–4")
+    viewer.until_text(".reasons", "So since")
+    high = submit(daemon, name="high", priority=9, workers=2)
+    viewer.until_text(".reasons", f"It gave up workers (4 → 2 workers) for job {high}")
+    submit(daemon, name="waits", priority=2)
+    page = viewer.page
+    page.get_by_label("Priority").fill("1")
+    page.get_by_role("button", name="What would that do?").click()
+    viewer.until_text(".actions", "it would settle at 1 worker. Now it has 2; as it is it settles at 2.")
+    viewer.until_text(".actions", "job 3 (waits): 0 → 1 workers")
+    assert daemon.client.get(f"/v1/jobs/{low}").json()["priority"] == 3
+    page.goto(f"{daemon.url}/#/jobs/3")
+    viewer.until_text(".reasons", "Would change it: A priority above 3")
+    page.get_by_label("Priority").fill("4")
+    page.get_by_role("button", name="What would that do?").click()
+    viewer.until_text(".actions", "Taken from job 1 (low): 2 → 1 workers")
+
+
 def test_the_page_comes_back_with_the_daemon(daemon: Daemon, look: Look) -> None:
     submit(daemon, name="survivor", workers=3)
     viewer = look(daemon.url).open().live()

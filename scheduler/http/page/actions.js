@@ -1,7 +1,8 @@
 // What users may ask of a job. The daemon decides; this asks it by the same calls as `sched`.
 
-import { patch, post } from "./api.js";
+import { patch, post, read } from "./api.js";
 import { byId, element, say } from "./dom.js";
+import { repricingText } from "./explanation.js";
 
 /** Whether the user says yes. */
 export function confirmed(text) {
@@ -25,7 +26,7 @@ export class Actions {
     this.resume = button("Resume", () => this.#do("Asked: resume.", () => post(`${this.path}/resume`)));
     this.cancel = button("Cancel", () => this.#cancel(), "danger");
     this.root = element("section", { class: "actions", "aria-label": "Actions" },
-      form([this.priority], "Set priority", () => this.#setPriority()),
+      form([this.priority], "Set priority", () => this.#setPriority(), button("What would that do?", () => this.#askPriority())),
       form([this.least, this.most], "Scale", () => this.#scale()),
       element("div", { class: "row" }, this.suspend, this.resume, this.cancel),
       this.told);
@@ -49,6 +50,13 @@ export class Actions {
     return this.#do(`Asked: priority ${priority}.`, () => patch(this.path, { priority }));
   }
 
+  /** Asks only. */
+  #askPriority() {
+    const { input } = this.priority;
+    if (!input.reportValidity()) return undefined;
+    return this.#do(repricingText, () => read(`${this.path}/whatif?priority=${input.valueAsNumber}`));
+  }
+
   #scale() {
     const [least, most] = [this.least.input.valueAsNumber, this.most.input.valueAsNumber];
     return this.#do(`Asked: ${least} to ${most} workers.`, () => patch(this.path, { min_workers: least, max_workers: most }));
@@ -60,10 +68,11 @@ export class Actions {
     }
   }
 
+  /** `done`: what to say then, or how to say the answer. */
   async #do(done, call) {
     try {
-      await call();
-      say(this.told, done);
+      const answer = await call();
+      say(this.told, typeof done === "function" ? done(answer) : done);
       this.told.classList.remove("refused");
     } catch (error) {
       say(this.told, `Refused: ${error.message}`);
@@ -77,8 +86,9 @@ function field(text, min) {
   return { input, label: element("label", {}, `${text} `, input) };
 }
 
-function form(fields, text, act) {
-  const made = element("form", { class: "row" }, ...fields.map(({ label }) => label), element("button", { type: "submit" }, text));
+function form(fields, text, act, ...more) {
+  const submit = element("button", { type: "submit" }, text);
+  const made = element("form", { class: "row" }, ...fields.map(({ label }) => label), submit, ...more);
   made.addEventListener("submit", (event) => {
     event.preventDefault();
     act();

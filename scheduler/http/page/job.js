@@ -4,8 +4,9 @@ import { Actions } from "./actions.js";
 import { ask, read } from "./api.js";
 import { strip } from "./chart.js";
 import { Rows, byId, element, say } from "./dom.js";
+import { factsOf, forecastText } from "./explanation.js";
 import { eventRow } from "./lists.js";
-import { clock, moment, stateText, wants } from "./words.js";
+import { moment, stateText, wants } from "./words.js";
 
 const WORKER_PAGES_MAX = 10;
 const EVENTS_MAX = 100;
@@ -48,6 +49,8 @@ export class JobPage {
     const part = (name, title, ...children) => element("section", { "aria-label": title }, element("h3", {}, title), ...children);
     this.title = element("h2", { tabindex: "-1" }, `Job ${this.id}`);
     this.summary = element("p", { class: "summary", role: "status" });
+    const reasons = element("ul", { class: "reasons", "aria-label": "Why" });
+    this.reasons = new Rows(reasons, "li", ([signature]) => signature, (fact) => fact);
     this.facts = element("dl", { class: "facts" });
     this.sizes = element("div", {});
     const head = ["Worker", "State", "Node", "Slots", "Rank", "Started", "Ended", "Why"];
@@ -59,7 +62,7 @@ export class JobPage {
     const events = element("ol", { class: "events" });
     this.events = new Rows(events, "li", (event) => event.id, (event) => eventRow(event, this.cluster.jobs));
     this.root.replaceChildren(
-      element("p", {}, element("a", { href: "#/" }, "← the cluster")), this.title, this.summary, this.actions.root,
+      element("p", {}, element("a", { href: "#/" }, "← the cluster")), this.title, this.summary, reasons, this.actions.root,
       part("facts", "What it is", this.facts), part("sizes", "Size since it was submitted", this.sizes),
       part("workers", "Workers", element("div", { class: "scroll" }, element("table", {},
         element("thead", {}, element("tr", {}, ...head.map((text) => element("th", { scope: "col" }, text)))), body))),
@@ -93,6 +96,7 @@ export class JobPage {
   #show(job, explanation, workers, events) {
     say(this.title, `Job ${job.id}: ${job.name}`);
     say(this.summary, explanation.summary + forecastText(explanation.forecast));
+    this.reasons.update(factsOf(explanation, this.cluster.now()));
     this.actions.update(job);
     const facts = {
       State: stateText(job.state), User: job.user || "–", Priority: `${job.priority}`,
@@ -173,12 +177,6 @@ export function sizeSteps(workers) {
   }
   let size = 0;
   return [...changes].sort(([a], [b]) => a - b).map(([at, change]) => [at, (size += change)]);
-}
-
-function forecastText(forecast) {
-  if (!forecast?.start_at) return "";
-  const how = { CERTAIN: "It starts", UPPER_BOUND: "It starts at the latest", ESTIMATE: "It is expected to start" };
-  return ` ${how[forecast.certainty] ?? how.ESTIMATE} at ${clock(forecast.start_at)}.`;
 }
 
 function workerRow(worker) {
