@@ -7,16 +7,22 @@ import typer
 from scheduler.cli.command import JOBS, Session, command
 from scheduler.cli.forecast import forecast_facts
 from scheduler.cli.output import emit_json, fields, say, show
-from scheduler.cli.resolve import JobArgument, job_id
+from scheduler.cli.resolve import SomeJobArgument, job_id
 from scheduler.cli.tables import size
 from scheduler.cli.times import ago, stamp
 
 View = dict[str, Any]
 
 
-def explain(session: Session, job: JobArgument) -> None:
-    """Say why a job waits and when it may start, or why it has this size; since when, and what would change it."""
+def explain(session: Session, job: SomeJobArgument = None) -> None:
+    """Say why a job waits and when it may start, or why it has this size; since when, and what would change it.
+
+    Without a job: why slots are idle.
+    """
     client = session.client
+    if job is None:
+        _idle(session, client.get("/v1/explain"))
+        return
     view = client.get(f"/v1/jobs/{job_id(client, job)}/explain")
     if session.json:
         emit_json(view)
@@ -24,6 +30,15 @@ def explain(session: Session, job: JobArgument) -> None:
     for line in str(view["summary"]).splitlines():
         say(line)
     show(fields(_facts(view, session.clock.now())))
+
+
+def _idle(session: Session, view: View) -> None:
+    if session.json:
+        emit_json(view)
+        return
+    say(view["summary"])
+    for part in view["idle"]:
+        say(part["sentence"])
 
 
 def _facts(view: View, now: float) -> list[tuple[str, str]]:

@@ -23,6 +23,9 @@ AnyJobArgument = Annotated[
         metavar="JOB", help="Id or name of a job, or a recurring job as r1.", autocompletion=complete_any_job
     ),
 ]
+SomeJobArgument = Annotated[
+    str | None, typer.Argument(metavar="JOB", help="Id or name of a job.", autocompletion=complete_job)
+]
 AnyJobsArgument = Annotated[
     list[str],
     typer.Argument(

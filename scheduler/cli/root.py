@@ -7,6 +7,7 @@ from scheduler.cli import (
     database,
     events,
     explain,
+    health,
     hosts,
     jobs,
     logs,
@@ -73,6 +74,7 @@ for module in (
     nodes,
     bookings,
     serve,
+    health,
     webhooks,
     simulate,
 ):

@@ -33,6 +33,7 @@ from scheduler.http import (
 from scheduler.http.authorize import require_user
 from scheduler.http.entry import Entry
 from scheduler.http.errors import install_error_handlers
+from scheduler.http.explain import idle
 from scheduler.http.explain import route as explain
 from scheduler.http.requests import (
     BatchRequest,
@@ -47,7 +48,7 @@ from scheduler.http.services import Services
 
 _BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, BookingRequest, ReportRequest, ShardsRequest)
 _USER_ROUTERS = (
-    *(submit, whatif, jobs, explain, logs, events, nodes, bookings, recurring, cluster),
+    *(submit, whatif, jobs, explain, idle, logs, events, nodes, bookings, recurring, cluster),
     *(report, webhooks, live, history),
 )
 

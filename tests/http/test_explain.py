@@ -158,7 +158,7 @@ def test_what_would_change_it_names_the_command(site: Site) -> None:
     site.advance(10)
     ways = {job: " ".join(explain(site, job)["would_change"]) for job in (low, full, waiting)}
     assert f"sched priority {waiting} 4 --dry-run" in ways[waiting]
-    assert "sched scale" in ways[full]
+    assert ("sched scale" in ways[low], ways[full]) == (True, "")
     site.client.post(f"/v1/jobs/{waiting}/suspend")
     site.tick()
     assert f"sched resume {waiting}" in " ".join(explain(site, waiting)["would_change"])

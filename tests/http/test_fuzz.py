@@ -40,6 +40,8 @@ CALLS = [
     ("POST", "/v1/jobs/{job_id}/suspend"),
     ("POST", "/v1/jobs/{job_id}/resume"),
     ("GET", "/v1/jobs/{job_id}/explain"),
+    ("GET", "/v1/jobs/{job_id}/whatif"),
+    ("GET", "/v1/explain"),
     ("GET", "/v1/jobs/{job_id}/logs"),
     ("GET", "/v1/jobs/{job_id}/discover_hosts"),
     ("POST", "/v1/jobs/{job_id}/workers/{worker_id}"),
@@ -95,7 +97,7 @@ def test_every_documented_call_is_fuzzed(fuzzed: Site) -> None:
 
 #: Nothing can be wrong with these.
 WITHOUT_INPUT = frozenset(
-    {"/v1/nodes", "/v1/bookings", "/v1/recurring", "/v1/cluster", "/v1/history", "/v1/webhooks"}
+    {"/v1/nodes", "/v1/bookings", "/v1/recurring", "/v1/cluster", "/v1/explain", "/v1/history", "/v1/webhooks"}
     | {"/healthz", "/readyz", "/metrics"}
 )
 #: Jobs inside of other bodies take long to generate, and go the way of single ones.

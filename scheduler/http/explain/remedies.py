@@ -124,7 +124,7 @@ def _to_grow(job: Job, reason: str | None, world: World) -> list[str]:
     if job.finishing:
         return []
     if size >= job.max_workers:
-        return [f'A larger maximum: "sched scale {job.id} --max {size + 1}" or more.']
+        return [f'A larger maximum: "sched scale {job.id} --max {size + 1}" or more.'] if job.elastic else []
     if reason == "INSUFFICIENT_SLOTS":
         return ["Slots that come free: the most important job that can use them gets them."]
     if reason == "BEHIND_RESERVATION":

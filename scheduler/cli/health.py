@@ -1,0 +1,55 @@
+"""`sched health`: whether jobs are being decided on, by whom, and which nodes take no workers."""
+
+from typing import Any
+
+import typer
+
+from scheduler.cli.command import DAEMON, Session, command
+from scheduler.cli.exits import Exit
+from scheduler.cli.output import Cell, emit_json, fields, show
+
+View = dict[str, Any]
+
+#: So many nodes are named of a longer list.
+_NAMED_MAX = 5
+
+
+def health(session: Session) -> None:
+    """Say whether the scheduler decides, who leads, and which nodes take no workers.
+
+    The exit status is 7 while nothing is being decided.
+    """
+    cluster = session.client.get("/v1/cluster")
+    view = {name: cluster[name] for name in ("not_ready", "term", "leader", "version")}
+    away = [node for node in cluster["nodes"] if node["health"] != "UP" or node["intent"] != "ACTIVE" or node["closed"]]
+    view["nodes"] = len(cluster["nodes"])
+    view["nodes_away"] = {node["name"]: _why_away(node) for node in away}
+    if session.json:
+        emit_json(view)
+    else:
+        show(fields(_facts(view)))
+    if view["not_ready"]:
+        raise typer.Exit(Exit.UNAVAILABLE)
+
+
+def _why_away(node: View) -> str:
+    state = node["health"] if node["health"] != "UP" else node["intent"]
+    return str(node["closed"] if state == "ACTIVE" else state)
+
+
+def _facts(view: View) -> list[tuple[str, Cell]]:
+    trouble, leader = view["not_ready"], view["leader"]
+    decides: Cell = (f"no: {trouble}", "red") if trouble else ("yes", "green")
+    leads = "nobody, as far as it knows"
+    if leader is not None:
+        leads = f"{leader['name']}, term {leader['term']}{'' if view['term'] else '; a standby answers'}"
+    named = [f"{name} ({why})" for name, why in sorted(view["nodes_away"].items())]
+    listed = ", ".join(named[:_NAMED_MAX]) + (", …" if len(named) > _NAMED_MAX else "")
+    nodes: Cell = (f"{len(named)} of {view['nodes']} take no workers: {listed}", "red")
+    if not named:
+        nodes = f"all {view['nodes']} take workers"
+    return [("decides", decides), ("leader", leads), ("nodes", nodes), ("version", view["version"])]
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "health", DAEMON)(health)

@@ -1,0 +1,93 @@
+"""A stranger's ten questions, each asked by one command in a staged situation of a real daemon."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calls import Call
+from tests.cli.test_jobs import submitted, until
+from tests.daemon import Daemon, running_daemon
+
+Sched = Callable[..., Call]
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """With four slots."""
+    with running_daemon(tmp_path, slots=4) as running:
+        yield running
+
+
+@pytest.fixture
+def sched(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Sched:
+    for name in ("SCHED_URL", "SCHED_TOKEN", "SCHED_DATABASE_URL", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SCHED_STATE_DIR", str(daemon.state_dir))
+    return lambda *words: Call.run(words, capsys)
+
+
+def said(call: Call) -> dict[str, str]:
+    """Names and values of what a command printed, one pair a line."""
+    pairs = (line.split("  ", 1) for line in call.ok().out.splitlines() if "  " in line)
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def test_ten_questions_are_answered_by_one_command_each(sched: Sched, daemon: Daemon) -> None:
+    broken = submitted(sched, "broken", "--max-retries", "0", command="exit 3")
+    until(daemon, broken, "FAILED")
+    low = submitted(sched, "low", "--user", "ann", "--priority", "1", "--min", "1", "--max", "4", "--time-limit", "1h")
+    until(daemon, low, "RUNNING")
+    high = submitted(sched, "high", "--user", "bob", "--priority", "9", "-w", "2", "--time-limit", "1h")
+    until(daemon, high, "RUNNING")
+    waits = submitted(sched, "waits", "--priority", "1", "-w", "2")
+    until_waits(daemon, waits)
+
+    # Why is my job waiting, and what would change that?
+    answer = sched("explain", str(waits)).ok().out
+    assert "Waits for free slots: it needs 2 workers of 1 slot each, and 0 of 4 slots" in answer
+    assert "since" in said(sched("explain", str(waits)))
+    assert f'"sched priority {waits} 2 --dry-run"' in answer
+    # When will it start?
+    assert "at the latest" in said(sched("explain", str(waits)))["estimated start"]
+    # Why did I lose workers?
+    assert said(sched("explain", str(low)))["gave up"].endswith(f"4 → 2 workers for job {high}")
+    assert f"PREEMPTED for job {high}" in sched("events", "--job", str(low)).ok().out
+    # Who uses the GPUs?
+    assert "■■■■  4/4" in sched("top", "--once").ok().out
+    users = sched("report", "--since", "1h").ok().out.partition("USER")[2]
+    assert {"ann", "bob"} <= set(users.split())
+    # What would happen if I raised the priority?
+    asked = said(sched("priority", str(waits), "5", "--dry-run"))
+    assert asked["taken from"] == f"job {low} (low): stopped, 2 workers"
+    assert daemon.client.get(f"/v1/jobs/{waits}").json()["priority"] == 1
+    # Did anything fail tonight? How much work did preemption cost?
+    report = said(sched("report", "--since", "12h"))
+    assert "1 failed" in report["jobs"]
+    assert "RETRIES_EXHAUSTED" in sched("report", "--since", "12h").ok().out
+    assert "slot-hours" in report["lost work"]
+    assert report["preemptions"] == "1 shrinks, 0 stops"
+    # Are GPUs idle, and why? Which node is bad? Is the scheduler healthy?
+    assert sched("explain").ok().out == "0 of 4 slots are idle.\n"
+    health = said(sched("health"))
+    assert (health["decides"], health["nodes"]) == ("yes", "all 1 take workers")
+    name = daemon.client.get("/v1/nodes").json()["nodes"][0]["name"]
+    sched("cordon", name).ok()
+    sched("cancel", str(high)).ok()
+    until(daemon, high, "CANCELLED")
+    assert sched("explain").ok().out.splitlines()[1] == (
+        f"2 slots are on nodes that take no new workers: {name} (CORDONED)."
+    )
+    assert "CORDONED" in sched("nodes").ok().out
+    assert said(sched("health"))["nodes"] == f"1 of 1 take no workers: {name} (CORDONED)"
+
+
+def until_waits(daemon: Daemon, job: int) -> None:
+    """Wait, by the daemon's events, until a tick has looked at the job and left it in the queue."""
+    after = 0
+    while True:
+        page = daemon.client.get("/v1/events", params={"job": job, "after": after, "wait": 10}).json()
+        assert page["next"] > after, f"job {job} does not come to wait"
+        if any(event["kind"] == "JOB_WAITS" for event in page["events"]):
+            return
+        after = page["next"]
