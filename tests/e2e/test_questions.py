@@ -60,6 +60,10 @@ def test_ten_questions_are_answered_by_one_command_each(sched: Sched, daemon: Da
     # What would happen if I raised the priority?
     asked = said(sched("priority", str(waits), "5", "--dry-run"))
     assert asked["taken from"] == f"job {low} (low): stopped, 2 workers"
+    asked = said(sched("priority", str(low), "0", "--dry-run"))
+    assert asked["would settle at"] == "none: it would be stopped, and wait"
+    assert asked["would gain"] == f"job {waits} (waits): 0 → 2 workers"
+    sched("priority", str(waits), "5", "--dryrun").failed(2, "--dryrun")
     assert daemon.client.get(f"/v1/jobs/{waits}").json()["priority"] == 1
     # Did anything fail tonight? How much work did preemption cost?
     report = said(sched("report", "--since", "12h"))
@@ -79,6 +83,8 @@ def test_ten_questions_are_answered_by_one_command_each(sched: Sched, daemon: Da
         f"2 slots are on nodes that take no new workers: {name} (CORDONED)."
     )
     assert "CORDONED" in sched("nodes").ok().out
+    assert sched("health", "-o", "json").ok().document["nodes_away"] == {name: "CORDONED"}
+    assert sched("explain", "-o", "json").ok().document["slots_idle"] == 2
     assert said(sched("health"))["nodes"] == f"1 of 1 take no workers: {name} (CORDONED)"
 
 
