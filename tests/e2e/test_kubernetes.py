@@ -27,6 +27,7 @@ from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.store.sqlstore import SqlStore
 from tests.clusters.kubernetes_desk import TestCluster, advertise, cluster_of
 from tests.daemon import ROOT, Daemon
+from tests.effort import repeats
 from tests.postgres import missing_reason, running_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.postgres, pytest.mark.timeout(900)]
@@ -35,6 +36,7 @@ RESOURCE = "scheduler.test/gpu"
 SLOTS_PER_NODE = 2
 SECONDS_MAX = 120.0
 OUTAGE_SECONDS = 60.0
+KILLS = repeats(20, 6)
 #: What a pod needs of the host to run this Python.
 MOUNTS = (
     "/usr",
@@ -431,7 +433,7 @@ def test_leaders_that_are_killed_harm_no_worker(site: Site) -> None:
     site.await_job(job, "RUNNING", 4)
     workers = site.pods(job)
     longest = 0.0
-    for _ in range(20):
+    for _ in range(KILLS):
         leader = site.leader
         standby = next(each for each in site.replicas if each is not leader)
         leader.kill()
@@ -443,7 +445,7 @@ def test_leaders_that_are_killed_harm_no_worker(site: Site) -> None:
             time.sleep(0.02)
         longest = max(longest, time.monotonic() - began)
         leader.start()
-    print(f"longest failover of 20: {longest:.2f} s")
+    print(f"longest failover of {KILLS}: {longest:.2f} s")
     site.await_job(job, "RUNNING", 4)
     assert site.pods(job) == workers, "no worker was restarted, leaked or doubled"
     site.no_failure(job)
