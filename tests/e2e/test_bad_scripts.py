@@ -12,6 +12,7 @@ from scheduler.clusters.local_log_files import log_path
 from tests.clusters.desk import eventually
 from tests.daemon import ROOT, Daemon, running_daemon
 from tests.e2e.bad_script import FLOOD_BYTES
+from tests.effort import long
 from tests.elastic.jobs import RunningJob
 
 SECONDS_MAX = 90.0
@@ -41,7 +42,7 @@ def processes(daemon: Daemon) -> list[psutil.Process]:
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("runtime", ["command", "elastic", "torchrun"])
+@pytest.mark.parametrize("runtime", ["command", "elastic", pytest.param("torchrun", marks=long)])
 def test_one_that_floods_forks_and_is_deaf_is_gone_soon_after_its_grace(runtime: str, tmp_path: Path) -> None:
     story = tmp_path / "story"
     local = {"log_bytes_max": LOG_BYTES_MAX, "log_files_max": 4}

@@ -27,7 +27,7 @@ from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.store.sqlstore import SqlStore
 from tests.clusters.kubernetes_desk import TestCluster, advertise, cluster_of
 from tests.daemon import ROOT, Daemon
-from tests.effort import repeats
+from tests.effort import long, repeats
 from tests.postgres import missing_reason, running_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.postgres, pytest.mark.timeout(900)]
@@ -350,6 +350,7 @@ def test_a_node_that_is_lost_and_comes_back(site: Site) -> None:
     assert site.job(job)["retries_used"] == 0
 
 
+@long
 def test_an_api_server_that_goes_away_for_a_minute_costs_nothing(site: Site) -> None:
     pid = os.environ.get("SCHED_TEST_API_SERVER_PID")
     if not pid:
@@ -389,6 +390,7 @@ def test_a_training_job_by_kubectl(site: Site, tmp_path: Path) -> None:
     _kubectl(site, "delete", "tj", "mnist", "--timeout=60s")
 
 
+@long
 def test_a_training_job_with_parameter_servers_by_kubectl(site: Site, tmp_path: Path) -> None:
     story = site.checkpoints / "story"
     command = [sys.executable, str(ROOT / "tests" / "servers.py"), str(story)]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.daemon import Daemon, running_daemon
+from tests.effort import long
 from tests.elastic.counting import SAMPLES
 from tests.elastic.hanging import STEPS
 from tests.elastic.jobs import RunningJob
@@ -61,6 +62,7 @@ def test_one_that_hangs_in_a_step_while_it_reports_as_ever_is_missed_by_the_othe
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(240)
+@long
 def test_a_newcomer_waits_for_the_end_of_the_others_step_however_long_that_takes(tmp_path: Path) -> None:
     timeout_seconds, step_seconds = 1.0, 4.0
     never = tmp_path / "hung"
@@ -114,7 +116,7 @@ class Watched(RunningJob):
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("rank", [0, pytest.param(2, marks=long)])
 @pytest.mark.parametrize("runtime", ["elastic", "torchrun"])
 def test_one_that_is_stopped_is_found_by_its_silence_and_the_others_go_on_at_once(
     runtime: str, rank: int, tmp_path: Path

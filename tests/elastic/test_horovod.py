@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.daemon import ROOT, Daemon, running_daemon
+from tests.effort import long
 from tests.elastic.jobs import RunningJob
 
 SCRIPT = str(Path(__file__).with_name("horovod_counting.py"))
@@ -125,6 +126,7 @@ def test_a_killed_process_is_one_failure_and_loses_no_step(tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(600)
+@long
 def test_a_script_that_always_fails_ends_the_job_after_its_retries(tmp_path: Path) -> None:
     script = tmp_path / "fails.py"
     script.write_text("raise SystemExit('no such data')\n")
@@ -157,6 +159,7 @@ def test_the_example_trains_on_two_workers_and_leaves_nothing_behind(tmp_path: P
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(1200)
+@long
 def test_a_job_that_becomes_smaller_than_horovodrun_knows_starts_again_without_blame(tmp_path: Path) -> None:
     with running_daemon(tmp_path, slots=2, policy=POLICY) as daemon:
         job = Counting(daemon, tmp_path / "slow", min_workers=2, max_workers=2)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.daemon import Daemon, running_daemon
+from tests.effort import long
 from tests.elastic.counting import SAMPLES
 from tests.elastic.jobs import RunningJob
 
@@ -78,7 +79,7 @@ def assert_every_step_counted(output: str) -> None:
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", ["anew", pytest.param("forked", marks=long)])
 def test_planned_changes_consume_no_restart_and_lose_no_step(tmp_path: Path, start: str) -> None:
     with running_daemon(tmp_path, slots=3, policy=POLICY) as daemon:
         first = rival(daemon, workers=1, priority=5)
@@ -158,7 +159,7 @@ class Orphaned(Counting):
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("victim", [0, pytest.param(2, marks=long)])
 def test_two_of_three_go_on_without_the_daemon_which_then_adopts_them(tmp_path: Path, victim: int) -> None:
     with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 0.1}) as daemon:
         job = Orphaned(daemon, tmp_path / "slow", victim)

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.daemon import Daemon, running_daemon
+from tests.effort import long
 from tests.elastic.jobs import RunningJob
 from tests.elastic.steady import COMMITS, EPOCHS
 
@@ -101,7 +102,7 @@ def is_running(process: psutil.Process) -> bool:
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("victim", [0, pytest.param(2, marks=long)])
 def test_two_of_three_go_on_without_the_daemon_which_then_adopts_them(tmp_path: Path, victim: int) -> None:
     with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 0.1}) as daemon:
         job = Steady(daemon, tmp_path / "slow")
@@ -149,7 +150,7 @@ def test_the_last_of_three_waits_for_the_daemon_and_then_goes_on(tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("teller", ["scheduler", "peers"])
+@pytest.mark.parametrize("teller", ["scheduler", pytest.param("peers", marks=long)])
 def test_a_worker_that_was_left_out_alive_trains_no_more(tmp_path: Path, teller: str) -> None:
     with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 0.1}) as daemon:
         job = Steady(daemon, tmp_path / "slow", group_timeout_seconds=3.0)
