@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, tuple_
 
 from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList
@@ -79,9 +79,7 @@ def newest_of_job(
     connection: Connection, job_id: JobId, kinds: Collection[EventKind], limit: int
 ) -> list[tuple[int, Event]]:
     """The newest events of these kinds of the job, newest first."""
-    wanted = (events.c.job_id == job_id, events.c.kind.in_([kind.value for kind in kinds]))
-    query = select(events).where(*wanted).order_by(events.c.id.desc()).limit(limit)
-    return [(row.id, event_from_row(row)) for row in connection.execute(query)]
+    return _newest(connection, kinds, limit, events.c.job_id == job_id)
 
 
 def newest_for_job(
@@ -89,9 +87,14 @@ def newest_for_job(
 ) -> list[tuple[int, Event]]:
     """What was done for the job, of these kinds, as far as so many newest events tell; newest first."""
     newest = connection.execute(select(func.max(events.c.id))).scalar() or 0
-    looked_at = (events.c.id > newest - events_max, events.c.for_job == job_id)
-    wanted = events.c.kind.in_([kind.value for kind in kinds])
-    query = select(events).where(*looked_at, wanted).order_by(events.c.id.desc()).limit(limit)
+    return _newest(connection, kinds, limit, events.c.id > newest - events_max, events.c.for_job == job_id)
+
+
+def _newest(
+    connection: Connection, kinds: Collection[EventKind], limit: int, *wanted: ColumnElement[bool]
+) -> list[tuple[int, Event]]:
+    of_kind = events.c.kind.in_([kind.value for kind in kinds])
+    query = select(events).where(*wanted, of_kind).order_by(events.c.id.desc()).limit(limit)
     return [(row.id, event_from_row(row)) for row in connection.execute(query)]
 
 
