@@ -41,8 +41,9 @@ demo: .venv/installed-demo ## see two training jobs share four slots (about a mi
 dashboards: .venv/installed-demo ## Prometheus and, where it is installed, Grafana over a running daemon (ARGS="--url http://...")
 	@$(BIN)/python -m grafana.show $(ARGS)
 
+# One process more than there are cores: tests of daemons and of clusters mostly wait.
 test: venv apt ## install what tests need and run them (PYTEST_ARGS="-k name" to choose)
-	$(BIN)/python -m pytest -n $(JOBS) --no-loadscope-reorder --cov --cov-report=term $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $$(($(JOBS) + 1)) --no-loadscope-reorder --cov --cov-report=term $(PYTEST_ARGS)
 
 simulate-faults: venv ## random clusters, workloads and faults against the engine (SEEDS=2000 FIRST=0 JOBS=cores)
 	$(BIN)/python -m tests.faults --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)

@@ -253,7 +253,7 @@ def run() -> list[Figure]:
 
 def _measure(nodes: int) -> list[Figure]:
     site = Site(nodes, random.Random(1))
-    collector.keep(collector.MANY_JOBS)
+    collector.keep(collector.MANY)
     largest = nodes == SIZES[-1]
     there = f"{nodes:,} nodes"
     jobs = f"{len(site.world.active):,} running, {len(site.world.queued):,} waiting"

@@ -13,21 +13,24 @@ from benchmarks.figure import RESULTS, Figure, load
 from scheduler.cli.reference import BEGIN, END, reference
 
 README = Path(__file__).parent.parent / "README.md"
-_MARK = "<!-- {0}: made by python -m benchmarks.readme -->", "<!-- {0}: end -->"
 
 
 def main() -> int:
     text = README.read_text()
-    figures = _part(text, *(mark.format("figures") for mark in _MARK))
-    text = _replace(text, *(mark.format("figures") for mark in _MARK), "\n".join(_measured_rows(figures)))
-    figures = _part(text, *(mark.format("simulated") for mark in _MARK))
-    text = _replace(text, *(mark.format("simulated") for mark in _MARK), "\n".join(_simulated_rows(figures)))
+    figures = _part(text, *_marks("figures"))
+    text = _replace(text, *_marks("figures"), "\n".join(_measured_rows(figures)))
+    figures = _part(text, *_marks("simulated"))
+    text = _replace(text, *_marks("simulated"), "\n".join(_simulated_rows(figures)))
     text = _replace(text, BEGIN, END, reference().strip())
     machines = {json.loads(path.read_text())["machine"] for path in RESULTS.glob("*.json")}
     if len(machines) == 1:
-        text = _replace(text, *(mark.format("machine") for mark in _MARK), f"On {machines.pop()}.")
+        text = _replace(text, *_marks("machine"), f"On {machines.pop()}.")
     README.write_text(text)
     return 0
+
+
+def _marks(part: str) -> tuple[str, str]:
+    return f"<!-- {part}: made by python -m benchmarks.readme -->", f"<!-- {part}: end -->"
 
 
 def _measured_rows(old: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 from benchmarks.daemon import Daemon
 from benchmarks.figure import Figure, median
@@ -10,7 +11,11 @@ from benchmarks.figure import Figure, median
 BATCHES, BATCH = 5, 5_000
 SINGLE = 1_000
 SYNCS = 300
-_JOB = {"command": ["python", "train.py", "--epochs", "10"], "priority": 1, "labels": {"team": "vision"}}
+_JOB: dict[str, Any] = {
+    "command": ["python", "train.py", "--epochs", "10"],
+    "priority": 1,
+    "labels": {"team": "vision"},
+}
 
 
 def run() -> list[Figure]:

@@ -21,10 +21,10 @@ def main() -> None:
     parser.add_argument("--alone", type=int, metavar="SHARDS", help="how many shards where there is no scheduler")
     parser.add_argument("--sum", action="store_true", help="add up what was written")
     arguments = parser.parse_args()
-    arguments.directory.mkdir(parents=True, exist_ok=True)
     if arguments.sum:
         add_up(arguments.directory)
         return
+    arguments.directory.mkdir(parents=True, exist_ok=True)
     images, _ = load_digits()
     with elastic.ShardQueue(shards=arguments.alone) as shards:
         for shard in shards:
@@ -41,7 +41,10 @@ def write(path: Path, moments: torch.Tensor) -> None:
 
 
 def add_up(directory: Path) -> None:
-    count, total, squares = sum(torch.load(path) for path in directory.glob("part-*.pt"))
+    parts = [torch.load(path) for path in directory.glob("part-*.pt")]
+    if not parts:
+        raise SystemExit(f"{directory} holds no part-*.pt: let workers write there first")
+    count, total, squares = sum(parts)
     mean = total / count
     spread = (squares / count - mean.square()).clamp(min=0).sqrt()
     print(f"{int(count[0])} images, mean {mean.mean():.4f}, spread {spread.mean():.4f}")

@@ -4,8 +4,9 @@ import os
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from scheduler.errors import ConfigError
 
@@ -15,7 +16,7 @@ KubernetesName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 #: Ours first, then those of published schedulers; see `scheduler.policy`.
@@ -114,7 +115,7 @@ class LocalSettings(_Frozen):
     #: Declared CPU slots where the machine has no GPU; None: one per core.
     slots: int | None = Field(default=None, ge=1, le=4096)
     #: Slots that may be given out in relation to those that there are; more than 1 is for jobs that accept to share.
-    oversell: float = Field(default=1.0, ge=1, le=64, allow_inf_nan=False)
+    oversell: float = Field(default=1.0, ge=1, le=64)
     node_name: str = "local"
     host: str = "127.0.0.1"
     log_bytes_max: int = Field(default=16 * 1024 * 1024, ge=4096)
@@ -181,10 +182,22 @@ def _words(value: Any) -> Any:
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
+def _with_a_host(url: str) -> str:
+    """Says nothing of the rest, which may be a secret."""
+    try:
+        parts = urlsplit(url)
+        valid = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ValueError("its host or its port is not valid")
+    return url
+
+
 class WebhookSettings(_Frozen):
     """Who is told of events by HTTP: a POST for each, signed, in their order, and again until it is taken."""
 
-    url: str = Field(pattern=r"^https?://[^/\s]+(/\S*)?$", max_length=2000)
+    url: Annotated[str, AfterValidator(_with_a_host)] = Field(pattern=r"^https?://[^/\s]+(/\S*)?$", max_length=2000)
     #: Key of the signature.
     secret: str = Field(min_length=16, repr=False)
     #: Kinds of events, as in `sched events`; none: all.

@@ -12,6 +12,19 @@ from xdist.scheduler import LoadScopeScheduling
 
 #: Where tests start daemons, workers and servers, or read clocks: one after the other, and before what only computes.
 ON_THE_MACHINE = ("cli", "clusters", "docs", "e2e", "elastic", "manifests", "page", "test_daemon.py", "test_logs.py")
+#: Files of those that only compute all the same.
+ONLY_COMPUTING = (
+    "test_batch.py",
+    "test_jobfile.py",
+    "test_kubernetes_manifest.py",
+    "test_quantities.py",
+    "test_quorum.py",
+    "test_rates.py",
+    "test_request.py",
+    "test_sampler.py",
+    "test_shards.py",
+    "test_state.py",
+)
 #: What tests of these files make is made once for all of them.
 TOGETHER = ("test_published.py",)
 #: Where tests play whole workloads, which takes five times as long while lines are counted.
@@ -33,23 +46,27 @@ settings.register_profile("dev", deadline=None, max_examples=100, suppress_healt
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
 
 
-def _part(item: pytest.Item) -> str:
-    return item.path.relative_to(Path(__file__).parent).parts[0]
+def _only_computes(nodeid: str) -> bool:
+    path = Path(nodeid.partition("::")[0])
+    return path.parts[1] not in ON_THE_MACHINE or path.name in ONLY_COMPUTING
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that need the machine come first."""
-    items.sort(key=lambda item: _part(item) not in ON_THE_MACHINE)
+    items.sort(key=lambda item: _only_computes(item.nodeid))
 
 
 class InTurn(LoadScopeScheduling):
-    """Tests that need the machine run in one process, those that only compute beside them in the others."""
+    """Tests that need the machine run in one process, and in another those that mostly wait for a Kubernetes cluster.
+
+    Those that only compute run beside them wherever there is a process left.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         path = Path(nodeid.partition("::")[0])
-        if path.parts[1] in ON_THE_MACHINE:
-            return "machine"
-        return str(path) if path.name in TOGETHER else nodeid
+        if _only_computes(nodeid):
+            return str(path) if path.name in TOGETHER else nodeid
+        return "kubernetes" if "kubernetes" in nodeid else "machine"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InTurn:
@@ -60,7 +77,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InTurn:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A process that only computes gives way to those that need the machine."""
-    if _part(item) not in ON_THE_MACHINE:
+    if _only_computes(item.nodeid):
         os.nice(LEAST - os.nice(0))
 
 
@@ -68,7 +85,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Some tests run untraced. (The marker `no_cover` does not reach workers of xdist, which trace twice.)"""
     tracer = sys.gettrace()
-    if _part(item) in NOT_COUNTED:
+    if item.path.relative_to(Path(__file__).parent).parts[0] in NOT_COUNTED:
         sys.settrace(None)
     try:
         return (yield)

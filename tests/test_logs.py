@@ -51,6 +51,7 @@ def test_each_decision_is_a_line_with_job_generation_and_reason(world: World) ->
     assert shrunk["generation"] == world.get(low).generation
     (waits,) = (line for line in lines if line["what"] == "job waits")
     assert (waits["job"], waits["reason"]) == (high, "WAITING_FOR_VICTIMS")
+    assert "for_job" not in waits
     assert [line["job"] for line in lines if line["what"] == "job started"] == [low, high]
     assert all(line["reason"] for line in lines)
     assert all("generation" in line for line in lines if "job" in line)

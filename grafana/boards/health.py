@@ -113,10 +113,20 @@ _OTHERS = (
     ),
     Panel(
         "Questions for hosts",
-        "Answers of discover_hosts a second, and requests that wait for news.",
+        "Answers of discover_hosts a second by outcome, and requests that wait for news.",
         {
-            "answers": "sum(rate(sched_discover_hosts_answers_total{@}[$__rate_interval]))",
+            "{{outcome}}": "sum by (outcome) (rate(sched_discover_hosts_requests_total{@}[$__rate_interval]))",
             "waiting for {{what}}": "sum by (what) (sched_long_polls{@})",
+        },
+        "short",
+        names.JOBS,
+    ),
+    Panel(
+        "Webhooks",
+        "Deliveries to webhooks a second, and webhooks whose receiver has not taken the next event.",
+        {
+            "tried: {{outcome}}": "sum by (outcome) (rate(sched_webhook_tries_total{@}[$__rate_interval]))",
+            "failing": "sum(sched_failing_webhooks{@})",
         },
         "short",
         names.JOBS,

@@ -34,7 +34,7 @@ _QUEUE = (
     ),
     Panel(
         "Longest wait",
-        "How long the job has waited that waits longest, by priority class.",
+        "How long the job has waited for slots that waits longest, by priority class.",
         {
             "{{priority_class}}": "max by (priority_class) "
             '(sched_oldest_wait_seconds{@,priority_class=~"$priority_class"})'

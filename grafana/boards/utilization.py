@@ -4,6 +4,18 @@ from grafana.boards import names
 from grafana.dashboard import INSTANCE, PRIORITY_CLASS, TYPE, Dashboard
 from grafana.panel import Panel
 
+
+def _part_of(part: str, whole: str) -> str:
+    """The sum of one series in relation to that of another; 0 where this has none."""
+    return f"sum({part}) / clamp_min(sum({whole}), 1)"
+
+
+_ALLOCATED = _part_of(
+    'sched:slots:sum{@,type=~"$type",state=~"used|releasing"}',
+    'sched:slots:sum{@,type=~"$type",state!="unhealthy"}',
+)
+_BUSY = _part_of('sched:busy_slots:sum{@,type=~"$type"}', 'sched:measured_slots:sum{@,type=~"$type"}')
+
 _NOW = (
     Panel(
         "Slots",
@@ -16,8 +28,8 @@ _NOW = (
     ),
     Panel(
         "Allocated",
-        "Share of the slots of nodes that are up which workers hold.",
-        {"": "max(sched_utilization_ratio{@})"},
+        "Share of the slots that workers hold; free slots of nodes that are down or quarantined do not count.",
+        {"": _ALLOCATED},
         "percentunit",
         names.QUEUE,
         "stat",
@@ -27,7 +39,7 @@ _NOW = (
     Panel(
         "Busy",
         "Utilization of the slots whose load is known: GPUs as NVML reads them, CPU slots by the CPU time of workers.",
-        {"": "sum(sched:busy_slots:sum{@}) / clamp_min(sum(sched:measured_slots:sum{@}), 1)"},
+        {"": _BUSY},
         "percentunit",
         names.JOBS,
         "stat",
@@ -44,7 +56,7 @@ _NOW = (
         width=4,
     ),
     Panel(
-        "Goodput",
+        "Goodput, all types",
         "Work that was kept, in relation to all slots: time of members, less lost work and pauses; 10 minutes.",
         {"": "max(sched:goodput_ratio:rate_10m{@})"},
         "percentunit",
@@ -54,7 +66,7 @@ _NOW = (
         maximum=1,
     ),
     Panel(
-        "Waiting jobs",
+        "Waiting jobs, all types",
         "Jobs in the queue, whatever they wait for.",
         {"": "sum(sched_waiting_jobs{@})"},
         "short",
@@ -75,7 +87,7 @@ _TIME = (
         width=24,
     ),
     Panel(
-        "Held slots by priority class",
+        "Held slots by priority class, all types",
         "Physical slots that jobs hold; a class is named by the lower bound of its priorities.",
         {"{{priority_class}}": 'sum by (priority_class) (sched_held_slots{@,priority_class=~"$priority_class"})'},
         "short",
@@ -86,9 +98,9 @@ _TIME = (
         "Allocated, busy, idle",
         "Allocated: held by workers. Busy: utilization of slots whose load is known. Idle: free in relation to all.",
         {
-            "allocated": "max(sched_utilization_ratio{@})",
-            "busy": "sum(sched:busy_slots:sum{@}) / clamp_min(sum(sched:measured_slots:sum{@}), 1)",
-            "idle": 'sum(sched:slots:sum{@,state="free"}) / clamp_min(sum(sched:slots:sum{@}), 1)',
+            "allocated": _ALLOCATED,
+            "busy": _BUSY,
+            "idle": _part_of('sched:slots:sum{@,type=~"$type",state="free"}', 'sched:slots:sum{@,type=~"$type"}'),
         },
         "percentunit",
         names.QUEUE,
@@ -99,7 +111,11 @@ _WHERE = (
     Panel(
         "Fragmentation",
         "Share of the free slots that lie on nodes which are partly in use: who wants whole nodes cannot have them.",
-        {"fragmented": "max(sched:fragmentation_ratio{@})"},
+        {
+            "fragmented": _part_of(
+                'sched:fragmented_slots:sum{@,type=~"$type"}', 'sched:slots:sum{@,type=~"$type",state="free"}'
+            )
+        },
         "percentunit",
         names.QUEUE,
         width=8,
@@ -134,8 +150,9 @@ _WHERE = (
         "Least busy nodes in use",
         "Utilization of the slots of nodes whose load is known and that workers use; at most twenty.",
         {
-            "{{node}}": "bottomk(20, sum by (node) (sched_busy_slots{@}) / sum by (node) (sched_measured_slots{@}) and "
-            'sum by (node) (sched_slots{@,state="used"}) > 0)'
+            "{{node}}": 'bottomk(20, sum by (node) (sched_busy_slots{@,type=~"$type"}) '
+            '/ sum by (node) (sched_measured_slots{@,type=~"$type"}) and '
+            'sum by (node) (sched_slots{@,type=~"$type",state="used"}) > 0)'
         },
         "percentunit",
         names.JOBS,

@@ -50,6 +50,7 @@ def _facts(view: View, now: float) -> list[tuple[str, str]]:
         ("for job", view["for_job"]),
         *(("gave up", f"{_taking(each, now)} for job {each['for_job']}") for each in view["gave"]),
         *(("got", f"{_taking(each, now)} of job {each['job_id']}") for each in view["got"]),
+        *(("lost", f"{_when(each['at'], now)}: {each['sentence'].replace('->', '→')}") for each in view["lost"]),
         *(("would change it", way) for way in view["would_change"]),
         ("workers", size(details)),
         ("slots of each", details["slots_per_worker"]),

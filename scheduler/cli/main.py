@@ -1,5 +1,6 @@
 """The entry point, and the one place where an error becomes a line and an exit status."""
 
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
@@ -11,6 +12,9 @@ from scheduler.errors import SchedulerError
 
 if TYPE_CHECKING:
     import typer
+
+#: What a full disk, and a pipe that nobody reads any more, say to who prints.
+_OUTPUT_FAILS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 def app() -> NoReturn:
@@ -26,11 +30,19 @@ def run(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # What is left in the buffer would fail again when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return Exit.BROKEN_PIPE
+    except OSError as error:
+        _drop_output()
+        note(f"sched: the output cannot be written: {error.strerror}")
+        return Exit.USAGE
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
+
+
+def _drop_output() -> None:
+    """What is left in the buffer would fail again when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run_command(words: list[str]) -> int:
@@ -50,9 +62,9 @@ def _run_command(words: list[str]) -> int:
         return Exit.USAGE
     except (typer.Abort, EOFError):
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _OUTPUT_FAILS:
+            raise
         if os.environ.get("SCHED_DEBUG"):
             raise
         note(f"sched: {type(error).__name__}: {error} (this is a defect; SCHED_DEBUG=1 shows where)")

@@ -15,15 +15,17 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([mgt]?)(?:i?b)?")
 def duration_seconds(text: str, option: str) -> float:
     """Seconds in `90`, `90s`, `1h30m`, `2d`, `1:30` (hours, minutes) or `1:30:00`. Raises `InvalidInput`."""
     value = text.strip().lower()
-    clock = _CLOCK.fullmatch(value)
-    if clock:
-        return int(clock[1]) * 3600.0 + int(clock[2]) * 60.0 + int(clock[3] or 0)
-    units = _DURATION.fullmatch(value)
-    if value and units:
-        return sum(float(part) * scale for part, scale in zip(units.groups("0"), (86400, 3600, 60, 1), strict=True))
+    clock, units = _CLOCK.fullmatch(value), _DURATION.fullmatch(value)
     try:
-        seconds = float(value)
-    except ValueError:
+        if clock:
+            seconds = int(clock[1]) * 3600.0 + int(clock[2]) * 60.0 + int(clock[3] or 0)
+        elif value and units:
+            seconds = sum(
+                float(part) * scale for part, scale in zip(units.groups("0"), (86400, 3600, 60, 1), strict=True)
+            )
+        else:
+            seconds = float(value)
+    except (ValueError, OverflowError):
         seconds = math.nan
     if not (math.isfinite(seconds) and seconds >= 0):
         raise InvalidInput(option, f"{text!r} is no duration: write seconds, or units as in 90s, 45m, 1h30m, 2d")
@@ -56,9 +58,10 @@ def moment(text: str, option: str, now: float) -> float:
 def memory_mib(text: str, option: str) -> int:
     """MiB in `512`, `512MiB`, `4G`, `1.5GiB`. Raises `InvalidInput`."""
     size = _SIZE.fullmatch(text.strip().lower())
-    if not size:
+    mib = float(size[1]) * _UNIT_MIB[size[2]] if size else math.inf
+    if not math.isfinite(mib):
         raise InvalidInput(option, f"{text!r} is no size: write MiB, or units as in 512MiB, 4GiB")
-    return math.ceil(float(size[1]) * _UNIT_MIB[size[2]])
+    return math.ceil(mib)
 
 
 def pairs(items: list[str], option: str) -> dict[str, str]:

@@ -35,7 +35,9 @@ def report(
 ) -> None:
     """Tell what a span of time came to: utilization, wait by priority, preemptions, lost work, top users."""
     now = session.clock.now()
-    query = {"since": _time(since, "--since", now), "until": _time(until, "--until", now), "users": users}
+    query = {"since": _time(since, "--since", now), "users": users}
+    if until.strip().lower() != "now":  # the daemon knows best when that is
+        query["until"] = _time(until, "--until", now)
     view = session.client.get("/v1/report", query)
     if html is not None:
         _write(html, view)
@@ -69,6 +71,8 @@ def missing(view: View) -> list[str]:
 def _write(path: Path, view: View) -> None:
     from scheduler.cli.reportpage import page
 
+    if path.is_dir():
+        raise UserError(f"--html: {path} is a directory: name a file")
     text = page(view, missing(view))
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -93,6 +97,7 @@ def summary(view: View) -> list[tuple[str, str]]:
     rows = [
         ("utilization", "no slots" if view["utilization"] is None else f"{view['utilization']:.1%} of slots used"),
         ("", sparkline(shares(view))),
+        ("slots", _slots_since(view)),
         ("slot-hours", f"{used / 3600:,.1f} used of {view['slot_seconds'] / 3600:,.1f}"),
         ("shared", _hours(view["shared_slot_seconds"]) if view["shared_slot_seconds"] else ""),
         ("jobs", _jobs(events)),
@@ -106,6 +111,12 @@ def summary(view: View) -> list[tuple[str, str]]:
         ("nodes", ", ".join(filter(None, (_times(events, "NODE_DOWN"), _times(events, "NODE_QUARANTINED"))))),
     ]
     return [(name, text) for name, text in rows if text]
+
+
+def _slots_since(view: View) -> str:
+    """Where the span begins before the first of them."""
+    since = view["slots_since"]
+    return f"none before {stamp(since)}" if since is not None and since >= view["since"] + 1.0 else ""
 
 
 def _hours(slot_seconds: float) -> str:
@@ -147,7 +158,8 @@ def _wait_cells(each: View) -> list[str]:
     times = ("mean", "p50", "p90", "p99", "max")
     waited = [span(each[f"seconds_{name}"]) if each["starts"] else "-" for name in times]
     longest = f" (longest {span(each['longest_now_seconds'])})" if each["waiting_now"] else ""
-    return [f"{each['starts']:,}", *waited, f"{each['waiting_now']:,}{longest}"]
+    waiting = "-" if each["waiting_now"] is None else f"{each['waiting_now']:,}{longest}"
+    return [f"{each['starts']:,}", *waited, waiting]
 
 
 def priority_name(name: str) -> str:

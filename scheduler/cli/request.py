@@ -109,6 +109,10 @@ def _seconds(text: str | None, option: str) -> float | None:
 
 def _data(items: list[str]) -> dict[str, Any]:
     """Numbers and truth values as a job file has them; the daemon judges the rest."""
+    keys = [item.partition("=")[0] for item in items]
+    twice = next((key for number, key in enumerate(keys) if key in keys[:number]), None)
+    if twice is not None:
+        raise InvalidInput("--data", f"{twice} is given twice")
     try:
         return {key: yaml.safe_load(value) for key, value in pairs(items, "--data").items()}
     except yaml.YAMLError:

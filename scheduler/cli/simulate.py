@@ -1,5 +1,6 @@
 """`sched simulate`: what would become of a workload under these settings, in virtual time and without a daemon."""
 
+import os
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -197,10 +198,19 @@ def _setup(
     return Setup(
         nodes=nodes,
         settings=settings,
-        every_seconds=duration_seconds(cluster.every, "--every"),
+        every_seconds=_round_seconds(cluster.every),
         tells_fraction=jobs.progress,
         until_seconds=duration_seconds(cluster.until, "--until"),
     )
+
+
+def _round_seconds(text: str) -> float:
+    from scheduler.simulate.timer import GAP_SECONDS_MIN
+
+    seconds = duration_seconds(text, "--every")
+    if 0 < seconds < GAP_SECONDS_MIN:
+        raise InvalidInput("--every", f"{text!r} is less than {GAP_SECONDS_MIN:g} s: give more, or 0 to decide at once")
+    return seconds
 
 
 def _run_all(what: "Workload", setups: "list[tuple[str, Setup]]") -> "dict[str, Result]":
@@ -226,7 +236,7 @@ def _run_all(what: "Workload", setups: "list[tuple[str, Setup]]") -> "dict[str, 
 
 def _show(session: Session, results: "dict[str, Result]") -> None:
     from scheduler.cli.simulated import summary_table
-    from scheduler.simulate.summary import summarize, unfinished
+    from scheduler.simulate.summary import failed, summarize, unfinished
 
     summaries = {label: summarize(result) for label, result in results.items()}
     if session.json:
@@ -234,18 +244,20 @@ def _show(session: Session, results: "dict[str, Result]") -> None:
     else:
         show(summary_table(summaries))
     for label, result in results.items():
-        left = unfinished(result)
-        if left:
-            first = f"{left[0].name} ({left[0].state})"
-            note(f"{label}: {len(left)} of {len(result.jobs)} jobs did not end, the first of them {first}")
+        for what, jobs in (("did not end", unfinished(result)), ("failed", failed(result))):
+            if jobs:
+                first = f"{jobs[0].name} ({jobs[0].state})"
+                note(f"{label}: {len(jobs)} of {len(result.jobs)} jobs {what}, the first of them {first}")
 
 
 def _document(result: "Result", summary: dict[str, Any]) -> dict[str, Any]:
+    from scheduler.simulate.usage import usage
+
     jobs = [
         {**asdict(job), "waiting_seconds": job.waiting_seconds, "completion_seconds": job.completion_seconds}
         for job in result.jobs
     ]
-    return {"summary": summary, "jobs": jobs}
+    return {"summary": summary, "usage": [asdict(use) for use in usage(result)], "jobs": jobs}
 
 
 def _pencil(path: Path | None) -> "Callable[[Mapping[str, Result]], None]":
@@ -254,7 +266,7 @@ def _pencil(path: Path | None) -> "Callable[[Mapping[str, Result]], None]":
         return lambda results: None
     if path.suffix.lower() not in (".png", ".svg"):
         raise InvalidInput("--picture", f"{path}: the name must end in .png or .svg")
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise InvalidInput("--picture", f"{path.parent}: no such directory")
     from scheduler.simulate.extras import needs
 

@@ -43,4 +43,5 @@ _ROWS: "list[_Row]" = [
     ("stops per job", lambda s: f"{s.stops:.2f}"),
     ("lost slot-hours", lambda s: f"{s.lost_slot_hours:.1f}"),
     ("held slot-hours", lambda s: f"{s.held_slot_hours:.1f}"),
+    ("shared slot-hours", lambda s: f"{s.shared_slot_hours:.1f}"),
 ]

@@ -38,7 +38,9 @@ class Source:
             mentioned = next((word for word in _WORD.findall(rule) if self._known(word)), "")
             return f"{self._place(mentioned)}{rule}" if mentioned else rule
         option = self.options.get(name.partition(".")[0])
-        return f"{option}: {rule}" if option else f"{self._place(name)}{name}: {rule}"
+        if option is None:
+            return f"{self._place(name)}{name}: {rule}"
+        return f"{option}: {name}: {rule}" if "." in name else f"{option}: {rule}"
 
     def _known(self, name: str) -> bool:
         return name in self.options or name in self.fields

@@ -6,7 +6,7 @@ from typing import Any
 
 from scheduler.cli.client import Client
 from scheduler.cli.exits import Unavailable
-from scheduler.errors import NotFound
+from scheduler.errors import InvalidInput, NotFound
 
 PARTS = 60
 SPAN_SECONDS = 3600.0
@@ -42,10 +42,10 @@ class Recent:
 
     @classmethod
     def asked(cls, client: Client, now: float) -> "Recent":
-        """From the daemon; one that does not tell leaves the past blank."""
+        """From the daemon; one that does not tell, or whose clock is far behind, leaves the past blank."""
         try:
             view = client.get("/v1/utilization", {"since": max(0.0, now - SPAN_SECONDS), "parts": PARTS})
-        except (Unavailable, NotFound):
+        except (Unavailable, NotFound, InvalidInput):
             return cls((), now)
         return cls(shares(view)[1:], now)
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from scheduler.cli.datafields import data_rows
 from scheduler.cli.output import Cell, Column, fields, table
 from scheduler.cli.times import ago, span, stamp
 
@@ -219,11 +220,11 @@ def job_fields(view: View, now: float) -> "RenderableType":
         ("workdir", view["workdir"] or ""),
         ("labels", mapping(view["labels"])),
         ("submitted", when(view["submitted_at"], now)),
-        ("started", when(view["started_at"], now)),
+        ("started", when(view["first_started_at"], now)),
+        ("this attempt", when(view["started_at"], now) if view["attempt"] > 1 else ""),
         ("finished", when(view["finished_at"], now)),
         ("time limit", span(view["time_limit_seconds"]) if view["time_limit_seconds"] else ""),
-        ("data", _data(view)),
-        ("set aside", _set_aside(view)),
+        *data_rows(view, now),
         ("progress", _progress(progress, now)),
         ("metrics", ", ".join(f"{name} {value:.6g}" for name, value in progress["metrics"].items())),
         ("throughput", ", ".join(f"{count} workers {rate:.4g}/s" for count, rate in progress["throughput"])),
@@ -265,30 +266,6 @@ def _reserved(view: View) -> str:
     fixed = ", ".join(f"{node} ×{count}" for node, count in view["fixed_reservation"])
     where += f"; fixed: {fixed}" if fixed else ""
     return f"{where} to share" if view["reservation_shared"] else where
-
-
-def _data(view: View) -> str:
-    """`1,200 of 3,000 shards done (40%), 16 held, epoch 2 of 3`."""
-    data, progress = view["data"], view.get("data_progress")
-    if data is None or progress is None:
-        return ""
-    over = progress["done"] + progress["set_aside"]
-    parts = [
-        f"{progress['done']:,} of {progress['total']:,} shards done ({over / progress['total']:.0%})",
-        f"{progress['held']:,} held" if progress["held"] else "",
-        f"{progress['set_aside']:,} set aside" if progress["set_aside"] else "",
-        f"epoch {progress['epoch']}, {data['epochs']} in all" if data["epochs"] > 1 else "",
-    ]
-    return ", ".join(part for part in parts if part)
-
-
-def _set_aside(view: View) -> str:
-    """The first shards that failed too often, and why."""
-    progress = view.get("data_progress")
-    shown = progress["first_set_aside"][:5] if progress else []
-    lines = [f"shard {each['shard']} of epoch {each['epoch']}: {each['detail']}" for each in shown]
-    more = progress["set_aside"] - len(shown) if progress else 0
-    return "; ".join(lines + ([f"and {more:,} more"] if more else []))
 
 
 def _progress(progress: View, now: float) -> str:

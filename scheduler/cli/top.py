@@ -17,6 +17,11 @@ from scheduler.clock import SystemClock
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+#: Of the nodes and of the jobs, however few lines there are.
+ROWS_MIN = 5
+#: The headline, the utilization, blank lines, the heads of the columns, and what says how many nodes are left out.
+LINES_BESIDE = 8
+
 
 def top(
     session: Session,
@@ -66,12 +71,15 @@ def _seen(client: Client, recent: Recent, now: float, height: int | None = None)
     recent.see(cluster, now)
     if height is None:
         return draw(cluster, now, recent.line())
-    return draw(cluster, now, recent.line(), jobs_max=_rows_for_jobs(cluster, height))
+    nodes_max, jobs_max = rows_for(len(cluster["nodes"]), len(cluster["jobs"]), height)
+    return draw(cluster, now, recent.line(), nodes_max=nodes_max, jobs_max=jobs_max)
 
 
-def _rows_for_jobs(cluster: View, height: int) -> int:
-    """How many jobs fit under the map of the nodes."""
-    return max(5, height - len(cluster["nodes"]) - 6)
+def rows_for(nodes: int, jobs: int, height: int) -> tuple[int, int]:
+    """How many of these nodes and jobs are shown in so many lines: half for each, and what the others leave free."""
+    room = max(2 * ROWS_MIN, height - LINES_BESIDE)
+    shown = min(nodes, max(room // 2, room - jobs))
+    return shown, max(ROWS_MIN, room - shown)
 
 
 def register(app: typer.Typer) -> None:

@@ -1,6 +1,5 @@
 """The picture that `sched top` shows: slots by node as a coloured map, and the jobs. Draws, and asks nobody."""
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from scheduler.cli.output import Cell, Column, printable, table
@@ -20,14 +19,21 @@ _WAITING_ROWS_MAX = 15
 _ORDER = {"RUNNING": 0, "RESIZING": 0, "STARTING": 1, "STOPPING": 2, "QUEUED": 3, "SUSPENDED": 4}
 
 
-def draw(cluster: View, now: float, utilization: str, *, jobs_max: int = 200) -> "RenderableType":
+def draw(
+    cluster: View, now: float, utilization: str, *, nodes_max: int | None = None, jobs_max: int = 200
+) -> "RenderableType":
     """The cluster at one moment, from what `/v1/cluster` answers, under a line of its utilization of late."""
     from rich.console import Group
     from rich.text import Text
 
     jobs: list[View] = cluster["jobs"]
-    picture = slot_map(cluster["nodes"], jobs)
-    return Group(headline(cluster), Text(utilization), Text(), picture, Text(), _jobs(jobs[:jobs_max], now))
+    nodes: list[View] = cluster["nodes"]
+    parts: list[RenderableType] = [headline(cluster), Text(utilization), Text(), slot_map(nodes[:nodes_max])]
+    left = [] if nodes_max is None else nodes[nodes_max:]
+    if left:
+        used, total = (sum(node[name] for node in left) for name in ("slots_used", "slots"))
+        parts.append(Text(f"and {len(left):,} more nodes, with {used:,} of {total:,} slots used", style="dim"))
+    return Group(*parts, Text(), _jobs(jobs[:jobs_max], now))
 
 
 def headline(cluster: View) -> "Text":
@@ -44,31 +50,28 @@ def headline(cluster: View) -> "Text":
     return line
 
 
-def slot_map(nodes: list[View], jobs: list[View]) -> "RenderableType":
+def slot_map(nodes: list[View]) -> "RenderableType":
     """One line a node, one mark a slot: coloured by the job that holds it; behind them those that are shared."""
     from rich.table import Table
     from rich.text import Text
 
-    slots_each = {str(job["id"]): int(job["slots_per_worker"]) for job in jobs}
     result = Table(box=None, pad_edge=False, show_header=False)
     result.add_column(no_wrap=True)
     result.add_column(overflow="fold")
     result.add_column(no_wrap=True)
     for node in nodes:
         marks = Text()
-        sharers = set(node["sharers"])
-        _mark(marks, _TAKEN, [worker for worker in node["workers"] if worker not in sharers], slots_each)
+        _mark(marks, _TAKEN, node["held"])
         marks.append(_FOREIGN * node["slots_foreign"], style="dim")
         marks.append(_FREE * max(0, node["slots"] - len(marks)), style="dim")
-        _mark(marks, _SHARED, node["sharers"], slots_each)
+        _mark(marks, _SHARED, node["shared"])
         result.add_row(Text(printable(node["name"]), style="bold"), marks, _node_state(node))
     return result
 
 
-def _mark(marks: "Text", mark: str, workers: list[str], slots_each: dict[str, int]) -> None:
-    held = Counter(worker.partition("-")[0] for worker in workers)
-    for job, count in sorted(held.items(), key=lambda item: int(item[0])):
-        marks.append(mark * (count * slots_each.get(job, 1)), style=colour(int(job)))
+def _mark(marks: "Text", mark: str, held: list[tuple[int, int]]) -> None:
+    for job, slots in held:
+        marks.append(mark * slots, style=colour(job))
 
 
 def colour(job_id: int) -> str:

@@ -2,44 +2,41 @@
 
 import os
 import random
-import resource
-import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, assert_never
 
 import structlog
 
 from scheduler import __version__
 from scheduler.clock import SystemClock
 from scheduler.clusters.kubernetes.addresses import host_of
-from scheduler.clusters.local import LocalCluster
 from scheduler.clusters.local_log_files import log_dir
 from scheduler.clusters.local_logs import LocalLogs
-from scheduler.clusters.local_shared import SharedLocalCluster
 from scheduler.config import Settings
 from scheduler.daemon.decisions import DecisionLog
 from scheduler.daemon.engine_thread import EngineThread
 from scheduler.daemon.logging import configure_logging
+from scheduler.daemon.opening import DaemonCluster, open_cluster, open_store, open_training_jobs
+from scheduler.daemon.process import allow_many_connections, stopped_by_signals
 from scheduler.daemon.recurring import RecurringJobs, new_timers
 from scheduler.daemon.retention import INTERVAL_SECONDS, Retention
 from scheduler.daemon.server import Server, bind, url_of
 from scheduler.daemon.state_dir import JOBS_DIR, announced, claimed, identity
 from scheduler.daemon.tracing import traced_engines
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
+from scheduler.daemon.webhooks.courier import OUTCOMES
 from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
 from scheduler.engine.addresses import nodes_address
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.loop import EngineLoop
-from scheduler.engine.ports import Cluster
 from scheduler.engine.reports import ReportBox
 from scheduler.engine.tick import Engine, TickReport
-from scheduler.errors import ConfigError, SchedulerError
+from scheduler.errors import ConfigError
 from scheduler.http.access import Access, check_exposure
 from scheduler.http.app import create_app
 from scheduler.http.bell import Bell
@@ -47,15 +44,12 @@ from scheduler.http.entry import Entry
 from scheduler.http.explain.explanation import explain
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.relay import Relay
-from scheduler.http.services import Logs, Services
+from scheduler.http.services import Services
 from scheduler.http.shard_desk import ShardDesk
 from scheduler.metrics import Metrics
 from scheduler.model.job import Job
 from scheduler.model.world import World
 from scheduler.store.sqlstore import SqlStore
-
-if TYPE_CHECKING:
-    from scheduler.clusters.kubernetes.training_jobs import TrainingJobObjects
 
 log = structlog.get_logger(__name__)
 
@@ -87,99 +81,12 @@ def run(settings: Settings) -> None:
     log.info("stopped")
 
 
-class _Stopped(BaseException):
-    """Told to stop; raised wherever the main thread is, so that all is taken down in order."""
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """Leave the block at the first SIGTERM or SIGINT; the server takes them first, and passes them on at its end."""
-    told = False
-
-    def stop(_: int, __: object) -> None:
-        nonlocal told
-        if not told:  # a second one must not break off what the first one has begun
-            told = True
-            raise _Stopped
-
-    former = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    except _Stopped:
-        pass
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
-
-
-def allow_many_connections() -> None:
-    """Let thousands of workers wait at once, as far as the system's hard limit on open files goes."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # the limit of before will do for fewer
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def open_store(settings: Settings) -> SqlStore:
-    """The store with the schema of this version. Only an embedded database is upgraded without being asked."""
-    store = SqlStore(settings.store_url)
-    try:
-        if settings.store_url.startswith("sqlite"):
-            store.upgrade()
-        else:
-            store.check_schema()
-    except SchedulerError:
-        store.close()
-        raise
-    return store
-
-
 def holder_of(state: Path) -> str:
     """The daemon's name among all of its database.
 
     The claim on the directory makes it ours alone, so that a restarted daemon leads at once.
     """
     return f"{socket.gethostname()}-{identity(state)}"
-
-
-class DaemonCluster(Cluster, Protocol):
-    """A cluster, and what the daemon needs of it besides."""
-
-    @property
-    def logs(self) -> Logs:
-        """Output of its workers."""
-        ...
-
-    def close(self) -> None:
-        """Let go; workers go on."""
-        ...
-
-
-def open_cluster(settings: Settings, state: Path) -> DaemonCluster:
-    """The cluster that the settings name. Raises `ConfigError` or `ClusterError`."""
-    match settings.cluster:
-        case "kubernetes":
-            return open_kubernetes(settings, state)
-        case "local" if settings.local.directory is None:
-            return LocalCluster(state, settings.local, SystemClock())
-        case "local":
-            # One that replicas share is not touched by those that follow.
-            return SharedLocalCluster(settings.workers_path, settings.local, SystemClock())
-        case _:
-            assert_never(settings.cluster)
-
-
-def open_kubernetes(settings: Settings, state: Path) -> DaemonCluster:
-    # Here, since its client takes a second to import.
-    from scheduler.clusters.kubernetes.cluster import KubernetesCluster
-
-    return KubernetesCluster(settings.kubernetes, SystemClock(), random.Random(), state)
-
-
-def open_training_jobs(settings: Settings) -> "TrainingJobObjects":
-    """TrainingJob objects of the cluster's API, not followed yet. Raises `ConfigError`."""
-    from scheduler.clusters.kubernetes.training_jobs import TrainingJobObjects
-
-    return TrainingJobObjects(settings.kubernetes, SystemClock(), random.Random())
 
 
 class Daemon:
@@ -350,11 +257,15 @@ class Daemon:
         for what, bell in (("hosts", self._services.hosts_bell), ("events", self._services.events_bell)):
             self._metrics.watch("sched_long_polls", bell.listening, what)
         self._metrics.watch("sched_term", self._leaders_term)
-        self._metrics.watch("sched_discover_hosts_answers_total", lambda: app.answered)
+        for outcome in app.asked:
+            self._metrics.watch("sched_discover_hosts_requests_total", partial(app.asked.__getitem__, outcome), outcome)
         shards = self._services.shards
         self._metrics.watch("sched_shard_calls_total", lambda: shards.answered)
         for outcome in ("given", "done", "failed", "returned"):
             self._metrics.watch("sched_shards_total", partial(shards.shards.__getitem__, outcome), outcome)
+        self._metrics.watch("sched_failing_webhooks", self._couriers.failing)
+        for outcome in OUTCOMES:
+            self._metrics.watch("sched_webhook_tries_total", partial(self._couriers.tries, outcome), outcome)
 
     def _start_timers(self) -> None:
         retention = Retention(

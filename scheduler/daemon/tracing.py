@@ -38,6 +38,7 @@ _STORE_CALLS = (
     "load_news",
     "take_inbox",
     "data_shares_done",
+    "read_queues",
     "commit",
 )
 _CLUSTER_CALLS = ("observe", "apply")

@@ -3,6 +3,7 @@
 Standard library only.
 """
 
+import logging
 import os
 import select
 import signal
@@ -14,10 +15,11 @@ from enum import Enum
 from types import FrameType
 from typing import Any
 
-from scheduler.elastic.client import Client, Standing
+from scheduler.elastic.client import Acknowledged, Client, Standing
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.membership import Membership
 
+_LOG = logging.getLogger("scheduler.elastic")
 #: Exit status of a worker that left because it was asked to.
 EXIT_DRAINED = 64
 
@@ -30,6 +32,8 @@ _RETRY_SECONDS = 0.2
 _PATIENCE_SECONDS = 1.0
 #: Part of the grace period after which a worker goes without knowing why it was asked to.
 _GRACE_SHARE = 0.8
+#: So many different refusals are told of.
+_REFUSALS_MAX = 10
 #: Job states, as the scheduler answers them, in which the whole job is ending.
 _ENDING = frozenset({"STOPPING", "QUEUED", "SUSPENDED", "SUCCEEDED", "FAILED", "CANCELLED"})
 
@@ -74,6 +78,7 @@ class Agent:
         self._answered_at = time.monotonic()
         self._forming_since: float | None = None
         self._watch: tuple[Membership, Callable[[], None], bool] | None = None
+        self._refusals: set[str] = set()
         self._confirm_client = Client(environment)
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
@@ -143,9 +148,7 @@ class Agent:
 
         Only then may a checkpoint be written: a group that the scheduler has given up must leave no trace.
         """
-        with self._changed:
-            report = dict(self._report)
-        answer = self._confirm_client.report(report)
+        answer = self._send(self._confirm_client)
         if answer.standing is Standing.FENCED:
             self._end()
         return answer.standing is Standing.OK and answer.generation in (0, generation)
@@ -189,12 +192,11 @@ class Agent:
 
     def flush(self) -> None:
         """Sends the report now; used before the process ends."""
-        with self._changed:
-            report = dict(self._report)
-        self._confirm_client.report(report)
+        self._send(self._confirm_client)
 
     def close(self) -> None:
         """Gives SIGTERM back. The threads go on reporting until the process ends."""
+        self._confirm_client.close()
         if threading.current_thread() is threading.main_thread():
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -209,6 +211,7 @@ class Agent:
         while True:
             known = self._membership.generation if self._membership is not None else 0
             answer = client.discover(known, _POLL_SECONDS)
+            self._tell_refusal(answer.refusal)
             if answer.standing is Standing.ENDED:
                 self._absorb_state("FAILED")
             if answer.standing is Standing.OK:
@@ -219,9 +222,7 @@ class Agent:
     def _report_forever(self) -> None:
         client = Client(self.environment)
         while True:
-            with self._changed:
-                report = dict(self._report)
-            answer = client.report(report)
+            answer = self._send(client)
             if answer.standing is Standing.FENCED:
                 self._end()
             if answer.standing is Standing.OK:
@@ -233,6 +234,21 @@ class Agent:
                 if self._terminated_at is not None:
                     self._look_after_termination(client)
             self._sleep_until_woken()
+
+    def _send(self, client: Client) -> Acknowledged:
+        with self._changed:
+            report = dict(self._report)
+        answer = client.report(report)
+        self._tell_refusal(answer.refusal)
+        return answer
+
+    def _tell_refusal(self, refusal: str) -> None:
+        """Each once: it comes again with every heartbeat."""
+        with self._changed:
+            if not refusal or refusal in self._refusals or len(self._refusals) >= _REFUSALS_MAX:
+                return
+            self._refusals.add(refusal)
+        _LOG.error("the scheduler does not take what this worker says: %s", refusal)
 
     def _look_after_termination(self, client: Client) -> None:
         """Finds out what SIGTERM means. Call only after an answered report: a starting scheduler publishes nothing."""

@@ -3,15 +3,17 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, assert_never, get_args
+from typing import Any, Literal, Protocol, assert_never, get_args, runtime_checkable
 
 import torch
 from torch.utils.data import default_collate
 
+from scheduler.elastic.arguments import shown, whole
 from scheduler.elastic.errors import UsageError
 from scheduler.elastic.noise import gain
 
 
+@runtime_checkable
 class BatchPolicy(Protocol):
     """Says how large a step is and how the learning rate follows."""
 
@@ -43,8 +45,7 @@ class ConstantBatch:
     samples: int
 
     def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise UsageError(f"a global batch has at least one sample, not {self.samples}")
+        whole("samples of a ConstantBatch", self.samples, 1)
 
     def global_batch(self, world_size: int) -> int:
         """The same for every size."""
@@ -91,10 +92,11 @@ class ScaledBatch:
     rate: Rate = "linear"
 
     def __post_init__(self) -> None:
-        if self.per_worker < 1 or self.base_workers < 1 or self.warmup_steps < 0:
-            raise UsageError("per_worker and base_workers are at least 1, warmup_steps at least 0")
+        whole("per_worker", self.per_worker, 1)
+        whole("base_workers", self.base_workers, 1)
+        whole("warmup_steps", self.warmup_steps, 0)
         if self.rate not in get_args(Rate):
-            raise UsageError(f"rate is one of {', '.join(get_args(Rate))}, not {self.rate!r}")
+            raise UsageError(f"rate is one of {', '.join(get_args(Rate))}, not {shown(self.rate)}")
 
     def global_batch(self, world_size: int) -> int:
         """Grows with the group."""
@@ -129,8 +131,13 @@ def micro_batches(tensors: Sequence[torch.Tensor], samples: int) -> Iterator[tup
     An empty batch yields nothing. Use losses that are sums over samples (`loss="sum"` in `average_gradients`):
     pieces may be of unequal size.
     """
-    if len(tensors[0]):
-        yield from zip(*(tensor.split(samples) for tensor in tensors), strict=True)
+    size = whole("samples", samples, 1)
+    if not _are_a_batch(tensors):
+        raise UsageError("micro_batches() splits the tensors of a batch: micro_batches((inputs, targets), samples)")
+    lengths = {len(tensor) for tensor in tensors}
+    if len(lengths) > 1:
+        raise UsageError(f"the tensors of a batch have the same first dimension, not {sorted(lengths)}")
+    return zip(*(tensor.split(size) for tensor in tensors), strict=True) if lengths != {0} else iter(())
 
 
 def collate_empty(dataset: Any, collate: Callable[[list[Any]], Any] = default_collate) -> Callable[[list[Any]], Any]:
@@ -140,6 +147,13 @@ def collate_empty(dataset: Any, collate: Callable[[list[Any]], Any] = default_co
         return collate(items) if items else _emptied(collate([dataset[0]]))
 
     return collate_any
+
+
+def _are_a_batch(tensors: Any) -> bool:
+    """Not one tensor, whose rows would be taken for tensors."""
+    if isinstance(tensors, torch.Tensor) or not tensors:
+        return False
+    return all(isinstance(tensor, torch.Tensor) and tensor.dim() for tensor in tensors)
 
 
 def _emptied(batch: Any) -> Any:

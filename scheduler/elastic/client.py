@@ -3,7 +3,7 @@
 import http.client
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +13,11 @@ from scheduler.elastic.membership import Membership
 
 #: How long a plain request may take before the scheduler counts as away.
 REQUEST_SECONDS = 5.0
+#: What the scheduler steers a worker by; the rest of a report only tells how far it is.
+_STEERING = ("generation", "ready", "endpoint", "peer", "agreed", "missed")
+#: Statuses of refusals that pass by themselves: something on the way is too busy.
+_PASSING = frozenset({408, 425, 429})
+_WORDS_LENGTH_MAX = 500
 
 
 class Standing(Enum):
@@ -24,6 +29,8 @@ class Standing(Enum):
     WITHDRAWN = "withdrawn"
     #: the scheduler cannot be reached or is not able to answer
     AWAY = "away"
+    #: the scheduler is there, and does not take this request
+    REFUSED = "refused"
     #: the job has ended
     ENDED = "ended"
     #: this worker is none of the job's any more
@@ -38,6 +45,8 @@ class Published:
     membership: Membership | None = None
     #: As it came.
     body: bytes = b""
+    #: Why, where it is REFUSED.
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,18 @@ class Acknowledged:
     generation: int = 0
     leave: bool = False
     job_state: str = ""
+    #: Why the report was not taken as a whole.
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """Answer to a call for shards."""
+
+    standing: Standing
+    answer: Mapping[str, Any] = field(default_factory=dict)
+    #: Why, where it is REFUSED, or ENDED: the job has no shards.
+    refusal: str = ""
 
 
 class Client:
@@ -55,6 +76,7 @@ class Client:
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
+        self._own_path = f"/v1/jobs/{environment.job}/workers/{environment.worker}"
         self._connection: http.client.HTTPConnection | None = None
 
     def discover(self, known_generation: int, wait_seconds: int) -> Published:
@@ -68,14 +90,42 @@ class Client:
                 return Published(Standing.OK, Membership.parse(body), body)
             except ValueError:
                 return Published(Standing.AWAY)
-        return Published(_standing(status, fenced=()))
+        standing = _standing(status, fenced=())
+        return Published(standing, refusal=_refusal(standing, status, body))
 
     def report(self, report: Mapping[str, Any]) -> Acknowledged:
-        """Tells the scheduler this worker's whole state."""
-        path = f"/v1/jobs/{self._environment.job}/workers/{self._environment.worker}"
-        status, body = self._request("POST", path, json.dumps(report).encode(), REQUEST_SECONDS)
+        """Tells the scheduler this worker's whole state; where it does not take that, what it steers the worker by.
+
+        So no number that the scheduler does not take keeps a worker from being heard.
+        """
+        answer = self._report(report)
+        if answer.standing is not Standing.REFUSED:
+            return answer
+        steering = {name: report[name] for name in _STEERING if name in report}
+        return replace(self._report(steering), refusal=answer.refusal)
+
+    def exchange_shards(self, call: Mapping[str, Any]) -> Exchanged:
+        """Says what a reader is done with and takes other shards."""
+        status, body = self._request("POST", f"{self._own_path}/shards", json.dumps(call).encode(), REQUEST_SECONDS)
+        if status == 200:
+            try:
+                return Exchanged(Standing.OK, json.loads(body))
+            except ValueError:
+                return Exchanged(Standing.AWAY)
+        if status == 404:
+            return Exchanged(Standing.ENDED, refusal=_words(body, status))
+        standing = _standing(status, fenced=(409, 410))
+        return Exchanged(standing, refusal=_refusal(standing, status, body))
+
+    def close(self) -> None:
+        """Gives the connection up; a later call makes another."""
+        self._drop()
+
+    def _report(self, report: Mapping[str, Any]) -> Acknowledged:
+        status, body = self._request("POST", self._own_path, json.dumps(report).encode(), REQUEST_SECONDS)
         if status != 200:
-            return Acknowledged(_standing(status, fenced=(404, 409)))
+            standing = _standing(status, fenced=(404, 409))
+            return Acknowledged(standing, refusal=_refusal(standing, status, body))
         try:
             answer = json.loads(body)
             return Acknowledged(
@@ -83,24 +133,6 @@ class Client:
             )
         except (ValueError, KeyError, TypeError):
             return Acknowledged(Standing.AWAY)
-
-    def exchange_shards(self, call: Mapping[str, Any]) -> tuple[Standing, Mapping[str, Any]]:
-        """Says what a reader is done with and takes other shards. ENDED: the job has none; `message` says why."""
-        path = f"/v1/jobs/{self._environment.job}/workers/{self._environment.worker}/shards"
-        status, body = self._request("POST", path, json.dumps(call).encode(), REQUEST_SECONDS)
-        try:
-            answer = json.loads(body) if body else {}
-        except ValueError:
-            return Standing.AWAY, {}
-        if status == 200:
-            return Standing.OK, answer
-        if status == 404:
-            return Standing.ENDED, answer.get("error", {})
-        return _standing(status, fenced=(409,)), {}
-
-    def close(self) -> None:
-        """Gives the connection up; a later call makes another."""
-        self._drop()
 
     def _request(self, method: str, path: str, body: bytes | None, timeout_seconds: float) -> tuple[int, bytes]:
         headers = {"Accept": "application/json"}
@@ -147,4 +179,18 @@ def _standing(status: int, fenced: tuple[int, ...]) -> Standing:
         return Standing.ENDED
     if status == 503:
         return Standing.WITHDRAWN
-    return Standing.AWAY
+    return Standing.REFUSED if 400 <= status < 500 and status not in _PASSING else Standing.AWAY
+
+
+def _refusal(standing: Standing, status: int, body: bytes) -> str:
+    """What to tell of a refusal: its status and the scheduler's words."""
+    return f"{status}: {_words(body, status)}" if standing is Standing.REFUSED else ""
+
+
+def _words(body: bytes, status: int) -> str:
+    """The message of an error in one line; the status's own where another than the scheduler answers."""
+    try:
+        message = str(json.loads(body)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        message = http.client.responses.get(status, "")
+    return " ".join(message.split())[:_WORDS_LENGTH_MAX]

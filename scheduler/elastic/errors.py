@@ -11,6 +11,10 @@ class UsageError(ElasticError):
     """The training script uses the library in a way that cannot work; the message says what would."""
 
 
+class Refused(ElasticError):
+    """The scheduler does not take what this worker says, and would not take it later; the message has its words."""
+
+
 class GroupBroken(ElasticError):
     """A collective failed because a peer left or died; `run` rolls back to the last commit and forms a new group."""
 

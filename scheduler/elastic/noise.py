@@ -49,11 +49,11 @@ class NoiseScale:
 
     def add(self, shares: Shares) -> None:
         """Takes in one measurement; one that overflowed is left out."""
-        if not math.isfinite(shares.apart) or not math.isfinite(shares.together):
-            return
         mean = shares.apart / shares.samples
         variance = (mean - shares.together) * shares.samples / (shares.count - 1)
         signal = shares.together - variance / shares.samples
+        if not math.isfinite(variance) or not math.isfinite(signal):
+            return
         kept = max(1.0 - shares.count / _HORIZON_GRADIENTS, 0.0)
         self._variance += (1.0 - kept) * (variance - self._variance)
         self._signal += (1.0 - kept) * (signal - self._signal)

@@ -20,16 +20,20 @@ class RateScaler:
     1, or lower where the group is smaller; after a resize it begins where it stood. From there it moves to the
     policy's over the warm-up, also downwards: the momentum at a resize is still that of the batches before (Lin et
     al., "Dynamic Mini-batch SGD for Elastic Distributed Training", 2019).
+
+    It acts while the training has a group: the optimizer may be another State's before or after.
     """
 
     def __init__(self, policy: BatchPolicy, optimizer: torch.optim.Optimizer, noise: NoiseScale) -> None:
         self._policy = policy
         self._noise = noise
         self._world_size = 0
+        self._acts = False
         self._start = 1.0
         self._warmed_steps = 0
         self._scheduled_steps = 0
         self._applied = 1.0
+        #: the optimizer's own, during a step
         self._rates: list[Any] = []
         #: whether gradients are looked at, so that there is a noise scale
         self.measures = False
@@ -50,12 +54,18 @@ class RateScaler:
 
     def set_group(self, world_size: int) -> None:
         """Aims at the factor for this size from now on."""
+        self._acts = True
         if world_size == self._world_size:
             return
         first = min(self._policy.rate_factor(world_size, self._noise.samples), 1.0)
         self._start = self.factor if self._world_size else first
         self._world_size = world_size
         self._warmed_steps = 0
+
+    def rest(self, optimizer: torch.optim.Optimizer) -> None:
+        """Leaves the rates alone until the next `set_group`, as they were before a step that was cut off."""
+        self._acts = False
+        self._put_back(optimizer)
 
     def take_schedule_steps(self) -> int:
         """How often a schedule that counts steps of the base size is to be stepped now, so that it keeps up."""
@@ -82,6 +92,8 @@ class RateScaler:
         self.base_steps = state["base_steps"]
 
     def _scale(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if not self._acts:
+            return
         if self._policy.needs_noise and not self.measures:
             raise UsageError("this learning rate follows the noise in the gradients: call average_gradients() first")
         self._rates = [group["lr"] for group in optimizer.param_groups]
@@ -90,7 +102,14 @@ class RateScaler:
             group["lr"] = group["lr"] * self._applied
 
     def _unscale(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        for group, rate in zip(optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate
+        if not self._acts:
+            return
+        self._put_back(optimizer)
         self._warmed_steps += 1
         self.base_steps += self._policy.base_steps(max(self._world_size, 1), self._applied)
+
+    def _put_back(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._rates:
+            for group, rate in zip(optimizer.param_groups, self._rates, strict=True):
+                group["lr"] = rate
+            self._rates = []

@@ -2,11 +2,13 @@
 
 import hashlib
 from collections.abc import Iterator, Sized
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch.utils.data import Sampler
 
+from scheduler.elastic.arguments import whole
 from scheduler.elastic.batch import BatchPolicy, ConstantBatch
 from scheduler.elastic.errors import UsageError
 
@@ -34,10 +36,8 @@ class ElasticDistributedSampler(Sampler[list[int]]):
     def __init__(
         self, samples: int | Sized, batch: int | BatchPolicy = 64, seed: int = 0, shuffle: bool = True
     ) -> None:
-        self.samples = samples if isinstance(samples, int) else len(samples)
-        if self.samples < 1:
-            raise UsageError("the data set is empty")
-        self.policy: BatchPolicy = ConstantBatch(batch) if isinstance(batch, int) else batch
+        self.samples = _size_of(samples)
+        self.policy = _policy_of(batch)
         self.seed = seed
         self.shuffle = shuffle
         self.epoch = 0
@@ -122,3 +122,21 @@ def share_of(samples: int, rank: int, world_size: int) -> tuple[int, int]:
     base, extra = divmod(samples, world_size)
     low = rank * base + min(rank, extra)
     return low, low + base + (rank < extra)
+
+
+def _size_of(samples: int | Sized) -> int:
+    size = None
+    with suppress(TypeError):
+        size = len(samples)  # type: ignore[arg-type]
+    if size is None:
+        size = whole("samples, where it is no data set with a length,", samples, 0)
+    if size == 0:
+        raise UsageError("the data set is empty")
+    return size
+
+
+def _policy_of(batch: int | BatchPolicy) -> BatchPolicy:
+    # A class has what its objects have.
+    if isinstance(batch, BatchPolicy) and not isinstance(batch, type):
+        return batch
+    return ConstantBatch(whole("batch, where it is no policy such as ScaledBatch(64),", batch, 1))

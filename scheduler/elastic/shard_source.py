@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from scheduler.elastic.arguments import whole
 from scheduler.elastic.client import Client, Standing
 from scheduler.elastic.environment import Environment
-from scheduler.elastic.errors import UsageError
+from scheduler.elastic.errors import Refused, UsageError
 
 RETRY_SECONDS_MIN = 0.1
 RETRY_SECONDS_MAX = 2.0
@@ -64,7 +65,7 @@ class ShardSource(Protocol):
     def exchange(self, call: Call, goes_on: Callable[[], bool]) -> Answer | None:
         """Repeat the call until it is answered; None if it was not while `goes_on` held.
 
-        Raises `UsageError` where the job has no shards to give.
+        Raises `UsageError` where the job has no shards to give, `Refused` where the call is not taken.
         """
         ...
 
@@ -95,13 +96,16 @@ class Scheduler:
         }
         pause_seconds = RETRY_SECONDS_MIN
         while True:
-            standing, answer = self._client.exchange_shards(body)
+            exchanged = self._client.exchange_shards(body)
+            standing = exchanged.standing
             if standing is Standing.OK:
-                return _answer(answer)
+                return _answer(exchanged.answer)
             if standing is Standing.FENCED:
                 return Answer(fenced=True)
             if standing is Standing.ENDED:
-                raise UsageError(f"{answer.get('message', '')}: give the job a `data` of so many `shards`")
+                raise UsageError(f"{exchanged.refusal}: give the job a `data` of so many `shards`")
+            if standing is Standing.REFUSED:
+                raise Refused(f"the scheduler does not take what this reader of shards says: {exchanged.refusal}")
             if not goes_on():
                 return None
             time.sleep(pause_seconds)
@@ -125,8 +129,8 @@ class Own:
     _back: list[int] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        if self.shards < 1 or self.epochs < 1:
-            raise UsageError("a data set has at least one shard and one epoch")
+        whole("shards", self.shards, 1)
+        whole("epochs", self.epochs, 1)
         self._next = self.rank
 
     @classmethod

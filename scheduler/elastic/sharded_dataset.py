@@ -10,7 +10,7 @@ from typing import Any
 import torch.multiprocessing
 from torch.utils.data import DataLoader, IterableDataset, default_collate, get_worker_info
 
-from scheduler.elastic.errors import UsageError
+from scheduler.elastic.errors import ElasticError, UsageError
 from scheduler.elastic.shard_source import Shard
 from scheduler.elastic.shards import ShardQueue
 
@@ -88,6 +88,13 @@ class ShardedDataset(IterableDataset[Any]):
             context = loader.multiprocessing_context or torch.multiprocessing.get_context()
             self._handed = context.Queue(loader.num_workers)
         self._next_here = shards.take
+        try:
+            yield from self._rounds(shards, loader)
+        finally:
+            if self._next_here == shards.take:
+                self._next_here = None
+
+    def _rounds(self, shards: ShardQueue, loader: DataLoader[Any]) -> Iterator[Any]:
         while True:
             with self._handing_out(shards, loader.num_workers):
                 for batch in loader:
@@ -120,7 +127,7 @@ class ShardedDataset(IterableDataset[Any]):
         try:
             while not stopped.is_set() and (shard := shards.take(stopped.is_set)) is not None:
                 self._put(shard, stopped)
-        except UsageError:
+        except ElasticError:
             return  # it is raised in the main thread, too, once the loader has come to its end
         finally:
             for _ in range(processes):

@@ -1,29 +1,24 @@
-"""Data in shards from the scheduler's queue: what makes asynchronous workers elastic. Standard library only.
-
-A thread keeps some shards at hand, renews them, and reports what is done; the script only iterates.
-"""
+"""Data in shards from the scheduler's queue: what makes asynchronous workers elastic. Standard library only."""
 
 import os
-import signal
 import threading
-import time
-from collections import deque
+import weakref
 from collections.abc import Callable, Iterator
-from types import FrameType, TracebackType
+from types import TracebackType
 
-from scheduler.elastic.agent import EXIT_DRAINED, leave_fenced
+from scheduler.elastic.arguments import whole
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.errors import UsageError
-from scheduler.elastic.shard_source import Answer, Call, Own, Scheduler, Shard, ShardSource
+from scheduler.elastic.shard_holder import Holder
+from scheduler.elastic.shard_source import Own, Scheduler, Shard
 
-#: What is done is reported at the latest after so long, also where nothing more is needed.
-REPORT_SECONDS = 0.5
-#: Where others hold all that is left, how often to ask.
-IDLE_SECONDS = 0.5
-#: Leases are renewed after this part of their time.
-RENEW_SHARE = 1 / 3
-#: Part of the grace period in which a leaving worker may go on telling the scheduler.
-GRACE_SHARE = 0.8
+#: The scheduler gives a reader no more.
+AHEAD_MAX = 10_000
+_GRACE_SECONDS_ALONE = 30.0
+
+#: By process and worker: a process that was forked from this one has its own, though it sees this.
+_HOLDERS: dict[tuple[int, str], Holder] = {}
+_OPENING = threading.Lock()
 
 
 class ShardQueue:
@@ -40,47 +35,32 @@ class ShardQueue:
     A worker that is asked to leave does not come out of the loop: after the shard in hand it gives the others back and
     exits with status 64. So make shards shorter than the grace period.
 
+    A process of a worker has one at a time, which its threads may share. One that nothing refers to any more is closed.
+
     Do not use it inside of `elastic.run`, whose ranks step together: that is what `ElasticDistributedSampler` is for.
 
     Args:
         shards, epochs: of the data set where no scheduler started this process; with one, the job's `data` says.
-        ahead: how many shards to have at hand besides those in use. More of them make up for short shards.
+        ahead: how many shards to have at hand besides those in use, at most 10,000. More of them make up for short
+            shards.
     """
 
     def __init__(self, *, shards: int | None = None, epochs: int = 1, ahead: int = 2) -> None:
-        if ahead < 1:
-            raise UsageError(f"ahead is at least 1, not {ahead}")
+        ahead = whole("ahead", ahead, 1, AHEAD_MAX)
         environment = Environment.read(os.environ)
-        self._source: ShardSource = (
-            Own.read(shards, epochs, os.environ) if environment is None else Scheduler(environment)
-        )
-        self._grace_seconds = environment.grace_seconds if environment is not None else 30.0
-        self._ahead = ahead
-        # Its lock may be taken again by the signal handler, which runs in the main thread.
-        self._changed = threading.Condition(threading.RLock())
-        self._ready: deque[Shard] = deque()
-        self._in_hand: dict[int, Shard] = {}
-        self._done: list[int] = []
-        self._failed: list[tuple[int, str]] = []
-        self._returned: list[int] = []
-        self._refused: set[int] = set()
-        self._requests = self._answered = 0
-        self._dry = self._end = self._leave = self._closed = False
-        self._error: UsageError | None = None
-        self._last = Answer()
-        self._called_at = time.monotonic()
-        self._give_up_at: float | None = None
-        self._signal_before = self._take_over_sigterm()
-        self._thread = threading.Thread(target=self._serve, name="shards", daemon=True)
-        self._thread.start()
+        if environment is None:
+            self._holder = Holder(Own.read(shards, epochs, os.environ), ahead, _GRACE_SECONDS_ALONE)
+        else:
+            self._holder = _open(environment, ahead)
+        # A loop may be left without `close`, and the holder's thread would renew for ever what nobody reads.
+        weakref.finalize(self, self._holder.let_go).atexit = False
 
     def __enter__(self) -> "ShardQueue":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if isinstance(error, Exception) and len(self._in_hand) == 1:
-            [shard] = self._in_hand.values()
-            self.failed(shard, f"{type(error).__name__}: {error}")
+        if isinstance(error, Exception):
+            self._holder.failed_with(error)
         self.close()
 
     def __iter__(self) -> Iterator[Shard]:
@@ -99,30 +79,15 @@ class ShardQueue:
 
         `stopped`: whether to give up waiting.
         """
-        with self._changed:
-            request = self._request() if not self._ready else 0
-            self._changed.wait_for(lambda: self._ready or self._answered >= request or self._going() or stopped())
-            self._check()
-            if self._leave or not self._ready:
-                return None
-            shard = self._ready.popleft()
-            self._in_hand[shard.position] = shard
-            self._changed.notify_all()
-            return shard
+        return self._holder.take(stopped)
 
     def done(self, shard: Shard) -> None:
         """It is reported soon; `commit` reports at once."""
-        with self._changed:
-            if self._in_hand.pop(shard.position, None) is not None:
-                self._done.append(shard.position)
-                self._changed.notify_all()
+        self._holder.done(shard)
 
     def failed(self, shard: Shard, detail: str) -> None:
         """It cannot be done: others try it later, and after `max_attempts` failures it is set aside."""
-        with self._changed:
-            if self._in_hand.pop(shard.position, None) is not None:
-                self._failed.append((shard.position, detail))
-                self._changed.notify_all()
+        self._holder.failed(shard, detail)
 
     def commit(self) -> list[int]:
         """Report all that is in hand or done, now, and wait until that is stored, however long the scheduler is away.
@@ -131,133 +96,30 @@ class ShardQueue:
             positions among these that this worker had lost meanwhile: another one does them, so throw away what came
             of them here. All others count as done by this worker, and by no other.
         """
-        with self._changed:
-            self._done += self._in_hand
-            self._in_hand.clear()
-            request = self._request()
-            self._changed.wait_for(lambda: self._answered >= request or self._error is not None or self._closed)
-            self._check()
-            refused, self._refused = sorted(self._refused), set()
-            return refused
+        return self._holder.commit()
 
     def close(self) -> None:
         """Report what is done, give back what was not begun. What is in hand stays this worker's until it ends."""
-        with self._changed:
-            if self._closed:
-                return
-            self._give_up_at = time.monotonic() + self._grace_seconds * GRACE_SHARE
-            self._closed = True
-            self._changed.notify_all()
-        self._thread.join()
-        self._give_back_sigterm()
+        self._holder.close()
 
     def over(self) -> bool:
         """Whether all of the data is done. Else it waits a moment for what others give back: `take` again.
 
         Exits with status 64, with all reported and given back, if this worker was asked to leave.
         """
-        with self._changed:
-            self._changed.wait_for(self._going, IDLE_SECONDS)
-            self._check()
-        if self._leave:
-            self.close()
-            raise SystemExit(EXIT_DRAINED)
-        return self._end
+        return self._holder.over()
 
     def wake(self) -> None:
         """Let whoever waits in `take` look at `stopped` again."""
-        with self._changed:
-            self._changed.notify_all()
+        self._holder.wake()
 
-    def _going(self) -> bool:
-        return self._end or self._leave or self._closed or self._error is not None
 
-    def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
-
-    def _request(self) -> int:
-        """Number of an exchange that begins from now on; its answer is there when `_answered` has come so far."""
-        self._requests += 1
-        self._changed.notify_all()
-        return self._requests
-
-    def _serve(self) -> None:
-        """The thread: say what there is to say, hear what comes of it."""
-        try:
-            while True:
-                with self._changed:
-                    self._changed.wait_for(self._due, self._seconds_to_next_call())
-                    closing, request = self._closed, self._requests
-                    call = self._prepare()
-                self._called_at = time.monotonic()
-                answer = self._source.exchange(call, self._goes_on)
-                if answer is not None and answer.fenced:
-                    leave_fenced()
-                with self._changed:
-                    self._absorb(call, answer or self._last)
-                    self._answered = request
-                    self._changed.notify_all()
-                if closing and (answer is None or not self._ready):
-                    return
-        except UsageError as error:
-            with self._changed:
-                self._error = error
-                self._changed.notify_all()
-        finally:
-            self._source.close()
-
-    def _goes_on(self) -> bool:
-        return self._give_up_at is None or time.monotonic() < self._give_up_at
-
-    def _due(self) -> bool:
-        low = len(self._ready) <= self._ahead // 2 and not (self._dry or self._end or self._leave)
-        leaving = self._leave and bool(self._ready)
-        return self._closed or leaving or self._requests > self._answered or low
-
-    def _seconds_to_next_call(self) -> float:
-        pause = REPORT_SECONDS if self._unsaid() else self._last.lease_seconds * RENEW_SHARE
-        return max(self._called_at + pause - time.monotonic(), 0.0)
-
-    def _unsaid(self) -> list[int]:
-        return [*self._done, *(position for position, _ in self._failed), *self._returned]
-
-    def _prepare(self) -> Call:
-        """All that was not said yet. A call is repeated until it is answered, so nothing of it is kept here."""
-        if self._closed or self._leave:
-            self._returned += [shard.position for shard in self._ready]
-            self._ready.clear()
-        wanted = 0 if self._closed or self._leave else self._ahead + len(self._in_hand)
-        details = "; ".join(detail for _, detail in self._failed)
-        call = Call(wanted, self._done, [position for position, _ in self._failed], self._returned, details)
-        self._done, self._failed, self._returned = [], [], []
-        return call
-
-    def _absorb(self, call: Call, answer: Answer) -> None:
-        self._last = answer
-        self._refused |= answer.refused
-        self._end, self._leave = answer.end, self._leave or answer.leave
-        self._ready = deque(shard for shard in self._ready if shard.position in answer.held)
-        known = {shard.position for shard in self._ready} | self._in_hand.keys() | set(self._unsaid())
-        fresh = [shard for shard in answer.given if shard.position not in known]
-        self._ready += fresh
-        self._dry = not fresh and call.want > len(answer.held)
-
-    def _take_over_sigterm(self) -> bool:
-        """Whether it is ours to handle: in the main thread, where nobody else does."""
-        if (
-            threading.current_thread() is not threading.main_thread()
-            or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-        ):
-            return False
-        signal.signal(signal.SIGTERM, self._on_sigterm)
-        return True
-
-    def _give_back_sigterm(self) -> None:
-        if self._signal_before and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-    def _on_sigterm(self, _signal: int, _frame: FrameType | None) -> None:
-        with self._changed:
-            self._leave = True
-            self._changed.notify_all()
+def _open(environment: Environment, ahead: int) -> Holder:
+    """Two of one process would wait for each other: nobody comes to the end while another holds shards."""
+    place = (os.getpid(), environment.worker)
+    with _OPENING:
+        other = _HOLDERS.get(place)
+        if other is not None and other.deals:
+            raise UsageError("this worker reads from a ShardQueue already: share that one, or close it first")
+        _HOLDERS[place] = Holder(Scheduler(environment), ahead, environment.grace_seconds)
+        return _HOLDERS[place]

@@ -9,14 +9,12 @@ import torch
 from scheduler.elastic.boundary import Boundary
 from scheduler.elastic.errors import UsageError
 from scheduler.elastic.group import Group
+from scheduler.elastic.metrics import Metrics
 from scheduler.elastic.pace import Pace
 from scheduler.elastic.rates import RateScaler
 from scheduler.elastic.sampler import ElasticDistributedSampler
 from scheduler.elastic.snapshot import Snapshot
 from scheduler.elastic.updates import Updates
-
-#: A report may show 16; one of them is the noise scale.
-_METRICS_MAX = 15
 
 
 class State:
@@ -57,7 +55,7 @@ class State:
         self._sampler = sampler
         policy = sampler.policy if sampler is not None else None
         self._updates = Updates(optimizer, policy) if optimizer is not None else None
-        self._metrics: dict[str, float] = {}
+        self._metrics = Metrics()
         self._snapshot = Snapshot()
         self._committed_step = -1
         self._voted: bool | None = None
@@ -228,10 +226,11 @@ class State:
             self._load(self._snapshot.tree())
 
     def report(self, **metrics: float) -> None:
-        """Shows these numbers (at most 15) with the job, for example `report(accuracy=0.97)`."""
-        if len(metrics) > _METRICS_MAX:
-            raise UsageError(f"report() takes at most {_METRICS_MAX} numbers, not {len(metrics)}")
-        self._metrics = {name: float(value) for name, value in metrics.items()}
+        """Shows these numbers (at most 15) with the job, for example `report(accuracy=0.97)`.
+
+        One that is infinite or not a number (NaN) is left out.
+        """
+        self._metrics.put(metrics)
         if self._boundary is not None:
             self._boundary.tell({"metrics": self._all_metrics()})
 
@@ -267,7 +266,7 @@ class State:
         self._group = None
         self._boundary = None
         if self._updates is not None:
-            self._updates.drop_buffers()
+            self._updates.leave_group()
 
     def _committed(self) -> tuple[int, Any] | None:
         """The last commit's step and a copy of it."""
@@ -287,7 +286,8 @@ class State:
         return {**fields, "metrics": self._all_metrics()}
 
     def _all_metrics(self) -> dict[str, float]:
-        return self._metrics if self.noise_scale is None else {"noise_scale": self.noise_scale, **self._metrics}
+        numbers = self._metrics.numbers
+        return numbers if self.noise_scale is None else {"noise_scale": self.noise_scale, **numbers}
 
     def _keep(self) -> None:
         tree: dict[str, Any] = {

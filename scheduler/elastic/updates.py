@@ -60,9 +60,11 @@ class Updates:
         if self.rates is not None:
             self.rates.set_group(world_size)
 
-    def drop_buffers(self) -> None:
-        """A collective of a lost group may still hold them."""
+    def leave_group(self) -> None:
+        """Drops the buffers, which a collective of a lost group may still hold, and leaves the learning rate alone."""
         self._averager = None
+        if self.rates is not None:
+            self.rates.rest(self._optimizer)
 
     def state_dict(self) -> dict[str, Any]:
         """Means of what was measured, and where the learning rate stands."""

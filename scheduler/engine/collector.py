@@ -8,8 +8,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: From so many new jobs on it is worth telling the collector.
-MANY_JOBS = 1000
+#: From so many new jobs and workers on it is worth telling the collector.
+MANY = 1000
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def paused() -> Iterator[None]:
             gc.enable()
 
 
-def keep(new_jobs: int) -> None:
-    """Where many jobs have come, take all that lives now out of what the collector walks."""
-    if new_jobs >= MANY_JOBS:
+def keep(newcomers: int) -> None:
+    """Where many jobs and workers have come, take all that lives now out of what the collector walks."""
+    if newcomers >= MANY:
         gc.freeze()

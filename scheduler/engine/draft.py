@@ -6,8 +6,10 @@ Functions of the engine take a draft and put new values into it. Nothing outside
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from scheduler.model.booking import Booking, BookingState
+from scheduler.model.data_queue import DataQueue
 from scheduler.model.event import Event, EventKind
 from scheduler.model.foreign import Awaited, ForeignUse
 from scheduler.model.hosts import HostList
@@ -21,9 +23,11 @@ from scheduler.model.world import Changes, CrowdedSlot, Stray, World
 class Draft:
     """An overlay of changed rows at one moment (`now`)."""
 
-    def __init__(self, world: World, now: float) -> None:
+    def __init__(self, world: World, now: float, queues: Mapping[JobId, DataQueue] = MappingProxyType({})) -> None:
+        """`queues`: the data of jobs for which it may matter, as it stands; to be read only."""
         self.base = world
         self.now = now
+        self.queues = queues
         self._jobs: dict[JobId, Job] = {}
         self._workers: dict[WorkerId, Worker] = {}
         self._nodes: dict[NodeName, Node] = {}

@@ -81,14 +81,15 @@ def _reserve(draft: Draft, action: Reserve) -> None:
 def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> None:
     job = draft.move(draft.the_job(action.job_id), JobState.STARTING)
     cause = Cause.RESERVED_SLOTS if job.reservation else Cause.FREE_SLOTS
-    waited_seconds = max(0.0, draft.now - job.queued_at)
+    wait_seconds = max(0.0, draft.now - job.queued_at)
     draft.put(
         replace(
             job,
             attempt=job.attempt + 1,
+            first_started_at=draft.now if job.attempt == 0 else job.first_started_at,
             started_at=draft.now,
             running_at=None,
-            waited_seconds=waited_seconds,
+            waited_seconds=job.waited_seconds + wait_seconds,
             wait_reason=None,
             wait_for=None,
             stop_reason=None,
@@ -105,7 +106,7 @@ def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> Non
     _add_fixed_group(draft, job, action, slots, ports)
     _add_workers(draft, action, slots)
     detail = _describe(action)
-    draft.event(EventKind.JOB_STARTED, job_id=job.id, cause=cause.value, detail=detail, amount=waited_seconds)
+    draft.event(EventKind.JOB_STARTED, job_id=job.id, cause=cause.value, detail=detail, amount=wait_seconds)
 
 
 def _grow(draft: Draft, action: Grow, slots: "_Slots") -> None:

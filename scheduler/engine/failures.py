@@ -9,6 +9,7 @@ from scheduler.engine.draft import Draft
 from scheduler.engine.exits import FAILURES
 from scheduler.engine.lifecycle import ask_to_leave, begin_stop, finish_if_empty
 from scheduler.engine.observe_foreign import others_took
+from scheduler.model.data import Charge
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, worker_id
 from scheduler.model.job import Job, JobState, StopReason
@@ -18,6 +19,12 @@ from scheduler.model.worker import ExitReason, LeaveReason, Worker
 GROUP_SECONDS = 1.0
 
 _SIZED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
+#: What it cost the job, for people.
+_CHARGED = {
+    Charge.SHARD: "; no retry is used: it had a shard that is suspected already",
+    Charge.FORGIVEN: "; no retry is used: it had shards, which may be why, and others were done",
+    Charge.RETRY: "",
+}
 #: Ends that are no failure, but of which the next try would give the same if it came at once.
 _PAUSED = frozenset({ExitReason.REPLACE, ExitReason.NOT_ADMITTED})
 #: Ends that are no failure, after which an ordinary gang has a gap.
@@ -56,7 +63,7 @@ def _react_to_ends(draft: Draft, job: Job, ended: Sequence[Worker], settings: En
         early = f"{_named(done[0])} ended with exit code 0 before the others: ranks of one group have to end together"
     failed = [w for w in ended if w.exit_reason in FAILURES]
     if failed:
-        job = _count_failure(draft, job, failed[0], settings, before=early)
+        job = _count_failure(draft, job, failed, settings, before=early)
         if not job.elastic or job.finishing or job.retries_used > job.spec.max_retries:
             _stop_failed(draft, job, settings)
             return
@@ -86,7 +93,7 @@ def _react_to_fixed(draft: Draft, job: Job, ended: Sequence[Worker], settings: E
         return
     failed = [w for w in missed if w.exit_reason in FAILURES]
     if failed:
-        _stop_failed(draft, _count_failure(draft, job, failed[0], settings), settings)
+        _stop_failed(draft, _count_failure(draft, job, failed, settings), settings)
     else:
         _stop_incomplete(draft, job, missed[0], settings)
 
@@ -126,15 +133,17 @@ def _cannot_start(job: Job, gone: Sequence[Worker]) -> bool:
     return refused and left < job.min_workers and (left == 0 or job.state is JobState.STARTING)
 
 
-def _count_failure(draft: Draft, job: Job, worker: Worker, settings: EngineSettings, before: str = "") -> Job:
-    """Consume a retry; failures of one moment count once, from the first of them on, and old ones are forgotten.
+def _count_failure(draft: Draft, job: Job, failed: Sequence[Worker], settings: EngineSettings, before: str = "") -> Job:
+    """Consume a retry, unless a shard may be why; failures of one moment count once, and old ones are forgotten.
 
     `before`: what had happened that may be why it failed, for people.
     """
+    charge, worker = max(((_charge(draft, each), each) for each in failed), key=lambda charged: charged[0])
     since = draft.now - job.last_failure_at if job.last_failure_at is not None else None
-    used = 0 if since is not None and since > settings.failure_reset_seconds else job.retries_used
+    old = charge is Charge.FORGIVEN or (since is not None and since > settings.failure_reset_seconds)
+    used = 0 if old else job.retries_used
     peer = job.last_failure_at is not None and worker.created_at < job.last_failure_at
-    counts = since is None or since > GROUP_SECONDS or not peer
+    counts = charge is Charge.RETRY and (since is None or since > GROUP_SECONDS or not peer)
     code = f"exit code {worker.exit_code}" if worker.exit_code is not None else "no exit code"
     told = f": {worker.detail}" if worker.detail else ""
     after = f"; {before}" if before else ""
@@ -144,9 +153,14 @@ def _count_failure(draft: Draft, job: Job, worker: Worker, settings: EngineSetti
             retries_used=used + counts,
             last_failure_at=draft.now if counts else job.last_failure_at,
             exit_code=worker.exit_code,
-            detail=f"{_named(worker)}: {worker.exit_reason}, {code}{told}{after}",
+            detail=f"{_named(worker)}: {worker.exit_reason}, {code}{told}{after}{_CHARGED[charge]}",
         )
     )
+
+
+def _charge(draft: Draft, worker: Worker) -> Charge:
+    queue = draft.queues.get(worker.job_id)
+    return Charge.RETRY if queue is None else queue.charge(worker.ordinal)
 
 
 def _finish(draft: Draft, job: Job) -> None:

@@ -55,7 +55,7 @@ class Follower:
     def _load(self) -> tuple[World, Sequence[Job]]:
         stored = self._store.load_world()
         world = World.of(stored.jobs, stored.nodes, stored.bookings)
-        collector.keep(len(stored.jobs))
+        collector.keep(len(stored.jobs) + sum(len(job.workers) for job in stored.jobs))
         self._board.load(world, stored.admitted_job_id)
         self._board.expect(JobId(stored.highest_job_id))
         self._world, self.revision = world, stored.revision

@@ -76,7 +76,7 @@ class Forecast:
     start_at: float | None
     #: How far it was looked ahead: the job does not start before.
     looked_until: float
-    #: Workers at its start, and once nothing but the end of a job would change that.
+    #: Workers at its start, and once nothing but the end of a job would change that, as far as there was time to look.
     workers: int
     settled_workers: int
     placement: Placement
@@ -102,7 +102,7 @@ def forecast(world: World, job: Job, now: float, settings: Settings, in_time: Ca
     rollout = Rollout(world.evolve(Changes(jobs=(job,))), now, settings)
     search = _Search(rollout, job.id)
     cut_off = search.run(in_time)
-    return search.answer(now, cut_off)
+    return search.answer(now, cut_off, in_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class _Search:
             self._endings += rollout.advance(min(moments))
         return CutOff.ROUNDS
 
-    def answer(self, now: float, cut_off: CutOff | None) -> Forecast:
+    def answer(self, now: float, cut_off: CutOff | None, in_time: Callable[[], bool]) -> Forecast:
         """What was found."""
         assert self._first is not None, "the queue was looked at once"
         start, world = self._start, self._rollout.world
@@ -163,7 +163,7 @@ class _Search:
             start_at=self._start_at() if start is not None else None,
             looked_until=self._looked_until,
             workers=sum(count for _, count in start.placement) if start is not None else 0,
-            settled_workers=self._settle() if start is not None else 0,
+            settled_workers=self._settle(in_time) if start is not None else 0,
             placement=start.placement if start is not None else (),
             shared=start is not None and start.shared,
             losses=tuple(self._losses.values()),
@@ -219,9 +219,9 @@ class _Search:
                     known = Loss(victim.id, victim.spec.name, size, size)
                 self._losses[victim.id] = replace(known, after=known.after - gone)
 
-    def _settle(self) -> int:
-        """Its size once only the end of a job would change it."""
-        self._rollout.settle(lambda: True)
+    def _settle(self, in_time: Callable[[], bool]) -> int:
+        """Its size once only the end of a job would change it, as far as there is time to look."""
+        self._rollout.settle(in_time)
         job = self._rollout.world.job(self._job_id)
         return len(job.wanted_workers) if job is not None else 0
 

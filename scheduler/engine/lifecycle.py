@@ -78,10 +78,22 @@ def finish_if_empty(draft: Draft, job_id: JobId) -> None:
     elif job.state is JobState.STOPPING:
         _stopped(draft, job)
     elif job.finishing:
-        done = draft.move(replace(job, detail=""), JobState.SUCCEEDED)
+        done = draft.move(replace(job, detail=_left_undone(draft, job.id)), JobState.SUCCEEDED)
         _ended(draft, done, EventKind.JOB_SUCCEEDED, ExitReason.DONE.value)
     else:
         begin_stop(draft, job_id, StopReason.BELOW_MINIMUM, detail="no worker is left")
+
+
+def _left_undone(draft: Draft, job_id: JobId) -> str:
+    """What its workers, who say that they are done, leave of its data, for people; empty: nothing."""
+    queue = draft.queues.get(job_id)
+    if queue is None or queue.done == queue.data.total:
+        return ""
+    left, all_of_it = queue.data.total - queue.done, f"{queue.data.total:,} shards"
+    if left == queue.set_aside:
+        return f"ended with {left:,} of {all_of_it} set aside"
+    aside = f", {queue.set_aside:,} of them set aside" if queue.set_aside else ""
+    return f"ended with {left:,} of {all_of_it} not done{aside}"
 
 
 def _stopped(draft: Draft, job: Job) -> None:
@@ -99,10 +111,8 @@ def _stopped(draft: Draft, job: Job) -> None:
 
 
 def requeue(draft: Draft, job: Job, kind: EventKind, cause: str) -> None:
-    """Back into the queue; what it has waited before still counts for aging."""
-    draft.put(
-        replace(_without_attempt(job), queued_at=draft.now - job.waited_seconds, wait_reason=WaitReason.SUBMITTED)
-    )
+    """Back into the queue, where a wait of its own begins."""
+    draft.put(replace(_without_attempt(job), queued_at=draft.now, wait_reason=WaitReason.SUBMITTED))
     draft.event(kind, job_id=job.id, cause=cause, for_job=job.stop_for)
 
 
@@ -141,9 +151,15 @@ def _ended(draft: Draft, job: Job, kind: EventKind, cause: str) -> None:
     draft.event(kind, job_id=job.id, cause=cause, for_job=job.stop_for, detail=job.detail)
 
 
-def end_waiting(draft: Draft, job: Job, kind: EventKind) -> None:
+def by_user(job: Job, reason: StopReason) -> Job:
+    """The job as one that a user stops, whatever stopped it before."""
+    return replace(job, stop_reason=reason, stop_for=None, detail="")
+
+
+def cancel_waiting(draft: Draft, job: Job) -> None:
     """Cancel a job that has no workers."""
-    _ended(draft, draft.move(job, JobState.CANCELLED), kind, StopReason.CANCELLED.value)
+    cancelled = draft.move(by_user(job, StopReason.CANCELLED), JobState.CANCELLED)
+    _ended(draft, cancelled, EventKind.JOB_CANCELLED, StopReason.CANCELLED.value)
 
 
 def _uncommitted_slot_seconds(job: Job, now: float) -> float:

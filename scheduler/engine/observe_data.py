@@ -1,34 +1,53 @@
-"""Absorb how far jobs are with their data: workers report shards to the store, on whichever replica."""
+"""How jobs are with their data: workers report shards to the store, on whichever replica."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from scheduler.config import EngineSettings
+from scheduler.engine.deadlines import hang_deadline
 from scheduler.engine.draft import Draft
 from scheduler.engine.ports import Store
-from scheduler.engine.reports import ReportBox
+from scheduler.engine.reports import Hearing, ReportBox
+from scheduler.model.data_queue import DataQueue
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.model.observation import WorkerReport
+from scheduler.model.observation import Observation, WorkerReport
+from scheduler.model.worker import Worker
 from scheduler.model.world import World
 
 
 class DataWatch:
-    """Looks at most once per interval, and only while a job with data is active."""
+    """Looks only while a job with data is active, and only where it may matter."""
 
-    def __init__(self, store: Store, interval_seconds: float) -> None:
+    def __init__(self, store: Store, settings: EngineSettings) -> None:
         self._store = store
-        self._interval_seconds = interval_seconds
+        self._settings = settings
         self._looked_at = -math.inf
 
     def shares_done(self, world: World, now: float) -> Mapping[JobId, float]:
-        """The share of its data that each active job is done with; nothing where it is not time to look."""
-        if 0 <= now - self._looked_at < self._interval_seconds:  # also where the machine's time was set back
+        """The share of its data that each active job is done with, once per interval; nothing in between."""
+        interval_seconds = self._settings.progress_interval_seconds
+        if 0 <= now - self._looked_at < interval_seconds:  # also where the machine's time was set back
             return {}
         self._looked_at = now
         if all(job.spec.data is None for job in world.active.values()):
             return {}
         return self._store.data_shares_done()
+
+    def queues(
+        self, jobs: Iterable[Job], observation: Observation, hearing: Hearing, now: float
+    ) -> Mapping[JobId, DataQueue]:
+        """The data of those of these jobs that may end now, or of which a worker has ended or seems to hang."""
+
+        def matters(job: Job, worker: Worker) -> bool:
+            seen = observation.workers.get(worker.id)
+            deadline = hang_deadline(job, worker, hearing, self._settings)
+            return (seen is not None and not seen.alive) or (deadline is not None and deadline <= now)
+
+        reading = [job for job in jobs if job.spec.data is not None]
+        wanted = [job.id for job in reading if job.finishing or any(matters(job, each) for each in job.all_workers)]
+        return self._store.read_queues(wanted) if wanted else {}
 
 
 def absorb_data(draft: Draft, shares: Mapping[JobId, float], reports: ReportBox) -> None:

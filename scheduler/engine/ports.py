@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from scheduler.model.booking import Booking
+from scheduler.model.data_queue import DataQueue
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import Intent
 from scheduler.model.job import Job
@@ -135,6 +136,10 @@ class Store(Protocol):
 
     def data_shares_done(self) -> Mapping[JobId, float]:
         """The share of its data that each active job is done with; jobs that have declared none are not in it."""
+        ...
+
+    def read_queues(self, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
+        """The data of these jobs as it stands, to be read only; jobs that have declared none are not in it."""
         ...
 
     def commit(self, changes: Changes, lease: Lease, now: float) -> None:

@@ -25,25 +25,22 @@ from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
 from scheduler.model.observation import Missed, Observation, WorkerReport
 from scheduler.model.worker import LeaveReason, Worker
-from scheduler.model.world import World
 
 
 def absorb(
-    world: World,
+    draft: Draft,
     observation: Observation,
     inbox: Inbox,
     focus: Focus,
     hearing: Hearing,
     uncertain: Mapping[WorkerId, str],
-    now: float,
     settings: EngineSettings,
-) -> Draft:
-    """The changes that follow from observation, reports, deadlines and intents.
+) -> None:
+    """Put into the draft what follows from observation, reports, deadlines and intents.
 
     `focus` is what needs a look, `hearing` tells when a worker last reported, and `uncertain` are workers
     whose last start or stop failed on the way, and why.
     """
-    draft = Draft(world, now)
     gone = absorb_nodes(draft, observation.nodes)
     absorb_use(draft, observation.nodes, gone)
     for job in focus.jobs:
@@ -55,7 +52,6 @@ def absorb(
         draft.see_strays(strays)
         gone |= absorb_held(draft, observation.nodes, {stray.node for stray in strays.values()})
         absorb_use(draft, observation.nodes, gone)
-    return draft
 
 
 def _absorb_job(

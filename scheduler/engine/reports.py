@@ -4,7 +4,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from scheduler.model.ids import NodeName, WorkerId
+from scheduler.model.data_queue import DataQueue
+from scheduler.model.ids import JobId, NodeName, WorkerId, worker_id
 from scheduler.model.observation import Agreed, Missed, WorkerReport
 from scheduler.model.worker import Worker
 
@@ -66,6 +67,8 @@ class Hearing:
     since: float = 0.0
     #: When nodes that are or were out of reach were that last; unix seconds.
     cut_off: dict[NodeName, float] = field(default_factory=dict)
+    #: When workers last called about their shards, as far as that was looked up; unix seconds.
+    called: dict[WorkerId, float] = field(default_factory=dict)
 
     def could_since(self, worker: Worker) -> float:
         """Since when what this worker says would have been heard; unix seconds."""
@@ -74,7 +77,18 @@ class Hearing:
     def last(self, worker: Worker) -> float:
         """When silence of this worker began to count; unix seconds."""
         report = self.reports.latest(worker.id)
-        return max(self.could_since(worker), report.received_at if report else 0.0)
+        reported_at = report.received_at if report else 0.0
+        return max(self.could_since(worker), reported_at, self.called.get(worker.id, 0.0))
+
+    def look_up(self, queues: Mapping[JobId, DataQueue]) -> None:
+        """A call about shards is a sign of life, whichever replica answered it."""
+        for job_id, queue in queues.items():
+            self.called.update((worker_id(job_id, ordinal), at) for ordinal, at in queue.heard().items())
+
+    def forget(self, workers: Iterable[WorkerId]) -> None:
+        """They have ended."""
+        for ended in workers:
+            self.called.pop(ended, None)
 
 
 def _urgent(report: WorkerReport) -> tuple[bool, int, str | None, Agreed | None, Missed | None]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from scheduler.engine.bookings import promise, unbook
 from scheduler.engine.draft import Draft
-from scheduler.engine.lifecycle import begin_stop, end_waiting
+from scheduler.engine.lifecycle import begin_stop, by_user, cancel_waiting
 from scheduler.engine.ports import Inbox
 from scheduler.model.event import EventKind
 from scheduler.model.intent import Intent, IntentKind
@@ -46,11 +46,11 @@ def _absorb_job_intent(draft: Draft, intent: Intent) -> None:
 
 def _cancel(draft: Draft, job: Job, intent: Intent) -> str:
     if job.state in (JobState.QUEUED, JobState.SUSPENDED):
-        end_waiting(draft, job, EventKind.JOB_CANCELLED)
+        cancel_waiting(draft, job)
     elif job.state is not JobState.STOPPING:
         begin_stop(draft, job.id, StopReason.CANCELLED)
     elif job.stop_reason is not None and STOP_TARGETS[job.stop_reason] is not JobState.FAILED:
-        draft.put(replace(job, stop_reason=StopReason.CANCELLED))
+        draft.put(by_user(job, StopReason.CANCELLED))
     return ""
 
 
@@ -58,13 +58,13 @@ def _suspend(draft: Draft, job: Job, intent: Intent) -> str:
     if job.state is JobState.SUSPENDED:
         return "it is suspended already"
     if job.state is JobState.QUEUED:
-        moved = draft.move(job, JobState.SUSPENDED)
+        moved = draft.move(by_user(job, StopReason.SUSPENDED), JobState.SUSPENDED)
         draft.put(replace(moved, reservation=(), fixed_reservation=(), wait_reason=None, wait_for=None))
         draft.event(EventKind.JOB_SUSPENDED, job_id=job.id, cause=StopReason.SUSPENDED)
     elif job.state is not JobState.STOPPING:
         begin_stop(draft, job.id, StopReason.SUSPENDED)
     elif job.stop_reason is not None and STOP_TARGETS[job.stop_reason] is JobState.QUEUED:
-        draft.put(replace(job, stop_reason=StopReason.SUSPENDED))
+        draft.put(by_user(job, StopReason.SUSPENDED))
     else:
         return f"it is being stopped: {job.stop_reason}"
     return ""
@@ -73,7 +73,8 @@ def _suspend(draft: Draft, job: Job, intent: Intent) -> str:
 def _resume(draft: Draft, job: Job, intent: Intent) -> str:
     if job.state is JobState.SUSPENDED:
         moved = draft.move(job, JobState.QUEUED)
-        draft.put(replace(moved, queued_at=draft.now, wait_reason=WaitReason.SUBMITTED, stop_reason=None))
+        waiting = replace(moved, queued_at=draft.now, waited_seconds=0.0, wait_reason=WaitReason.SUBMITTED)
+        draft.put(replace(waiting, stop_reason=None))
     elif job.state is JobState.STOPPING and job.stop_reason is StopReason.SUSPENDED:
         draft.put(replace(job, stop_reason=StopReason.RESUMED))
     else:

@@ -76,7 +76,7 @@ class TickReport:
 
     at: float
     duration_seconds: float = 0.0
-    #: Whether this engine holds the lease.
+    #: Whether this engine holds the lease, which may run out while the store cannot be reached.
     leading: bool = False
     #: Where another one leads: the newest of its commits that this one's world holds.
     followed: int | None = None
@@ -135,7 +135,7 @@ class Engine:
         #: Workers whose last start or stop failed on the way, and why.
         self._uncertain: dict[WorkerId, str] = {}
         self._attention = Attention(settings.engine, self._hearing)
-        self._data = DataWatch(store, settings.engine.progress_interval_seconds)
+        self._data = DataWatch(store, settings.engine)
         self._planner = Planner(settings.policy)
         #: The plan stays empty until then unless something that matters changes; None: it may not be empty.
         self._calm_until: float | None = None
@@ -231,7 +231,10 @@ class Engine:
         shares_done = self._data.shares_done(world, now)
         yield Step.INBOX_TAKEN
         focus = self._attention.focus(world, observation, now)
-        draft = absorb(world, observation, inbox, focus, self._hearing, self._uncertain, now, self._settings.engine)
+        queues = self._data.queues(focus.jobs, observation, self._hearing, now)
+        self._hearing.look_up(queues)
+        draft = Draft(world, now, queues)
+        absorb(draft, observation, inbox, focus, self._hearing, self._uncertain, self._settings.engine)
         absorb_loads(draft, observation.loads, self._settings.policy)
         absorb_demands(draft, observation.demands, self._settings.policy)
         absorb_data(draft, shares_done, self._reports)
@@ -250,7 +253,7 @@ class Engine:
         yield Step.COMMITTED
         self._board.update(self.world, stored.jobs)
         self._forget_ended(changes)
-        collector.keep(len(inbox.jobs))
+        collector.keep(len(inbox.jobs) + sum(worker.created_at == now for worker in changes.workers))
         yield Step.POSTED
         unsettled = self._attention.unsettled(self.world)
         failures = self._apply(self.world, unsettled, observation, now)
@@ -279,6 +282,7 @@ class Engine:
         self._told.clear()
         self._uncertain = {}
         self._reports.clear()
+        self._hearing.called.clear()
         self._term = lease.term
 
     def _load(self, now: float) -> World:
@@ -337,9 +341,10 @@ class Engine:
         ended = [w.id for w in changes.workers if not w.state.live]
         self._told.difference_update(ended)
         self._reports.forget(ended)
+        self._hearing.forget(ended)
 
     def _give_up(self, now: float, error: Exception, wait_seconds: float) -> None:
-        leading = self.lease is not None
+        leading = self._candidate.seconds_left() > 0
         self.report = TickReport(at=now, leading=leading, error=str(error), next_tick_at=now + wait_seconds)
 
     def _next_tick_at(self, world: World, unsettled: list[Job], decided: Plan, inbox: Inbox, now: float) -> float:

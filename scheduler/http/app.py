@@ -35,16 +35,9 @@ from scheduler.http.entry import Entry
 from scheduler.http.errors import install_error_handlers
 from scheduler.http.explain import idle
 from scheduler.http.explain import route as explain
-from scheduler.http.requests import (
-    BatchRequest,
-    BookingRequest,
-    ChangeRequest,
-    JobRequest,
-    RecurringRequest,
-    ReportRequest,
-    ShardsRequest,
-)
+from scheduler.http.requests import BatchRequest, BookingRequest, ChangeRequest, JobRequest, RecurringRequest
 from scheduler.http.services import Services
+from scheduler.http.worker_requests import ReportRequest, ShardsRequest
 
 _BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, BookingRequest, ReportRequest, ShardsRequest)
 _USER_ROUTERS = (
@@ -77,6 +70,7 @@ def create_app(services: Services) -> Entry:
     api.include_router(shards.router)
     api.include_router(health.router)
     api.openapi = lambda: _openapi(api)  # type: ignore[method-assign]
+    _build_routes(api)
     return Entry(api, services.answers, services.access)
 
 
@@ -91,6 +85,12 @@ async def _lifespan(api: FastAPI) -> AsyncIterator[None]:
     services.wake_all()
     await services.relay.close()
     services.shards.close()
+
+
+def _build_routes(api: FastAPI) -> None:
+    """Let FastAPI build what it would else build during the first request, while all others wait."""
+    for route in api.routes:
+        route.matches({"type": "http", "method": "GET", "path": "/nowhere", "root_path": ""})
 
 
 def _openapi(api: FastAPI) -> dict[str, Any]:

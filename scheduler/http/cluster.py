@@ -8,8 +8,9 @@ from scheduler import __version__
 from scheduler.engine.ports import Leader
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
+from scheduler.http.node_views import NodeView, node_views
 from scheduler.http.services import Services, Use
-from scheduler.http.views import JobView, NodeView, job_view, node_views
+from scheduler.http.views import JobView, job_view
 from scheduler.model.job import Job
 
 router = APIRouter(tags=["cluster"])
@@ -31,6 +32,7 @@ class ClusterView(TypedDict):
     leader: LeaderView | None
     #: Why nothing is being decided; null: all is well.
     not_ready: str | None
+    #: Of nodes that are up, and what workers hold of them.
     slots_total: int
     slots_used: int
     nodes: list[NodeView]
@@ -44,14 +46,15 @@ def show_cluster(services: Use) -> Response:
     """Slots, nodes, number of jobs by state, and the jobs that have not ended."""
     world = services.board.world
     nodes = node_views(world.nodes.values() if world is not None else services.store.list_nodes(), world)
+    up = [node for node in nodes if node["health"] == "UP"]
     view: ClusterView = {
         "time": services.clock.now(),
         "version": __version__,
         "term": services.term(),
         "leader": leader_view(services.leader()),
         "not_ready": services.not_ready(),
-        "slots_total": sum(node["slots"] for node in nodes if node["health"] == "UP"),
-        "slots_used": sum(node["slots_used"] for node in nodes),
+        "slots_total": sum(node["slots"] for node in up),
+        "slots_used": sum(node["slots_used"] for node in up),
         "nodes": nodes,
         "jobs_by_state": {str(state): count for state, count in services.store.count_jobs().items()},
         "jobs": [job_view(job, services.reports) for job in _present(services)],

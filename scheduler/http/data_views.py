@@ -4,7 +4,12 @@ from collections.abc import Iterable
 
 from typing_extensions import TypedDict
 
-from scheduler.model.data import DataProgress, DataSet, ShardSetAside
+from scheduler.model.data import DataSet, ShardSetAside
+from scheduler.model.data_queue import DataQueue
+from scheduler.model.ids import JobId, worker_id
+
+#: Workers that a job's view names.
+HOLDERS_MAX = 100
 
 
 class DataView(TypedDict):
@@ -23,6 +28,14 @@ class SetAsideView(TypedDict):
     detail: str
 
 
+class HolderView(TypedDict):
+    worker: str
+    #: How many shards it has.
+    held: int
+    #: When it last called about them; unix seconds.
+    heard_at: float
+
+
 class DataProgressView(TypedDict):
     #: Shards of all epochs.
     total: int
@@ -31,6 +44,8 @@ class DataProgressView(TypedDict):
     held: int
     #: The epoch that is being given out, from 0.
     epoch: int
+    #: The workers that have them, those that are silent for longest first, at most 100.
+    holders: list[HolderView]
     #: Failed too often.
     set_aside: int
     #: The first of those.
@@ -48,12 +63,17 @@ def data_view(data: DataSet) -> DataView:
     }
 
 
-def data_progress_view(data: DataSet, progress: DataProgress, set_aside: Iterable[ShardSetAside]) -> DataProgressView:
-    named = ((*data.shard_at(each.position), each) for each in set_aside)
+def data_progress_view(job_id: JobId, queue: DataQueue, set_aside: Iterable[ShardSetAside]) -> DataProgressView:
+    progress = queue.progress()
+    named = ((*queue.data.shard_at(each.position), each) for each in set_aside)
     return {
         "total": progress.total,
         "done": progress.done,
         "held": progress.held,
+        "holders": [
+            {"worker": worker_id(job_id, each.ordinal), "held": each.held, "heard_at": each.heard_at}
+            for each in queue.holders()[:HOLDERS_MAX]
+        ],
         "epoch": progress.epoch,
         "set_aside": progress.set_aside,
         "first_set_aside": [

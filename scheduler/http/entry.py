@@ -8,7 +8,7 @@ plainest do not come so far: see `fastpath`.
 from functools import lru_cache
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scheduler.http.access import Access, is_loopback
 from scheduler.http.errors import ErrorCode, error_response
@@ -18,6 +18,9 @@ from scheduler.model.ids import JobId
 _PREFIX = "/v1/jobs/"
 _SUFFIX = "/discover_hosts"
 _ID_LENGTH_MAX = 18
+#: What comes of a question for hosts: the list, that the client has it, that there is none, or that it may not ask.
+OUTCOMES = ("given", "unchanged", "none", "refused")
+_OUTCOME_OF = {200: "given", 304: "unchanged", 404: "none", 410: "none", 503: "none"}
 
 
 class Entry:
@@ -27,27 +30,38 @@ class Entry:
         self._app = app
         self.answers = answers
         self.access = access
-        #: Questions answered on the short ways.
-        self.answered = 0
+        #: Questions for hosts that were answered, by outcome.
+        self.asked = dict.fromkeys(OUTCOMES, 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         path: str = scope["path"]
-        if path.endswith(_SUFFIX) and scope["method"] == "GET" and not scope["query_string"]:
+        asks = path.endswith(_SUFFIX) and scope["method"] == "GET"
+        if asks and not scope["query_string"]:
             answer, status = self._short_way(path, scope["headers"])
             if answer is not None:
-                self.answered += 1
+                self.asked[_OUTCOME_OF[status]] += 1
                 headers = answer.headers if status == 200 else answer.headers_unchanged
                 await send({"type": "http.response.start", "status": status, "headers": headers})
                 await send({"type": "http.response.body", "body": answer.body if status == 200 else b""})
                 return
+        if asks:
+            send = self._counted(send)
         complaint = foreign(Headers(scope=scope)) if self.access.open_to_users else None
         if complaint is not None:
             await error_response(403, ErrorCode.UNAUTHORIZED, complaint)(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+    def _counted(self, send: Send) -> Send:
+        async def count(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.asked[_OUTCOME_OF.get(message["status"], "refused")] += 1
+            await send(message)
+
+        return count
 
     def _short_way(self, path: str, headers: list[tuple[bytes, bytes]]) -> tuple[HostAnswer | None, int]:
         number = path[len(_PREFIX) : -len(_SUFFIX)]

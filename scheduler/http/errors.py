@@ -104,6 +104,8 @@ def _field_name(location: Sequence[str | int]) -> str:
 def _rule(error: Mapping[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
         return "no such field"
+    if error["type"] == "model_type":
+        return "Input should be a mapping of fields"
     return str(error["msg"]).removeprefix("Value error, ")
 
 

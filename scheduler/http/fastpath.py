@@ -68,7 +68,7 @@ class PlainQuestions:
             if answer is None:
                 return None
             parts += (self._head, answer.wire)
-        self._entry.answered += len(questions)
+        self._entry.asked["given"] += len(questions)
         server.total_requests += len(questions)
         return b"".join(parts)
 

@@ -1,7 +1,7 @@
 """Whether a job could ever start on the cluster as it is, were nothing else there."""
 
 from scheduler.model.job import JobSpec
-from scheduler.model.node import Node
+from scheduler.model.node import CPU_EPSILON, Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
 from scheduler.policy.fixed_room import fits_empty
@@ -16,6 +16,10 @@ def warnings_for(spec: JobSpec, world: World | None) -> list[str]:
         if not any(node.suits(shape) for node in nodes):
             return [f"no node has {wishes(shape)}: the job waits until one comes"]
     suitable = [node for node in nodes if node.suits(spec.shape)]
+    for shape in (spec.shape, *([spec.fixed.shape] if spec.fixed is not None else [])):
+        worker = too_large(shape, [node for node in nodes if node.suits(shape)])
+        if worker:
+            return [f"{worker}: the job waits until one comes that has it"]
     fits = most_workers(spec, suitable)
     if fits < spec.min_workers:
         which = "the whole cluster" if len(suitable) == len(nodes) else "all nodes that suit it"
@@ -42,6 +46,23 @@ def most_workers(spec: JobSpec, nodes: list[Node]) -> int:
     """How many the nodes would hold if nothing else ran there, all on slots of their own or all on shared ones."""
     own = sum(node.fits_empty(spec.shape) for node in nodes)
     return max(own, sum(node.fits_shared(spec.shape) for node in nodes))
+
+
+def too_large(shape: WorkerShape, nodes: list[Node]) -> str:
+    """What one worker takes and none of the nodes has; empty where it fits into one of them, or there are none."""
+    if not nodes or any(node.fits_empty(shape) or node.fits_shared(shape) for node in nodes):
+        return ""
+    takes: list[tuple[float, float, str]] = [
+        (shape.slots, max(node.slots for node in nodes), "slot" if shape.slots == 1 else "slots"),
+        (shape.cpus, max(node.cpus for node in nodes), "CPU" if shape.cpus == 1 else "CPUs"),
+        (shape.memory_mib, max(node.memory_mib for node in nodes), "MiB"),
+    ]
+    beyond = [
+        f"{taken:.12g} {unit}, where no node has more than {most:.12g}"
+        for taken, most, unit in takes
+        if taken > most + CPU_EPSILON
+    ]
+    return f"a worker takes {' and '.join(beyond) or f'{_each(shape)}, which no node has together'}"
 
 
 def wishes(shape: WorkerShape) -> str:

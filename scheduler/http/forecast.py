@@ -40,7 +40,7 @@ class ForecastView(TypedDict):
     start_at: float | None
     #: How far it was looked ahead: the job does not start before.
     looked_until: float
-    #: Workers at its start, and those that it settles at until a job ends.
+    #: Workers at its start, and those that it settles at until a job ends, as far as there was time to look.
     workers: int
     settled_workers: int
     placement: list[tuple[str, int]]

@@ -85,11 +85,12 @@ def show_job(services: Use, job_id: JobNumber) -> Response:
 
 def _data_progress(services: Services, job: Job) -> DataProgressView | None:
     """From the store: workers report to any replica."""
-    progress = services.store.data_progress(job.id) if job.spec.data is not None else None
-    if job.spec.data is None or progress is None:
+    queue = services.store.read_queues([job.id]).get(job.id) if job.spec.data is not None else None
+    if queue is None:
         return None
-    set_aside = services.store.list_set_aside(job.id) if progress.set_aside else []
-    return data_progress_view(job.spec.data, progress, set_aside)
+    queue.expire(services.clock.now(), services.shards.heard_since())  # in the store, the next call does so
+    set_aside = services.store.list_set_aside(job.id) if queue.set_aside else []
+    return data_progress_view(job.id, queue, set_aside)
 
 
 @router.get("/v1/jobs/{job_id}/workers", response_model=WorkerPage, responses=documented(404))

@@ -65,7 +65,8 @@ class Live:
         self._services = services
         self._frame = Frame()
         self._drawer = Drawer()
-        self._changes: deque[Frame] = deque(maxlen=CHANGES_MAX)
+        #: Revisions with what made each of the one before; of pictures only the newest is kept.
+        self._changes: deque[tuple[int, bytes]] = deque(maxlen=CHANGES_MAX)
         self._making = asyncio.Lock()
         self._made_at = float("-inf")
         self.listeners = 0
@@ -102,7 +103,7 @@ class Live:
     def _since(self, seen: int) -> bytes:
         if seen == self._frame.revision:
             return b""
-        changes = [frame.change for frame in self._changes if frame.revision > seen]
+        changes = [change for revision, change in self._changes if revision > seen]
         reaches_back = seen > 0 and len(changes) == self._frame.revision - seen
         return b"".join(changes) if reaches_back else self._frame.whole
 
@@ -120,7 +121,7 @@ class Live:
             self._made_at = made_at
             if frame.revision != self._frame.revision:
                 self._frame = frame
-                self._changes.append(frame)
+                self._changes.append((frame.revision, frame.change))
 
 
 def next_frame(services: Services, drawer: Drawer, before: Frame, run: str) -> Frame:

@@ -7,9 +7,9 @@ from typing_extensions import TypedDict
 from scheduler.errors import NotFound
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
+from scheduler.http.node_views import NodeView, node_views
 from scheduler.http.parameters import NodePath
 from scheduler.http.services import Services, Use
-from scheduler.http.views import NodeView, node_views
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
 

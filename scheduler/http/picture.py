@@ -69,6 +69,7 @@ class JobLine(TypedDict):
 class Picture:
     """The cluster at one moment. Rows are by name and by id."""
 
+    #: Of nodes that are up, and what workers hold of them.
     slots_total: int
     slots_used: int
     jobs_by_state: Mapping[str, int]
@@ -114,9 +115,10 @@ class Drawer:
         self._drawn = {job.id: self._draw_job(job) for job in (*world.active.values(), *waiting, *suspended)}
         states = Counter(job.state for job in world.active.values())
         states[JobState.QUEUED], states[JobState.SUSPENDED] = len(world.queued), len(world.suspended)
+        up = [node for node in world.nodes.values() if node.health is NodeHealth.UP]
         return Picture(
-            slots_total=sum(node.slots for node in world.nodes.values() if node.health is NodeHealth.UP),
-            slots_used=sum(usage.slots for usage in world.usage.values()),
+            slots_total=sum(node.slots for node in up),
+            slots_used=sum(world.usage.get(node.name, NO_USAGE).slots for node in up),
             jobs_by_state={str(state): states[state] for state in JobState if not state.terminal},
             nodes=self._nodes(world),
             jobs={job.id: self._drawn[job.id].line for job in shown},

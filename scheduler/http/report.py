@@ -25,6 +25,8 @@ PARTS_MAX = 200
 USERS_MAX = 1000
 TIME_MAX = 1e11
 _TAKEN = (StopReason.PREEMPTED.value, StopReason.REBALANCED.value)
+#: A span that ends so shortly before now reaches to it: who asks has another clock.
+_NOW_SECONDS = 60.0
 
 
 class KeptView(TypedDict):
@@ -48,6 +50,8 @@ class UsageView(TypedDict):
     since: float
     until: float
     kept: KeptView
+    #: From when on there were slots; null: there were none.
+    slots_since: float | None
     slot_seconds: float
     used_slot_seconds: float
     #: Held beyond the physical slots, by jobs that accept to share.
@@ -68,8 +72,9 @@ class WaitView(TypedDict):
     seconds_p90: float
     seconds_p99: float
     seconds_max: float
-    waiting_now: int
-    #: Of the job that waits longest now; null: none does.
+    #: Jobs that wait now; null: the span ends before now.
+    waiting_now: int | None
+    #: Of the job that waits longest now; null: none does, or the span ends before now.
     longest_now_seconds: float | None
 
 
@@ -142,7 +147,8 @@ def show_report(
     classes = _classes(services)
     with services.questions.turn(TURN_SECONDS):
         report = services.store.report(window, classes, users)
-    return JsonResponse(_report_view(report, classes, services.clock.now()))
+    now = services.clock.now()
+    return JsonResponse(_report_view(report, classes, now if _reaches_to_now(window, now) else None))
 
 
 def _classes(services: Services) -> tuple[int, ...]:
@@ -157,6 +163,10 @@ def _window(services: Services, since: float, until: float | None, parts: int) -
     return Window(since, end, parts)
 
 
+def _reaches_to_now(window: Window, now: float) -> bool:
+    return window.until > now - _NOW_SECONDS
+
+
 def _usage_view(usage: Usage, classes: tuple[int, ...]) -> UsageView:
     window = usage.window
     total, used = sum(usage.capacity), sum(map(sum, usage.used.values()))
@@ -165,6 +175,7 @@ def _usage_view(usage: Usage, classes: tuple[int, ...]) -> UsageView:
         "since": window.since,
         "until": window.until,
         "kept": _kept_view(usage),
+        "slots_since": usage.slots_since,
         "slot_seconds": total,
         "used_slot_seconds": used,
         "shared_slot_seconds": usage.shared_slot_seconds,
@@ -187,7 +198,8 @@ def _kept_view(usage: Usage) -> KeptView:
     return {"jobs_since": kept.jobs_since, "events_since": kept.events_since, "missing": missing}
 
 
-def _report_view(report: Report, classes: tuple[int, ...], now: float) -> ReportView:
+def _report_view(report: Report, classes: tuple[int, ...], now: float | None) -> ReportView:
+    """`now`: None where the span ends before it."""
     usage = _usage_view(report.usage, classes)
     happened, parts = report.happened, report.usage.window.parts
     shrinks = [each for each in happened if each.kind == EventKind.JOB_SHRANK.value]
@@ -197,7 +209,7 @@ def _report_view(report: Report, classes: tuple[int, ...], now: float) -> Report
     used = usage["used_slot_seconds"] + usage["shared_slot_seconds"]
     return {
         **usage,
-        "waits": [_wait_view(each, classes, now) for each in report.waits],
+        "waits": [_wait_view(each, classes, now) for each in report.waits if each.starts or now is not None],
         "preemptions": {
             "shrinks": sum(shrinks_course),
             "stops": sum(stops_course),
@@ -255,7 +267,8 @@ def _lost_view(parts: int, events: list[Happened]) -> LostView:
     return {"slot_seconds": sum(course), "by_cause": dict(sorted(by_cause.items())), "course": course}
 
 
-def _wait_view(waits: Waits, classes: tuple[int, ...], now: float) -> WaitView:
+def _wait_view(waits: Waits, classes: tuple[int, ...], now: float | None) -> WaitView:
+    since = waits.queued_at_min
     return {
         "priority_class": "removed" if waits.priority_class is None else _name(waits.priority_class, classes),
         "starts": waits.starts,
@@ -264,8 +277,8 @@ def _wait_view(waits: Waits, classes: tuple[int, ...], now: float) -> WaitView:
         "seconds_p90": waits.seconds_p90,
         "seconds_p99": waits.seconds_p99,
         "seconds_max": waits.seconds_max,
-        "waiting_now": waits.waiting_now,
-        "longest_now_seconds": None if waits.queued_at_min is None else max(0.0, now - waits.queued_at_min),
+        "waiting_now": None if now is None else waits.waiting_now,
+        "longest_now_seconds": None if now is None or since is None else max(0.0, now - since),
     }
 
 

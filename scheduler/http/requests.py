@@ -1,4 +1,4 @@
-"""What clients may send: every field with its limits, unknown ones refused."""
+"""What users may send: every field with its limits, unknown ones refused."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -15,7 +15,6 @@ from scheduler.http.fields import (
     ClientKey,
     Command,
     GpuType,
-    Label,
     Labels,
     Line,
     Priority,
@@ -28,11 +27,8 @@ from scheduler.http.fields import (
 from scheduler.http.json import parse_json
 from scheduler.model import horovod, torchrun
 from scheduler.model.data import DataSet
-from scheduler.model.data_queue import HELD_MAX
 from scheduler.model.fixed import FixedGroup
-from scheduler.model.ids import WorkerId
 from scheduler.model.job import JobSpec, Runtime
-from scheduler.model.observation import Agreed, Missed
 from scheduler.model.pod_template import broken_template_rule, canonical_template
 from scheduler.model.shape import WorkerShape
 
@@ -265,7 +261,7 @@ class BookingRequest(Request):
 
     name: BookingName
     #: Unix seconds; None: now.
-    start_at: float | None = Field(default=None, ge=0, le=1e12)
+    start_at: float | None = Field(default=None, ge=0, le=1e11)
     duration_seconds: float = Field(gt=0, le=10**9)
     #: How much: so many slots, or all slots of so many nodes.
     slots: int | None = Field(default=None, ge=1, le=10**9)
@@ -289,84 +285,6 @@ class BookingRequest(Request):
         if self.slots is not None and self.slots % self.slots_per_worker:
             return "slots", f"{self.slots} is no multiple of slots_per_worker {self.slots_per_worker}"
         return None
-
-
-HostAndPort = Annotated[str, StringConstraints(max_length=300, pattern=r"^[A-Za-z0-9._-]+:[0-9]{1,5}$")]
-#: Of a worker: its job's and its ordinal.
-WorkerName = Annotated[str, StringConstraints(max_length=40, pattern=r"^[0-9]+-[0-9]+$")]
-
-
-class AgreedRequest(Request):
-    """What a majority of a generation's workers agreed on while they heard from no scheduler."""
-
-    generation: int = Field(ge=1, le=2**62)
-    #: How often they have, of this generation.
-    sub: int = Field(ge=1, le=2**31)
-    #: Members of the generation without whom the others go on.
-    lost: Annotated[list[WorkerName], Field(min_length=1, max_length=100_000)]
-
-    def agreed(self) -> Agreed:
-        return Agreed(self.generation, self.sub, tuple(WorkerId(worker) for worker in self.lost))
-
-
-class MissedRequest(Request):
-    """Members that do not come to the group of their generation, for which this worker has waited so long."""
-
-    generation: int = Field(ge=1, le=2**62)
-    workers: Annotated[list[WorkerName], Field(min_length=1, max_length=100_000)]
-    seconds: float = Field(ge=0, le=1e9)
-
-    def missed(self) -> Missed:
-        return Missed(self.generation, tuple(WorkerId(worker) for worker in self.workers), self.seconds)
-
-
-class ReportRequest(Request):
-    """What a worker says about itself; it repeats all of it every heartbeat."""
-
-    #: The generation it is a member of; 0: standby.
-    generation: int = Field(default=0, ge=0, le=2**62)
-    ready: bool = False
-    #: Where its rendezvous store listens.
-    endpoint: HostAndPort | None = None
-    #: Where it answers the job's other workers.
-    peer: HostAndPort | None = None
-    #: The last agreement that it took part in.
-    agreed: AgreedRequest | None = None
-    #: Whom it waits for in vain; the scheduler kills and replaces these.
-    missed: MissedRequest | None = None
-    step: int | None = Field(default=None, ge=0, le=2**62)
-    epoch: int | None = Field(default=None, ge=0, le=2**62)
-    #: Of the whole job at its present size.
-    samples_per_second: float | None = Field(default=None, ge=0, le=1e15)
-    last_commit_at: float | None = Field(default=None, ge=0, le=1e12)
-    resize_seconds: float | None = Field(default=None, ge=0, le=1e9)
-    #: Share of the whole job that is done.
-    fraction: float | None = Field(default=None, ge=0, le=1)
-    #: Progress per sample at the present batch size, against the best batch size.
-    efficiency: float | None = Field(default=None, gt=0, le=1)
-    metrics: Annotated[dict[Label, float], Field(max_length=16)] = Field(default_factory=dict)
-
-
-#: A position of the data: its epoch times the number of shards, and its place in the epoch.
-Position = Annotated[int, Field(ge=0, le=POSITION_MAX)]
-Spans = Annotated[list[Annotated[list[Position], Field(min_length=2, max_length=2)]], Field(max_length=HELD_MAX)]
-
-
-class ShardsRequest(Request):
-    """What a reader of shards says: what it is done with, and how many it wants to hold. Positions as [first, end)."""
-
-    #: Name of the process, which numbers its calls; a worker may have several.
-    reader: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._-]+$")]
-    #: Greater than that of its last call; the same again repeats it and changes nothing.
-    sequence: int = Field(ge=1, le=2**62)
-    done: Spans = Field(default_factory=list)
-    failed: Spans = Field(default_factory=list)
-    #: Given back untouched.
-    returned: Spans = Field(default_factory=list)
-    #: How many it wants to hold in all; fewer are given where fewer are left, and never more than 10,000.
-    want: int = Field(default=0, ge=0, le=10**6)
-    #: Why shards failed.
-    detail: Annotated[str, StringConstraints(max_length=500, pattern=PLAIN)] = ""
 
 
 Model = TypeVar("Model", bound=Request)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from scheduler.errors import StoreError, UserError
-from scheduler.model.data_queue import ShardAnswer, ShardCall
 from scheduler.model.ids import JobId
 from scheduler.store.sqlstore import SqlStore
 from scheduler.store.values import Exchanged, ShardsAsked, ShardsGiven
@@ -41,11 +40,15 @@ class ShardDesk:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shards")
         #: Calls that were answered.
         self.answered = 0
-        #: Shards given, done, failed and returned by them.
+        #: Shards given, done, failed and returned by them: what became of them, not what was said.
         self.shards: Counter[str] = Counter()
 
     def close(self) -> None:
         self._thread.shutdown(wait=False)
+
+    def heard_since(self) -> float:
+        """Since when silence of readers proves something; unix seconds."""
+        return max(self._since, self._daemon_heard_since())
 
     async def exchange(self, asked: ShardsAsked) -> ShardsGiven:
         """What became of the call. Raises `UserError` for one that is refused, `StoreError` while the store is away."""
@@ -74,24 +77,17 @@ class ShardDesk:
             self._work = None
 
     def _exchange(self, asked: list[ShardsAsked]) -> Exchanged:
-        heard_since = max(self._since, self._daemon_heard_since())
-        return self._store.exchange_shards(asked, self._now(), heard_since)
+        return self._store.exchange_shards(asked, self._now(), self.heard_since())
 
     def _answer(self, group: list[_Waiting], exchanged: Exchanged) -> None:
-        for (asked, answered), outcome in zip(group, exchanged.outcomes, strict=True):
+        for (_, answered), outcome in zip(group, exchanged.outcomes, strict=True):
             if not isinstance(outcome, UserError):
-                self._count(asked.call, outcome.answer)
+                self.answered += 1
+                self.shards.update(outcome.answer.moved._asdict())
             if not answered.done():  # its client may have gone
                 answered.set_result(outcome)
         if exchanged.told:
             self._tell(exchanged.told)
-
-    def _count(self, call: ShardCall, answer: ShardAnswer) -> None:
-        self.answered += 1
-        self.shards["given"] += answer.given.count
-        self.shards["done"] += call.done.count - answer.refused.count
-        self.shards["failed"] += call.failed.count
-        self.shards["returned"] += call.returned.count
 
     def _refuse(self, group: list[_Waiting], error: Exception) -> None:
         if isinstance(error, StoreError):

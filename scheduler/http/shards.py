@@ -1,5 +1,7 @@
 """The call of workers that take their job's data in shards."""
 
+import math
+
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 from typing_extensions import TypedDict
@@ -8,12 +10,13 @@ from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.parameters import JobNumber, WorkerPath
-from scheduler.http.requests import ShardsRequest, parse_request
-from scheduler.http.services import Use
+from scheduler.http.requests import parse_request
+from scheduler.http.services import Services, Use
+from scheduler.http.worker_requests import ShardsRequest
 from scheduler.http.workers import require_worker, worker_of
-from scheduler.model.data_queue import ReaderKey, ShardCall
-from scheduler.model.ids import ordinal_of
+from scheduler.model.ids import JobId, ordinal_of
 from scheduler.model.ranges import Ranges
+from scheduler.model.shard_calls import ReaderKey, ShardCall
 from scheduler.store.values import ShardsAsked, ShardsGiven
 
 router = APIRouter(tags=["workers"])
@@ -30,7 +33,7 @@ class ShardsAnswer(TypedDict):
     end: bool
     #: The worker was asked to leave: it gets nothing new.
     leave: bool
-    #: The reader loses what it holds unless it calls again within so long.
+    #: The reader loses what it holds, or its worker counts as hung, unless it calls again within so long.
     lease_seconds: float
     #: The data set as declared.
     shards: int
@@ -60,14 +63,23 @@ async def exchange_shards(services: Use, job_id: JobNumber, worker_id: WorkerPat
         parsed.want,
         parsed.detail,
     )
-    return JsonResponse(_view(await services.shards.exchange(ShardsAsked(job, worker, call))))
+    given = await services.shards.exchange(ShardsAsked(job, worker, call))
+    return JsonResponse(_view(given, _silence_seconds_max(services, job, given)))
+
+
+def _silence_seconds_max(services: Services, job_id: JobId, given: ShardsGiven) -> float:
+    """How long the reader may say nothing, as far as this replica knows."""
+    world = services.board.world
+    job = world.job(job_id) if world is not None else None
+    heartbeat_seconds = job.spec.heartbeat_seconds if job is not None else None
+    return min(given.data.lease_seconds, heartbeat_seconds or math.inf)
 
 
 def _ranges(spans: list[list[int]]) -> Ranges:
     return Ranges.of((first, end) for first, end in spans)
 
 
-def _view(given: ShardsGiven) -> ShardsAnswer:
+def _view(given: ShardsGiven, lease_seconds: float) -> ShardsAnswer:
     data, answer = given.data, given.answer
     return {
         "given": [[position, *data.shard_at(position)] for position in answer.given],
@@ -75,7 +87,7 @@ def _view(given: ShardsGiven) -> ShardsAnswer:
         "refused": _spans(answer.refused),
         "end": answer.end,
         "leave": given.leave,
-        "lease_seconds": data.lease_seconds,
+        "lease_seconds": lease_seconds,
         "shards": data.shards,
         "epochs": data.epochs,
     }

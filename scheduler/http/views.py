@@ -1,6 +1,5 @@
 """What clients see of the nouns. Each view is a typed dictionary, so that mypy compares it with its documentation."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -8,13 +7,9 @@ from typing_extensions import TypedDict
 from scheduler.engine.reports import ReportBox
 from scheduler.http.data_views import DataProgressView, DataView, data_view
 from scheduler.model.event import Event
-from scheduler.model.foreign import NO_FOREIGN
-from scheduler.model.ids import NodeName
 from scheduler.model.job import Job, Progress
-from scheduler.model.node import Node, NodeIntent
 from scheduler.model.pod_template import parse_template
 from scheduler.model.worker import Worker
-from scheduler.model.world import World
 
 
 class ProgressView(TypedDict):
@@ -117,6 +112,8 @@ class JobView(TypedDict):
     fixed: FixedView | None
     submitted_at: float
     queued_at: float
+    first_started_at: float | None
+    #: Start of this attempt; null while it waits or is suspended.
     started_at: float | None
     running_at: float | None
     finished_at: float | None
@@ -154,33 +151,6 @@ class EventView(TypedDict):
     for_job: int | None
     detail: str
     amount: float | None
-
-
-class NodeView(TypedDict):
-    name: str
-    host: str
-    health: str
-    intent: str
-    slots: int
-    slots_used: int
-    #: Slots that others than workers hold.
-    slots_foreign: int
-    #: Slots in relation to those that it has, which may be given out; what is beyond 1 is shared.
-    oversell: float
-    extra_slots: int
-    extra_slots_used: int
-    #: Slots whose load is or was above a limit, so that nobody new may share them.
-    crowded_slots: list[int]
-    cpus: float
-    memory_mib: int
-    #: Why the cluster lets no new workers in; empty: it does.
-    closed: str
-    labels: dict[str, str]
-    gpu_type: str | None
-    quarantined_until: float | None
-    workers: list[str]
-    #: Those of them that share slots.
-    sharers: list[str]
 
 
 def job_view(job: Job, reports: ReportBox) -> JobView:
@@ -224,6 +194,7 @@ def job_view(job: Job, reports: ReportBox) -> JobView:
         "fixed": _fixed_view(job),
         "submitted_at": job.submitted_at,
         "queued_at": job.queued_at,
+        "first_started_at": job.first_started_at,
         "started_at": job.started_at,
         "running_at": job.running_at,
         "finished_at": job.finished_at,
@@ -337,38 +308,4 @@ def event_view(event_id: int, event: Event) -> EventView:
         "for_job": event.for_job,
         "detail": event.detail,
         "amount": event.amount,
-    }
-
-
-def node_views(nodes: Iterable[Node], world: World | None) -> list[NodeView]:
-    """All nodes by name, with what runs on them as far as the world is loaded."""
-    workers: dict[NodeName, list[Worker]] = {}
-    for job in world.active.values() if world is not None else ():
-        for worker in job.all_workers:
-            workers.setdefault(worker.node, []).append(worker)
-    world = world if world is not None else World()
-    return [_node_view(node, workers.get(node.name, []), world) for node in sorted(nodes, key=lambda node: node.name)]
-
-
-def _node_view(node: Node, workers: list[Worker], world: World) -> NodeView:
-    return {
-        "name": node.name,
-        "host": node.host,
-        "health": node.health,
-        "intent": node.intent,
-        "slots": node.slots,
-        "slots_used": sum(len(w.slot_ids) for w in workers if not w.shared),
-        "slots_foreign": world.foreign.get(node.name, NO_FOREIGN).slots,
-        "oversell": node.oversell,
-        "extra_slots": node.extra_slots,
-        "extra_slots_used": sum(len(w.slot_ids) for w in workers if w.shared),
-        "crowded_slots": sorted(world.crowded.get(node.name, ())),
-        "cpus": node.cpus,
-        "memory_mib": node.memory_mib,
-        "closed": node.closed,
-        "labels": dict(node.labels),
-        "gpu_type": node.gpu_type,
-        "quarantined_until": node.quarantined_until if node.intent is NodeIntent.QUARANTINED else None,
-        "workers": [w.id for w in workers],
-        "sharers": [w.id for w in workers if w.shared],
     }

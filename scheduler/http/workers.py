@@ -14,8 +14,9 @@ from scheduler.http.hosts import HostAnswer, unchanged, wants_json
 from scheduler.http.json import JsonResponse
 from scheduler.http.parameters import SQL_ID_MAX, JobNumber, Wait, WorkerPath
 from scheduler.http.relay import FORWARDED
-from scheduler.http.requests import ReportRequest, parse_request
+from scheduler.http.requests import parse_request
 from scheduler.http.services import Services, Use
+from scheduler.http.worker_requests import ReportRequest
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.observation import WorkerReport
 

@@ -1,4 +1,4 @@
-"""How long others let the daemon wait: the database and the cluster; and what it is asked over HTTP."""
+"""How long others let the daemon wait: the database and the cluster; what it is asked over HTTP, and whom it tells."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,14 @@ CALL_METRICS = (
         TICK_BUCKETS,
         each(("observe", "apply"), _OUTCOMES),
     ),
-    Metric("sched_discover_hosts_answers_total", "counter", (), "Host lists given at once from memory.", watched=True),
+    Metric(
+        "sched_discover_hosts_requests_total",
+        "counter",
+        ("outcome",),
+        "Answered questions for hosts: given, unchanged (the client has the list), none (nothing is published, or the "
+        "job has ended or never was), refused.",
+        watched=True,
+    ),
     Metric(
         "sched_long_polls",
         "gauge",
@@ -51,6 +58,14 @@ CALL_METRICS = (
         "Shards of data queues: given to readers; done, failed or returned as readers said.",
         watched=True,
     ),
+    Metric(
+        "sched_webhook_tries_total",
+        "counter",
+        ("outcome",),
+        "Deliveries to webhooks that were tried: ok, error (the receiver has not taken it, and is asked again).",
+        watched=True,
+    ),
+    Metric("sched_failing_webhooks", "gauge", (), "Webhooks whose receiver has not taken the next event."),
 )
 
 

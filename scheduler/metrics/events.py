@@ -50,7 +50,7 @@ EVENT_METRICS = (
         "sched_job_wait_seconds",
         "histogram",
         ("priority_class",),
-        "From being queued to being started.",
+        "From being queued, or queued again, to being started.",
         _WAIT_BUCKETS,
         each((ANY_CLASS,)),
     ),
@@ -58,7 +58,8 @@ EVENT_METRICS = (
         "sched_preempt_to_running_seconds",
         "histogram",
         (),
-        "From the first worker that was asked to leave for a job until the job ran.",
+        "From the first worker that was asked to leave for a job until the job ran. Where it gave up what was held for "
+        "it, or was suspended, it begins anew.",
         _PREEMPT_BUCKETS,
     ),
     Metric(
@@ -163,6 +164,9 @@ class EventCounts:
         jobs = {job.id: job for job in report.changed}
         for event in report.events:
             self._take(event, jobs.get(event.job_id) if event.job_id is not None else None)
+        for job in report.changed:
+            if _has_given_up(job):
+                self._asked_at.pop(job.id, None)
 
     def _take(self, event: Event, job: Job | None) -> None:
         """`job`: as it is after the tick, where it is known."""
@@ -207,8 +211,6 @@ class EventCounts:
     def _ended(self, event: Event, job: Job | None) -> None:
         state = event.kind.removeprefix("JOB_")
         self._recorder.count("sched_jobs_ended_total", state=state, cause=known(event.cause, _CAUSES))
-        if event.job_id is not None:
-            self._asked_at.pop(event.job_id, None)
         if event.kind is EventKind.JOB_SUCCEEDED and job is not None:
             self._of_class("sched_job_completion_seconds", event.at - job.submitted_at, job)
 
@@ -228,3 +230,8 @@ class EventCounts:
         if event.amount:
             cause = known(event.cause, _CAUSES)
             self._recorder.count("sched_lost_work_slot_seconds_total", event.amount, cause=cause)
+
+
+def _has_given_up(job: Job) -> bool:
+    """Whether nothing is held for the job any more, and it does not run either."""
+    return not (job.state.active or job.reservation or job.fixed_reservation)

@@ -1,5 +1,6 @@
 """Jobs and their workers, summed up for scrapes."""
 
+import math
 import threading
 from collections import Counter as Tally
 from collections.abc import Iterable
@@ -13,6 +14,9 @@ from scheduler.model.worker import WorkerState
 from scheduler.model.world import World
 
 LEAVING = "leaving"
+
+#: Reasons to wait that no slots which come free end.
+_NEVER = frozenset({WaitReason.NO_MATCHING_NODE, WaitReason.EXCEEDS_CLUSTER, WaitReason.POLICY_WITHOUT_FIXED})
 
 JOB_METRICS = (
     Metric(
@@ -32,7 +36,9 @@ JOB_METRICS = (
         "sched_oldest_wait_seconds",
         "gauge",
         ("priority_class",),
-        "How long the job has waited that waits longest.",
+        "How long the job that waits longest for slots has waited since it was queued, or queued again. What it waited "
+        "for the start of its booking or in a pause after a failure does not count, nor does a job that the "
+        "nodes, all empty, would not hold, or that the policy in force never starts.",
     ),
     Metric("sched_workers", "gauge", ("state",), "Live workers by state; leaving: asked to leave."),
     Metric(
@@ -86,7 +92,7 @@ class JobTally:
         oldest = dict.fromkeys(self._classes.names, now)
         for job in world.queued.values():
             name = self._classes.of(job.priority)
-            oldest[name] = min(oldest[name], job.queued_at)
+            oldest[name] = min(oldest[name], _waits_since(job, world))
         for name, since in oldest.items():
             families["sched_oldest_wait_seconds"].add([name], now - since)
 
@@ -134,3 +140,11 @@ def _share(job: Job, name: str) -> _Share:
             share["sched_elastic_slots", "above_minimum"] = max(size - job.min_workers, 0) * slots
             share["sched_elastic_slots", "missing"] = max(job.max_workers - size, 0) * slots
     return share
+
+
+def _waits_since(job: Job, world: World) -> float:
+    """From when on the queued job has waited for slots; in the future where it does not wait for them now."""
+    if job.wait_reason in _NEVER:
+        return math.inf
+    booking = world.booking_of(job)
+    return max(job.queued_at, job.not_before, booking.start_at if booking is not None else 0.0)

@@ -34,6 +34,8 @@ class Metrics:
         self._events = EventCounts(self._recorder, classes)
         self._spent = SlotSeconds(self._recorder, classes)
         self._levels = Levels(board, classes, clock.now)
+        #: Whether jobs may have changed of which no report told: a tick has not come to its end.
+        self._unsure = False
         ProcessCollector(registry=self._registry)
         self.stopwatch = Stopwatch(self._recorder, clock)
 
@@ -51,6 +53,7 @@ class Metrics:
 
     def crashed(self) -> None:
         """A tick ended by a defect."""
+        self._unsure = True
         self._recorder.count("sched_tick_crashes_total")
 
     def watch(self, name: str, level: Callable[[], float], *labels: str) -> None:
@@ -73,9 +76,12 @@ class Metrics:
         world = self._board.world
         if not report.leading or world is None:
             self._spent.stop()
-        elif self._spent.following:
-            self._spent.move(report.changed, report.at)
-            self._levels.jobs.put(report.changed)
-        else:
+            return
+        # What was committed may be unknown after an error, so that all jobs are looked at once more.
+        anew, self._unsure = self._unsure and report.error is None, report.error is not None
+        self._spent.move(report.changed, report.at)
+        if anew or not self._spent.following:
             self._spent.begin(world, report.at)
             self._levels.jobs.begin(world)
+        else:
+            self._levels.jobs.put(report.changed)

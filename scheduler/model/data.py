@@ -1,6 +1,7 @@
 """The data set of a job whose workers take it in shards: what is declared, and how far it is."""
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from scheduler.model.shuffle import shuffled
 
@@ -59,3 +60,24 @@ class ShardSetAside:
     position: int
     at: float
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShardHolder:
+    """A worker that has shards now."""
+
+    ordinal: int
+    held: int
+    #: When the reader of it that has some and is silent for longest last called; unix seconds.
+    heard_at: float
+
+
+class Charge(IntEnum):
+    """What the failure of a worker costs its job; of several at once the greatest counts."""
+
+    #: Nothing: a shard that was suspected already was tried again. It counts against that one.
+    SHARD = 0
+    #: Nothing: it makes shards suspect, but others were done since the last such. The retries before are given back.
+    FORGIVEN = 1
+    #: A retry.
+    RETRY = 2

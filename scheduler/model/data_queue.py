@@ -17,11 +17,12 @@ silent. Where more was held, nobody knows which one was at fault: all of it is t
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from scheduler.errors import Conflict
-from scheduler.model.data import DataProgress, DataSet
+from scheduler.model.attempts import failed_again
+from scheduler.model.data import Charge, DataProgress, DataSet, ShardHolder
 from scheduler.model.ranges import NOTHING, Ranges
+from scheduler.model.shard_calls import Moved, ReaderKey, ShardAnswer, ShardCall
 
 #: Shards that one reader may hold.
 HELD_MAX = 10_000
@@ -30,13 +31,6 @@ READERS_MAX = 1_000
 #: More spans than these are not kept waiting for the end of their epoch.
 TRIED_SPANS_MAX = 1_000
 DETAIL_MAX = 500
-
-
-class ReaderKey(NamedTuple):
-    """Who holds shards: a worker, by its ordinal in the job, may read with several processes."""
-
-    ordinal: int
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +45,8 @@ class Reader:
     sequence: int = 0
     #: Reported as done by that call, but not held any more.
     refused: Ranges = NOTHING
-
-
-@dataclass(frozen=True, slots=True)
-class ShardCall:
-    """All that a reader says at once. Calls are numbered; the same number again is a repeat and changes nothing."""
-
-    reader: ReaderKey
-    sequence: int
-    done: Ranges = NOTHING
+    #: What it failed on since it last got or did any: so it said, or it fell silent with it.
     failed: Ranges = NOTHING
-    #: Given back untouched.
-    returned: Ranges = NOTHING
-    #: How many it wants to hold.
-    want: int = 0
-    #: Why it failed, in a line.
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ShardAnswer:
-    """What a call has led to."""
-
-    given: Ranges
-    held: Ranges
-    #: Reported as done but not held any more: another reader does it, or has done it.
-    refused: Ranges
-    #: Nothing is left to do or to wait for.
-    end: bool
 
 
 @dataclass(slots=True)
@@ -105,6 +73,8 @@ class DataQueue:
     #: Positions that are not over, by number of failures: those that failed once come first.
     failures: tuple[Ranges, ...] = ()
     readers: dict[ReaderKey, Reader] = field(default_factory=dict)
+    #: How many were done when the failure of a worker was last forgiven.
+    forgiven_at: int = 0
     news: News = field(default_factory=News)
     changed: set[ReaderKey] = field(default_factory=set)
     removed: set[ReaderKey] = field(default_factory=set)
@@ -128,25 +98,49 @@ class DataQueue:
             total, self.done, held, self.set_aside, min(max(self.cursor - 1, 0), total - 1) // self.data.shards
         )
 
+    def heard(self) -> dict[int, float]:
+        """When each worker last called, by its ordinal."""
+        heard: dict[int, float] = {}
+        for key, reader in self.readers.items():
+            called_at = reader.deadline - self.data.lease_seconds
+            heard[key.ordinal] = max(called_at, heard.get(key.ordinal, called_at))
+        return heard
+
+    def holders(self) -> list[ShardHolder]:
+        """Workers that hold shards, those that are silent for longest first."""
+        holders: dict[int, ShardHolder] = {}
+        for key, reader in self.readers.items():
+            if reader.held:
+                called_at = reader.deadline - self.data.lease_seconds
+                known = holders.get(key.ordinal, ShardHolder(key.ordinal, 0, called_at))
+                held = known.held + reader.held.count
+                holders[key.ordinal] = ShardHolder(key.ordinal, held, min(known.heard_at, called_at))
+        return sorted(holders.values(), key=lambda holder: (holder.heard_at, holder.ordinal))
+
     def call(self, call: ShardCall, now: float, *, may_take: bool) -> ShardAnswer:
         """Take a reader's reports and give it what it wants; it keeps what it holds for another `lease_seconds`.
 
-        Raises `Conflict` for a call that is older than the reader's newest one, and for one reader too many.
+        Raises `Conflict` for a call that is older than the reader's newest one, and for one reader too many;
+        `InvalidInput` where it names a position that the job does not have.
         """
+        call.check_positions(self.data.total)
         reader = self._reader_of(call)
         deadline = now + self.data.lease_seconds
         if call.sequence == reader.sequence:
             self._put(call.reader, replace(reader, deadline=deadline))
             return ShardAnswer(reader.held, reader.held, reader.refused, self.ended)
-        held = self._settle(call, reader)
+        held, moved = self._settle(call, reader)
         alone = reader.alone and bool(held)
         given = NOTHING
         if may_take and not alone:
             given, alone = self._take(min(call.want, HELD_MAX) - held.count, free=not held)
             held = held.plus(given)
         refused = call.done.minus(reader.held)
-        self._put(call.reader, Reader(held, alone, deadline, call.sequence, refused))
-        return ShardAnswer(given, held, refused, self.ended)
+        failed = call.failed.both(reader.held)
+        if not failed and not given and not call.done:
+            failed = reader.failed
+        self._put(call.reader, Reader(held, alone, deadline, call.sequence, refused, failed))
+        return ShardAnswer(given, held, refused, self.ended, moved._replace(given=given.count))
 
     def expire(self, now: float, heard_since: float) -> None:
         """Take from readers that are silent for too long. Before `heard_since` nobody could be heard."""
@@ -156,17 +150,39 @@ class DataQueue:
             if reader.held and reader.deadline <= now:
                 detail = f"nothing was heard of its reader for {self.data.lease_seconds:g} s"
                 self._lose(reader, failed=reader.held.count == 1, blamed=True, detail=detail)
-                self._put(key, replace(reader, held=NOTHING, alone=False))
+                self._put(key, replace(reader, held=NOTHING, alone=False, failed=reader.held))
         self.soonest = min((reader.deadline for reader in self.readers.values() if reader.held), default=math.inf)
 
     def end_worker(self, ordinal: int, *, blamed: bool, detail: str) -> None:
         """The worker is gone; `blamed`: by a failure, for which what it held may be the reason."""
+        if blamed and self.charge(ordinal) is Charge.FORGIVEN:
+            self.forgiven_at = self.done
         keys = [key for key in self.readers if key.ordinal == ordinal]
         failed = blamed and sum(self.readers[key].held.count for key in keys) == 1
         for key in keys:
             self._lose(self.readers.pop(key), failed=failed, blamed=blamed, detail=detail)
             self.changed.discard(key)
             self.removed.add(key)
+
+    def charge(self, ordinal: int) -> Charge:
+        """What it costs the job if this worker has failed now.
+
+        A retry, if it had nothing to do with shards, if none was done since shards were suspected last, or if more were
+        set aside than done: so a script that fails on whatever it gets comes to its end, and a few bad shards among
+        good ones do not end their job.
+        """
+        readers = [reader for key, reader in self.readers.items() if key.ordinal == ordinal]
+        suspects = Ranges.of(span for reader in readers for span in (*reader.held.spans, *reader.failed.spans))
+        if any(reader.alone for reader in readers):
+            fallen = failed_again(self.failures, suspects, self.data.max_attempts)[1]
+            return Charge.SHARD if self.set_aside + fallen.count <= self.done else Charge.RETRY
+        if suspects.count == 1 and self._failed_before(suspects) and not any(reader.held for reader in readers):
+            return Charge.SHARD if self.set_aside <= self.done else Charge.RETRY
+        return Charge.FORGIVEN if suspects and self.done > self.forgiven_at else Charge.RETRY
+
+    def _failed_before(self, given_up: Ranges) -> bool:
+        """Whether its last failure was not its first one."""
+        return self.data.max_attempts > 1 and not any(level.both(given_up) for level in self.failures[:1])
 
     def _reader_of(self, call: ShardCall) -> Reader:
         reader = self.readers.get(call.reader)
@@ -183,8 +199,8 @@ class DataQueue:
         self.changed.add(key)
         self.soonest = min(self.soonest, reader.deadline)
 
-    def _settle(self, call: ShardCall, reader: Reader) -> Ranges:
-        """Take its reports; what it still holds."""
+    def _settle(self, call: ShardCall, reader: Reader) -> tuple[Ranges, Moved]:
+        """Take its reports; what it still holds, and what was new."""
         done = call.done.both(reader.held)
         failed = call.failed.both(reader.held).minus(done)
         returned = call.returned.both(reader.held).minus(done).minus(failed)
@@ -194,7 +210,8 @@ class DataQueue:
         self._fail(failed, call.detail)
         self._lose(replace(reader, held=returned), failed=False, blamed=False, detail="")
         self.news.ended = self.news.ended or (self.ended and bool(done))
-        return reader.held.minus(done).minus(failed).minus(returned)
+        moved = Moved(done=done.count, failed=failed.count, returned=returned.count)
+        return reader.held.minus(done).minus(failed).minus(returned), moved
 
     def _take(self, room: int, *, free: bool) -> tuple[Ranges, bool]:
         """At most so many positions, and whether they were tried before: `free` is a reader that holds nothing."""
@@ -228,21 +245,7 @@ class DataQueue:
         """Count a failure of each; those that failed too often are set aside, the others are tried again."""
         if not positions:
             return
-        levels = [*self.failures, *[NOTHING] * (self.data.max_attempts - 1 - len(self.failures))]
-        left, fallen = positions, NOTHING
-        for number in reversed(range(len(levels))):
-            hit = levels[number].both(left)
-            levels[number] = levels[number].minus(hit)
-            left = left.minus(hit)
-            if number + 1 < len(levels):
-                levels[number + 1] = levels[number + 1].plus(hit)
-            else:
-                fallen = hit
-        if levels:
-            levels[0] = levels[0].plus(left)
-        else:
-            fallen = left
-        self.failures = tuple(levels)
+        self.failures, fallen = failed_again(self.failures, positions, self.data.max_attempts)
         self.tried = self.tried.plus(positions.minus(fallen))
         if fallen:
             self.set_aside += fallen.count
@@ -262,5 +265,7 @@ def broken_rules(queue: DataQueue) -> Iterable[str]:
         yield "a shard is nowhere, or counted twice"
     if any(level.minus(together) for level in queue.failures):
         yield "failures are kept of a shard that is over"
+    if queue.forgiven_at > queue.done:
+        yield "a failure was forgiven for shards that are not done"
     if queue.cursor > queue.data.total:
         yield "more was given out than there is"

@@ -93,5 +93,5 @@ class Event:
     cause: str = ""
     for_job: JobId | None = None
     detail: str = ""
-    #: A number that belongs to it: seconds waited (JOB_STARTED), slot-seconds lost (WORKER_ENDED, JOB_STOPPING).
+    #: A number that belongs to it: seconds of this wait (JOB_STARTED), slot-seconds lost (WORKER_ENDED, JOB_STOPPING).
     amount: float | None = None

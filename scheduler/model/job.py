@@ -238,10 +238,10 @@ class Job:
     min_workers: int
     max_workers: int
     submitted_at: float
-    #: Start of the wait that aging counts; unix seconds.
+    #: When it went into the queue last; unix seconds.
     queued_at: float
     state: JobState = JobState.QUEUED
-    #: Seconds it had waited when it was started; keeps what aging gave it while it runs.
+    #: Seconds it waited in all before its starts so far, which aging remembers; resuming a job begins anew.
     waited_seconds: float = 0.0
     #: Starts so far.
     attempt: int = 0
@@ -254,6 +254,8 @@ class Job:
     generation: int = 0
     #: Workers in the published host list; 0 while none is published.
     published_size: int = 0
+    #: Start of its first attempt.
+    first_started_at: float | None = None
     #: Start of this attempt.
     started_at: float | None = None
     #: When all members of the attempt's first generation ran.
@@ -267,7 +269,7 @@ class Job:
     #: Port on which rank 0 of an ordinary torch.distributed script listens; 0: none chosen.
     master_port: int = 0
     wait_reason: WaitReason | None = WaitReason.SUBMITTED
-    #: The job it waits for or behind.
+    #: The job in whose favour it waits.
     wait_for: JobId | None = None
     stop_reason: StopReason | None = None
     stop_for: JobId | None = None

@@ -77,7 +77,7 @@ class Waiting:
     """Why a queued job does not start now."""
 
     reason: WaitReason
-    #: The job that it waits for or behind.
+    #: The job in whose favour it waits.
     for_job: JobId | None = None
 
 

@@ -109,6 +109,8 @@ class Usage:
 
     window: Window
     kept: Kept
+    #: From when on there were slots; None: there were none.
+    slots_since: float | None
     #: Slot-seconds in each part.
     capacity: tuple[float, ...]
     used: dict[int, tuple[float, ...]]

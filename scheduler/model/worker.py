@@ -100,6 +100,9 @@ class ExitReason(StrEnum):
     LOST = "LOST"
 
 
+#: Before Python 3.12 reading a member of an enumeration calls a function.
+_RUN = Desired.RUN
+
 #: Reasons for which a worker is killed without being asked.
 CONDEMNING = frozenset({LeaveReason.HUNG, LeaveReason.NOT_LAUNCHED, LeaveReason.NOT_ADMITTED})
 
@@ -157,7 +160,7 @@ class Worker:
     @property
     def wanted(self) -> bool:
         """Whether it counts towards the job's size: live and not asked to leave."""
-        return self.desired is Desired.RUN and self.state.live
+        return self.desired is _RUN and self.state in LIVE_STATES
 
     @property
     def condemned(self) -> bool:

@@ -3,6 +3,7 @@
 The promise is a start time and nodes, computed from the time limits of running jobs. A later job may use anything if
 the blocked one could take it back (strictly less important and preemptible) or if it ends before the promise falls
 due; otherwise only what the blocked job will not need then. After D. Lifka, "The ANL/IBM SP Scheduling System" (1995).
+While no time limits tell when the promise falls due, running equals may grow, too: they share, so it gets that back.
 """
 
 import math
@@ -40,6 +41,10 @@ class Blocked:
     def bounds_all(self, priority: int, preemptible: bool) -> bool:
         """Whether it bounds every job of this priority that does not end by then."""
         return not preemptible or priority >= self.job.priority
+
+    def gets_back(self, priority: int, preemptible: bool) -> bool:
+        """Whether jobs of this priority that share may have more than their minimum: the promise is as far off then."""
+        return self.shadow == math.inf and preemptible and priority == self.job.priority
 
 
 def promise(draft: Draft, job: Job) -> Blocked:

@@ -230,7 +230,7 @@ class Seen:
     def _claim_at_once(self, booking: Booking, shape: WorkerShape, count: int, member: JobId | None) -> None:
         number = len(self._claims) + 1
         job_id = JobId(-number)
-        spec = JobSpec("", (), shape=replace(shape, oversell=False))
+        spec = JobSpec(booking.name, (), shape=replace(shape, oversell=False))
         # each less important than the one before, which then does not keep it from what it cannot use itself
         self._changed[job_id] = Job(job_id, spec, CLAIM_PRIORITY - number, count, count, self._now, self._now)
         self._claims[job_id] = Claim(booking.name, member)

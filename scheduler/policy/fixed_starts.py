@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.model.fixed import FixedGroup
-from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Placement, WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
@@ -44,9 +43,8 @@ class Got:
     spots: Spots
     #: What is held for the job and its fixed group; None: it starts.
     held: tuple[Placement, Placement] | None = None
-    #: Whether it takes from others, and the first of them.
+    #: Whether it takes from others.
     takes: bool = False
-    victim: JobId | None = None
 
 
 def group_of_fixed(job: Job) -> FixedGroup:
@@ -122,14 +120,14 @@ class FixedStarts:
         if limit is not None:  # it may use what it takes
             bounds = limit.bounds.as_it_is()
             limit = Limit(bounds, (bounds, *limit.accounts))
-        victim = apply(self._draft, job, takings, self._victims)
-        return self._got(job, *self._place(job, sought, View.SOON, limit), takes=True, victim=victim)
+        apply(self._draft, job, takings, self._victims)
+        return self._got(job, *self._place(job, sought, View.SOON, limit), takes=True)
 
-    def _got(self, job: Job, fixed: Spots, spots: Spots, *, takes: bool = False, victim: JobId | None = None) -> Got:
+    def _got(self, job: Job, fixed: Spots, spots: Spots, *, takes: bool = False) -> Got:
         places = self._draft.places
         held = (places.named(spots), places.named(fixed))
         self._draft.hold(job, *held)
-        return Got(spots, held, takes, victim)
+        return Got(spots, held, takes)
 
     def _place(self, job: Job, sought: Sought, view: View, limit: Limit | None) -> tuple[Spots, Spots]:
         """Spots for the fixed group and the others, which are known to fit."""

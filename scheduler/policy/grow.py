@@ -150,6 +150,7 @@ class Dealing:
             and (not peers.ends or peers.ends[0] > blocked.shadow)
             and peers.priority <= blocked.job.priority
             and blocked.bounds_all(peers.priority, peers.preemptible)
+            and not self._gets_back(peers.priority, peers.preemptible)
         )
         spare = blocked.spare if blocked is not None and bound_all else None
         suited = self._draft.places.suited(peers.shape)
@@ -158,7 +159,7 @@ class Dealing:
     def _running(self, job: Job) -> Candidate | None:
         """The running job, if something is open for it, the draft leaves its size alone, and it is not about to end."""
         draft = self._draft
-        spare = self._spare(job)
+        spare = self.spare(job)
         fits = self._fits(job, spare)
         group = group_of(draft.world, job.workers[0])
         if not fits.total(group) or draft.touched(job) or draft.near_end(job):
@@ -174,15 +175,23 @@ class Dealing:
         draft = self._draft
         own = dict(draft.starts[job.id])
         group = draft.places.suited(job.shape).types[next(iter(own))]
-        spare = self._spare(job)
+        spare = self.spare(job)
         worth = Worth(job, draft.now, draft.settings)
         return Candidate(job, worth, self._fits(job, spare), spare, group, own, sum(own.values()))
 
-    def _spare(self, job: Job) -> Spare | None:
+    def spare(self, job: Job) -> Spare | None:
+        """What the blocked job leaves to this one if it grows; None: that is no limit."""
         blocked = self._blocked
         if blocked is None or self._draft.order.more_important(job, blocked.job):
             return None
+        if self._gets_back(job.priority, job.spec.preemptible):
+            return None
         return blocked.bounds(self._draft, job)
+
+    def _gets_back(self, priority: int, preemptible: bool) -> bool:
+        """Whether the blocked job gets back from such jobs what they grow by."""
+        blocked = self._blocked
+        return self._draft.settings.share and blocked is not None and blocked.gets_back(priority, preemptible)
 
     def _fits(self, job: Job, spare: Spare | None) -> Fits:
         return self._draft.places.suited(job.shape).fits(View.OPEN, spare)

@@ -44,8 +44,8 @@ class Order:
         """Base priority and what waiting added: up to now for a waiting job, up to its start for an active one."""
         if not self.ages:
             return job.priority
-        waited = job.waited_seconds if job.state.active else self.now - job.queued_at
-        return aged(job.priority, waited, self._settings)
+        waits = 0.0 if job.state.active else self.now - job.queued_at
+        return aged(job.priority, job.waited_seconds + waits, self._settings)
 
     def more_important(self, a: Job, b: Job) -> bool:
         """Whether `a` may take from `b`: both its base and its effective priority are strictly higher."""
@@ -53,7 +53,8 @@ class Order:
 
     def rank(self, job: Job) -> Rank:
         """Where a waiting job stands in the queue."""
-        return (-self.effective(job), job.submitted_at, job.id)
+        importance = self.effective(job) if self.ages else job.priority
+        return (-importance, job.submitted_at, job.id)
 
     def queue(self, jobs: Iterable[Job]) -> list[Job]:
         """Waiting jobs in the order in which they are served."""

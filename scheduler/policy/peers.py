@@ -9,7 +9,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState
 from scheduler.model.shape import WorkerShape
-from scheduler.model.worker import Worker, WorkerState
+from scheduler.model.worker import WorkerState
 from scheduler.model.world import World
 from scheduler.policy.order import end_of
 from scheduler.policy.place import Group, group_of
@@ -89,7 +89,7 @@ class AllPeers:
         for job_id, job in jobs:
             if job_id in self._known:
                 self._remove(job_id)
-            if job is not None and _may_change(job):
+            if job is not None and may_change(job):
                 self._add(job, world)
         while self._changing and self._changing[0][0] <= now:
             job_id = self._changing[0][1]
@@ -167,16 +167,18 @@ def cooled_at(job: Job, settings: PolicySettings) -> float:
     return job.last_resize_at + max(settings.grow_cooldown_seconds, settings.grow_cooldown_factor * cost)
 
 
-def _grows(job: Job, worth: Worth, settings: PolicySettings) -> bool:
-    """Whether one more worker serves the job, and growing pays for the resize before the job ends."""
-    size = len(job.workers)
-    if worth.of_next(size) <= 0.0:
-        return False
+def pays_back(job: Job, worth: Worth, settings: PolicySettings) -> bool:
+    """Whether growing pays for the resize before the job ends."""
     cost = settings.grow_payback_factor * (job.progress.resize_seconds or 0.0)
-    return cost == 0.0 or worth.seconds_saved(size) >= cost
+    return cost == 0.0 or worth.seconds_saved(len(job.workers)) >= cost
 
 
-def _may_change(job: Job) -> bool:
+def _grows(job: Job, worth: Worth, settings: PolicySettings) -> bool:
+    """Whether one more worker serves the job, and growing pays."""
+    return worth.of_next(len(job.workers)) > 0.0 and pays_back(job, worth, settings)
+
+
+def may_change(job: Job) -> bool:
     """Whether no worker is leaving, and its group stands.
 
     Newcomers that still start do not matter: slots that come free one after the other make one resize together.
@@ -186,11 +188,18 @@ def _may_change(job: Job) -> bool:
         and job.elastic
         and not job.finishing
         and bool(job.workers)
-        and all(worker.wanted and _in_place(job, worker) for worker in job.workers)
+        and all(worker.wanted for worker in job.workers)
+        and _stands(job)
     )
 
 
-def _in_place(job: Job, worker: Worker) -> bool:
-    if worker.member:
-        return job.state is JobState.RUNNING or worker.reported_generation >= job.generation
-    return worker.state is not WorkerState.READY and worker.not_before == 0.0
+def _stands(job: Job) -> bool:
+    """Whether all members of its group have come to it, and others only start."""
+    generation = 0 if job.state is JobState.RUNNING else job.generation
+    ready = WorkerState.READY
+    return all(
+        worker.reported_generation >= generation
+        if worker.rank is not None
+        else worker.state is not ready and worker.not_before == 0.0
+        for worker in job.workers
+    )

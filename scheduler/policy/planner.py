@@ -1,15 +1,18 @@
 """The planner: from the world to what should change in it."""
 
+from dataclasses import dataclass
+
 from scheduler.config import PolicySettings
 from scheduler.model.plan import Plan
 from scheduler.model.world import World
+from scheduler.policy.backfill import Blocked
 from scheduler.policy.booking_guard import plan_around
 from scheduler.policy.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.demands import plan_beside_others
 from scheduler.policy.draft import Draft
 from scheduler.policy.drain import drain
 from scheduler.policy.fillers import Fillers, decided
-from scheduler.policy.grow import grow
+from scheduler.policy.grow import Dealing, grow
 from scheduler.policy.published.plan import published_plan
 from scheduler.policy.reasons import explain
 from scheduler.policy.share import share
@@ -44,7 +47,7 @@ class Planner:
         survey, self._survey = self._survey, None  # what an error leaves half done is not used again
         if survey is None or not survey.follow(world, now):
             survey = Survey(world, now, self._settings)
-        made = decided(survey, _decide).plan()
+        made = decided(survey, lambda draft, fillers: decide(draft, fillers).kept_back).plan()
         survey.rollback()
         self._survey = survey
         return made
@@ -55,8 +58,19 @@ def plan(world: World, now: float, settings: PolicySettings) -> Plan:
     return Planner(settings).plan(world, now)
 
 
-def _decide(draft: Draft, fillers: Fillers) -> int | None:
-    """Write all decisions into the draft; gives the highest priority of those who wait behind the blocked job."""
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What else is known when all decisions are in the draft."""
+
+    #: The first job that could not be placed.
+    blocked: Blocked | None
+    #: The highest priority of those who wait behind it.
+    kept_back: int | None
+    dealing: Dealing
+
+
+def decide(draft: Draft, fillers: Fillers) -> Decided:
+    """Write all decisions into the draft."""
     # 1. Running jobs come off crowded slots and nodes that are being emptied, and back inside their bounds.
     relieve(draft)
     shrink_over_maximum(draft)
@@ -70,4 +84,4 @@ def _decide(draft: Draft, fillers: Fillers) -> int | None:
     share(draft, dealing, starts.blocked)
     # 4. Every job that is left has a reason.
     explain(draft, starts)
-    return starts.kept_back
+    return Decided(starts.blocked, starts.kept_back, dealing)

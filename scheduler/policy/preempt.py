@@ -145,8 +145,8 @@ def dominated(draft: Draft, job: Job) -> list[Job]:
     return draft.order.queue(holders)[::-1]
 
 
-def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> JobId | None:
-    """Write the takings into the draft; gives the first job that loses workers."""
+def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> None:
+    """Write the takings into the draft."""
     losing: dict[JobId, list[Taking]] = {}
     for taking in takings:
         if taking.workers:
@@ -163,7 +163,6 @@ def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> Jo
             equals = victim.priority == job.priority
             draft.shrink(victim, leaving, LeaveReason.REBALANCED if equals else LeaveReason.PREEMPTED, job.id)
     victims.refresh(losing)
-    return next(iter(losing), None)
 
 
 def reservations(draft: Draft, job: Job) -> list[Taking]:

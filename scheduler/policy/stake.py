@@ -42,7 +42,8 @@ class Stake:
 def stake_of(job: Job, ledger: Ledger) -> Stake:
     """What the job holds as it stands in the world."""
     staying = () if job.state is JobState.STOPPING else job.workers
-    if not all(worker.desired is Desired.RUN for worker in staying):
+    run = Desired.RUN
+    if not all(worker.desired is run for worker in staying):
         staying = job.wanted_workers
     fixed = job.fixed_workers
     if fixed:

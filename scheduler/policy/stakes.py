@@ -47,14 +47,12 @@ class Stakes:
         for job_id, job in jobs:
             before = self._stakes.pop(job_id, None)
             if before is not None:
-                self._index(before, -1)
-                nodes.update(worker.node for worker in before.job.all_workers)
+                nodes |= self._index(before, -1)
                 if before.takeable:
                     gone.append(job_id)
             if job is not None:
                 after = self._stakes[job_id] = stake_of(job, self._ledger)
-                self._index(after, 1)
-                nodes.update(worker.node for worker in job.all_workers)
+                nodes |= self._index(after, 1)
                 if after.takeable:
                     come.append(after)
         self.holdings.update(gone, come)
@@ -87,11 +85,13 @@ class Stakes:
         between = (least <= table["priority"]) & (table["priority"] < above)
         self.holdings.pour(rows, table[between], sign)
 
-    def _index(self, stake: Stake, sign: int) -> None:
+    def _index(self, stake: Stake, sign: int) -> set[NodeName]:
+        """The nodes on which it has workers."""
         job = stake.job
         for i, amount in stake.leaving:
             self._ledger.come(i, amount, sign)
-        self._index_nodes(job, sign)
+        names = {worker.node for worker in job.all_workers}
+        self._index_nodes(job.id, names, sign)
         if stake.resizable:
             _mark(self.over, job.id, sign > 0 and len(stake.staying) > job.max_workers)
             _mark(self.under, job.id, sign > 0 and len(stake.staying) < job.min_workers)
@@ -105,13 +105,14 @@ class Stakes:
                 insort(self.endings, ending)
             else:
                 del self.endings[bisect_left(self.endings, ending)]
+        return names
 
-    def _index_nodes(self, job: Job, sign: int) -> None:
-        for name in {worker.node for worker in job.all_workers}:
+    def _index_nodes(self, job_id: JobId, names: Iterable[NodeName], sign: int) -> None:
+        for name in names:
             if sign > 0:
-                self.on.setdefault(name, set()).add(job.id)
+                self.on.setdefault(name, set()).add(job_id)
             else:
-                self.on[name].discard(job.id)
+                self.on[name].discard(job_id)
 
 
 def _mark(marked: set[JobId], job_id: JobId, mark: bool) -> None:

@@ -11,10 +11,8 @@ import heapq
 import math
 from bisect import bisect_right
 from dataclasses import dataclass, replace
-from functools import cached_property
 
-from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobState, Placement, WaitReason
+from scheduler.model.job import Job, Placement, WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.amounts import Rows, Spare, row
@@ -24,7 +22,6 @@ from scheduler.policy.failures import Failures
 from scheduler.policy.fillers import Fillers
 from scheduler.policy.fixed_starts import FixedStarts, promise_with_fixed
 from scheduler.policy.fixed_starts import Limit as FixedLimit
-from scheduler.policy.halves import whole
 from scheduler.policy.ledger import View
 from scheduler.policy.order import Rank
 from scheduler.policy.place import Fits, Spots, Suited
@@ -183,8 +180,7 @@ class Starts:
         if limit is not None:
             self._use(limit, job, got.spots)
         if got.held is not None:
-            waits_for = got.victim if got.victim is not None else self._waited_for(job, got.held[0] + got.held[1])
-            draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS, waits_for)
+            draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS)
         return True
 
     def _leave_waiting(self, job: Job, own: Placement) -> None:
@@ -252,7 +248,7 @@ class Starts:
         """Go on waiting for what is reserved, if that is still being freed."""
         if self._fitting(job, suited, own, View.SOON) is None:
             return False
-        self._hold(job, own, self._waited_for(job, own))
+        self._hold(job, own)
         return True
 
     def _fitting(self, job: Job, suited: Suited, own: Placement, view: View) -> Spots | None:
@@ -271,21 +267,19 @@ class Starts:
         spare = limit.bounds if limit else None
         soon = suited.fits(View.SOON, spare)
         spots = soon.place(job.min_workers)
-        victim: JobId | None = None
         if spots is None:
             takings = self._takings(job, suited, spare)
             if takings is None:
                 return False
             if spare is not None:  # it may use what it takes
                 soon = suited.fits(View.SOON, spare.as_it_is())
-            victim = apply(draft, job, takings, self._victims)
+            apply(draft, job, takings, self._victims)
             self._takers += 1
             spots = soon.place(job.min_workers)
         assert spots is not None, "takings are enough for the job"
         if limit is not None:
             self._use(limit, job, spots)
-        placement = draft.places.named(spots)
-        self._hold(job, placement, victim if victim is not None else self._waited_for(job, placement))
+        self._hold(job, draft.places.named(spots))
         return True
 
     def _takings(self, job: Job, suited: Suited, spare: Spare | None) -> list[Taking] | None:
@@ -323,25 +317,9 @@ class Starts:
         """Only the blocked job may have kept it from starting."""
         self.kept_back = job.priority if self.kept_back is None else max(self.kept_back, job.priority)
 
-    def _hold(self, job: Job, placement: Placement, waits_for: JobId | None) -> None:
+    def _hold(self, job: Job, placement: Placement) -> None:
         self.draft.hold(job, placement)
-        self.draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS, waits_for)
-
-    def _waited_for(self, job: Job, placement: Placement) -> JobId | None:
-        """Whom the job waits for: as said before, or the first job with workers that are leaving those nodes."""
-        if job.wait_reason is WaitReason.WAITING_FOR_VICTIMS:
-            return job.wait_for
-        found = (self._first_leaving.get(name) for name, _ in whole(placement)[0])
-        return min((job_id for job_id in found if job_id is not None), default=None)
-
-    @cached_property
-    def _first_leaving(self) -> dict[NodeName, JobId]:
-        """The first job with workers that were leaving a node before this pass."""
-        first: dict[NodeName, JobId] = {}
-        for job in self.draft.world.leaving.values():
-            for worker in job.workers if job.state is JobState.STOPPING else job.leaving:
-                first[worker.node] = min(first.get(worker.node, job.id), job.id)
-        return first
+        self.draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,14 @@ total batch size B. Times are in seconds; progress is in steps at the smallest B
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
+from scipy.spatial import QhullError
 
 from scheduler.errors import UserError
 from scheduler.simulate.table import Row, read_csv
@@ -34,9 +36,17 @@ class _StepRow(Row):
     step_time: float = Field(gt=0)
     sync_time: float = Field(ge=0)
 
+    @model_validator(mode="after")
+    def _sync_is_part(self) -> Self:
+        if self.sync_time > self.step_time:
+            raise ValueError(
+                f"sync_time {self.sync_time:g} is more than step_time {self.step_time:g}, of which it is a part"
+            )
+        return self
+
 
 class _PlacementRow(_StepRow):
-    placement: int = Field(ge=1)
+    placement: str = Field(pattern=r"^[1-9]+$")
 
 
 class _ScalabilityRow(_StepRow):
@@ -48,6 +58,12 @@ class _EpochRow(Row):
     progress: float = Field(gt=0)
     grad_sqr: float = Field(ge=0)
     grad_var: float = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _gradients_are_known(self) -> Self:
+        if self.grad_sqr == self.grad_var == 0:
+            raise ValueError("grad_sqr and grad_var are both 0: nothing was learnt")
+        return self
 
 
 class Application:
@@ -65,6 +81,10 @@ class Application:
         self.workers_max = max((row.num_replicas for row in scalability), default=1)
         self.workers_per_node_max = max(max(_digits(row.placement)) for row in placements)
         epochs = _EPOCHS.get(self.name, min(map(len, runs.values())))
+        short = next((batch for batch, run in runs.items() if len(run) < epochs), None)
+        if short is not None:
+            path = directory / f"validation-{short}.csv"
+            raise UserError(f"{path}: holds {len(runs[short])} epochs, and {self.name} is done after {epochs}")
         #: Progress at the end of each epoch.
         self.progress = tuple(min(run[epoch].progress for run in runs.values()) for epoch in range(epochs))
         self._steps = _StepTimes(placements, scalability)
@@ -88,7 +108,7 @@ class _StepTimes:
     """Step and synchronisation time by placement and local batch size: measured, or interpolated."""
 
     def __init__(self, placements: Sequence[_PlacementRow], scalability: Sequence[_ScalabilityRow]) -> None:
-        self._measured: dict[int, list[tuple[int, float, float]]] = {}
+        self._measured: dict[str, list[tuple[int, float, float]]] = {}
         by_size: dict[tuple[int, int, int], list[tuple[float, float]]] = {}
         for row in placements:
             self._measured.setdefault(row.placement, []).append((row.local_bsz, row.step_time, row.sync_time))
@@ -101,14 +121,14 @@ class _StepTimes:
         sizes += [(row.num_nodes, row.num_replicas, row.local_bsz) for row in scalability]
         means += [np.array((row.step_time, row.sync_time)) for row in scalability]
         self._points, self._values = np.array(sizes, float), np.array(means)
-        self._between: LinearNDInterpolator | None = None
+        self._between: LinearNDInterpolator | NearestNDInterpolator | None = None
         self._known: dict[tuple[int, tuple[int, ...], int], tuple[float, float]] = {}
 
     def seconds(self, members: tuple[int, ...], local_batch: int) -> tuple[float, float]:
         placement = min(members[i:] + members[:i] for i in range(len(members)))
         key = (len(members), placement, local_batch)
         if key not in self._known:
-            name = int("".join(map(str, placement))) if max(placement) <= _WORKERS_PER_NODE_MAX else 0
+            name = "".join(map(str, placement)) if max(placement) <= _WORKERS_PER_NODE_MAX else ""
             points = self._measured.get(name)
             step, sync = _along(points, local_batch) if points else self._spread(placement, local_batch)
             self._known[key] = (float(step), float(sync))
@@ -116,7 +136,7 @@ class _StepTimes:
 
     def _spread(self, placement: tuple[int, ...], local_batch: int) -> "NDArray[np.float64]":
         if self._between is None:
-            self._between = LinearNDInterpolator(self._points, self._values)
+            self._between = _interpolator(self._points, self._values)
         where = (min(len(placement), _NODES_MAX), sum(placement), local_batch)
         found = self._between([where])[0]
         if np.isnan(found).any():  # outside of everything measured
@@ -124,13 +144,23 @@ class _StepTimes:
         return np.asarray(found, float)
 
 
+def _interpolator(
+    points: "NDArray[np.float64]", values: "NDArray[np.float64]"
+) -> LinearNDInterpolator | NearestNDInterpolator:
+    """Straight between points; where all lie in one plane, as with a single local batch size, the nearest counts."""
+    try:
+        return LinearNDInterpolator(points, values)
+    except QhullError:
+        return NearestNDInterpolator(points, values)
+
+
 def _along(points: list[tuple[int, float, float]], local_batch: int) -> tuple[float, float]:
     sizes, steps, syncs = zip(*points, strict=True)
     return float(np.interp(local_batch, sizes, steps)), float(np.interp(local_batch, sizes, syncs))
 
 
-def _digits(placement: int) -> list[int]:
-    return [int(digit) for digit in str(placement)]
+def _digits(placement: str) -> list[int]:
+    return [int(digit) for digit in placement]
 
 
 def _validations(directory: Path) -> dict[int, Path]:
@@ -146,4 +176,10 @@ def _validations(directory: Path) -> dict[int, Path]:
 
 
 def _read_run(path: Path) -> list[_EpochRow]:
-    return [row for _, row in read_csv(path, _EpochRow)]
+    rows = read_csv(path, _EpochRow)
+    for (_, before), (line, row) in pairwise(rows):
+        if row.progress <= before.progress:
+            raise UserError(
+                f"{path}:{line}: progress: {row.progress:g} is no more than {before.progress:g} an epoch before"
+            )
+    return [row for _, row in rows]

@@ -1,5 +1,6 @@
 """The job tables of AdaptDL's simulator, whose applications have measured profiles."""
 
+import os
 from pathlib import Path
 
 from pydantic import Field
@@ -59,7 +60,7 @@ def adaptdl_workload(path: Path, text: str, profiles: Path | None, *, tuned: boo
 
 
 def _application(where: str, profiles: Path, name: str) -> Application:
-    known = sorted(each.name for each in profiles.iterdir() if each.is_dir()) if profiles.is_dir() else None
+    known = sorted(each.name for each in profiles.iterdir() if each.is_dir()) if os.path.isdir(profiles) else None
     if known is None:
         raise UserError(f"--profiles: {profiles}: no such directory")
     if name not in known:

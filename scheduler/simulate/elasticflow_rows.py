@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from scheduler.simulate.job_rows import Name, Seconds, refuse_repeated, resizable
+from scheduler.simulate.job_rows import Name, refuse_repeated, resizable
 from scheduler.simulate.speed import Speedup
 from scheduler.simulate.table import Row, parse_csv
 from scheduler.simulate.work import CurveWork
@@ -13,7 +13,8 @@ from scheduler.simulate.workload import Submission, Workload
 
 class _Row(Row):
     job_id: Name
-    submission_time: Seconds
+    #: On any clock, unix time as well.
+    submission_time: float = Field(ge=0, le=1e11)
     num_gpu: int = Field(ge=1, le=100_000)
     duration: float = Field(gt=0, le=10**9)
 
@@ -33,7 +34,7 @@ def elasticflow_workload(path: Path, text: str, speedup: Speedup) -> Workload:
             Submission(
                 row.submission_time - first,
                 resizable(row.job_id, row.num_gpu, row.num_gpu),
-                CurveWork(row.duration * speedup(row.num_gpu), speedup),
+                CurveWork.lasting(row.duration, row.num_gpu, speedup),
             )
             for _, row in rows
         ],

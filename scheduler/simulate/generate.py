@@ -4,25 +4,26 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from scheduler.errors import UserError
 from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.shape import WorkerShape
-from scheduler.simulate.job_rows import COMMAND
+from scheduler.simulate.job_rows import COMMAND, Priority, Workers
 from scheduler.simulate.speed import Linear, Speedup
-from scheduler.simulate.table import Row, validated
+from scheduler.simulate.table import ROWS_MAX, Row, validated
 from scheduler.simulate.work import CurveWork
 from scheduler.simulate.workload import Submission, Workload
 
 
-def _numbers(value: object) -> object:
-    return [int(word) for word in value.split("/")] if isinstance(value, str) else value
+def _words(value: object) -> object:
+    return value.split("/") if isinstance(value, str) else value
 
 
-Numbers = Annotated[tuple[int, ...], BeforeValidator(_numbers), Field(min_length=1, max_length=64)]
+Sizes = Annotated[tuple[Workers, ...], BeforeValidator(_words), Field(min_length=1, max_length=64)]
+Priorities = Annotated[tuple[Priority, ...], BeforeValidator(_words), Field(min_length=1, max_length=64)]
 
 
 class Poisson(Row):
@@ -30,7 +31,7 @@ class Poisson(Row):
 
     model_config = ConfigDict(extra="forbid")
 
-    jobs: int = Field(default=100, ge=1, le=1_000_000)
+    jobs: int = Field(default=100, ge=1, le=ROWS_MAX)
     per_hour: float = Field(default=60.0, gt=0, le=1e9)
     #: Work of a job in worker-seconds: mean, and standard deviation as a multiple of it.
     work_seconds: float = Field(default=3600.0, gt=0, le=1e9)
@@ -38,8 +39,8 @@ class Poisson(Row):
     #: Pareto instead of log-normal work, with this exponent: the smaller, the heavier its tail. The spread is unused.
     tail: float | None = Field(default=None, gt=1, le=1e3)
     #: Largest sizes and priorities, each equally often, as in `sizes=1/2/4/8`.
-    sizes: Numbers = (1, 2, 4, 8)
-    priorities: Numbers = (0,)
+    sizes: Sizes = (1, 2, 4, 8)
+    priorities: Priorities = (0,)
     #: Fewest workers as a share of the most; 1: rigid jobs.
     min_share: float = Field(default=0.0, ge=0, le=1)
     resize_seconds: float = Field(default=0.0, ge=0, le=1e9)
@@ -54,6 +55,13 @@ class Kueue(Row):
     queues: int = Field(default=6, ge=1, le=1000)
     #: A queue has 7 small, 2 medium and 1 large workload out of ten.
     workloads: int = Field(default=500, ge=10, le=100_000)
+
+    @model_validator(mode="after")
+    def _not_too_many(self) -> Self:
+        total = self.cohorts * self.queues * self.workloads
+        if total > ROWS_MAX:
+            raise ValueError(f"cohorts × queues × workloads make {total} jobs: at most {ROWS_MAX} can be simulated")
+        return self
 
 
 def poisson(wanted: Poisson, speedup: Speedup, seed: int) -> Workload:
@@ -73,7 +81,7 @@ def poisson(wanted: Poisson, speedup: Speedup, seed: int) -> Workload:
             min_workers=max(1, math.ceil(most * wanted.min_share)),
             max_workers=most,
         )
-        submissions.append(Submission(at, spec, CurveWork(draw_work(), speedup), wanted.resize_seconds))
+        submissions.append(Submission(at, spec, CurveWork.lasting(draw_work(), 1, speedup), wanted.resize_seconds))
     return Workload.of("poisson", submissions)
 
 
@@ -130,6 +138,8 @@ def generated(kind: str, parameters: str, speedup: Speedup, seed: int) -> Worklo
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise UserError(f"{kind}: {word!r} must look like KEY=VALUE")
+        if key.strip() in values:
+            raise UserError(f"{kind}: {key.strip()} is given twice")
         values[key.strip()] = value.strip()
     if kind == "poisson":
         return poisson(validated(Poisson, values, lambda _: kind), speedup, seed)

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, mode
 
 from scheduler.errors import InvalidInput, UserError
 from scheduler.model.job import JobSpec, Runtime
+from scheduler.model.observation import SlotLoad
 from scheduler.model.shape import WorkerShape
 from scheduler.simulate.pairs import parse_pairs
 from scheduler.simulate.speed import parse_speedup
@@ -18,6 +19,8 @@ from scheduler.simulate.yaml_items import read_items
 Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Seconds = Annotated[float, Field(ge=0, le=10**9)]
 Workers = Annotated[int, Field(ge=1, le=100_000)]
+Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
+Share = Annotated[float, Field(ge=0, le=1)]
 Labels = Annotated[dict[str, str], BeforeValidator(parse_pairs)]
 
 #: What a simulated job is launched with; nobody runs it.
@@ -55,10 +58,15 @@ class JobRow(Row):
     memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
     gpu_type: Name | None = None
     node_selector: Labels = Field(default_factory=dict)
-    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000)
+    priority: Priority = 0
     user: Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
     preemptible: bool = True
     oversell: bool = False
+    #: Speed of its workers on slots that they share, in relation to slots of their own.
+    shared_speed: float = Field(default=1.0, gt=0, le=1)
+    #: Share of the memory and of the time of each of its slots that a worker uses; None: nobody knows.
+    slot_memory: Share | None = None
+    slot_utilization: Share | None = None
     time_limit_seconds: Annotated[float, Field(gt=0, le=10**9)] | None = None
     expected_seconds: Annotated[float, Field(gt=0, le=10**9)] | None = None
 
@@ -97,8 +105,9 @@ class JobRow(Row):
             preferred_workers=self.preferred_workers,
             expected_seconds=self.expected_seconds,
         )
-        work = CurveWork(self.work_seconds, parse_speedup(self.speed))
-        return Submission(self.at_seconds, spec, work, self.resize_seconds)
+        work = CurveWork.lasting(self.work_seconds, 1, parse_speedup(self.speed))
+        load = SlotLoad(self.slot_memory, self.slot_utilization)
+        return Submission(self.at_seconds, spec, work, self.resize_seconds, self.shared_speed, load)
 
 
 def from_csv(path: Path, text: str) -> list[Submission]:

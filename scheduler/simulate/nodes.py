@@ -1,12 +1,13 @@
 """The simulated cluster's machines: `16x4`, or a CSV or YAML file with a row per node."""
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from scheduler.errors import InvalidInput
+from scheduler.errors import InvalidInput, UserError
 from scheduler.model.ids import NodeName
 from scheduler.model.observation import NodeObservation
 from scheduler.simulate.job_rows import Name, refuse_repeated
@@ -14,7 +15,7 @@ from scheduler.simulate.pairs import parse_pairs
 from scheduler.simulate.table import Row, parse_csv, read_text, validated
 from scheduler.simulate.yaml_items import read_items
 
-NODES_MAX = 10_000
+NODES_MAX = 100_000
 _SHAPE = re.compile(r"(\d{1,6})x(\d{1,6})(?::([A-Za-z0-9._/-]{1,128}))?")
 
 
@@ -54,7 +55,7 @@ def read_nodes(text: str, option: str) -> tuple[NodeObservation, ...]:
     if shape is not None:
         return _equal_nodes(text, int(shape[1]), int(shape[2]), shape[3], option)
     path = Path(text)
-    if not path.exists():
+    if not os.path.exists(path):
         raise InvalidInput(option, f"{text!r} is neither a file nor nodes such as 16x4 (16 nodes of 4 slots)")
     content = read_text(path)
     if path.suffix.lower() in (".yaml", ".yml", ".json"):
@@ -63,6 +64,8 @@ def read_nodes(text: str, option: str) -> tuple[NodeObservation, ...]:
     else:
         rows = parse_csv(path, content, NodeRow)
     refuse_repeated(path, [(line, row.name) for line, row in rows], "name")
+    if not any(row.slots for _, row in rows):
+        raise UserError(f"{path}: none of its nodes has a slot: nothing could run there")
     if len(rows) > NODES_MAX:
         raise InvalidInput(option, f"{path} holds {len(rows)} nodes: at most {NODES_MAX} can be simulated")
     return tuple(row.observed() for _, row in rows)

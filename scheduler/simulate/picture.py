@@ -31,18 +31,21 @@ def draw(results: Mapping[str, Result], path: Path) -> None:
     """
     figure = Figure(figsize=(COLUMN_INCHES * len(results), HEIGHT_INCHES), dpi=POINTS_PER_INCH, layout="constrained")
     axes = figure.subplots(3, len(results), squeeze=False, sharex=True, sharey="row", height_ratios=(3, 1, 1))
+    most = 0.0
     for column, (label, result) in enumerate(results.items()):
         slots, waiting, utilization = axes[:, column]
         moments, hours = _moments(result)
-        held = _held(result, moments)
-        _draw_slots(slots, hours, held, result)
+        own, shared = _held(result, moments)
+        most = max(most, result.slots, (own + shared).sum(axis=0).max())
+        _draw_slots(slots, hours, own + shared, result)
         slots.set_title(label)
         waiting.step(hours, _waiting(result, moments), where="post", color="black", linewidth=0.8)
-        utilization.fill_between(hours, 100.0 * held.sum(axis=0) / result.slots, step="post", color="tab:green")
+        utilization.fill_between(hours, 100.0 * own.sum(axis=0) / result.slots, step="post", color="tab:green")
         utilization.set_ylim(0, 105)
         utilization.set_xlabel("hours")
     for row, name in enumerate(("slots by job", "waiting jobs", "utilization, %")):
         axes[row, 0].set_ylabel(name)
+    axes[0, 0].set_ylim(0, most * 1.05)
     with matplotlib.rc_context({"svg.hashsalt": "sched"}):
         _save(figure, path)
 
@@ -61,14 +64,14 @@ def _moments(result: Result) -> "tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def _held(result: Result, moments: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """Slots held by each job that ever had any, in order of first use, at each moment."""
-    steps: dict[int, list[tuple[float, int]]] = {}
+    """Slots held by each job that ever had any, in order of first use, at each moment: its own, and shared ones."""
+    steps: dict[int, list[tuple[float, int, int]]] = {}
     for step in result.held:
-        steps.setdefault(step.job, [(-1.0, 0)]).append((step.at, step.slots))
-    held = np.zeros((max(len(steps), 1), len(moments)))
+        steps.setdefault(step.job, [(-1.0, 0, 0)]).append((step.at, step.slots, step.shared))
+    held = np.zeros((2, max(len(steps), 1), len(moments)))
     for row, points in enumerate(steps.values()):
-        times, values = np.array(points).T
-        held[row] = values[np.searchsorted(times, moments, side="right") - 1]
+        times, *values = np.array(points).T
+        held[:, row] = np.array(values)[:, np.searchsorted(times, moments, side="right") - 1]
     return held
 
 
@@ -85,4 +88,3 @@ def _draw_slots(axes: "Axes", hours: "NDArray[np.float64]", held: "NDArray[np.fl
         held = np.array([held[colour::_COLOURS].sum(axis=0) for colour in range(_COLOURS)])
     axes.stackplot(hours, held, colors=[palette(i % _COLOURS) for i in range(len(held))], linewidth=0, step="post")
     axes.axhline(result.slots, color="black", linewidth=0.8)
-    axes.set_ylim(0, result.slots * 1.05)

@@ -1,5 +1,6 @@
 """From the name of a workload to the workload: which format a file has, which generator is meant."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,7 @@ class Source:
 def read_workload(name: str, source: Source) -> Workload:
     """The workload of a file, or a generated one (`poisson`, `kueue`, with `:key=value,...`). Raises `UserError`."""
     kind, _, parameters = name.partition(":")
-    if kind in generate.GENERATORS and not Path(name).exists():
+    if kind in generate.GENERATORS and not os.path.exists(name):
         return generate.generated(kind, parameters, source.speedup, source.seed)
     path = Path(name)
     text = read_text(path)

@@ -27,12 +27,15 @@ class _Record:
     preemptions: int = 0
     lost_slot_seconds: float = 0.0
     slots: int = 0
+    shared_slots: int = 0
     slot_seconds: float = 0.0
+    shared_slot_seconds: float = 0.0
     slots_since: float = 0.0
 
-    def hold(self, slots: int, now: float) -> None:
+    def hold(self, slots: int, shared_slots: int, now: float) -> None:
         self.slot_seconds += self.slots * (now - self.slots_since)
-        self.slots, self.slots_since = slots, now
+        self.shared_slot_seconds += self.shared_slots * (now - self.slots_since)
+        self.slots, self.shared_slots, self.slots_since = slots, shared_slots, now
 
 
 class Recorder:
@@ -49,11 +52,11 @@ class Recorder:
         self._ticks = 0
         self.ended = 0
 
-    def submitted(self, job_id: JobId, index: int) -> None:
-        """A job was stored; `index` is its place in the workload."""
+    def submitted(self, job_id: JobId, index: int, now: float) -> None:
+        """A job was stored at this moment of the clock; `index` is its place in the workload."""
         submission = self._workload.submissions[index]
         self._records[job_id] = _Record(index, submission.spec.name, submission.at, slots_since=submission.at)
-        self._count_waiting(1, submission.at)
+        self._count_waiting(1, now - self._start)
 
     def ticked(self, report: TickReport) -> None:
         """Take over what one tick did."""
@@ -69,10 +72,11 @@ class Recorder:
         if waits is not waited:
             self._count_waiting(1 if waits else -1, now)
         record.state = job.state
-        slots = sum(len(worker.slot_ids) for worker in job.all_workers)
-        if slots != record.slots:
-            record.hold(slots, now)
-            self._held.append(SlotStep(now, record.index, slots))
+        slots = sum(len(worker.slot_ids) for worker in job.all_workers if not worker.shared)
+        shared = sum(len(worker.slot_ids) for worker in job.all_workers if worker.shared)
+        if (slots, shared) != (record.slots, record.shared_slots):
+            record.hold(slots, shared, now)
+            self._held.append(SlotStep(now, record.index, slots, shared))
         if job.state.terminal and record.finished_at is None:
             labour = self._cluster.labour(job.id)
             done_at = labour.finished_at if labour is not None and job.state is JobState.SUCCEEDED else None
@@ -89,7 +93,7 @@ class Recorder:
         """What came of it until now; jobs that were never submitted count as queued."""
         by_index = {record.index: record for record in self._records.values()}
         for record in self._records.values():
-            record.hold(record.slots, now - self._start)
+            record.hold(record.slots, record.shared_slots, now - self._start)
         records = [
             by_index.get(index) or _Record(index, each.spec.name, each.at)
             for index, each in enumerate(self._workload.submissions)
@@ -133,4 +137,5 @@ def _job_result(record: _Record) -> JobResult:
         preemptions=record.preemptions,
         lost_slot_seconds=record.lost_slot_seconds,
         slot_seconds=record.slot_seconds,
+        shared_slot_seconds=record.shared_slot_seconds,
     )

@@ -24,13 +24,15 @@ class JobResult:
     preemptions: int
     #: Work that preemptions and failures may have lost: since the last commit, times slots.
     lost_slot_seconds: float
-    #: Slots that it held, over time.
+    #: Slots of its own that it held, over time.
     slot_seconds: float
+    #: The same of slots beyond the physical count, which it shared with others.
+    shared_slot_seconds: float
 
     @property
     def waiting_seconds(self) -> float | None:
-        """From its submission to its first start."""
-        return None if self.started_at is None else self.started_at - self.submitted_at
+        """From its submission to its first start; the clock's rounding is no time."""
+        return None if self.started_at is None else max(self.started_at - self.submitted_at, 0.0)
 
     @property
     def completion_seconds(self) -> float | None:
@@ -40,11 +42,12 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class SlotStep:
-    """From `at` on a job (by its place in the result) holds so many slots."""
+    """From `at` on a job (by its place in the result) holds so many slots of its own, and shares so many."""
 
     at: float
     job: int
     slots: int
+    shared: int
 
 
 @dataclass(frozen=True, slots=True)

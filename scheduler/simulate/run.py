@@ -105,9 +105,11 @@ class _Stage:
     def play(self, watch: Watch) -> Result:
         end = START + self._setup.until_seconds
         while self._recorder.ended < len(self._submissions) and self._idle_ticks < IDLE_TICKS_MAX:
-            now = self._clock.set(max(self._next_moment(), self._clock.now()))
+            now = max(self._next_moment(), self._clock.now())
             if now > end:
+                self._clock.set(end)
                 break
+            self._clock.set(now)
             self._cluster.advance()
             self._submit(now)
             if self._timer.due(now) <= now:
@@ -132,7 +134,7 @@ class _Stage:
         if not due:
             return
         for index, stored in enumerate(self._store.submit([each.spec for each in due], now), first):
-            self._recorder.submitted(stored.id, index)
+            self._recorder.submitted(stored.id, index, now)
             self._cluster.behave(stored.id, self._behaviour(self._submissions[index]))
         self._timer.wake(now)
 
@@ -147,6 +149,8 @@ class _Stage:
             leave_seconds=0.0,
             work=submission.work,
             tells_fraction=self._setup.tells_fraction,
+            shared_speed=submission.shared_speed,
+            load=submission.load,
         )
 
     def _tick(self) -> None:

@@ -48,9 +48,13 @@ def read_text(path: Path) -> str:
 def header_of(text: str) -> tuple[str, ...]:
     """Names of the columns of a CSV text; empty where there are none."""
     try:
-        return tuple(next(csv.reader(io.StringIO(text)), ()))
+        return tuple(_names(next(csv.reader(io.StringIO(text)), [])))
     except csv.Error:
         return ()
+
+
+def _names(cells: list[str]) -> list[str]:
+    return [cell.strip() for cell in cells]
 
 
 def read_csv(path: Path, kind: type[AnyRow]) -> list[tuple[int, AnyRow]]:
@@ -63,7 +67,7 @@ def parse_csv(path: Path, text: str, kind: type[AnyRow]) -> list[tuple[int, AnyR
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[tuple[int, AnyRow]] = []
     try:
-        header = next(reader, [])
+        header = _names(next(reader, []))
         _check_header(path, header, kind)
         for cells in reader:
             line = reader.line_num

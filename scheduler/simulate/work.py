@@ -10,10 +10,15 @@ from scheduler.simulate.speed import Speedup
 
 @dataclass(frozen=True, slots=True)
 class CurveWork:
-    """Seconds that one worker would need, done faster by more workers."""
+    """An amount of work, in the unit of the curve's speeds times seconds."""
 
     total: float
     speedup: Speedup
+
+    @classmethod
+    def lasting(cls, seconds: float, workers: int, speedup: Speedup) -> "CurveWork":
+        """What so many workers need so many seconds for."""
+        return cls(seconds * speedup(workers), speedup)
 
     def pace(self, members: tuple[int, ...], done: float) -> Pace:
         speed = self.speedup(sum(members))

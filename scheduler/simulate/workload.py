@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from scheduler.clusters.simulated_work import Work
 from scheduler.model.job import JobSpec
+from scheduler.model.observation import SlotLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,10 @@ class Submission:
     work: Work
     #: How long the whole job stands still at each change of its membership, its first start included.
     resize_seconds: float = 0.0
+    #: Speed of its workers on slots that they share, in relation to slots of their own.
+    shared_speed: float = 1.0
+    #: What a running worker puts on each of its slots.
+    load: SlotLoad = SlotLoad()
 
 
 @dataclass(frozen=True, slots=True)

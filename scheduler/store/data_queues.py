@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, func, select
 
 from scheduler.engine.exits import FAILURES
 from scheduler.errors import Conflict, NotFound, UserError
-from scheduler.model.data import DataProgress, DataSet, ShardSetAside
+from scheduler.model.data import DataSet, ShardSetAside
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId
@@ -20,7 +20,6 @@ from scheduler.model.ranges import Ranges
 from scheduler.model.worker import Desired, Worker
 from scheduler.store.counters import take_ids
 from scheduler.store.data_rows import (
-    progress_from_row,
     queue_from_row,
     queue_values,
     reader_from_row,
@@ -150,10 +149,14 @@ class DataQueues:
             self._statements.insert_events.run(connection, rows)
 
 
-def progress(connection: Connection, job_id: JobId) -> DataProgress | None:
-    """How far the job is with its data; None where it has declared none."""
-    row = connection.execute(_THIS, {"job": job_id}).one_or_none()
-    return None if row is None else progress_from_row(row)
+def read(connection: Connection, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
+    """Copies of these queues, to be read only."""
+    found = connection.execute(_QUEUE.where(data_queues.c.job_id.in_(job_ids)))
+    queues = {JobId(row.job_id): queue_from_row(row) for row in found}
+    for row in connection.execute(select(shard_readers).where(shard_readers.c.job_id.in_(job_ids))):
+        key, reader = reader_from_row(row)
+        queues[JobId(row.job_id)].readers[key] = reader
+    return queues
 
 
 def shares_done(connection: Connection) -> Mapping[JobId, float]:
@@ -182,7 +185,7 @@ def _call(queue: DataQueue, asked: ShardsAsked, live: Mapping[int, Desired], now
     stays = desired is Desired.RUN
     try:
         answer = queue.call(asked.call, now, may_take=stays)
-    except Conflict as refusal:
+    except UserError as refusal:
         return refusal
     return ShardsGiven(queue.data, answer, leave=not stays)
 

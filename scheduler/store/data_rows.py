@@ -4,10 +4,11 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from scheduler.model.data import DataProgress, DataSet, ShardSetAside
-from scheduler.model.data_queue import DataQueue, Reader, ReaderKey
+from scheduler.model.data import DataSet, ShardSetAside
+from scheduler.model.data_queue import DataQueue, Reader
 from scheduler.model.ids import JobId
-from scheduler.model.ranges import Ranges
+from scheduler.model.ranges import NOTHING, Ranges
+from scheduler.model.shard_calls import ReaderKey
 from scheduler.store.job_rows import Values
 from scheduler.store.text import data_from_text, levels_from_text, levels_to_text, ranges_from_text, ranges_to_text
 
@@ -23,6 +24,7 @@ def queue_values(job_id: JobId, queue: DataQueue, mark: str) -> Values:
         "tried": ranges_to_text(queue.tried),
         "failures": levels_to_text(queue.failures),
         "mark": mark,
+        "forgiven_at": queue.forgiven_at,
     }
 
 
@@ -36,6 +38,7 @@ def queue_from_row(row: Row[Any]) -> DataQueue:
         returned=ranges_from_text(row.returned),
         tried=ranges_from_text(row.tried),
         failures=levels_from_text(row.failures),
+        forgiven_at=row.forgiven_at or 0,
     )
 
 
@@ -49,16 +52,14 @@ def reader_values(job_id: JobId, key: ReaderKey, reader: Reader) -> Values:
         "deadline": reader.deadline,
         "sequence": reader.sequence,
         "refused": ranges_to_text(reader.refused),
+        "failed": ranges_to_text(reader.failed),
     }
 
 
 def reader_from_row(row: Row[Any]) -> tuple[ReaderKey, Reader]:
     held, refused = ranges_from_text(row.held), ranges_from_text(row.refused)
-    return ReaderKey(row.ordinal, row.name), Reader(held, row.alone, row.deadline, row.sequence, refused)
-
-
-def progress_from_row(row: Row[Any]) -> DataProgress:
-    return queue_from_row(row).progress()
+    failed = ranges_from_text(row.failed) if row.failed is not None else NOTHING
+    return ReaderKey(row.ordinal, row.name), Reader(held, row.alone, row.deadline, row.sequence, refused, failed)
 
 
 def set_aside_values(job_id: JobId, positions: Ranges, at: float, detail: str) -> list[Values]:

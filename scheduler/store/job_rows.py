@@ -73,6 +73,7 @@ def job_values(job: Job, version: int, revision: int | None) -> Values:
         "next_ordinal": job.next_ordinal,
         "generation": job.generation,
         "published_size": job.published_size,
+        "first_started_at": job.first_started_at,
         "started_at": job.started_at,
         "running_at": job.running_at,
         "finished_at": job.finished_at,

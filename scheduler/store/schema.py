@@ -126,6 +126,8 @@ jobs = Table(
     Column("next_ordinal", BigInteger, nullable=False),
     Column("generation", BigInteger, nullable=False),
     Column("published_size", BigInteger, nullable=False),
+    # NULL also: it was started again before the column was there.
+    Column("first_started_at", Double),
     Column("started_at", Double),
     Column("running_at", Double),
     Column("finished_at", Double),
@@ -237,6 +239,7 @@ data_queues = Table(
     Column("failures", Text, nullable=False),
     # Another one with each change: whoever knows it knows the queue and its readers.
     Column("mark", Text, nullable=False),
+    Column("forgiven_at", BigInteger),
     CheckConstraint("cursor <= total AND done + set_aside <= cursor", name="counts"),
 )
 
@@ -251,6 +254,7 @@ shard_readers = Table(
     Column("deadline", Double, nullable=False),
     Column("sequence", BigInteger, nullable=False),
     Column("refused", Text, nullable=False),
+    Column("failed", Text),
 )
 
 shards_set_aside = Table(

@@ -6,7 +6,8 @@ from contextlib import AbstractContextManager
 
 from scheduler.engine.ports import Inbox, Lease, SeenLease, StoredNews, StoredWorld
 from scheduler.model.booking import Booking
-from scheduler.model.data import DataProgress, ShardSetAside
+from scheduler.model.data import ShardSetAside
+from scheduler.model.data_queue import DataQueue
 from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName
@@ -199,10 +200,10 @@ class SqlStore:
         with self._database.write() as connection:
             return self._queues.exchange(connection, asked, now, heard_since)
 
-    def data_progress(self, job_id: JobId) -> DataProgress | None:
-        """How far the job is with its data; None where it has declared none."""
+    def read_queues(self, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
+        """The data of these jobs as it stands, to be read only; jobs that have declared none are not in it."""
         with self._database.read() as connection:
-            return data_queues.progress(connection, job_id)
+            return data_queues.read(connection, job_ids)
 
     def data_shares_done(self) -> Mapping[JobId, float]:
         """The share of its data that each active job is done with."""

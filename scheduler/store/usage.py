@@ -1,7 +1,7 @@
 """Slots over time, from the rows of workers and the events of nodes: sums by part of a window, made by the database."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -49,10 +49,12 @@ def usage(connection: Connection, window: Window, classes: Sequence[int]) -> Usa
             shared_slot_seconds += ended - begun
         else:
             by_class.setdefault(index, []).append(Held(first, last, slots, begun, ended))
+    up = [each for each in _capacity(connection, window) if each.slots_ended > each.slots_begun]
     return Usage(
         window=window,
         kept=kept(connection, window.until),
-        capacity=slot_seconds(window, _capacity(connection, window)),
+        slots_since=_begin(window, up),
+        capacity=slot_seconds(window, up),
         used={index: slot_seconds(window, by_class[index]) for index in sorted(by_class)},
         shared_slot_seconds=shared_slot_seconds,
     )
@@ -162,7 +164,8 @@ def first_event(connection: Connection, since: float) -> int:
 def _capacity(connection: Connection, window: Window) -> Iterator[Held]:
     """Slots of nodes while they were up, by the events of nodes.
 
-    A node without any is taken to have been all the time as it is; events do not tell when slots of one changed.
+    What a node was at first is what the first event since then tells: one that came up had been down, or was not known.
+    Without any event it has been all the time as it is. Events do not tell when slots of a node changed.
     """
     present = {
         row.name: (row.slots, row.health == NodeHealth.UP.value)
@@ -190,7 +193,7 @@ def _node_events(connection: Connection, window: Window) -> Iterator[Any]:
     query = (
         select(events.c.node, events.c.at, events.c.kind, events.c.detail)
         .where(events.c.id >= first_event(connection, window.since), events.c.kind.in_(_NODE_KINDS))
-        .where(events.c.at >= window.since, events.c.at < window.until)
+        .where(events.c.at >= window.since)
         .order_by(events.c.id)
     )
     with connection.execute(query, execution_options={"yield_per": 1000}) as result:
@@ -205,3 +208,9 @@ def _told_slots(detail: str, otherwise: int) -> int:
 def _holding(window: Window, slots: int, began: float, ended: float) -> Held:
     first, last = (min(int(at / window.step_seconds), window.parts) for at in (began, ended))
     return Held(first, last, float(slots), slots * began, slots * ended)
+
+
+def _begin(window: Window, up: Iterable[Held]) -> float | None:
+    """When there came to be slots in the window, or were already; None: there were none."""
+    begun = min((each.slots_begun / each.slots for each in up), default=None)
+    return None if begun is None else window.since + begun

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from scheduler.errors import UserError
 from scheduler.model.data import DataSet
-from scheduler.model.data_queue import ShardAnswer, ShardCall
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import JobSpec, JobState
+from scheduler.model.shard_calls import ShardAnswer, ShardCall
 
 
 @dataclass(frozen=True, slots=True)

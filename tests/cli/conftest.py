@@ -1,14 +1,26 @@
 """How tests call `sched`: in this process, with an environment of their own."""
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.cli.calls import Call
 from tests.daemon import Daemon, running_daemon
 
 Sched = Callable[..., Call]
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """A command that serves sets logging up for its whole process: here that of all tests."""
+    root, ours = logging.getLogger(), logging.getLogger("scheduler")
+    before = root.handlers[:], root.level, ours.level
+    yield
+    root.handlers[:], root.level, ours.level = before
+    structlog.reset_defaults()
 
 
 @pytest.fixture

@@ -174,6 +174,15 @@ def test_a_reader_that_goes_away_ends_the_output_quietly(daemon: Daemon) -> None
     assert (done.stdout.strip(), done.stderr) == ("141", "")
 
 
+@pytest.mark.parametrize("words", [["--version"], ["simulate", "poisson:jobs=1", "--nodes", "1x1", "-o", "json"]])
+def test_a_full_disk_under_the_output_is_one_line(words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "scheduler.cli", *words]
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.stderr == "sched: the output cannot be written: No space left on device\n"
+    assert done.returncode == Exit.USAGE
+
+
 def test_a_defect_is_one_line_unless_asked_for(alone: Sched, monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(200, b'{"nodes": [{}]}', "application/json") as url:
         alone("nodes", "--url", url).failed(70, "this is a defect; SCHED_DEBUG=1 shows where")

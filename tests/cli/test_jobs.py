@@ -171,13 +171,14 @@ def test_explain_says_why_a_job_waits(sched: Sched, daemon: Daemon) -> None:
 
 def test_recurring_jobs_are_listed_shown_and_cancelled_like_others(sched: Sched) -> None:
     call = sched("submit", "--cron", "0 3 * * *", "--timezone", "Europe/Berlin", "--name", "nightly", "--", "true").ok()
-    assert call.out.startswith("recurring job r1 stored, next run 2")
-    assert [each["id"] for each in sched("list", "-o", "json").ok().document["recurring"]] == ["r1"]
+    id = call.out.split()[2]
+    assert call.out.startswith(f"recurring job {id} stored, next run 2")
+    assert [each["id"] for each in sched("list", "-o", "json").ok().document["recurring"]] == [id]
     line = next(line for line in sched("list").ok().out.splitlines() if "nightly" in line)
-    for said in ("r1", "RECURRING", "in ", "0 3 * * * Europe/Berlin"):
+    for said in (id, "RECURRING", "in ", "0 3 * * * Europe/Berlin"):
         assert said in line
-    assert sched("show", "r1", "-o", "json").ok().document["timezone"] == "Europe/Berlin"
-    assert "0 3 * * * (Europe/Berlin)" in sched("show", "r1").ok().out
-    assert sched("cancel", "r1").ok().out == "recurring job r1 is removed\n"
-    sched("cancel", "r1").failed(3, "no recurring job r1")
-    sched("show", "r1").failed(3, "no recurring job r1")
+    assert sched("show", id, "-o", "json").ok().document["timezone"] == "Europe/Berlin"
+    assert "0 3 * * * (Europe/Berlin)" in sched("show", id).ok().out
+    assert sched("cancel", id).ok().out == f"recurring job {id} is removed\n"
+    sched("cancel", id).failed(3, f"no recurring job {id}")
+    sched("show", id).failed(3, f"no recurring job {id}")

@@ -29,7 +29,9 @@ def test_durations_are_read_in_all_their_forms(text: str, seconds: float) -> Non
     assert duration_seconds(text, "--grace") == seconds
 
 
-@pytest.mark.parametrize("text", ["", "s", "-5", "nan", "inf", "1e400", "1:99", "5x", "1m1h", "ten"])
+@pytest.mark.parametrize(
+    "text", ["", "s", "-5", "nan", "inf", "1e400", "1:99", "5x", "1m1h", "ten", f"{10**400}d", f"{10**400}:00"]
+)
 def test_what_is_no_duration_names_the_option_and_the_form(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"--grace: .* is no duration: write seconds"):
         duration_seconds(text, "--grace")
@@ -80,7 +82,7 @@ def test_sizes_are_read_in_all_their_forms(text: str, mib: int) -> None:
     assert memory_mib(text, "--memory") == mib
 
 
-@pytest.mark.parametrize("text", ["", "-1", "4 bytes", "4KiB", "GiB", "nan"])
+@pytest.mark.parametrize("text", ["", "-1", "4 bytes", "4KiB", "GiB", "nan", f"{10**400}T"])
 def test_what_is_no_size_names_the_option_and_the_form(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"--memory: .* is no size: write MiB"):
         memory_mib(text, "--memory")

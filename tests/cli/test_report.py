@@ -33,6 +33,22 @@ def test_a_report_tells_what_a_span_came_to(sched: Sched, daemon: Daemon) -> Non
         assert words in text
 
 
+def test_a_span_before_the_cluster_had_slots_and_nobody_waits_now(sched: Sched, daemon: Daemon) -> None:
+    document = sched("report", "--since", "3d", "--until", "1d", "-o", "json").ok().document
+    assert (document["slots_since"], document["slot_seconds"], document["utilization"]) == (None, 0.0, None)
+    assert "no slots" in sched("report", "--since", "3d", "--until", "1d").ok().out
+    assert "none before" in sched("report", "--since", "3d").ok().out
+
+
+def test_who_waits_now_is_told_of_a_span_that_reaches_to_now(sched: Sched, daemon: Daemon) -> None:
+    waiting = submitted(sched, "too many", "--workers", "1000", command="true")
+    document = sched("report", "--since", "1h", "-o", "json").ok().document
+    assert sum(each["waiting_now"] for each in document["waits"]) >= 1
+    document = sched("report", "--since", "3d", "--until", "1d", "-o", "json").ok().document
+    assert document["waits"] == []
+    sched("cancel", str(waiting)).ok()
+
+
 def test_a_span_that_is_none_is_refused_in_one_line(sched: Sched) -> None:
     sched("report", "--since", "yesterday").failed(2, "--since")
     sched("report", "--since", "1h", "--until", "2h").failed(2, "since")
@@ -77,6 +93,8 @@ def test_the_page_has_plots_and_needs_nothing_else(sched: Sched, daemon: Daemon,
     ]
     assert not re.search(r"https?:|url\(|@import", text)
     sched("report", "--html", str(tmp_path / "no" / "where.html")).failed(2, "--html")
+    sched("report", "--html", str(tmp_path)).failed(2, "is a directory")
+    sched("report", "--html", ".").failed(2, "is a directory")
 
 
 VIEW = {
@@ -87,6 +105,7 @@ VIEW = {
         "events_since": None,
         "missing": ["jobs that ended before are removed: what they used and waited for is not in it"],
     },
+    "slots_since": None,
     "slot_seconds": 0.0,
     "used_slot_seconds": 0.0,
     "shared_slot_seconds": 0.0,

@@ -28,6 +28,8 @@ def test_a_data_set_is_told_field_by_field_over_that_of_the_file() -> None:
     assert built(flags, {"data": {"shards": 10, "epochs": 2}})["data"] == {"shards": 1000, "epochs": 2, "shuffle": True}
     with pytest.raises(UserError, match="--data: shards=\\[ is not made of fields as in shards=1000"):
         built(Flags(command=["train"], data=["shards=["]))
+    with pytest.raises(UserError, match="--data: shards is given twice"):
+        built(Flags(command=["train"], data=["shards=10", "epochs=2", "shards=20"]))
 
 
 def test_defaults_are_directory_user_and_name_and_nothing_of_the_environment() -> None:
@@ -120,7 +122,7 @@ def test_a_complaint_names_the_option_that_set_the_field() -> None:
     )
     assert source.complaint("max_workers", "must be more") == "--max: must be more"
     assert source.complaint("job.grace_seconds", "too long") == "--grace: too long"
-    assert source.complaint("env.A", "too long") == "--env: too long"
+    assert source.complaint("env.A", "too long") == "--env: env.A: too long"
     assert source.complaint("min_workers", "too many") == "job.yaml:3: min_workers: too many"
     assert source.complaint("body", "min_workers 4 is more than max_workers 1").startswith("job.yaml:3: min_workers 4")
 

@@ -2,8 +2,10 @@
 
 wild: prints a flood, leaves children in sessions of their own, is deaf to SIGTERM, and never comes to the end of a step
 early: the worker of rank 1 exits with 0 in the middle of a training
+diverged: goes on training, and telling of it, with a loss that is no number any more
 """
 
+import math
 import os
 import signal
 import subprocess
@@ -73,11 +75,23 @@ def main() -> None:
                 state.commit()
         print(f"seen once: {int((state.seen == 1).sum())} of {len(state.seen)}", flush=True)
 
+    def diverged(state: elastic.State) -> None:
+        print(f"from step {state.step}", flush=True)
+        for _ in state.epochs(1_000_000):
+            for indices in state.batches():
+                optimizer.zero_grad()
+                (model(torch.ones(len(indices), 1)).sum() * math.nan).backward()
+                state.average_gradients(samples=len(indices), loss="sum")
+                optimizer.step()
+                state.report(loss=math.nan, accuracy=0.5)
+                time.sleep(0.05)
+                state.commit()
+
     elastically = not os.environ.get("TORCHELASTIC_RUN_ID") and os.environ["BAD_RUNTIME"] == "elastic"
     if kind == "early":
         elastic.run(early, state) if elastically else early_without_the_library()
     elif elastically:
-        elastic.run(wild, state)
+        elastic.run(diverged if kind == "diverged" else wild, state)
     else:
         wild(None)
 

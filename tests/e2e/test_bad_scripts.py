@@ -17,6 +17,7 @@ from tests.elastic.jobs import RunningJob
 
 SECONDS_MAX = 90.0
 GRACE_SECONDS = 1.0
+HEARTBEAT_SECONDS = 3.0
 LOG_BYTES_MAX = 1 << 20
 
 
@@ -121,3 +122,31 @@ def test_an_elastic_one_that_never_polls_is_given_up_and_it_is_said_why(tmp_path
         assert "did not report that it is ready within 1 s" in told
         assert "elastic.run" in told
         assert processes(daemon) == []
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(240)
+def test_one_whose_loss_is_no_number_any_more_is_heard_as_before_and_keeps_its_checkpoint(tmp_path: Path) -> None:
+    with running_daemon(tmp_path, slots=1, engine={"progress_interval_seconds": 0.2}) as daemon:
+        more = {"grace_seconds": 20.0, "heartbeat_seconds": HEARTBEAT_SECONDS}
+        job = submit(daemon, "diverged", tmp_path / "story", "elastic", **more)
+
+        def step() -> int:
+            return (job.show()["progress"] or {}).get("step") or 0
+
+        job.wait("trains", lambda: step() > 0)
+        from_step, reported_at = step(), time.monotonic()
+        job.wait("goes on", lambda: step() > from_step + 2 * HEARTBEAT_SECONDS / 0.05)
+        assert time.monotonic() - reported_at > HEARTBEAT_SECONDS
+        assert job.show()["progress"]["metrics"] == {"accuracy": 0.5}
+        daemon.client.post(f"/v1/jobs/{job.id}/suspend")
+        job.wait("is suspended", lambda: job.show()["state"] == "SUSPENDED")
+        daemon.client.post(f"/v1/jobs/{job.id}/resume")
+        job.wait("goes on from its checkpoint", lambda: job.logs().count("from step ") == 2)
+        went_on_from = int(job.logs().rpartition("from step ")[2].split()[0])
+        assert went_on_from > from_step
+        assert (len(job.workers()), job.show()["retries_used"]) == (2, 0)
+        told = "loss is nan: it is left out of reports"
+        job.wait("says so again", lambda: told in job.logs().rpartition("from step ")[2])
+        assert job.logs().count(told) == 2, "each worker says so once"

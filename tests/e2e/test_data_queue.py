@@ -117,3 +117,11 @@ def test_the_example_adds_up_what_its_workers_wrote(tmp_path: Path) -> None:
             time.sleep(0.1)
     summed = subprocess.run([*command, "--sum"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert summed.stdout == "1797 images, mean 0.3053, spread 0.2302\n"
+
+
+@pytest.mark.torch
+def test_the_example_says_where_there_is_nothing_to_add_up(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "examples.pixels", str(tmp_path), "--sum"]
+    summed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (summed.returncode, summed.stdout) == (1, "")
+    assert summed.stderr == f"{tmp_path} holds no part-*.pt: let workers write there first\n"

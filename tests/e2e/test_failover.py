@@ -4,15 +4,14 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scheduler.store.sqlstore import SqlStore
 from tests.daemon import Daemon
-from tests.postgres import PostgresServer, missing_reason, running_server
+from tests.e2e.replicas import leader_and_standby, migrated_server
+from tests.postgres import PostgresServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres, pytest.mark.timeout(300)]
 
@@ -23,34 +22,15 @@ LEASE_SECONDS = 3.0
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
     """A server of its own, since it is restarted."""
-    if reason := missing_reason():
-        pytest.skip(reason)
-    with running_server() as server:
-        store = SqlStore(server.url("postgres"))
-        store.upgrade()
-        store.close()
+    with migrated_server() as server:
         yield server
 
 
 @pytest.fixture
 def replicas(tmp_path: Path, server: PostgresServer) -> Iterator[tuple[Daemon, Daemon]]:
     """A leader and a standby that share the workers of this machine."""
-    settings = {
-        "local": {"slots": 4, "directory": str(tmp_path / "workers")},
-        "engine": {"backoff_seconds": 0.2},
-    }
-    with ExitStack() as stack:
-        pair = []
-        for name in ("a", "b"):
-            daemon = Daemon(
-                tmp_path / name, settings, database_url=server.url("postgres"), workers_dir=tmp_path / "workers"
-            )
-            stack.callback(daemon.close)
-            daemon.start()
-            pair.append(daemon)
-        yield pair[0], pair[1]
-        for daemon in pair:  # before workers are ended through the supervisor, which one that lives on would take over
-            daemon.kill()
+    with leader_and_standby(tmp_path, server, {"engine": {"backoff_seconds": 0.2}}) as pair:
+        yield pair
 
 
 def eventually(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> float:

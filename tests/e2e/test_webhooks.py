@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from examples.webhook_receiver import verified
-from scheduler.store.sqlstore import SqlStore
 from tests.daemon import ROOT, Daemon, running_daemon
-from tests.postgres import PostgresServer, missing_reason, running_server
+from tests.e2e.replicas import leader_and_standby, migrated_server
+from tests.postgres import PostgresServer
 from tests.webhooks.receiver import SECRET, Receiver
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -66,6 +66,9 @@ def test_a_daemon_that_is_killed_goes_on_telling(tmp_path: Path) -> None:
         view = shown(daemon)
         assert (view["error"], view["waiting"]) == ("the receiver answers 500", 3)
         assert "hidden" not in str(view)
+        metrics = daemon.client.get("/metrics").text
+        assert "sched_failing_webhooks 1" in metrics
+        assert 'sched_webhook_tries_total{outcome="ok"} 2' in metrics
         shown_state = sched(daemon, "webhooks")
         assert "JOB_SUCCEEDED" in shown_state
         assert "tries: the receiver answers 500" in shown_state
@@ -88,32 +91,17 @@ def test_a_daemon_that_is_killed_goes_on_telling(tmp_path: Path) -> None:
 
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
-    if reason := missing_reason():
-        pytest.skip(reason)
-    with running_server() as server:
-        store = SqlStore(server.url("postgres"))
-        store.upgrade()
-        store.close()
+    with migrated_server() as server:
         yield server
 
 
 @pytest.mark.postgres
 def test_the_next_leader_goes_on_where_the_last_one_was(tmp_path: Path, server: PostgresServer) -> None:
     receiver = Receiver()
-    with receiver.listening(), ExitStack() as stack:
-        settings = {
-            "local": {"slots": 4, "directory": str(tmp_path / "workers")},
-            "webhooks": hook(receiver, "JOB_SUBMITTED"),
-        }
-        replicas = []
-        for name in ("a", "b"):
-            daemon = Daemon(
-                tmp_path / name, settings, database_url=server.url("postgres"), workers_dir=tmp_path / "workers"
-            )
-            stack.callback(daemon.close)
-            daemon.start()
-            replicas.append(daemon)
-        leader, standby = replicas
+    with ExitStack() as stack:
+        stack.enter_context(receiver.listening())
+        settings = {"webhooks": hook(receiver, "JOB_SUBMITTED")}
+        leader, standby = stack.enter_context(leader_and_standby(tmp_path, server, settings))
         eventually(lambda: shown(standby)["position"] is not None, "the webhook does not begin")
         jobs = run_jobs(leader, 2)
         receiver.until(lambda: len(receiver.taken) == 2)
@@ -126,6 +114,4 @@ def test_the_next_leader_goes_on_where_the_last_one_was(tmp_path: Path, server: 
         jobs += run_jobs(standby, 2)
         receiver.until(lambda: len(set(receiver.ids)) == 6)
         eventually(lambda: shown(standby)["waiting"] == 0, "what was taken is not stored")
-        for daemon in replicas:
-            daemon.kill()
     assert [event["job_id"] for event in receiver.events] == jobs

@@ -10,6 +10,8 @@ import psutil
 from tests.daemon import Daemon
 
 PHASE_SECONDS_MAX = 60.0
+#: Looking more often takes from the workers what they need to get there.
+_POLL_SECONDS = 0.2
 _LOG_BYTES_MAX = 1 << 20
 
 
@@ -81,4 +83,4 @@ class RunningJob:
         while not done():
             waited = f"waited {self.phase_seconds_max:g} s in vain until job {self.id} {what}"
             assert time.monotonic() < until, f"{waited}\n{self.show()}\n{self.logs()}"
-            time.sleep(0.05)
+            time.sleep(_POLL_SECONDS)

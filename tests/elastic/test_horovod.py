@@ -108,8 +108,7 @@ def test_planned_changes_consume_no_retry_and_lose_no_step(tmp_path: Path) -> No
 @pytest.mark.timeout(1200)
 def test_a_killed_process_is_one_failure_and_loses_no_step(tmp_path: Path) -> None:
     with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 0.1}) as daemon:
-        env = {"OMP_NUM_THREADS": "1", "HOROVOD_GLOO_TIMEOUT_SECONDS": "60"}
-        job = Counting(daemon, tmp_path / "slow", env=env)
+        job = Counting(daemon, tmp_path / "slow", env={"OMP_NUM_THREADS": "1"})
         job.wait_for_workers(3)
         victim = job.member(1)
         job.process_of(victim, PROCESS).kill()

@@ -10,6 +10,10 @@ import pytest
 from scheduler.elastic.horovod.desk import Desk
 from scheduler.elastic.horovod.roster import Listed, Roster, hand_out
 from scheduler.elastic.horovod.ssh import split_command
+from tests.elastic.becoming import become_worker
+from tests.elastic.becoming import running as a_job_that_runs
+from tests.elastic.processes import environment, python
+from tests.http.site import Site
 
 
 def listed(*names: str) -> tuple[Listed, ...]:
@@ -96,3 +100,12 @@ def test_a_process_counts_as_running_until_the_one_that_waits_for_it_is_gone(tmp
         assert desk.running_now() == ["1-2"]
         assert os.listdir(tmp_path / "running") == [f"1-2:{os.getpid()}"]
     assert desk.running_now() == []
+
+
+def test_a_driver_to_whom_the_list_is_refused_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    become_worker(monkeypatch, site, a_job_that_runs(site))
+    scheduler = {name: value for name, value in os.environ.items() if name.startswith("SCHED_")}
+    command = ["-m", "scheduler.elastic.horovod", "drive", "true", "--", "python", "train.py"]
+    with python(command, env=[environment(**scheduler | {"SCHED_JOB_ID": "99"})]) as (driver,):
+        assert driver.stdout is not None
+        assert driver.stdout.readline().startswith("driver: the scheduler refuses the list of workers: 404: ")

@@ -80,6 +80,7 @@ def test_no_measurement_and_no_gradient_are_unknown_and_pure_noise_is_bounded() 
     assert noise.samples is None
     noise.add(Shares(2, 2, math.inf, 1.0))
     noise.add(Shares(2, 2, 1.0, math.nan))
+    noise.add(Shares(2, 2, 0.0, 1.7e308))
     noise.add(Shares(2, 2, 0.0, 0.0))
     assert noise.samples is None
     noise.add(Shares(2, 8, 8.0, 0.5))

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from scheduler.elastic import ConstantBatch, ScaledBatch, UsageError
+from scheduler.elastic import ConstantBatch, ElasticDistributedSampler, ScaledBatch, State, UsageError, run
 from scheduler.elastic.batch import BatchPolicy
 from scheduler.elastic.noise import NoiseScale, Shares
 from scheduler.elastic.rates import RateScaler
@@ -109,6 +109,7 @@ def test_adascale_is_careful_until_the_noise_is_known() -> None:
 
 def test_adascale_without_averaged_gradients_is_refused_and_leaves_the_rate_as_it_was() -> None:
     training = Training(ScaledBatch(per_worker=8, rate="adascale"))
+    training.scaler.set_group(1)
     training.scaler.measures = False
     with pytest.raises(UsageError, match=r"call average_gradients\(\) first"):
         training.step()
@@ -145,3 +146,50 @@ def test_the_warm_up_and_the_count_are_rolled_back_with_the_state() -> None:
     training.scaler.load_state_dict(kept)
     assert training.scaler.base_steps == 3.0
     assert training.step() == first
+
+
+def test_a_rate_that_was_scaled_when_a_step_was_cut_off_is_put_back_at_the_groups_end() -> None:
+    training = Training(ScaledBatch(per_worker=8, base_workers=2, warmup_steps=0))
+    training.scaler.set_group(1)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    training.optimizer.register_step_pre_hook(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        training.step()
+    training.scaler.rest(training.optimizer)
+    assert training.optimizer.param_groups[0]["lr"] == 0.5
+
+
+def run_two_steps(optimizer: torch.optim.Optimizer, parameter: torch.Tensor, batch: BatchPolicy) -> list[float]:
+    """What two steps of a training of its own on one worker move the parameter by."""
+    moved = []
+
+    def train(state: State) -> None:
+        for _ in range(2):
+            before = parameter.item()
+            parameter.grad = torch.ones_like(parameter)
+            state.average_gradients(samples=1)
+            optimizer.step()
+            moved.append(round(before - parameter.item(), 5))
+            state.commit()
+
+    run(train, State(optimizer=optimizer, sampler=ElasticDistributedSampler(8, batch=batch)))
+    return moved
+
+
+def test_trainings_one_after_the_other_with_the_same_optimizer_each_scale_its_rate_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("SCHED_URL", "SCHED_CHECKPOINT_DIR", "RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    parameter = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    quarter = ScaledBatch(per_worker=8, base_workers=4, warmup_steps=0)
+    assert run_two_steps(optimizer, parameter, quarter) == [0.25, 0.25]
+    assert run_two_steps(optimizer, parameter, quarter) == [0.25, 0.25]
+    run_two_steps(optimizer, parameter, ScaledBatch(per_worker=8, rate="adascale"))
+    optimizer.step()  # without a training, which AdaScale would refuse
+    assert run_two_steps(optimizer, parameter, ConstantBatch(8)) == [1.0, 1.0]
+    assert optimizer.param_groups[0]["lr"] == 1.0

@@ -1,6 +1,7 @@
 """The sampler deals every sample of an epoch exactly once, whatever happens to the number of ranks."""
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -117,3 +118,16 @@ def test_the_position_of_another_data_set_is_refused() -> None:
         ElasticDistributedSampler(20).load_state_dict(ElasticDistributedSampler(10).state_dict())
     with pytest.raises(UsageError, match="empty"):
         ElasticDistributedSampler([])
+
+
+@pytest.mark.parametrize("batch", [64.0, "64", None, True, 0, ScaledBatch])
+def test_a_batch_that_is_neither_a_number_nor_a_policy_is_refused(batch: Any) -> None:
+    complaint = r"batch, where it is no policy such as ScaledBatch\(64\), is a whole number, 1 or more, not "
+    with pytest.raises(UsageError, match=complaint):
+        ElasticDistributedSampler(100, batch=batch)
+
+
+@pytest.mark.parametrize("samples", [100.0, None, True, -1, iter([1, 2])])
+def test_a_data_set_without_a_length_is_refused(samples: Any) -> None:
+    with pytest.raises(UsageError, match="samples, where it is no data set with a length, is a whole number"):
+        ElasticDistributedSampler(samples)

@@ -2,48 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
-from structlog.testing import capture_logs
 from torch.utils.data import DataLoader
 
 from scheduler import elastic
-from scheduler.model.ids import JobId
+from tests.elastic.becoming import become_worker, done, running
 from tests.http.site import Site
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    site = Site(tmp_path)
-    site.node("a", slots=4)
-    site.tick()
-    with capture_logs(), site.served():
-        yield site
-    site.close()
-
-
-def become_worker(monkeypatch: pytest.MonkeyPatch, site: Site, job_id: JobId, ordinal: int = 1) -> None:
-    """From here on this process is that worker, for the library."""
-    monkeypatch.setenv("SCHED_URL", site.url)
-    monkeypatch.setenv("SCHED_JOB_ID", str(job_id))
-    monkeypatch.setenv("SCHED_WORKER_ID", f"{job_id}-{ordinal}")
-    monkeypatch.setenv("SCHED_TOKEN", site.access.worker_token(job_id))
-    monkeypatch.setenv("SCHED_GRACE_SECONDS", "10")
-
-
-def running(site: Site, workers: int | tuple[int, int] = 1, **data: object) -> JobId:
-    low, high = (workers, workers) if isinstance(workers, int) else workers
-    job_id = site.submit(min_workers=low, max_workers=high, data={"shards": 10, **data})
-    site.advance(1)
-    return job_id
-
-
-def done(site: Site, job_id: JobId) -> int:
-    progress = site.store.data_progress(job_id)
-    assert progress is not None
-    return progress.done
 
 
 def read(shard: elastic.Shard) -> Iterator[torch.Tensor]:
@@ -146,7 +112,7 @@ def test_a_worker_that_is_asked_to_leave_exits_with_64(site: Site, monkeypatch: 
         train()
     assert left.value.code == 64
     assert seen == [0, 1, 2, 3]
-    assert site.store.data_progress(job_id).held == 0  # type: ignore[union-attr]
+    assert site.store.read_queues([job_id])[job_id].progress().held == 0
     assert done(site, job_id) == 4
 
 

@@ -177,6 +177,7 @@ def test_two_of_three_go_on_without_the_daemon_which_then_adopts_them(tmp_path: 
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(400)
+@long
 def test_an_agent_that_was_left_out_alive_ends(tmp_path: Path) -> None:
     with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 0.1}) as daemon:
         job = Orphaned(daemon, tmp_path / "slow", 2)

@@ -113,6 +113,13 @@ def test_the_size_it_settles_at_counts_what_comes_free_without_any_end() -> None
     assert (found.start_at, found.workers, found.settled_workers) == (NOW, 1, 4)
 
 
+def test_without_time_it_is_not_looked_where_it_settles() -> None:
+    c = Cluster().node("a", 4).node("b", 1).running(1, {"a": 4}, workers=(1, 4), leaving=3)
+    wanted = JobSpec("asked", ("true",), max_workers=4, priority=2)
+    found = forecast_spec(c.world(), wanted, NOW, Settings(), lambda: False)
+    assert (found.start_at, found.workers, found.settled_workers) == (NOW, 1, 1)
+
+
 # Starts that hang on ends
 
 

@@ -43,6 +43,9 @@ def test_slots_of_a_leaving_worker_are_not_given_out_until_it_is_gone(w: World) 
     high = w.job("high", priority=5, workers=2)
     w.advance(19)
     assert w.get(high).wait_reason is WaitReason.WAITING_FOR_VICTIMS
+    assert w.get(high).wait_for is None, "it is done for nobody else"
+    (waits,) = w.events(EventKind.JOB_WAITS)
+    assert (waits.job_id, waits.for_job) == (high, None)
     w.advance(10)
     w.expect(high, JobState.RUNNING, workers=2)
 

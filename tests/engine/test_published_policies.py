@@ -84,6 +84,20 @@ def test_shortest_stops_a_longer_job_of_the_same_priority_but_none_of_a_higher_o
     assert ended == [high, short, long]
 
 
+def test_what_a_job_told_of_itself_before_it_was_stopped_still_counts_while_it_waits(under: Under) -> None:
+    w = under("shortest")
+    w.node("a", slots=1)
+    long = w.job("long", runtime=Runtime.ELASTIC, behaviour=working(4000.0))
+    w.advance(400)
+    short = w.job("short", expected_seconds=1000.0, behaviour=working(1000.0))
+    w.advance(600)
+    w.expect(short, JobState.RUNNING)
+    assert w.expect(long, JobState.QUEUED).attempt == 1, "it still needs 3,600 seconds, though it has had only 400"
+    w.advance(5000)
+    ended = [event.job_id for event in w.events(EventKind.JOB_SUCCEEDED)]
+    assert ended == [short, long]
+
+
 def test_afs_moves_workers_to_the_shorter_job_and_back_when_it_has_ended(under: Under) -> None:
     w = under("afs", rebalance_seconds=5.0)
     w.node("a", slots=4)

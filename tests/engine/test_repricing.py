@@ -82,7 +82,7 @@ def test_what_it_says_then_happens(tmp_path: Path) -> None:
         expected = {job_id: len(w.get(job_id).wanted_workers) for job_id in (first, second, third)}
         expected |= {size.job_id: size.changed for size in (found.own, *found.others)}
         w.set_priority(first, priority)
-        w.settle(700)
+        w.settle(400)
         assert {job_id: len(w.get(job_id).wanted_workers) for job_id in expected} == expected
         assert tuple(expected.values()) == sizes_then
     w.close()

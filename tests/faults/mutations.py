@@ -73,11 +73,13 @@ MUTATIONS = (
         "workers that return from a lost node are overlooked",
         "I3",
         lambda patch: patch.setattr(reconcile, "find_strays", lambda draft, observation, moved: {}),
+        first=5,
     ),
     Mutation(
         "a deposed leader may commit",
         "LEASE",
         lambda patch: patch.setattr(leadership, "advance", _advance_for_anybody),
+        first=10,
     ),
     Mutation(
         "a standby takes a lease that it has not outlived",
@@ -103,6 +105,7 @@ MUTATIONS = (
         "the loss of a node counts as a failure",
         "I8",
         lambda patch: patch.setattr(failures, "FAILURES", FAILURES | {ExitReason.LOST}),
+        first=5,
     ),
     Mutation(
         "what others hold is given out",
@@ -120,18 +123,18 @@ MUTATIONS = (
         "nobody leaves for others that wait",
         "DEMAND",
         lambda patch: patch.setattr(planner, "plan_beside_others", lambda world, now, make: make(world)),
-        WIDER_FROM,
+        WIDER_FROM + 15,
     ),
     Mutation(
         "a leader whose machine slept goes by its monotonic clock",
         "LEASE",
         lambda patch: patch.setattr(Candidate, "seconds_left", _by_monotonic_time),
-        WIDER_FROM,
+        WIDER_FROM + 20,
     ),
     Mutation(
         "a leader whose time was set back goes by it",
         "LEASE",
         lambda patch: patch.setattr(Candidate, "seconds_left", _by_unix_time),
-        WIDER_FROM,
+        WIDER_FROM + 35,
     ),
 )

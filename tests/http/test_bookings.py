@@ -80,6 +80,7 @@ def test_a_booking_is_cancelled(site: Site) -> None:
         ({"nodes": 2}, "nodes"),
         ({"slots": 1, "duration_seconds": 0}, "duration_seconds"),
         ({"slots": 1, "start_at": 5}, "start_at"),
+        ({"slots": 1, "start_at": 1e12}, "start_at"),
         ({"slots": 1, "name": "a/b"}, "name"),
     ],
 )

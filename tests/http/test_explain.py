@@ -76,7 +76,8 @@ def test_a_victim_names_whom_it_gives_way_to(site: Site) -> None:
     assert (view["reason"], view["for_job"]) == ("PREEMPTED", high)
     assert f"job {high} (high, priority 9)" in view["summary"]
     view = explain(site, high)
-    assert view["reason"] == "WAITING_FOR_VICTIMS"
+    assert (view["reason"], view["for_job"]) == ("WAITING_FOR_VICTIMS", None)
+    assert f"as soon as workers of job {low} (low, priority 1) have left" in view["summary"]
     assert "room for 2 workers on a" in view["summary"]
 
 

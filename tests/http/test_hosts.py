@@ -56,6 +56,19 @@ def test_a_known_list_is_not_sent_again(site: Site, way: str, accept: str) -> No
     assert hosts(site, job_id, way, accept=accept, **{"if-none-match": '"other"'}).status_code == 200
 
 
+@WAYS
+def test_questions_are_counted_by_outcome(site: Site, way: str) -> None:
+    job_id = published(site)
+    tag = hosts(site, job_id, way).headers["etag"]
+    before = dict(site.app.asked)
+    hosts(site, job_id, way)
+    hosts(site, job_id, way, **{"if-none-match": tag})
+    hosts(site, 99, way)
+    hosts(site, job_id, way, origin="http://elsewhere.example")
+    counted = {outcome: count - before[outcome] for outcome, count in site.app.asked.items()}
+    assert counted == {"given": 1, "unchanged": 1, "none": 1, "refused": 1}
+
+
 def test_the_two_forms_have_different_tags(site: Site) -> None:
     job_id = published(site)
     assert hosts(site, job_id).headers["etag"] != hosts(site, job_id, **JSON).headers["etag"]

@@ -1,5 +1,6 @@
 """The live page without a browser: its files, the stream that feeds it, and the last hour."""
 
+import gc
 import json
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from scheduler.http import live
+from scheduler.http.picture import Picture
 from scheduler.http.static import files
 from scheduler.model.job import WaitReason
 from tests.http.site import Site
@@ -102,6 +104,37 @@ def test_slots_held_for_a_job_and_nodes_that_take_nobody_are_told(site: Site) ->
     node = picture["nodes"][0]
     assert node["away"] == "CORDONED"
     assert node["reserved"] in ([], [[urgent, 2]])
+
+
+def test_no_more_slots_are_used_than_there_are_while_a_node_is_down_with_its_workers(site: Site) -> None:
+    node = site.node("b", slots=8)
+    site.submit(workers=12)
+    site.advance(5)
+    site.cluster.lose_node(node, remembered=True)
+    site.advance(5)
+    seen = site.client.get("/v1/cluster").json()
+    with site.client.stream("GET", "/v1/live") as answer:
+        _, picture = Stream(answer).message()
+    for view in (seen, picture):
+        assert (view["slots_used"], view["slots_total"]) == (4, 4)
+    assert [node["held"] != [] for node in picture["nodes"]] == [True, True]
+
+
+def test_only_the_newest_picture_is_kept_however_much_changed(site: Site, stream: Stream) -> None:
+    def kept() -> int:
+        gc.collect()
+        return sum(type(each) is Picture for each in gc.get_objects())
+
+    stream.message()
+    before = kept()
+    for _ in range(4):
+        job = site.submit()
+        site.tick()
+        stream.until("jobs")
+        site.client.post(f"/v1/jobs/{job}/cancel")
+        site.advance(60)
+        stream.until("jobs_gone")
+    assert kept() <= before + 2, "of eight"
 
 
 def test_no_more_than_so_many_listen(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

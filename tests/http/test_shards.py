@@ -44,6 +44,40 @@ def test_a_reader_takes_shards_and_reports_them(site: Site) -> None:
     assert (last["held"], last["end"]) == ([], False)
 
 
+def test_shards_are_counted_by_what_became_of_them_and_once(site: Site) -> None:
+    job_id = running(site)
+    for _ in range(3):
+        exchange(site, job_id, 1, 1, want=4)
+    for _ in range(3):
+        exchange(site, job_id, 1, 2, done=[[0, 1]], failed=[[1, 2]], returned=[[2, 3], [7, 9]])
+    assert site.services.shards.shards == {"given": 4, "done": 1, "failed": 1, "returned": 1}
+    assert site.services.shards.answered == 6
+
+
+@pytest.mark.parametrize("field", ["done", "failed", "returned"])
+@pytest.mark.parametrize(
+    ("span", "which"),
+    [
+        ([9, 11], "position 10 does"),
+        ([8, 13], "positions 10 to 12 do"),
+        ([10**12, 10**12 + 1], f"position {10**12} does"),
+    ],
+)
+def test_a_position_that_the_job_does_not_have_is_an_error(site: Site, field: str, span: list[int], which: str) -> None:
+    job_id = running(site)
+    exchange(site, job_id, 1, 1, want=10)
+    answer = exchange(site, job_id, 1, 2, **{field: [[0, 1], span]})
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
+    assert answer.json()["error"]["message"].endswith(f"{which} not exist: the job's data has positions 0 to 9")
+    assert exchange(site, job_id, 1, 2).json()["held"] == [[0, 10]], "nothing of it was taken"
+
+
+def test_a_reader_is_told_to_call_within_its_workers_heartbeat(site: Site) -> None:
+    job_id = site.submit(data={"shards": 10}, heartbeat_seconds=7)
+    site.advance(1)
+    assert exchange(site, job_id, 1, 1, want=1).json()["lease_seconds"] == 7.0
+
+
 def test_a_shuffled_order_is_told_by_the_scheduler(site: Site) -> None:
     job_id = running(site, shuffle=True, seed=4, epochs=2)
     given = exchange(site, job_id, 1, 1, want=20).json()["given"]
@@ -68,12 +102,25 @@ def test_the_job_shows_how_far_its_data_is(site: Site) -> None:
         "max_attempts": 1,
     }
     [aside] = view["data_progress"].pop("first_set_aside")
+    [holder] = view["data_progress"].pop("holders")
+    assert holder == {"worker": f"{job_id}-1", "held": 2, "heard_at": site.clock.now()}
     assert view["data_progress"] == {"total": 10, "done": 2, "held": 2, "epoch": 0, "set_aside": 1}
     assert (aside["epoch"], aside["shard"], aside["detail"]) == (0, 3, "no such file")
     told = site.client.get("/v1/events", params={"job": job_id, "limit": 100}).json()["events"]
     assert [event["detail"] for event in told if event["kind"] == "SHARDS_SET_ASIDE"] == [
         "shard 3 of epoch 0: no such file"
     ]
+
+
+def test_what_a_silent_reader_has_lost_is_held_by_nobody(site: Site) -> None:
+    job_id = running(site, lease_seconds=10)
+    exchange(site, job_id, 1, 1, want=3)
+    site.advance(6)
+    exchange(site, job_id, 2, 1, want=1)
+    site.advance(6)
+    progress = site.client.get(f"/v1/jobs/{job_id}").json()["data_progress"]
+    assert progress["held"] == 1
+    assert [(holder["worker"], holder["held"]) for holder in progress["holders"]] == [(f"{job_id}-2", 1)]
 
 
 def test_a_job_without_data_shows_none(site: Site) -> None:
@@ -142,11 +189,13 @@ def test_a_call_is_checked_like_any_other_input(still_site: Site, body: dict[str
         ({"shards": 1, "max_attempts": 0}, "data.max_attempts"),
         ({"shards": 1, "lease_seconds": 0.5}, "data.lease_seconds"),
         ({"shards": 1, "files": ["a"]}, "data.files"),
+        (5, "data"),
     ],
 )
-def test_a_data_set_is_checked_when_it_is_submitted(still_site: Site, data: dict[str, Any], field: str) -> None:
+def test_a_data_set_is_checked_when_it_is_submitted(still_site: Site, data: Any, field: str) -> None:
     answer = still_site.client.post("/v1/jobs", json={"command": "true", "data": data})
     assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
+    assert "Request" not in answer.json()["error"]["message"]
 
 
 def test_what_was_lost_while_the_store_was_away_is_no_silence_of_readers(site: Site) -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from grafana.boards import BOARDS
+from grafana.boards.utilization import UTILIZATION
 from grafana.dashboard import Dashboard
 from grafana.panel import Panel
 from scheduler.metrics import METRICS
@@ -118,6 +119,17 @@ def test_panels_do_not_overlap_and_stay_inside(board: Dashboard) -> None:
         assert not cells & taken, panel["title"]
         assert max(x for x, _ in cells) < 24
         taken |= cells
+
+
+def test_panels_beside_a_choice_of_slot_types_obey_it_or_say_that_they_do_not() -> None:
+    for panel in panels(UTILIZATION):
+        obeys = all('type=~"$type"' in selector for query in panel.queries.values() for selector in _selectors(query))
+        assert obeys != panel.title.endswith(", all types"), panel.title
+
+
+def _selectors(query: str) -> list[str]:
+    """What stands in braces behind the names of series."""
+    return re.findall(r"\bsched[_:][a-z0-9_:]+\{([^}]*)\}", query)
 
 
 def test_panels_over_nodes_show_a_few_of_them() -> None:

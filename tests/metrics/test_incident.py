@@ -10,9 +10,14 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from scheduler.clusters.simulated_process import Behaviour
+from scheduler.engine.tick import Step
 from scheduler.model.ids import JobId
 from tests.metrics.observed import Observed
 from tests.metrics.prometheus import RULES, needs_prometheus
+
+#: Hours of virtual time, each tick of which is checked, on a machine that may be busy with other tests.
+pytestmark = [needs_prometheus, pytest.mark.timeout(600)]
 
 ASKED = set(re.findall(r"\bsched_[a-z_]+", (RULES / "alerts.yaml").read_text() + (RULES / "rules.yaml").read_text()))
 
@@ -22,6 +27,7 @@ class Watched(Observed):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
+        self.metrics.watch("sched_term", lambda: self.engine.lease.term if self.engine.lease else 0)
         self._scrapes: list[dict[str, float]] = []
 
     @property
@@ -31,8 +37,26 @@ class Watched(Observed):
     def pass_minutes(self, minutes: int) -> None:
         for _ in range(minutes):
             self.advance(5)
-            self.clock.advance(55)
-            self._scrapes.append(dict(self._scrape()))
+            self._end_minute(55)
+
+    def pass_minutes_without_a_disk(self, minutes: int) -> None:
+        with self.disk_refuses():
+            for _ in range(minutes):
+                assert self.tick().error is not None
+                self._end_minute(60)
+
+    def _end_minute(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self._scrapes.append(dict(self._scrape()))
+
+    def pass_slow_minutes(self, minutes: int) -> None:
+        """In each the engine stands still for three seconds amid a tick."""
+        for _ in range(minutes):
+            for step in self.engine.steps():
+                if step is Step.OBSERVED:
+                    self.stand_still(3.0)
+            self.metrics.observe(self.engine.report)
+            self.pass_minutes(1)
 
     def fail(self, job: JobId) -> None:
         """Its workers fail until it is given up."""
@@ -42,15 +66,15 @@ class Watched(Observed):
             self.advance(5)
 
     def _scrape(self) -> Iterator[tuple[str, float]]:
-        for family in text_string_to_metric_families(self.metrics.render().decode()):
+        asked = (line for line in self.metrics.render().decode().splitlines() if re.split("[{ ]", line)[0] in ASKED)
+        for family in text_string_to_metric_families("\n".join(asked)):
             for sample in family.samples:
-                if sample.name in ASKED:
-                    labels = {**sample.labels, "instance": "a"}
-                    text = ",".join(f'{label}="{value}"' for label, value in sorted(labels.items()))
-                    yield f"{sample.name}{{{text}}}", sample.value
+                labels = {**sample.labels, "instance": "a"}
+                text = ",".join(f'{label}="{value}"' for label, value in sorted(labels.items()))
+                yield f"{sample.name}{{{text}}}", sample.value
 
-    def judged(self, directory: Path, expected: dict[int, set[str]]) -> subprocess.CompletedProcess[str]:
-        """What promtool says of the alerts that are expected to fire at these minutes."""
+    def judge(self, directory: Path, expected: dict[int, set[str]]) -> None:
+        """Promtool has to find these alerts firing at these minutes, and no others."""
         names = sorted({name for scrape in self._scrapes for name in scrape})
         series = [
             {"series": name, "values": " ".join(str(scrape.get(name, "_")) for scrape in self._scrapes)}
@@ -71,7 +95,8 @@ class Watched(Observed):
         }
         path = directory / "incident_test.yaml"
         path.write_text(yaml.safe_dump(document))
-        return subprocess.run(["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False)
+        done = subprocess.run(["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture
@@ -81,7 +106,6 @@ def w(tmp_path: Path) -> Iterator[Watched]:
     world.close()
 
 
-@needs_prometheus
 def test_alerts_of_an_incident_fire_one_after_the_other_and_none_before(w: Watched, tmp_path: Path) -> None:
     expected: dict[int, set[str]] = {}
     for name in ("a", "b", "c"):
@@ -110,5 +134,58 @@ def test_alerts_of_an_incident_fire_one_after_the_other_and_none_before(w: Watch
     w.pass_minutes(8)
     expected[w.minute] = {"SchedulerNodeDown"}
 
-    done = w.judged(tmp_path, expected)
-    assert done.returncode == 0, done.stdout + done.stderr
+    w.judge(tmp_path, expected)
+
+
+def test_alerts_of_jobs_that_wait_lose_slots_and_lose_work(w: Watched, tmp_path: Path) -> None:
+    expected: dict[int, set[str]] = {}
+    w.node("a", slots=8)
+    crashing = Behaviour(crash_after_seconds=200.0)
+    unlucky = w.job("unlucky", workers=1, max_retries=100_000, behaviour=crashing)
+    w.pass_minutes(50)
+    expected[w.minute] = {"SchedulerWorkIsLost"}
+
+    w.ask_cancel(unlucky)
+    for number in range(8):
+        w.job(f"small {number}", priority=1)
+    w.job("wide", workers=8)
+    w.pass_minutes(90)
+    expected[w.minute] = set()
+    for _ in range(15):
+        urgent = w.job("urgent", workers=8, priority=10)
+        w.pass_minutes(1)
+        w.ask_cancel(urgent)
+        w.pass_minutes(1)
+    expected[w.minute] = {"SchedulerPreemptionStorm"}
+
+    w.pass_minutes(60)
+    expected[w.minute] = set()
+    w.clock.advance(86_400)
+    w.pass_minutes(7)
+    expected[w.minute] = {"SchedulerJobStarves"}
+
+    w.judge(tmp_path, expected)
+
+
+def test_alerts_of_a_scheduler_that_fails_changes_or_is_slow(w: Watched, tmp_path: Path) -> None:
+    expected: dict[int, set[str]] = {}
+    w.node("a", slots=8)
+    w.job("elastic", workers=(1, 8))
+    w.pass_minutes(10)
+    expected[w.minute] = set()
+    w.pass_minutes_without_a_disk(10)
+    expected[w.minute] = {"SchedulerTicksFail", "SchedulerDoesNotLead"}
+
+    w.pass_minutes(10)
+    expected[w.minute] = set()
+    for _ in range(6):
+        w.kill_engine()
+        w.pass_minutes(1)
+    expected[w.minute] = {"SchedulerLeaderChangesOften"}
+
+    w.pass_minutes(40)
+    expected[w.minute] = set()
+    w.pass_slow_minutes(20)
+    expected[w.minute] = {"SchedulerSlowTicks"}
+
+    w.judge(tmp_path, expected)

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from scheduler.errors import Conflict
-from scheduler.model.data import DataSet
-from scheduler.model.data_queue import DataQueue, Reader, ReaderKey, ShardAnswer, ShardCall, broken_rules
+from scheduler.model.data import Charge, DataSet
+from scheduler.model.data_queue import DataQueue, Reader, broken_rules
 from scheduler.model.ranges import NOTHING, Ranges
+from scheduler.model.shard_calls import Moved, ReaderKey, ShardAnswer, ShardCall
 
 NOW = 1_000.0
 
@@ -69,6 +70,7 @@ def test_a_repeated_call_changes_nothing_and_tells_all_that_is_held() -> None:
     assert (list(first.given), list(first.refused)) == ([2], [7])
     repeated = desk.queue.call(call, NOW, may_take=True)
     assert (list(repeated.given), list(repeated.refused)) == ([1, 2], [7])
+    assert (first.moved, repeated.moved) == (Moved(given=1, done=1), Moved())
     assert desk.queue.done == 1
     with pytest.raises(Conflict, match="call 1 comes after call 2"):
         desk.queue.call(ShardCall(ReaderKey(1, ""), 1, want=9), NOW, may_take=True)
@@ -187,6 +189,77 @@ def test_readers_of_one_worker_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(Conflict, match="has had 2 readers"):
         desk.call(1, name="c")
     desk.call(2, name="c")
+
+
+def test_a_failure_without_shards_costs_a_retry() -> None:
+    desk = Desk(shards=3)
+    assert desk.queue.charge(1) is Charge.RETRY
+    desk.given(2)
+    desk.call(2, done=positions(0))
+    desk.call(1)
+    assert desk.queue.charge(1) is Charge.RETRY
+
+
+def test_a_failure_with_shards_is_forgiven_once_others_were_done() -> None:
+    desk = Desk(shards=9)
+    desk.given(1, 3)
+    assert desk.queue.charge(1) is Charge.RETRY
+    desk.call(1, done=positions(0))
+    assert desk.queue.charge(1) is Charge.FORGIVEN
+    desk.queue.end_worker(1, blamed=True, detail="")
+    desk.given(2, 3)
+    assert desk.queue.charge(2) is Charge.RETRY, "nothing was done since"
+    desk.call(2, done=positions(3))
+    assert desk.queue.charge(2) is Charge.FORGIVEN
+
+
+@pytest.mark.parametrize("reports", [False, True])
+def test_a_failure_of_a_suspected_shard_is_its_own(*, reports: bool) -> None:
+    desk = Desk(shards=2, max_attempts=3)
+    desk.given(9)
+    desk.call(9, done=positions(0))
+    charges = []
+    for worker in (1, 2, 3):
+        assert desk.given(worker) == [1]
+        if reports:
+            desk.call(worker, failed=positions(1))
+        charges.append(desk.queue.charge(worker))
+        desk.queue.end_worker(worker, blamed=True, detail="")
+    assert charges == [Charge.FORGIVEN, Charge.SHARD, Charge.SHARD]
+    assert desk.queue.set_aside == 1
+
+
+@pytest.mark.parametrize("reports", [False, True])
+def test_where_more_is_set_aside_than_done_a_failure_costs_a_retry(*, reports: bool) -> None:
+    desk = Desk(shards=2, max_attempts=2)
+    charges = []
+    for worker, position in enumerate((0, 1, 0, 1), start=1):
+        assert desk.given(worker) == [position]
+        if reports:
+            desk.call(worker, failed=positions(position))
+        charges.append(desk.queue.charge(worker))
+        desk.queue.end_worker(worker, blamed=True, detail="")
+    assert charges == [Charge.RETRY] * 4
+    assert desk.queue.ended
+
+
+def test_a_reader_that_goes_on_after_a_failed_shard_does_not_fail_by_it() -> None:
+    desk = Desk(shards=5)
+    desk.given(1)
+    desk.call(1, failed=positions(0))
+    assert list(desk.call(1, want=1).given) == [1]
+    desk.call(1, done=positions(1))
+    assert desk.queue.charge(1) is Charge.RETRY
+
+
+def test_a_reader_that_fell_silent_fails_by_what_it_held() -> None:
+    desk = Desk(shards=5, lease_seconds=10)
+    desk.given(1, 2)
+    desk.given(2, 1)
+    desk.call(2, done=positions(2))
+    desk.now += 10
+    desk.queue.expire(desk.now, 0.0)
+    assert desk.queue.charge(1) is Charge.FORGIVEN
 
 
 class Readers(RuleBasedStateMachine):

@@ -108,7 +108,7 @@ def test_a_jobs_page_shows_its_explanation_workers_sizes_and_output(daemon: Daem
     viewer.until_text("#job .log", "hello from the worker")
     viewer.until_text(".summary", "1 worker")
     assert f"{job}-1" in viewer.text("#job tbody")
-    assert "job running" in viewer.text("#job .events")
+    assert "job running" in viewer.text("#job .log ol")
     assert "1 worker now" in str(viewer.page.get_attribute("svg.sizes", "aria-label"))
     submit(daemon, name="urgent", priority=9, workers=4)
     viewer.until_text(".facts", "queued")
@@ -169,4 +169,19 @@ def test_a_token_opens_the_page_where_one_is_needed(tmp_path: Path, look: Look) 
         assert TOKEN not in viewer.page.url
         viewer.page.get_by_role("button", name="Forget the token").click()
         viewer.page.get_by_role("textbox", name="Token").wait_for()
+        viewer.forgive("401")
+
+
+def test_a_question_for_a_token_that_was_closed_can_be_asked_again(tmp_path: Path, look: Look) -> None:
+    with running_daemon(tmp_path, slots=4, http={"token": TOKEN}) as daemon:
+        viewer = look(daemon.url).open()
+        box = viewer.page.get_by_role("textbox", name="Token")
+        box.wait_for()
+        viewer.page.keyboard.press("Escape")
+        box.wait_for(state="hidden")
+        viewer.page.get_by_role("button", name="Give the token").click()
+        box.fill(TOKEN)
+        viewer.page.get_by_role("button", name="Go on").click()
+        viewer.until_text("#standing", "Live")
+        assert not viewer.page.get_by_role("button", name="Give the token").is_visible()
         viewer.forgive("401")

@@ -37,6 +37,22 @@ def test_names_of_users_stay_text(site: Site, look: Look) -> None:
     assert viewer.page.locator("img").count() == 0
 
 
+def test_a_job_that_does_not_exist_is_said_so_and_nothing_is_offered_or_asked_for_any_more(
+    site: Site, look: Look
+) -> None:
+    viewer = look(site.url)
+    asked: list[str] = []
+    viewer.page.on("request", lambda request: asked.append(request.url))
+    viewer.page.clock.install()
+    viewer.open("/#/jobs/999")
+    viewer.until_text("#job", "There is no job 999")
+    assert viewer.text("#job h2") == "No job 999"
+    assert viewer.page.locator("#job button, #job input, #job table, #job section").count() == 0
+    viewer.page.clock.run_for(10_000)
+    assert [url for url in asked if "999" in url.removesuffix("#/jobs/999")] == [f"{site.url}/v1/jobs/999"]
+    viewer.forgive("404")
+
+
 def test_the_map_is_walked_by_keys(site: Site, look: Look) -> None:
     site.submit(name="steady", workers=5)
     site.advance(1)
@@ -56,6 +72,54 @@ def test_the_map_is_walked_by_keys(site: Site, look: Look) -> None:
     assert page.evaluate("() => document.activeElement.tagName") == "INPUT"
 
 
+ACTIVE_LINK = "() => document.activeElement.getAttribute('href')"
+
+
+def test_the_focus_stays_on_a_link_whose_row_is_made_anew(site: Site, look: Look) -> None:
+    site.submit(name="less important", workers=1, priority=1)
+    first = site.submit(name="first", min_workers=1, max_workers=4, priority=5)
+    site.advance(1)
+    viewer = look(site.url).open().live()
+    link = viewer.page.get_by_role("link", name="first", exact=True)
+    link.focus()
+    site.client.patch(f"/v1/jobs/{first}", json={"max_workers": 6})
+    site.advance(10)
+    viewer.until_text("#jobs", "of 1–6")
+    assert viewer.page.evaluate(ACTIVE_LINK) == f"#/jobs/{first}"
+    site.client.patch(f"/v1/jobs/{first}", json={"priority": 0})
+    site.advance(10)
+    viewer.until("() => document.querySelector('#jobs tr').innerText.includes('less important')")
+    assert viewer.page.evaluate(ACTIVE_LINK) == f"#/jobs/{first}"
+    assert viewer.page.evaluate("() => document.activeElement.textContent") == "first"
+
+
+def test_a_jobs_page_that_is_left_open_goes_with_the_time(site: Site, look: Look) -> None:
+    job = site.submit(name="long", workers=4)
+    site.advance(5)
+    viewer = look(site.url)
+    viewer.page.clock.install()
+    viewer.open(f"/#/jobs/{job}")
+    viewer.until_text(".reasons", "So since")
+    assert "2 min" not in viewer.text(".reasons")
+    viewer.page.clock.run_for(120_000)
+    viewer.until_text(".reasons", "for 2 min.")
+
+
+def test_what_is_not_today_is_told_with_its_day(site: Site, look: Look) -> None:
+    site.submit(name="before", workers=8, time_limit_seconds=3 * 86400, preemptible=False)
+    waits = site.submit(name="waits", workers=8)
+    site.advance(5)
+    viewer = look(site.url, locale="en-GB", timezone_id="UTC")
+    viewer.page.clock.install(time=site.clock.now())
+    viewer.open(f"/#/jobs/{waits}")
+    viewer.until_text(".summary", "It starts")
+    today, later = "12 Jan 1970", "15 Jan 1970"
+    assert later in viewer.text(".summary")
+    assert today not in viewer.text("#job .log ol")
+    viewer.page.clock.fast_forward(86_400_000)
+    viewer.until_text("#job .log ol", today)
+
+
 def test_screen_readers_get_the_map_in_words_and_as_a_table(site: Site, look: Look) -> None:
     site.submit(name="steady", workers=5)
     site.advance(1)
@@ -68,6 +132,21 @@ def test_screen_readers_get_the_map_in_words_and_as_a_table(site: Site, look: Lo
       !each.closest('[hidden], dialog:not([open])') && !(each.textContent.trim() || each.labels?.length\
       || each.getAttribute('aria-label')?.trim())).length"
     assert viewer.page.evaluate(unnamed) == 0
+
+
+def test_the_table_tells_who_shares_slots(tmp_path: Path, look: Look) -> None:
+    site = Site(tmp_path)
+    site.node("a", slots=4, oversell=1.25)
+    site.tick()
+    with capture_logs(), site.served():
+        site.submit(workers=4, priority=5)
+        site.advance(5)
+        site.submit(oversell=True)
+        site.advance(5)
+        viewer = look(site.url).open().live()
+        viewer.page.get_by_text("The map as a table").click()
+        viewer.until_text("#nodes", "job 1: 4 slots job 2: 1 slot shared")
+    site.close()
 
 
 def test_states_differ_by_shape_as_well_as_by_colour(site: Site, look: Look) -> None:

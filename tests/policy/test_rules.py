@@ -6,11 +6,15 @@ from typing import Any
 import pytest
 
 from scheduler.config import PolicySettings
+from scheduler.model.ids import JobId
 from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
-from scheduler.model.plan import Grow, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.plan import Grow, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.order import Order, aged
 from tests.policy.worlds import CORDONED, DOWN, DRAINING, NOW, QUARANTINED, Cluster
+
+#: Nobody is named: it waits in its own favour.
+VICTIMS = Waiting(WaitReason.WAITING_FOR_VICTIMS)
 
 
 def shrink(job: int, *ordinals: int, by: int | None, reason: LeaveReason = LeaveReason.PREEMPTED) -> Shrink:
@@ -104,10 +108,10 @@ def test_selector_gpu_type_cpus_and_memory_are_respected() -> None:
 def test_strays_and_leaving_workers_keep_their_slots() -> None:
     c = Cluster().node("a", 2).stray(9, "a", [0]).running(1, {"a": 1}, state=JobState.STOPPING).waiting(2)
     assert c.actions() == [Reserve(2, (("a", 1),))]
-    assert c.plan().waiting[2].for_job == 1  # type: ignore[index]
+    assert c.plan().waiting[JobId(2)] == VICTIMS
     c = Cluster().node("a", 1).stray(9, "a", [0]).waiting(2)
     assert c.actions() == [Reserve(2, (("a", 1),))]
-    assert c.plan().waiting[2].for_job is None  # type: ignore[index]
+    assert c.plan().waiting[JobId(2)] == VICTIMS
 
 
 # Preemption
@@ -117,7 +121,7 @@ def test_the_youngest_workers_of_the_least_important_job_leave_first() -> None:
     c = Cluster().node("a", 8).running(1, {"a": 4}, workers=(1, 4), priority=1)
     c.running(2, {"a": 4}, workers=(2, 4)).waiting(3, priority=5, workers=(3, 3))
     assert c.actions() == [shrink(1, 4, by=3), shrink(2, 4, 3, by=3), Reserve(3, (("a", 3),))]
-    assert c.plan().waiting[3].for_job == 2  # type: ignore[index]
+    assert c.plan().waiting[JobId(3)] == VICTIMS
 
 
 def test_among_equals_the_job_with_least_lost_work_gives_first() -> None:
@@ -185,7 +189,7 @@ def test_no_victim_is_touched_in_vain() -> None:
 def test_what_is_being_freed_already_is_not_taken_again() -> None:
     c = Cluster().node("a", 4).running(1, {"a": 4}, workers=(1, 4), leaving=2).waiting(2, priority=5, workers=(2, 2))
     assert c.actions() == [Reserve(2, (("a", 2),))]
-    assert c.plan().waiting[2].for_job == 1  # type: ignore[index]
+    assert c.plan().waiting[JobId(2)] == VICTIMS
 
 
 def test_one_victim_may_give_to_two_and_a_later_stop_includes_an_earlier_shrink() -> None:
@@ -201,7 +205,7 @@ def test_one_victim_may_give_to_two_and_a_later_stop_includes_an_earlier_shrink(
 
 def test_a_reservation_is_kept_from_equals_and_started_on_when_complete() -> None:
     c = Cluster().node("a", 4).running(1, {"a": 2}, leaving=1, workers=(1, 2), leave_for=2)
-    c.waiting(2, workers=(3, 3), reservation=(("a", 3),), wait_reason=WaitReason.WAITING_FOR_VICTIMS, wait_for=1)
+    c.waiting(2, workers=(3, 3), reservation=(("a", 3),), wait_reason=WaitReason.WAITING_FOR_VICTIMS)
     c.waiting(3, submitted_at=NOW - 5000)
     assert c.actions() == []
     assert c.plan().waiting[3].reason is WaitReason.BEHIND_RESERVATION  # type: ignore[index]
@@ -431,7 +435,8 @@ def test_a_cool_down_without_room_to_grow_needs_no_look() -> None:
     [
         ({"priority": -1}, True),
         ({"priority": -1, "preemptible": False}, False),
-        ({}, False),
+        ({}, True),  # it gives that back
+        ({"preemptible": False}, False),
         ({"priority": 1}, True),
         ({"time_limit_seconds": 1e5}, True),
     ],
@@ -440,6 +445,28 @@ def test_growth_does_not_delay_a_blocked_job_that_it_may_not_delay(fields: dict[
     c = Cluster().node("a", 8).running(1, {"a": 4}, workers=(4, 4), preemptible=False)
     c.running(2, {"a": 1}, workers=(1, 2), **fields).waiting(3, workers=(8, 8))
     assert c.actions() == ([Grow(2, (("a", 1),))] if grows else [])
+
+
+@pytest.mark.parametrize(
+    ("limit", "settings", "grows"), [(None, {}, True), (2000.0, {}, False), (None, {"share": False}, False)]
+)
+def test_equals_grow_into_what_is_promised_if_they_share_and_no_time_limit_tells_when_it_is_due(
+    limit: float | None, settings: dict[str, Any], grows: bool
+) -> None:
+    c = Cluster(PolicySettings(**settings)).node("a", 8)
+    c.running(1, {"a": 4}, workers=(4, 4), preemptible=False, time_limit_seconds=limit)
+    c.running(2, {"a": 1}, workers=(1, 4)).waiting(3, workers=(7, 7))
+    assert c.actions() == ([Grow(2, (("a", 3),))] if grows else [])
+
+
+def test_an_equal_gives_back_what_it_grew_by_once_the_blocked_job_can_start() -> None:
+    c = Cluster().node("a", 8).running(1, {"a": 4}, workers=(4, 4), preemptible=False)
+    c.running(2, {"a": 1}, workers=(1, 4)).waiting(3, workers=(7, 7))
+    c.step()
+    assert c.size(2) == 4
+    c.finish(1)
+    assert [action.for_job for action in c.step(1000.0).actions if isinstance(action, Shrink)] == [3]
+    assert c.step(1.0).actions == (Start(3, (("a", 7),)),)
 
 
 def test_a_job_shrunk_for_another_does_not_grow_back_into_its_reservation() -> None:

@@ -309,7 +309,7 @@ def _add(cluster: Cluster, action: Start | Grow) -> None:
     added = cluster.workers_on(job, names, cluster.now, action.shared, job.next_ordinal)
     job = replace(job, workers=job.workers + tuple(added), next_ordinal=job.next_ordinal + len(added))
     if isinstance(action, Start):
-        waited = cluster.now - job.queued_at
+        waited = job.waited_seconds + cluster.now - job.queued_at
         job = replace(
             job,
             state=JobState.RUNNING,

@@ -35,7 +35,18 @@ def job(
     return Submission(at, job_spec, CurveWork(work, speedup or Linear()), resize_seconds)
 
 
-def run(*jobs: Submission, nodes: str = "1x4", every_seconds: float = 0.0, settings: Settings | None = None) -> Result:
+def run(
+    *jobs: Submission,
+    nodes: str = "1x4",
+    every_seconds: float = 0.0,
+    until_seconds: float = 10 * 365 * 86400.0,
+    settings: Settings | None = None,
+) -> Result:
     """What becomes of these jobs."""
-    setup = Setup(read_nodes(nodes, "--nodes"), settings or Settings(), every_seconds=every_seconds)
+    setup = Setup(
+        read_nodes(nodes, "--nodes"),
+        settings or Settings(),
+        every_seconds=every_seconds,
+        until_seconds=until_seconds,
+    )
     return simulate(Workload.of("test", jobs), setup)

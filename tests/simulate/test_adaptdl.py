@@ -112,3 +112,38 @@ def test_a_broken_profile_is_refused_by_file_and_line(profiles: Path, name: str)
     with pytest.raises(UserError) as caught:
         Application(profiles / "toy")
     assert str(caught.value).startswith(f"{path}:2: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "said"),
+    [
+        ("placements.csv", "104,10,0.2,0.1", "placement: string should match pattern"),
+        ("placements.csv", "4,10,0.2,0.3", "sync_time 0.3 is more than step_time 0.2, of which it is a part"),
+        ("validation-20.csv", "200,30,0.7,1,1", "progress: 200 is no more than 200 an epoch before"),
+        ("validation-20.csv", "300,30,0.7,0,0", "grad_sqr and grad_var are both 0: nothing was learnt"),
+    ],
+)
+def test_a_profile_that_contradicts_itself_is_refused_by_file_and_line(
+    profiles: Path, name: str, row: str, said: str
+) -> None:
+    path = profiles / "toy" / name
+    text = path.read_text()
+    path.write_text(f"{text}{row}\n")
+    with pytest.raises(UserError) as caught:
+        Application(profiles / "toy")
+    assert str(caught.value).startswith(f"{path}:{len(text.splitlines()) + 1}: {said}")
+
+
+def test_an_application_whose_epochs_are_known_must_have_been_measured_to_its_end(tmp_path: Path) -> None:
+    profiles = write_profile(tmp_path, "ncf")
+    with pytest.raises(UserError, match=r"validation-20\.csv: holds 2 epochs, and ncf is done after 10$"):
+        Application(profiles / "ncf")
+
+
+def test_where_one_local_batch_size_was_measured_the_nearest_placement_counts(profiles: Path) -> None:
+    for name in ("placements.csv", "scalability.csv"):
+        path = profiles / "toy" / name
+        header, *rows = path.read_text().splitlines()
+        path.write_text("\n".join([header, *(row for row in rows if row.split(",")[-3] == "10")]))
+    toy = Application(profiles / "toy")
+    assert toy.step_seconds((2, 3, 2, 3, 2, 2), 10) == pytest.approx(step_seconds(4, 10), abs=0.5)

@@ -48,6 +48,19 @@ def test_json_holds_the_summary_and_every_job(sched: Sched) -> None:
     assert document["summary"]["utilization"] == pytest.approx(1.0, abs=0.01)
 
 
+def test_json_holds_what_was_used_over_time(sched: Sched) -> None:
+    uses = sched("jobs.csv", "--nodes", "1x4", "-o", "json").ok().document["elastic"]["usage"]
+    assert uses[0].keys() == {"at", "slots", "shared_slots", "waiting_jobs"}
+    assert max(use["slots"] for use in uses) == 4
+    assert uses[-1]["slots"] == uses[-1]["waiting_jobs"] == 0
+
+
+def test_what_fails_is_told(sched: Sched, tmp_path: Path) -> None:
+    (tmp_path / "limited.csv").write_text("name,at_seconds,work_seconds,time_limit_seconds\na,0,100,10\nb,0,5,\n")
+    call = sched("limited.csv", "--nodes", "1x4").ok()
+    assert "elastic: 1 of 2 jobs failed, the first of them a (FAILED)" in call.err
+
+
 def test_what_never_ends_is_told(sched: Sched) -> None:
     call = sched("jobs.csv", "--nodes", "1x1", "-o", "json").ok()
     assert call.document["elastic"]["summary"]["unfinished"] == 1
@@ -94,14 +107,20 @@ def test_a_drawing_is_the_same_each_time(sched: Sched, tmp_path: Path) -> None:
         (("none.csv",), "none.csv: No such file"),
         (("jobs.csv", "--nodes", "many"), "--nodes: 'many' is neither a file nor nodes such as 16x4"),
         (("jobs.csv", "--policy", "best"), "setting policy.name: "),
+        (
+            ("jobs.csv", "--compare", "policy.aging_per_hour=inf"),
+            "setting policy.aging_per_hour: Input should be a finite",
+        ),
         (("jobs.csv", "--compare", "policy"), "--compare: 'policy' must look like"),
         (("jobs.csv", "--compare", "policy.speed=1"), "setting policy.speed: "),
         (("jobs.csv", "--compare", "policy=1,policy.name=fifo"), "--compare: "),
         (("jobs.csv", "--speed", "fast"), "--speed: 'fast' must be linear"),
         (("jobs.csv", "--noise", "nan"), "--noise: nan is not between 0 and 10"),
         (("jobs.csv", "--every", "soon"), "--every: 'soon' is no duration"),
+        (("jobs.csv", "--every", "1e-320"), "--every: '1e-320' is less than 0.001 s"),
         (("jobs.csv", "--picture", "a.gif"), "--picture: a.gif: the name must end in .png or .svg"),
         (("jobs.csv", "--picture", "none/a.png"), "--picture: none: no such directory"),
+        (("jobs.csv", "--picture", "a" * 300 + "/a.png"), "no such directory"),
         (("jobs.csv", "--config", "none.toml"), "none.toml: No such file"),
     ],
 )

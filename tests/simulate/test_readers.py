@@ -12,6 +12,7 @@ from scheduler.errors import UserError
 from scheduler.simulate.nodes import read_nodes
 from scheduler.simulate.read import Source, read_workload
 from scheduler.simulate.speed import Amdahl
+from scheduler.simulate.work import seconds_alone
 from scheduler.simulate.workload import Workload
 
 CSV = """\
@@ -65,10 +66,25 @@ def test_yaml_gives_the_same_as_a_table(tmp_path: Path) -> None:
     assert read(tmp_path, YAML, "w.yaml") == read(tmp_path, CSV)
 
 
+def test_blanks_around_names_of_columns_do_not_count(tmp_path: Path) -> None:
+    plain = read(tmp_path, "name,at_seconds,work_seconds\na,1,2\n")
+    assert read(tmp_path, "name, at_seconds ,\twork_seconds\na, 1, 2\n") == plain
+    assert read(tmp_path, ELASTICFLOW.replace(",", ", ")) == read(tmp_path, ELASTICFLOW)
+
+
+def test_one_worker_needs_what_the_file_says_whatever_the_unit_of_the_measured_speeds(tmp_path: Path) -> None:
+    text = "name,at_seconds,work_seconds,max_workers,speed\na,0,100,2,1=250 2=475\nb,0,100,2,2=1.9 4=3.4\n"
+    first, second = (each.work for each in read(tmp_path, text).submissions)
+    assert [seconds_alone(first, (size,)) for size in (1, 2)] == pytest.approx([100.0, 100.0 * 250 / 475])
+    assert [seconds_alone(second, (size,)) for size in (1, 2)] == pytest.approx([100.0, 50.0])
+
+
 def test_elasticflow_jobs_last_as_long_as_they_did_at_the_size_that_they_had(tmp_path: Path) -> None:
     first, second = read(tmp_path, ELASTICFLOW).submissions
     assert (first.at, first.spec.max_workers, first.work.total) == (0.0, 1, 80.0)
     assert (second.at, second.spec.max_workers, second.work.total) == (100.0, 4, 200.0)
+    on_unix_time = read(tmp_path, ELASTICFLOW.replace("1100", "1700000100").replace("1000", "1700000000"))
+    assert [each.at for each in on_unix_time.submissions] == [0.0, 100.0]
 
 
 @pytest.mark.parametrize(
@@ -163,9 +179,10 @@ def test_nodes_are_a_number_of_equal_ones_or_the_rows_of_a_file(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("0x4", "needs 1 to 10000 nodes of 1 to 4096 slots"),
-        ("4x99999", "needs 1 to 10000 nodes of 1 to 4096 slots"),
+        ("0x4", "needs 1 to 100000 nodes of 1 to 4096 slots"),
+        ("4x99999", "needs 1 to 100000 nodes of 1 to 4096 slots"),
         ("4", "is neither a file nor nodes such as 16x4"),
+        ("4" * 300, "is neither a file nor nodes such as 16x4"),
         ("x", "is neither a file nor nodes such as 16x4"),
     ],
 )
@@ -174,8 +191,15 @@ def test_nodes_that_nobody_can_mean_are_refused(text: str, said: str) -> None:
         read_nodes(text, "--nodes")
 
 
-def test_a_bad_file_of_nodes_is_refused_in_one_line_that_says_where(tmp_path: Path) -> None:
-    path = written(tmp_path, "name,slots,labels\na,4,zone\n", "nodes.csv")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name,slots,labels\na,4,zone\n", ":2: labels: 'zone' must look like KEY=VALUE"),
+        ("name,slots\na,0\nb,0\n", ": none of its nodes has a slot"),
+    ],
+)
+def test_a_bad_file_of_nodes_is_refused_in_one_line_that_says_where(tmp_path: Path, text: str, said: str) -> None:
+    path = written(tmp_path, text, "nodes.csv")
     with pytest.raises(UserError) as caught:
         read_nodes(str(path), "--nodes")
-    assert str(caught.value).startswith(f"{path}:2: labels: 'zone' must look like KEY=VALUE")
+    assert str(caught.value).startswith(f"{path}{said}")

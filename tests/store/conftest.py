@@ -72,7 +72,7 @@ def open_store() -> Iterator[OpenStore]:
     """Opens stores that are closed at the end of the test."""
     opened: list[SqlStore] = []
 
-    def open_one(url: str, busy_timeout_seconds: float = 10.0) -> SqlStore:
+    def open_one(url: str, busy_timeout_seconds: float = 60.0) -> SqlStore:
         opened.append(SqlStore(url, busy_timeout_seconds=busy_timeout_seconds))
         return opened[-1]
 

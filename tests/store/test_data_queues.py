@@ -7,12 +7,12 @@ import pytest
 
 from scheduler.engine.ports import Lease
 from scheduler.errors import Conflict, InvalidInput, NotFound, UserError
-from scheduler.model.data import DataProgress, DataSet
-from scheduler.model.data_queue import ReaderKey, ShardCall
+from scheduler.model.data import Charge, DataProgress, DataSet
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, worker_id
 from scheduler.model.job import Job
 from scheduler.model.ranges import Ranges
+from scheduler.model.shard_calls import ReaderKey, ShardCall
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
@@ -85,7 +85,8 @@ def test_a_store_that_is_opened_later_goes_on_where_the_first_one_was(
     exchange(store, ask(job.id, 1, 2, done=spans(0), failed=spans(1), detail="bad"))
     other = open_store(database_url)
     assert exchange(other, ask(job.id, 2, 1, want=4)) == [[3, 4, 5, 6]]
-    assert store.data_progress(job.id) == DataProgress(total=10, done=1, held=5, set_aside=0, epoch=0)
+    progress = store.read_queues([job.id])[job.id].progress()
+    assert progress == DataProgress(total=10, done=1, held=5, set_aside=0, epoch=0)
     assert exchange(store, ask(job.id, 1, 2, want=3)) == [[2]], "a repeat tells what is held"
     assert exchange(store, ask(job.id, 1, 3, done=spans(2), want=9)) == [[7, 8, 9]]
 
@@ -125,6 +126,19 @@ def test_a_failed_worker_is_a_failure_of_the_only_shard_that_it_held(store: SqlS
     ]
 
 
+def test_what_was_forgiven_is_known_to_whoever_opens_the_store_later(
+    store: SqlStore, database_url: str, open_store: OpenStore
+) -> None:
+    job, lease = running(store)
+    exchange(
+        store, ask(job.id, 1, 1, want=3), ask(job.id, 1, 2, done=spans(0), failed=spans(1)), ask(job.id, 2, 1, want=2)
+    )
+    job = end(store, lease, job, job.workers[1], ExitReason.FAILED)
+    [queue] = open_store(database_url).read_queues([job.id]).values()
+    assert (queue.forgiven_at, queue.charge(1)) == (1, Charge.RETRY)
+    assert [list(reader.failed) for reader in queue.readers.values()] == [[1]]
+
+
 def test_who_was_asked_to_leave_is_told_so_and_gets_nothing(store: SqlStore) -> None:
     job, lease = running(store)
     exchange(store, ask(job.id, 1, 1, want=1))
@@ -133,7 +147,7 @@ def test_who_was_asked_to_leave_is_told_so_and_gets_nothing(store: SqlStore) -> 
     store.commit(Changes(jobs=(left,), workers=(leaver,)), lease, NOW)
     [given] = outcomes(store, [ask(job.id, 1, 2, done=spans(0), want=5)])
     assert (given.leave, list(given.answer.given)) == (True, [])
-    assert store.data_progress(job.id) == DataProgress(10, 1, 0, 0, 0)
+    assert store.read_queues([job.id])[job.id].progress() == DataProgress(10, 1, 0, 0, 0)
 
 
 def test_who_is_no_reader_of_the_job_is_refused_and_the_others_of_the_group_are_not(store: SqlStore) -> None:
@@ -148,7 +162,7 @@ def test_who_is_no_reader_of_the_job_is_refused_and_the_others_of_the_group_are_
         f"job {plain.id} has declared no data",
         f"worker {job.id}-9 is fenced: it is not (or no longer) part of job {job.id}",
     ]
-    assert store.data_progress(plain.id) is None
+    assert store.read_queues([job.id, plain.id]).keys() == {job.id}
 
 
 def test_a_silent_reader_loses_what_it_holds(store: SqlStore) -> None:
@@ -184,4 +198,4 @@ def test_the_queue_goes_with_its_job(store: SqlStore) -> None:
     over, _ = finished(job)
     store.commit(Changes(jobs=(over,), workers=done), lease, NOW)
     assert store.purge(NOW + 100, 0.0).jobs == 1
-    assert store.data_progress(job.id) is None
+    assert not store.read_queues([job.id])

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -18,6 +19,7 @@ from sqlalchemy import create_engine, inspect, text
 from scheduler.errors import LeaseLost, SchemaMismatch, StoreError
 from scheduler.model.booking import Booking
 from scheduler.model.intent import IntentKind
+from scheduler.model.job import StopReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore, migrate
@@ -139,6 +141,32 @@ def test_requests_that_wait_outlive_the_migration_to_bookings(database_url: str,
     store.upgrade()
     assert store.take_inbox(10) == before
     assert store.list_bookings() == []
+
+
+def test_waits_and_first_starts_are_told_apart_by_the_migration(database_url: str, open_store: OpenStore) -> None:
+    store = open_store(database_url)
+    lease = lead(store)
+    requeued, resumed, begun = admitted(store, lease, SPEC, SPEC, SPEC)
+    begun = replace(started(begun), first_started_at=NOW)
+    changed = (
+        replace(requeued, queued_at=NOW + 500, waited_seconds=300.0, stop_reason=StopReason.PREEMPTED),
+        replace(resumed, queued_at=NOW + 600),
+        begun,
+    )
+    store.commit(Changes(jobs=changed, workers=begun.workers), lease, NOW)
+    before = store.load_world().jobs
+    migrate.downgrade(Database(database_url), "0012")
+    engine = create_engine(Database(database_url).url)
+    with engine.begin() as connection:
+        assert connection.execute(text("SELECT queued_at FROM jobs ORDER BY id")).scalars().all() == [
+            NOW + 200,
+            NOW + 600,
+            begun.queued_at,
+        ]
+        connection.execute(text("UPDATE jobs SET waited_seconds = 40 WHERE state = 'QUEUED' AND stop_reason IS NULL"))
+    engine.dispose()
+    store.upgrade()
+    assert store.load_world().jobs == before
 
 
 def test_upgrades_at_the_same_moment_wait_for_each_other(empty_url: str, open_store: OpenStore) -> None:

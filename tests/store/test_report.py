@@ -134,3 +134,30 @@ def test_an_empty_store_has_an_empty_report(store: SqlStore) -> None:
     report = store.report(WINDOW, (), 10)
     assert (report.waits, report.users, report.happened, report.usage.used) == ((), (), (), {})
     assert sum(report.usage.capacity) == 0.0
+
+
+def node_events(store: SqlStore, *told: tuple[str, float, EventKind]) -> None:
+    """Nodes of eight slots that came and went at these seconds after the window's beginning; all are up now."""
+    lease = lead(store)
+    nodes = tuple(Node(NodeName(name), name, 8) for name in sorted({name for name, _, _ in told}))
+    events = tuple(Event(NOW + at, kind, node=NodeName(name), detail="8 slots") for name, at, kind in told)
+    store.commit(Changes(nodes=nodes, events=events), lease, NOW)
+
+
+def test_slots_of_a_node_count_from_when_it_was_first_seen(store: SqlStore) -> None:
+    node_events(store, ("early", 50, EventKind.NODE_UP), ("late", 200, EventKind.NODE_UP))
+    usage = store.usage(WINDOW, CLASSES)
+    assert usage.capacity == pytest.approx((0, 0, 0, 0, 0, 80, 80, 80, 80, 80))
+    assert usage.slots_since == pytest.approx(NOW + 50)
+    before = store.usage(Window(NOW - 100, NOW, 10), CLASSES)
+    assert (sum(before.capacity), before.slots_since) == (0, None)
+    after = store.usage(Window(NOW + 100, NOW + 150, 1), CLASSES)
+    assert (after.capacity, after.slots_since) == (pytest.approx((400,)), NOW + 100)
+
+
+def test_a_node_that_went_after_the_span_was_there_in_it(store: SqlStore) -> None:
+    gone = (("gone", -100, EventKind.NODE_UP), ("gone", 300, EventKind.NODE_DOWN), ("gone", 400, EventKind.NODE_UP))
+    node_events(store, *gone)
+    usage = store.usage(WINDOW, CLASSES)
+    assert usage.capacity == pytest.approx((80,) * 10)
+    assert usage.slots_since == NOW

@@ -225,6 +225,7 @@ def developments(draw: st.DrawFn, job: Job) -> tuple[Job, tuple[Worker, ...]]:
         "next_ordinal": draw(st.integers(1, 2**62)),
         "generation": draw(counts),
         "published_size": draw(st.integers(0, 9)) if state.active else 0,
+        "first_started_at": draw(maybe(times)),
         "started_at": draw(maybe(times)),
         "running_at": draw(maybe(times)),
         "finished_at": draw(times) if state.terminal else None,

@@ -1,16 +1,19 @@
 """One webhook's deliveries, step by step, with the world's clock and a real receiver."""
 
+import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
+import httpx
 import pytest
 from structlog.testing import capture_logs
 
 from examples.webhook_receiver import AGE_SECONDS_MAX, verified
 from scheduler.config import WebhookSettings, load_settings
-from scheduler.daemon.webhooks.courier import LOOK_SECONDS, Courier, pause_seconds
+from scheduler.daemon.webhooks.courier import LOOK_SECONDS, Courier, drain, pause_seconds
 from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
 from scheduler.errors import ConfigError
 from scheduler.model.job import JobState
@@ -107,6 +110,7 @@ def test_a_refused_event_is_tried_again_after_growing_pauses_before_those_behind
             assert len(receiver.refused) == attempt + 1
             (state,) = world.store.list_deliveries()
             assert (state.attempts, state.failing_since) == (attempt + 1, began)
+            assert telling.failing
             world.clock.advance(wait)
         run(telling)
     assert len({body for _, body in receiver.refused}) == 1
@@ -119,6 +123,7 @@ def test_a_refused_event_is_tried_again_after_growing_pauses_before_those_behind
     ]
     (state,) = world.store.list_deliveries()
     assert (state.attempts, state.error, state.failing_since, state.delivered) == (0, None, None, 2)
+    assert (telling.tries, telling.failing) == ({"ok": 2, "error": 4}, False)
 
 
 def test_another_daemon_goes_on_where_the_last_one_was(world: World, receiver: Receiver) -> None:
@@ -130,6 +135,7 @@ def test_another_daemon_goes_on_where_the_last_one_was(world: World, receiver: R
     assert (len(receiver.taken), len(receiver.refused)) == (1, 1)
     second = courier(world, receiver.url, "JOB_CANCELLED")
     assert second.step() > 0, "the pause outlives whoever began it"
+    assert second.failing
     assert len(receiver.refused) == 1
     world.clock.advance(1.0)
     run(second)
@@ -211,6 +217,59 @@ def test_a_receiver_that_does_not_answer_keeps_no_other_waiting(world: World, re
         finally:
             blocked.set()
             couriers.stop()
+
+
+def test_a_success_counts_though_the_rest_of_the_answer_never_comes(world: World) -> None:
+    telling_nothing_more = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        settings = WebhookSettings(url=url, secret=SECRET, events=("JOB_CANCELLED",), timeout_seconds=0.5)
+        telling = Courier("hook", settings, world.store, world.clock, lambda: True, Random(7))
+        run(telling)
+        finished(world, 1)
+        with ThreadPoolExecutor(1) as pool:
+            told = pool.submit(run, telling)
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(telling_nothing_more)
+                told.result(30)
+        telling.close()
+    assert telling.tries == {"ok": 1, "error": 0}
+
+
+def test_an_answer_that_drips_is_left_alone(world: World) -> None:
+    drops = 0
+
+    def drip() -> Iterator[bytes]:
+        nonlocal drops
+        while True:
+            world.clock.advance(1.0)
+            drops += 1
+            yield b"."
+
+    drain(httpx.Response(200, content=drip()), world.clock.monotonic, 10.0)
+    assert drops == 11
+
+
+@pytest.mark.parametrize("url", ["http://host:99999/hook", "http://host:port/hook", "http://[::1/hook", "http://:80/"])
+def test_an_address_that_cannot_be_is_refused_without_its_path(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("SCHED_WEBHOOKS__CHAT__URL", url)
+    monkeypatch.setenv("SCHED_WEBHOOKS__CHAT__SECRET", SECRET)
+    with pytest.raises(ConfigError, match=r"webhooks\.chat\.url: .*its host or its port is not valid") as refused:
+        load_settings()
+    assert "hook" not in str(refused.value).removeprefix("setting webhooks")
+
+
+def test_an_address_that_nobody_can_ask_fails_as_others_do(world: World) -> None:
+    telling = courier(world, "http://\u2603-.example/hook", "JOB_CANCELLED")
+    run(telling)
+    finished(world, 1)
+    with capture_logs():
+        assert telling.step() >= 0
+        while not telling.failing:
+            telling.step()
+    assert telling.tries == {"ok": 0, "error": 1}
 
 
 def test_the_state_of_webhooks_is_stored_by_name_and_never_goes_back(world: World) -> None:

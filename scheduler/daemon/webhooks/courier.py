@@ -6,6 +6,7 @@ send an event twice, but leaves none out.
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ STRETCH = 500
 LOOK_SECONDS = 1.0
 #: While events flow, and while those that come are of no concern, the place is stored this often.
 SAVE_SECONDS, IDLE_SAVE_SECONDS = 0.5, 60.0
+#: Of a try.
+OUTCOMES = ("ok", "error")
 #: More of an answer is not read.
 ANSWER_BYTES_MAX = 65536
 
@@ -65,6 +68,10 @@ class Courier:
         #: History has been looked at up to this event.
         self._seen = 0
         self._saved_at = 0.0
+        #: Tries of this process by outcome.
+        self.tries = dict.fromkeys(OUTCOMES, 0)
+        #: Whether the next event has been tried in vain.
+        self.failing = False
 
     def step(self) -> float:
         """Deliver one event if there is one and it is time to; seconds until the next step at the latest.
@@ -73,6 +80,7 @@ class Courier:
         """
         if not self._leading():
             self._delivery = None
+            self.failing = False
             return LOOK_SECONDS
         delivery, self._delivery = self._delivery, None  # stays so if the store fails
         if delivery is None:
@@ -89,6 +97,7 @@ class Courier:
 
     def _begin(self) -> Delivery:
         delivery = self._store.begin_webhook(self._name)
+        self.failing = delivery.attempts > 0
         self._waiting.clear()
         self._seen = delivery.position
         self._saved_at = self._clock.now()
@@ -105,6 +114,8 @@ class Courier:
         if not self._waiting:
             return self._idle(delivery, now), 0.0
         error = self._post(self._waiting[0], now)
+        self.failing = error is not None
+        self.tries["error" if self.failing else "ok"] += 1
         if error is None:
             return self._delivered(delivery, now), 0.0
         return self._failed(delivery, error, now)
@@ -176,16 +187,17 @@ class Courier:
         headers = headers_of(self._name, outgoing, body, self._settings.secret, now)
         try:
             with self._client.stream("POST", self._settings.url, content=body, headers=headers) as answer:
-                _drain(answer)
+                with suppress(httpx.HTTPError):  # its status has told whether it has taken the event
+                    drain(answer, self._clock.monotonic, self._settings.timeout_seconds)
                 return None if answer.is_success else f"the receiver answers {answer.status_code}"
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             return (str(error) or type(error).__name__).partition("\n")[0]
 
 
-def _drain(answer: "httpx.Response") -> None:
-    """Read a short answer, so that the connection can be used again."""
-    read = 0
-    for chunk in answer.iter_bytes():
+def drain(answer: "httpx.Response", monotonic: Callable[[], float], seconds_max: float) -> None:
+    """Read a short answer, so that the connection can be used again; one that drips is left alone."""
+    read, until = 0, monotonic() + seconds_max
+    for chunk in answer.iter_raw():
         read += len(chunk)
-        if read > ANSWER_BYTES_MAX:
+        if read > ANSWER_BYTES_MAX or monotonic() > until:
             return

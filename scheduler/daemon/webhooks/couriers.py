@@ -48,6 +48,14 @@ class Couriers:
             for name, each in webhooks.items()
         ]
 
+    def tries(self, outcome: str) -> int:
+        """Deliveries that this process tried and that ended so: one of `OUTCOMES`."""
+        return sum(each.courier.tries[outcome] for each in self._rounds)
+
+    def failing(self) -> int:
+        """Webhooks whose receiver has not taken the next event."""
+        return sum(each.courier.failing for each in self._rounds)
+
     def start(self) -> None:
         for each in self._rounds:
             each.thread.start()
@@ -70,7 +78,7 @@ class _Round:
 
     def __init__(self, name: str, courier: Courier, stopping: threading.Event) -> None:
         self._name = name
-        self._courier = courier
+        self.courier = courier
         self._stopping = stopping
         self.woken = threading.Event()
         self.thread = threading.Thread(target=self._run, name=f"webhook-{name}", daemon=True)
@@ -82,11 +90,11 @@ class _Round:
             if wait_seconds > 0 and not self._stopping.is_set():
                 self.woken.wait(wait_seconds)
         with suppress(SchedulerError):
-            self._courier.close()
+            self.courier.close()
 
     def _step(self) -> float:
         try:
-            return self._courier.step()
+            return self.courier.step()
         except SchedulerError:
             return LOOK_SECONDS  # the store is away, which the engine tells
         except Exception:

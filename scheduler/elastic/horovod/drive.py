@@ -121,9 +121,13 @@ class _Driver:
 
     def _follow_forever(self) -> None:
         client = Client(self._environment)
+        told = ""
         while True:
             known = self._roster.generation if self._roster is not None else 0
             published = client.discover(known, _POLL_SECONDS)
+            if published.refusal not in ("", told):
+                told = published.refusal
+                print(f"driver: the scheduler refuses the list of workers: {told}", file=sys.stderr, flush=True)
             if published.standing is Standing.OK:
                 with self._changed:
                     self._roster = Roster.parse(published.body)

@@ -12,6 +12,8 @@ from scheduler.http.explain.waiting import why_waiting
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.world import World
+from scheduler.policy.growth_limits import GrowthLimits
+from scheduler.policy.keeping import Look
 
 
 class ExplainDetails(TypedDict):
@@ -25,7 +27,7 @@ class ExplainDetails(TypedDict):
     #: The same of slots beyond the physical ones, where it accepts to share.
     extra_slots_free: int | None
     reservation: list[tuple[str, int]]
-    #: A waiting job that holds free slots, which this one may not take.
+    #: A waiting job that holds free slots which this one could use.
     reserved_by: int | None
     not_before: float | None
 
@@ -40,18 +42,19 @@ class Explanation(TypedDict):
     details: ExplainDetails
 
 
-def explain(job: Job, world: World, settings: PolicySettings, now: float) -> Explanation:
-    """The explanation of a job in this world."""
+def explain(job: Job, world: World, settings: PolicySettings, now: float, look: Look | None = None) -> Explanation:
+    """The explanation of a job in this world; less of it without the planner's look at that."""
     reason: str | None = None
     for_job: JobId | None = None
     match job.state:
         case JobState.QUEUED:
             why = job.wait_reason or WaitReason.SUBMITTED
-            reason, for_job, summary = why, job.wait_for, why_waiting(job, why, world, settings, now)
+            reason, for_job, summary = why, job.wait_for, why_waiting(job, why, world, settings, now, look)
         case JobState.STARTING:
             summary = why_starting(job)
         case JobState.RUNNING | JobState.RESIZING:
-            reason, for_job, summary = why_this_size(job, world, settings, now)
+            growth = GrowthLimits(world, now, settings, look).of(job)
+            reason, for_job, summary = why_this_size(job, growth, world, settings, now)
             summary += what_blocks(job)
         case JobState.STOPPING | JobState.SUSPENDED:
             reason, for_job = job.stop_reason, job.stop_for

@@ -9,26 +9,29 @@ from typing_extensions import TypedDict
 
 from scheduler.http.away import why_away
 from scheduler.http.errors import documented
+from scheduler.http.explain.look import look_at
 from scheduler.http.explain.room import free_slots
-from scheduler.http.explain.words import job_name
+from scheduler.http.explain.words import are, counted, growth_text, job_name, keeper_name, named
 from scheduler.http.json import JsonResponse
 from scheduler.http.services import Use
-from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import JobState
+from scheduler.model.ids import NodeName
+from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.world import World
+from scheduler.policy.growth_limits import GrowthLimits
+from scheduler.policy.keeping import Keeper, Look
 
 router = APIRouter(tags=["cluster"])
-
-#: So many nodes are named of a longer list.
-NAMED_MAX = 5
 
 
 class IdleView(TypedDict):
     slots: int
-    #: RESERVED: held for a waiting job. NODE_AWAY: its node takes no workers. FREE: anybody may have them.
+    #: RESERVED: held for a waiting job, for which more is being freed. NODE_AWAY: its node takes no workers.
+    #: KEPT: not for those who would be in the way of a booking, of a waiting job that goes first, or of others of the
+    #: cluster. FREE: anybody may have them.
     reason: str
-    #: Whom they are held for.
+    #: Whom they are held or kept for.
     for_job: int | None
+    booking: str | None
     sentence: str
 
 
@@ -46,15 +49,24 @@ class IdleSlotsView(TypedDict):
 
 @router.get("/v1/explain", response_model=IdleSlotsView, responses=documented())
 def explain_idle(services: Use) -> Response:
-    """Why slots are idle: held for a job, on a node that takes no workers, or of no use to any job now."""
+    """Why slots are idle: held or kept for somebody, on a node that takes no workers, or of no use to any job now."""
     world, not_ready = services.board.world or World(), services.not_ready()
-    parts = [*_away(world), *_held(world), *_free(world)]
+    parts = [*_away(world), *_held(world)]
+    free = _open(world).total() - sum(part["slots"] for part in _held(world))
+    if free:
+        now, policy = services.clock.now(), services.settings.policy
+        seen = look_at(services, world, now)
+        kept = _kept(world, seen, free)
+        parts += kept
+        free -= sum(part["slots"] for part in kept)
+        if free:
+            parts.append(_free(world, free, GrowthLimits(world, now, policy, seen), now))
     total, idle = sum(node.slots for node in world.nodes.values()), sum(part["slots"] for part in parts)
     trouble = "" if not_ready is None else f" Nothing is being decided now: {not_ready}."
     view: IdleSlotsView = {
         "slots_total": total,
         "slots_idle": idle,
-        "summary": f"{idle} of {total} slots {_are(idle)} idle.{trouble}",
+        "summary": f"{idle} of {total} slots {are(idle)} idle.{trouble}",
         "idle": parts,
         "waiting": _waiting(world),
         "not_ready": not_ready,
@@ -70,10 +82,9 @@ def _away(world: World) -> Iterator[IdleView]:
             slots[why_away(node)] += free
             nodes.setdefault(why_away(node), []).append(node.name)
     for why, count in sorted(slots.items()):
-        names = sorted(nodes[why])
-        named = ", ".join(names[:NAMED_MAX]) + (", …" if len(names) > NAMED_MAX else "")
-        sentence = f"{_slots(count)} {_are(count)} on nodes that take no new workers: {named} ({why})."
-        yield {"slots": count, "reason": "NODE_AWAY", "for_job": None, "sentence": sentence}
+        names = named(sorted(nodes[why]))
+        sentence = f"{counted(count, 'slot')} {are(count)} on nodes that take no new workers: {names} ({why})."
+        yield _idle(count, "NODE_AWAY", sentence)
 
 
 def _held(world: World) -> Iterator[IdleView]:
@@ -91,29 +102,66 @@ def _held(world: World) -> Iterator[IdleView]:
             left[name] -= taken
             held += taken
         if held:
-            sentence = f"{_slots(held)} {_are(held)} held for {job_name(job.id, world)}, for which more is being freed."
-            yield {"slots": held, "reason": "RESERVED", "for_job": job.id, "sentence": sentence}
+            whom = job_name(job.id, world)
+            sentence = f"{counted(held, 'slot')} {are(held)} held for {whom}, for which more is being freed."
+            yield _idle(held, "RESERVED", sentence, Keeper(for_job=job.id))
 
 
-def _free(world: World) -> Iterator[IdleView]:
-    held = sum(part["slots"] for part in _held(world))
-    free = _open(world).total() - held
-    if not free:
-        return
+def _kept(world: World, seen: Look | None, most: int) -> list[IdleView]:
+    """What the planner keeps of the slots that are free, where that keeps somebody back."""
+    parts = []
+    kept = [*seen.kept()] if seen is not None else []
+    behind = seen.kept_back() if seen is not None else None
+    if behind is not None and any(job.wait_for == behind[0].for_job for job in _waiting_behind(world)):
+        kept.append(behind)
+    for keeper, slots in kept:
+        count = min(slots, most)
+        most -= count
+        if count:
+            sentence = f"{counted(count, 'slot')} {are(count)} kept for {keeper_name(keeper, world)}."
+            parts.append(_idle(count, "KEPT", sentence, keeper))
+    return parts
+
+
+def _waiting_behind(world: World) -> Iterator[Job]:
+    return (job for job in world.queued.values() if job.wait_reason is WaitReason.BEHIND_RESERVATION)
+
+
+def _free(world: World, free: int, limits: GrowthLimits, now: float) -> IdleView:
     waiting = _waiting(world)
     reasons = ", ".join(f"{reason} {count}" for reason, count in waiting.items())
     wait = "no job waits"
     if waiting:
         count = sum(waiting.values())
-        wait = f"of no use to the {count} job{'s' if count > 1 else ''} that wait{'' if count > 1 else 's'} ({reasons})"
-    room = len(_with_room(world))
-    grow = "no running job may have more workers"
-    if room:
-        grow = (
-            f"{room} running job{'s' if room > 1 else ''} could grow, once cool-down and pay-back of a resize allow it"
-        )
-    sentence = f"{_slots(free)} {_are(free)} free: {wait}, and {grow}."
-    yield {"slots": free, "reason": "FREE", "for_job": None, "sentence": sentence}
+        wait = f"of no use to the {counted(count, 'job')} that wait{'s' if count == 1 else ''} ({reasons})"
+    sentence = f"{counted(free, 'slot')} {are(free)} free: {wait}{_growing(world, limits)}."
+    if WaitReason.BEHIND_BOOKING in waiting:
+        ahead = sorted(booking.name for booking in world.bookings.values() if booking.start_at > now)
+        sentence += f" Who could not leave in time is kept out for {_bookings(ahead)}." if ahead else ""
+    return _idle(free, "FREE", sentence)
+
+
+def _bookings(names: list[str]) -> str:
+    return f"booking{'s' if len(names) > 1 else ''} {named(names)}"
+
+
+def _growing(world: World, limits: GrowthLimits) -> str:
+    """Why running jobs have no more workers, where they may have more."""
+    counts = Counter[str]()
+    for job in world.active.values():
+        if job.state in (JobState.RUNNING, JobState.RESIZING):
+            text = growth_text(limits.of(job))
+            if text:
+                counts[text] += 1
+    if not counts:
+        return ", and no running job may have more workers"
+    texts = ", ".join(f"{count} {text}" for text, count in sorted(counts.items()))
+    return f"; running jobs that may have more workers: {texts}"
+
+
+def _idle(slots: int, reason: str, sentence: str, keeper: Keeper | None = None) -> IdleView:
+    for_job, booking = (keeper.for_job, keeper.booking) if keeper is not None else (None, None)
+    return {"slots": slots, "reason": reason, "for_job": for_job, "booking": booking, "sentence": sentence}
 
 
 def _open(world: World) -> Counter[NodeName]:
@@ -121,27 +169,6 @@ def _open(world: World) -> Counter[NodeName]:
     return Counter({node.name: free_slots(node, world) for node in world.nodes.values() if node.schedulable})
 
 
-def _with_room(world: World) -> list[JobId]:
-    """Running jobs that may have more workers, and which a free slot suits."""
-    open_nodes = [world.nodes[name] for name, free in _open(world).items() if free]
-    return [
-        job.id
-        for job in world.active.values()
-        if job.state in (JobState.RUNNING, JobState.RESIZING)
-        and not job.finishing
-        and len(job.wanted_workers) < job.max_workers
-        and any(node.suits(job.shape) and free_slots(node, world) >= job.shape.slots for node in open_nodes)
-    ]
-
-
 def _waiting(world: World) -> dict[str, int]:
     counts = Counter(str(job.wait_reason) for job in world.queued.values() if job.wait_reason is not None)
     return dict(sorted(counts.items()))
-
-
-def _slots(count: int) -> str:
-    return f"{count} slot{'' if count == 1 else 's'}"
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"

@@ -5,9 +5,11 @@ from typing import assert_never
 
 from typing_extensions import TypedDict
 
+from scheduler.http.explain.losses import LossView, losses_of
 from scheduler.model.event import Event, EventKind
 from scheduler.model.job import Job, JobState
 from scheduler.model.worker import ExitReason
+from scheduler.model.world import World
 from scheduler.store.sqlstore import SqlStore
 
 #: So many takings are told of each kind, newest first.
@@ -42,13 +44,20 @@ class Past(TypedDict):
     #: What it gave up for other jobs lately, newest first; and what others gave up for it.
     gave: list[TakingView]
     got: list[TakingView]
+    #: What it lost otherwise: to bookings, with nodes, to others of the cluster; newest first.
+    lost: list[LossView]
 
 
-def past_of(store: SqlStore, job: Job) -> Past:
+def past_of(store: SqlStore, job: Job, world: World) -> Past:
     """What history tells of the job as it is now."""
     given = [event for _, event in store.newest_of_job(job.id, _TAKINGS, TAKINGS_MAX * 4)]
     got = [event for _, event in store.newest_for_job(job.id, _TAKINGS, TAKINGS_MAX, EVENTS_MAX)]
-    return {"since": _since(store, job), "gave": _takings(given), "got": _takings(got)}
+    return {
+        "since": _since(store, job),
+        "gave": _takings(given),
+        "got": _takings(got),
+        "lost": losses_of(store, job, world),
+    }
 
 
 def _takings(events: Iterable[Event]) -> list[TakingView]:

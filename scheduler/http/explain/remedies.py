@@ -3,21 +3,32 @@
 from typing import assert_never
 
 from scheduler.config import PolicySettings
-from scheduler.http.explain.room import fitting, reserved_by
+from scheduler.http.explain.room import away
 from scheduler.http.explain.words import job_name
 from scheduler.http.feasible import most_workers
+from scheduler.http.fields import PRIORITY_MAX
 from scheduler.model.job import Job, JobState, StopReason, WaitReason
 from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.world import World
+from scheduler.policy.growth_limits import Growth, GrowthLimits, Limit
+from scheduler.policy.keeping import Look
+from scheduler.policy.ledger import View
+from scheduler.policy.trials import Rise, Trials
+from scheduler.policy.vacancies import Lack, vacancies_of
 
 
-def remedies(job: Job, reason: str | None, world: World, settings: PolicySettings, now: float) -> list[str]:
-    """For a job that is as it is for this reason; empty where nothing would, or there is nothing to change."""
+def remedies(
+    job: Job, world: World, settings: PolicySettings, now: float, look: Look | None, trials: Trials | None
+) -> list[str]:
+    """For a job as it is; empty where nothing would, or there is nothing to change.
+
+    `look` is what the planner makes of the world, and `trials` asks it more about a job that waits.
+    """
     match job.state:
         case JobState.QUEUED:
-            return _to_start(job, job.wait_reason or WaitReason.SUBMITTED, world, settings, now)
+            return _to_start(job, job.wait_reason or WaitReason.SUBMITTED, world, settings, now, trials)
         case JobState.RUNNING | JobState.RESIZING:
-            return _to_grow(job, reason, world)
+            return _to_grow(job, GrowthLimits(world, now, settings, look).of(job), world, now)
         case JobState.SUSPENDED:
             return [f'To resume it: "sched resume {job.id}".']
         case JobState.FAILED if job.stop_reason is StopReason.RETRIES_EXHAUSTED:
@@ -26,23 +37,27 @@ def remedies(job: Job, reason: str | None, world: World, settings: PolicySetting
             return []
 
 
-def _to_start(job: Job, reason: WaitReason, world: World, settings: PolicySettings, now: float) -> list[str]:
+def _to_start(
+    job: Job, reason: WaitReason, world: World, settings: PolicySettings, now: float, trials: Trials | None
+) -> list[str]:
     suitable = [node for node in world.nodes.values() if node.suits(job.shape)]
     match reason:
         case WaitReason.SUBMITTED:
             return []
         case WaitReason.INSUFFICIENT_SLOTS:
-            return [*_less(job, fitting(job, world), "on what is free now"), *_higher(job, world, settings)]
+            return _tried(job, world, now, trials) if trials is not None else []
         case WaitReason.WAITING_FOR_VICTIMS:
             return _when_they_are_gone(job, world, now)
         case WaitReason.BEHIND_RESERVATION:
-            return _before(job, world, settings)
+            ahead = job_name(job.wait_for, world) if job.wait_for is not None else "the job ahead of it"
+            tried = _tried(job, world, now, trials) if trials is not None else []
+            return [f"The start of {ahead}, if it leaves something.", *tried]
         case WaitReason.BACKOFF:
             return [f'The end of its pause; its output says what failed: "sched logs {job.id}".']
         case WaitReason.NO_MATCHING_NODE:
-            return ["A node that has what it asks for."]
+            return ["A node that has what it asks for." if world.nodes else "A node."]
         case WaitReason.EXCEEDS_CLUSTER:
-            return ["More nodes that suit it.", *_less(job, most_workers(job.spec, suitable), "on the nodes there are")]
+            return _larger_cluster(job, suitable)
         case WaitReason.NODES_UNAVAILABLE:
             return _nodes_back(suitable, now)
         case WaitReason.BOOKED_LATER:
@@ -50,7 +65,9 @@ def _to_start(job: Job, reason: WaitReason, world: World, settings: PolicySettin
         case WaitReason.BOOKING_FULL:
             return [f"The end of another job of its booking {job.spec.booking}."]
         case WaitReason.BEHIND_BOOKING:
-            return ["The end of the booking, or a shorter time limit (it has to be submitted again with it)."]
+            booking = trials.booking_that_keeps_it() if trials is not None else None
+            named = f"booking {booking}" if booking is not None else "the booking"
+            return [f"The end of {named}, or a shorter time limit (it has to be submitted again with it)."]
         case WaitReason.BEHIND_FOREIGN:
             return ["That others of the cluster get what they wait for, or give up."]
         case WaitReason.POLICY_WITHOUT_FIXED:
@@ -59,41 +76,58 @@ def _to_start(job: Job, reason: WaitReason, world: World, settings: PolicySettin
             assert_never(reason)
 
 
+def _larger_cluster(job: Job, suitable: list[Node]) -> list[str]:
+    workers = most_workers(job.spec, suitable)
+    if not workers:
+        return ["A node that has what one of its workers takes, or less for each (it has to be submitted again)."]
+    return ["More nodes that suit it.", *_less(job, workers, "on the nodes there are")]
+
+
 def _less(job: Job, workers: int, where: str) -> list[str]:
     if not 0 < workers < job.min_workers:
         return []
     return [f'A smaller minimum: {workers} of its workers would fit {where} ("sched scale {job.id} --min {workers}").']
 
 
-def _higher(job: Job, world: World, settings: PolicySettings) -> list[str]:
-    """A priority above that of the least important job from which it could take something."""
-    if settings.name != "elastic":
-        return []
-    suitable = {node.name for node in world.nodes.values() if node.suits(job.shape)}
-    holders = [
-        other
-        for other in world.active.values()
-        if other.priority >= job.priority
-        and other.spec.preemptible
-        and any(worker.node in suitable for worker in other.wanted_workers)
-    ]
-    if not holders:
-        return []
-    least = min(holders, key=lambda other: (other.priority, -other.id))
-    asked = f'"sched priority {job.id} {least.priority + 1} --dry-run" says what that would do'
-    return [f"A priority above {least.priority}, to take from {job_name(least.id, world)}: {asked}."]
+def _tried(job: Job, world: World, now: float, trials: Trials) -> list[str]:
+    """What would let it start, as the planner says."""
+    rise = trials.rise(PRIORITY_MAX)
+    fit = vacancies_of(world).fit(job.shape, View.OPEN)
+    ways = _less(job, fit, "on what is free now") if 0 < fit < job.min_workers and trials.starts_with(fit) else []
+    if trials.starts_with_nodes(down=False):
+        ways += _nodes_back([node for node in away(job, world) if node.health is NodeHealth.UP], now)
+    elif trials.starts_with_nodes(down=True):
+        ways += _nodes_back(away(job, world), now)
+    return [*ways, _higher(job, rise, world)] if rise is not None else [*ways, *_ends(trials, world)]
 
 
-def _before(job: Job, world: World, settings: PolicySettings) -> list[str]:
-    """Past the job that it waits behind."""
+def _higher(job: Job, rise: Rise, world: World) -> str:
+    """A priority, and what it is good for."""
     ahead = world.job(job.wait_for) if job.wait_for is not None else None
-    if ahead is None or settings.name != "elastic":
-        return ["The start of the job ahead of it."]
-    asked = f'"sched priority {job.id} {ahead.priority + 1} --dry-run" says what that would do'
-    return [
-        f"The start of {job_name(ahead.id, world)}.",
-        f"A priority above {ahead.priority}, to go before it: {asked}.",
-    ]
+    to = "go before others"
+    if rise.victims:
+        more = f" and {len(rise.victims) - 1} more" if len(rise.victims) > 1 else ""
+        to = f"take from {job_name(rise.victims[0], world)}{more}"
+    elif ahead is not None and ahead.priority < rise.priority:
+        to = f"go before {job_name(ahead.id, world)}"
+    asked = f'"sched priority {job.id} {rise.priority} --dry-run" says what that would do'
+    return f"A priority above {rise.priority - 1}, to {to}: {asked}."
+
+
+def _ends(trials: Trials, world: World) -> list[str]:
+    """What has to end where no priority helps."""
+    booking = trials.booking_that_keeps_it()
+    if booking is not None:
+        return [_end_of_booking(booking)]
+    end = trials.end_that_serves(PRIORITY_MAX)
+    if end is None:
+        return []
+    besides = f", together with a priority above {end.priority - 1}" if end.priority is not None else ""
+    return [f"The end of {job_name(end.job_id, world)}{besides}."]
+
+
+def _end_of_booking(name: str) -> str:
+    return f'The end of booking {name} ("sched bookings"), or "sched unbook {name}".'
 
 
 def _when_they_are_gone(job: Job, world: World, now: float) -> list[str]:
@@ -119,16 +153,24 @@ def _nodes_back(suitable: list[Node], now: float) -> list[str]:
     return ways
 
 
-def _to_grow(job: Job, reason: str | None, world: World) -> list[str]:
-    size = len(job.wanted_workers)
-    if job.finishing:
-        return []
-    if size >= job.max_workers:
-        return [f'A larger maximum: "sched scale {job.id} --max {size + 1}" or more.'] if job.elastic else []
-    if reason == "INSUFFICIENT_SLOTS":
-        return ["Slots that come free: the most important job that can use them gets them."]
-    if reason == "BEHIND_RESERVATION":
-        holder = reserved_by(job, world)
-        return [f"The start of {job_name(holder, world)}, if it leaves something."] if holder is not None else []
+def _to_grow(job: Job, growth: Growth, world: World, now: float) -> list[str]:
     giving_to = {worker.leave_for for worker in job.leaving if worker.leave_for is not None}
-    return [f"The end of {job_name(each, world)}." for each in sorted(giving_to)]
+    if giving_to:
+        return [f"The end of {job_name(each, world)}." for each in sorted(giving_to) if world.job(each) is not None]
+    match growth.limit:
+        case Limit.MAXIMUM if job.elastic:
+            return [f'A larger maximum: "sched scale {job.id} --max {len(job.wanted_workers) + 1}" or more.']
+        case Limit.NO_ROOM:
+            slots = "Slots to share" if any(worker.shared for worker in job.workers) else "Slots"
+            freed = f"{slots} that come free: the most important job that can use them gets them."
+            if growth.lack is not Lack.SLOTS:
+                freed = "Room for a whole worker that comes free: the most important job that can use it gets it."
+            return [*_nodes_back(away(job, world), now), freed]
+        case Limit.RESERVED if growth.holder is not None:
+            return [f"The start of {job_name(growth.holder, world)}, if it leaves something."]
+        case Limit.KEPT if growth.keeper is not None and growth.keeper.booking is not None:
+            return [_end_of_booking(growth.keeper.booking)]
+        case Limit.KEPT if growth.keeper is not None and growth.keeper.for_job is not None:
+            return [f"The start of {job_name(growth.keeper.for_job, world)}, if it leaves something."]
+        case _:
+            return []

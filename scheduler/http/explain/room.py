@@ -1,10 +1,13 @@
 """What is free, and for whom."""
 
+from scheduler.http.away import why_away
+from scheduler.http.explain.words import are, counted, named
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job
-from scheduler.model.node import Node, workers_that_fit
+from scheduler.model.job import Job, JobState
+from scheduler.model.node import Node
 from scheduler.model.world import World
+from scheduler.policy.stake import RESIZABLE_STATES
 
 
 def free_slots(node: Node, world: World) -> int:
@@ -17,24 +20,45 @@ def free_extra(node: Node, world: World) -> int:
     return max(0, node.extra_slots - world.used(node.name).slots_shared)
 
 
-def fitting(job: Job, world: World) -> int:
-    """How many of its workers would fit on what is free, reservations aside."""
-    count = 0
-    for node in world.nodes.values():
-        if node.schedulable and node.suits(job.shape):
-            used, foreign = world.used(node.name), world.foreign.get(node.name, NO_FOREIGN)
-            cpus = node.cpus - used.cpus - foreign.cpus
-            memory_mib = node.memory_mib - used.memory_mib - foreign.memory_mib
-            count += workers_that_fit(job.shape, free_slots(node, world), cpus, memory_mib)
-    return count
+def away(job: Job, world: World) -> list[Node]:
+    """Nodes that take no new workers, and on which slots are free where more of the job's workers could be."""
+    nodes = world.nodes
+    types = {nodes[worker.node].gpu_type for worker in job.wanted_workers if worker.node in nodes}
+    shared = any(worker.shared for worker in job.wanted_workers)
+    free = free_extra if shared else free_slots
+    return [
+        node
+        for node in nodes.values()
+        if not node.schedulable
+        and node.suits(job.shape)
+        and (not types or node.gpu_type in types)
+        and free(node, world) >= max(job.shape.slots, 1)
+    ]
+
+
+def away_text(nodes: list[Node], world: World) -> str:
+    """A sentence on these; empty if there are none."""
+    if not nodes:
+        return ""
+    slots = sum(free_slots(node, world) for node in nodes)
+    names = named(sorted(f"{node.name} ({why_away(node)})" for node in nodes))
+    return f" {counted(slots, 'idle slot')} {are(slots)} on nodes that take no new workers: {names}."
 
 
 def reserved_by(job: Job, world: World) -> JobId | None:
-    """The most important waiting job that holds capacity on a node which suits this one."""
+    """The most important waiting job that holds free slots which the job could use; None also if it wants no more."""
+    grows = job.state in RESIZABLE_STATES and not job.finishing and len(job.wanted_workers) < job.max_workers
+    if not grows and job.state is not JobState.QUEUED:
+        return None
+    nodes = world.nodes
     holders = [
         other
-        for other in world.queued.values()
+        for other in world.reserved.values()
         if other.id != job.id
-        and any(world.nodes[node].suits(job.shape) for node, _ in other.reservation if node in world.nodes)
+        and any(nodes[name].suits(job.shape) and _has_free(nodes[name], world) for name, _ in other.reservation)
     ]
     return min(holders, key=lambda other: (-other.priority, other.id)).id if holders else None
+
+
+def _has_free(node: Node, world: World) -> bool:
+    return node.schedulable and free_slots(node, world) > 0

@@ -3,9 +3,11 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from scheduler.config import PolicySettings
 from scheduler.engine.forecast import forecast
 from scheduler.http.errors import Refusal, documented
 from scheduler.http.explain.explanation import Explanation, explain
+from scheduler.http.explain.look import asking
 from scheduler.http.explain.past import Past, past_of
 from scheduler.http.explain.remedies import remedies
 from scheduler.http.forecast import ForecastView, forecast_view
@@ -13,13 +15,13 @@ from scheduler.http.jobs import find_job
 from scheduler.http.json import JsonResponse
 from scheduler.http.parameters import JobNumber
 from scheduler.http.services import Services, Use
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.world import World
+from scheduler.policy.growth_limits import GrowthLimits
+from scheduler.policy.keeping import Look, look
+from scheduler.policy.trials import Trials
 
 router = APIRouter(tags=["jobs"])
-
-#: How long an explanation waits for its turn to look ahead, and how long it looks then.
-FORECAST_SECONDS = 0.5
 
 
 class ExplainView(Explanation, Past):
@@ -34,17 +36,44 @@ def explain_job(services: Use, job_id: JobNumber) -> Response:
     """Why the job is as it is, since when, what would change that, and when it starts if it waits."""
     job = find_job(services, job_id)
     world, now, policy = services.board.world or World(), services.clock.now(), services.settings.policy
-    explanation = explain(job, world, policy, now)
+    seen, would_change = _asked(services, job, world, now)
+    explanation = explain(job, world, policy, now, seen)
     trouble = None if job.state.terminal else services.not_ready()
     if trouble is not None:
         explanation["summary"] += f" Nothing is being decided now: {trouble}."
     view: ExplainView = {
         **explanation,
-        **past_of(services.store, job),
-        "would_change": remedies(job, explanation["reason"], world, policy, now),
+        **past_of(services.store, job, world),
+        "would_change": would_change,
         "forecast": _forecast(services, job),
     }
     return JsonResponse(view)
+
+
+def _asked(services: Services, job: Job, world: World, now: float) -> tuple[Look | None, list[str]]:
+    """What the planner makes of the world, where that matters to the job; and what would change how the job is."""
+    policy = services.settings.policy
+    kept = _may_be_kept(job, world, policy, now)
+    try:
+        if kept or job.state is JobState.QUEUED:
+            with asking(services) as in_time:
+                seen = look(world, now, policy) if kept else None
+                return seen, remedies(job, world, policy, now, seen, Trials(world, job, now, policy, in_time))
+    except Refusal:
+        pass  # it says less then
+    return None, remedies(job, world, policy, now, None, None)
+
+
+def _may_be_kept(job: Job, world: World, policy: PolicySettings, now: float) -> bool:
+    """Whether there is room for the job, and only the planner knows for whom."""
+    match job.state:
+        case JobState.QUEUED:
+            others = bool(world.bookings or world.demands)
+            return others and job.wait_reason is WaitReason.INSUFFICIENT_SLOTS
+        case JobState.RUNNING | JobState.RESIZING:
+            return GrowthLimits(world, now, policy).of(job).has_room
+        case _:
+            return False
 
 
 def _forecast(services: Services, job: Job) -> ForecastView | None:
@@ -53,8 +82,7 @@ def _forecast(services: Services, job: Job) -> ForecastView | None:
     if world is None or job.state is not JobState.QUEUED:
         return None
     try:
-        with services.questions.turn(FORECAST_SECONDS):
-            in_time = services.within(FORECAST_SECONDS)
+        with asking(services) as in_time:
             return forecast_view(forecast(world, job, services.clock.now(), services.settings, in_time))
     except Refusal:
         return None

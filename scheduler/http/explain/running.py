@@ -1,13 +1,17 @@
 """Why a job with workers has the size that it has, and why some of them do not run yet."""
 
+from typing import assert_never
+
 from scheduler.config import PolicySettings
-from scheduler.http.explain.room import free_slots, reserved_by
-from scheduler.http.explain.words import STOP_TEXTS, job_name
+from scheduler.http.explain.room import away, away_text, free_slots
+from scheduler.http.explain.words import STOP_TEXTS, are, counted, job_name, keeper_name, lack_text, suiting
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, StopReason
 from scheduler.model.worker import LeaveReason, WorkerState
 from scheduler.model.world import World
-from scheduler.policy.check_plan import FIXED_SIZES
+from scheduler.policy.growth_limits import Growth, Limit
+from scheduler.policy.keeping import Keeper
+from scheduler.policy.vacancies import Lack
 
 #: First match wins; in the words for jobs that are stopped for the same.
 _GIVEN_TO_NO_JOB = {
@@ -39,39 +43,94 @@ def what_blocks(job: Job) -> str:
     return f" Worker {blocked[0].id} on {blocked[0].node} does not run yet{more}: {blocked[0].detail}"
 
 
-def why_this_size(job: Job, world: World, settings: PolicySettings, now: float) -> tuple[str | None, JobId | None, str]:
+def why_this_size(
+    job: Job, growth: Growth, world: World, settings: PolicySettings, now: float
+) -> tuple[str | None, JobId | None, str]:
     """Reason, whom it is for, and the sentence."""
     size = len(job.wanted_workers)
     shared = ", on slots that it shares with others" if any(w.shared for w in job.wanted_workers) else ""
-    shown = f"Runs with {size} of at most {job.max_workers} workers{shared}"
+    most = counted(job.max_workers, "worker")
+    shown = f"Runs with {size} of at most {most}{shared}"
     if job.state is JobState.RESIZING:
-        shown = f"Is being resized to {size} of at most {job.max_workers} workers{shared}"
-    giving = _what_it_gives(job, world)
-    if giving is not None:
-        reason, for_job, why = giving
-        return reason, for_job, f"{shown}: it gives workers up{why}."
-    if size >= job.max_workers:
-        return None, None, f"{shown}: all that it may have."
-    if settings.name in FIXED_SIZES and size >= job.preferred_workers:
-        return None, None, f"{shown}: the size that it has under policy {settings.name}."
-    if job.finishing:
-        why = f" ({job.detail})" if job.detail else ""
-        return None, None, f"{shown}: it is finishing, so it is not resized any more{why}."
-    suitable = [node for node in world.nodes.values() if node.suits(job.shape) and node.schedulable]
-    free = sum(free_slots(node, world) for node in suitable)
-    if free < job.shape.slots:
-        return "INSUFFICIENT_SLOTS", None, f"{shown}: no slots that suit it are free."
-    holder = reserved_by(job, world)
-    if holder is not None:
-        return "BEHIND_RESERVATION", holder, f"{shown}: {free} slots are free, but held for {job_name(holder, world)}."
-    if job.last_resize_at is not None and now < job.last_resize_at + settings.grow_cooldown_seconds:
-        left = job.last_resize_at + settings.grow_cooldown_seconds - now
-        return "COOLDOWN", None, f"{shown}: it was resized just now and may grow again in {left:.1f} s."
-    limit = job.spec.time_limit_seconds
-    if limit is not None and job.started_at is not None and job.started_at + limit - now < settings.near_end_seconds:
-        return "NEAR_END", None, f"{shown}: its time limit is so near that growing would not pay."
-    unless = ", unless more workers would not pay by the speeds that it reports" if job.progress.throughput else ""
-    return None, None, f"{shown}: {free} slots that suit it are free, so it grows at one of the next looks{unless}."
+        shown = f"Is being resized to {size} of at most {most}{shared}"
+    given = _what_it_gives(job, world)
+    if given is not None:
+        leaves, for_job, why = given
+        return leaves, for_job, f"{shown}: it gives workers up{why}."
+    reason, for_job, why = _why_no_more(job, growth, world, settings, now)
+    return reason, for_job, f"{shown}: {why}"
+
+
+def _why_no_more(
+    job: Job, growth: Growth, world: World, settings: PolicySettings, now: float
+) -> tuple[str | None, JobId | None, str]:
+    """The same of what keeps it from one more worker."""
+    left = f" in {max(growth.until - now, 0.0):.1f} s" if growth.until is not None else ""
+    free = f"{suiting(growth.slots)} {are(growth.slots)} free"
+    match growth.limit:
+        case Limit.MAXIMUM:
+            return None, None, "all that it may have."
+        case Limit.FIXED_SIZE:
+            return None, None, f"the size that it has under policy {settings.name}."
+        case Limit.FINISHING:
+            detail = f" ({job.detail})" if job.detail else ""
+            return None, None, f"it is finishing, so it is not resized any more{detail}."
+        case Limit.CHANGING:
+            return None, None, "a change of its workers is under way, and it may grow after that."
+        case Limit.NEAR_END:
+            return "NEAR_END", None, "its time limit is so near that growing would not pay."
+        case Limit.UNTRIED:
+            return "UNTRIED", None, f"more are tried once it has reported its speed with these{left and f', or{left}'}."
+        case Limit.NO_GAIN:
+            return "NO_GAIN", None, "more would add nothing, by the speeds that it reported."
+        case Limit.PAYBACK:
+            return "PAYBACK", None, _why_no_payback(job, settings)
+        case Limit.NO_ROOM:
+            return "INSUFFICIENT_SLOTS", None, _why_no_room(job, growth, world) + away_text(away(job, world), world)
+        case Limit.RESERVED:
+            return "BEHIND_RESERVATION", growth.holder, f"{free}, but held for {job_name(growth.holder, world)}."
+        case Limit.BOOKING_FULL:
+            return "BOOKING_FULL", None, f"its booking {job.spec.booking} has no more for it."
+        case Limit.KEPT:
+            assert growth.keeper is not None
+            keeper = growth.keeper
+            return _kept_reason(keeper), keeper.for_job, f"{free}, but kept for {keeper_name(keeper, world)}."
+        case Limit.COOLDOWN:
+            return "COOLDOWN", None, f"it was resized lately, and may grow again{left}."
+        case Limit.NOTHING:
+            return None, None, "it grows at the next look."
+        case Limit.UNKNOWN:
+            return None, None, f"{free}, and the planner has not given it any of them."
+        case _:
+            assert_never(growth.limit)
+
+
+def _why_no_payback(job: Job, settings: PolicySettings) -> str:
+    cost = job.progress.resize_seconds or 0.0
+    times = f"{settings.grow_payback_factor:g} times the {cost:.1f} s"
+    return f"growing would not bring its end nearer by {times} that a resize costs it."
+
+
+def _why_no_room(job: Job, growth: Growth, world: World) -> str:
+    """What one more worker lacks."""
+    worker, slots = job.workers[0], growth.slots
+    if growth.lack is not None and growth.lack is not Lack.SLOTS:
+        return f"{suiting(slots)} {are(slots)} free, but {lack_text(growth.lack, job.shape)}."
+    if slots:
+        return f"{suiting(slots)} {are(slots)} free, fewer than the {job.shape.slots} of a worker."
+    others = [node for node in world.nodes.values() if node.suits(job.shape) and node.schedulable]
+    own, kind = sum(free_slots(node, world) for node in others), world.nodes[worker.node].gpu_type
+    if worker.shared and own:
+        return f"no slots to share are free; {own} to have alone {are(own)}, which it may not have besides."
+    if not worker.shared and own:
+        return f"no slots that suit it are free with GPU type {kind or 'none'}, which its workers have."
+    return "no slots that suit it are free."
+
+
+def _kept_reason(keeper: Keeper) -> str:
+    if keeper.for_job is not None:
+        return "BEHIND_RESERVATION"
+    return "BEHIND_BOOKING" if keeper.booking is not None else "BEHIND_FOREIGN"
 
 
 def _what_it_gives(job: Job, world: World) -> tuple[str, JobId | None, str] | None:
@@ -79,7 +138,8 @@ def _what_it_gives(job: Job, world: World) -> tuple[str, JobId | None, str] | No
     for worker in job.leaving:
         if worker.leave_for is not None:
             reason = worker.leave_reason or LeaveReason.PREEMPTED
-            return reason.value, worker.leave_for, f" for {job_name(worker.leave_for, world)}"
+            gone = ", which has ended since" if world.job(worker.leave_for) is None else ""
+            return reason.value, worker.leave_for, f" for {job_name(worker.leave_for, world)}{gone}"
     reasons = {worker.leave_reason for worker in job.leaving}
     for leave, stop in _GIVEN_TO_NO_JOB.items():
         if leave in reasons:

@@ -4,18 +4,26 @@ from typing import assert_never
 
 from scheduler.config import PolicySettings
 from scheduler.http.away import those_closed, why_away
-from scheduler.http.explain.room import free_extra, free_slots
-from scheduler.http.explain.words import job_name
-from scheduler.http.feasible import most_workers, needs, needs_fixed, wishes
+from scheduler.http.explain.room import away, away_text, free_extra, free_slots
+from scheduler.http.explain.words import are, counted, job_name, keeper_name, lack_text
+from scheduler.http.feasible import most_workers, needs, needs_fixed, too_large, wishes
 from scheduler.model.job import Job, Placement, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
 from scheduler.policy.check_plan import FIXED_SIZES
+from scheduler.policy.keeping import Look
+from scheduler.policy.ledger import View
+from scheduler.policy.vacancies import Lack, vacancies_of
+
+#: So many jobs are named of those whose workers leave for one.
+VICTIMS_NAMED_MAX = 3
 
 
-def why_waiting(job: Job, reason: WaitReason, world: World, settings: PolicySettings, now: float) -> str:
-    """The sentence for the reason."""
+def why_waiting(
+    job: Job, reason: WaitReason, world: World, settings: PolicySettings, now: float, look: Look | None
+) -> str:
+    """The sentence for the reason; `look` is what the planner makes of the world, where that was asked."""
     size = job.preferred_workers if settings.name in FIXED_SIZES else job.min_workers
     need = f"it needs {needs(job.spec, size)}{needs_fixed(job.spec)}"
     suitable = [node for node in world.nodes.values() if node.suits(job.shape)]
@@ -27,8 +35,9 @@ def why_waiting(job: Job, reason: WaitReason, world: World, settings: PolicySett
             behind = f" It is behind {job_name(job.wait_for, world)}." if job.wait_for is not None else ""
             return (
                 f"Waits for free slots: {need}, and {free} of {sum(node.slots for node in suitable)} slots that "
-                f"suit it are free{_to_share(job, suitable, world)}. Nothing less important holds enough to make room "
-                f"for it.{behind}"
+                f"suit it {are(free)} free{_to_share(job, suitable, world)}{_what_lacks(job, size, world)}"
+                f"{_kept(job, look, world)}. Nothing less important holds enough to make room for it.{behind}"
+                f"{away_text(away(job, world), world)}"
             )
         case WaitReason.WAITING_FOR_VICTIMS:
             held = _places(job.reservation)
@@ -42,19 +51,15 @@ def why_waiting(job: Job, reason: WaitReason, world: World, settings: PolicySett
             pause_seconds = max(0.0, job.not_before - now)
             return f"Starts again in {pause_seconds:.0f} s, after a failure: {job.detail or 'a worker failed'}."
         case WaitReason.NO_MATCHING_NODE:
+            if not world.nodes:
+                return "Waits for nodes: there are none."
             lacking = wishes(_lacking(job, world))
             return f"No node has {lacking or 'what it asks for'}: add such a node, or submit it without."
         case WaitReason.EXCEEDS_CLUSTER:
-            total = sum(node.slots for node in suitable)
-            besides = ", or less beside its fixed group" if job.spec.fixed is not None else ""
-            return (
-                f"Too large for the cluster: {need}, and the nodes that suit it have {total} slots and would hold "
-                f"{most_workers(job.spec, suitable)} workers when empty{besides}. "
-                f"Lower its minimum, or add nodes.{those_closed(suitable)}"
-            )
+            return _why_too_large(job, need, suitable, world)
         case WaitReason.NODES_UNAVAILABLE:
-            away = ", ".join(f"{n.name} ({why_away(n)})" for n in suitable if not n.schedulable)
-            return f"Waits for nodes that take no new workers now: {away or 'none is known'}."
+            closed = ", ".join(f"{n.name} ({why_away(n)})" for n in suitable if not n.schedulable)
+            return f"Waits for nodes that take no new workers now: {closed or 'none is known'}."
         case WaitReason.BOOKED_LATER | WaitReason.BOOKING_FULL:
             return _why_booked(job, need, world, now)
         case WaitReason.BEHIND_BOOKING:
@@ -68,6 +73,39 @@ def why_waiting(job: Job, reason: WaitReason, world: World, settings: PolicySett
             return f"Would fit, but others than this scheduler's jobs wait for that room: {need}."
         case _:
             assert_never(reason)
+
+
+def _why_too_large(job: Job, need: str, suitable: list[Node], world: World) -> str:
+    fixed = job.spec.fixed
+    for shape in (job.shape, *([fixed.shape] if fixed is not None else [])):
+        worker = too_large(shape, [node for node in world.nodes.values() if node.suits(shape)])
+        if worker:
+            return f"Too large for every node: {worker}.{those_closed(suitable)}"
+    most = counted(most_workers(job.spec, suitable), "worker")
+    besides = ", or less beside its fixed group" if fixed is not None else ""
+    return (
+        f"Too large for the cluster: {need}, and the nodes that suit it have "
+        f"{counted(sum(node.slots for node in suitable), 'slot')} and would hold {most} when empty{besides}. "
+        f"Lower its minimum, or add nodes.{those_closed(suitable)}"
+    )
+
+
+def _what_lacks(job: Job, size: int, world: World) -> str:
+    """What is missing besides slots, where enough of these are free."""
+    if job.spec.fixed is not None:
+        return ""
+    vacancies = vacancies_of(world)
+    lack = vacancies.lack(job.shape, size, View.FREE)
+    if lack is None or lack is Lack.SLOTS:
+        return ""
+    room = vacancies.fit(job.shape, View.FREE)
+    return f", but {lack_text(lack, job.shape)}, so there is room for {room or 'none'}"
+
+
+def _kept(job: Job, look: Look | None, world: World) -> str:
+    """For whom the planner keeps most of what is free."""
+    kept = look.kept(job.shape)[:1] if look is not None else []
+    return "".join(f", of which {count} {are(count)} kept for {keeper_name(keeper, world)}" for keeper, count in kept)
 
 
 def _lacking(job: Job, world: World) -> WorkerShape:
@@ -92,13 +130,18 @@ def _why_booked(job: Job, need: str, world: World, now: float) -> str:
         return f"Its booking {job.spec.booking} is over: it is looked at as an ordinary job next."
     if booking.start_at > now:
         return f"Waits for its booking {booking.name}, which starts in {booking.start_at - now:.0f} s."
-    return f"Waits for other jobs of its booking {booking.name}, which has {booking.slots} slots: {need}."
+    slots = counted(booking.slots, "slot")
+    return f"Waits for other jobs of its booking {booking.name}, which has {slots}: {need}."
 
 
 def _who_leaves(job: Job, world: World) -> str:
-    other = world.job(job.wait_for) if job.wait_for is not None else None
-    equal = other is not None and other.priority >= job.priority
-    return "workers of jobs that share with it" if equal else "less important jobs"
+    """The jobs whose workers leave for it, where any do so already."""
+    victims = [other.id for other in world.leaving.values() if any(w.leave_for == job.id for w in other.all_leaving)]
+    if not victims:
+        return "others"
+    more = f" and of {len(victims) - VICTIMS_NAMED_MAX} more" if len(victims) > VICTIMS_NAMED_MAX else ""
+    named = ", ".join(job_name(each, world) for each in sorted(victims)[:VICTIMS_NAMED_MAX])
+    return f"workers of {named}{more}"
 
 
 def _places(placement: Placement) -> str:

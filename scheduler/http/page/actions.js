@@ -25,14 +25,14 @@ export class Actions {
     this.suspend = button("Suspend", () => this.#do("Asked: suspend.", () => post(`${this.path}/suspend`)));
     this.resume = button("Resume", () => this.#do("Asked: resume.", () => post(`${this.path}/resume`)));
     this.cancel = button("Cancel", () => this.#cancel(), "danger");
-    this.root = element("section", { class: "actions", "aria-label": "Actions" },
+    this.root = element("section", { class: "actions", "aria-label": "Actions", hidden: true },
       form([this.priority], "Set priority", () => this.#setPriority(), button("What would that do?", () => this.#askPriority())),
       form([this.least, this.most], "Scale", () => this.#scale()),
       element("div", { class: "row" }, this.suspend, this.resume, this.cancel),
       this.told);
   }
 
-  /** Show the job's present values where nobody is about to write others. */
+  /** Show them, with the job's present values where nobody is about to write others. */
   update(job) {
     const ended = ["SUCCEEDED", "FAILED", "CANCELLED"].includes(job.state);
     this.root.hidden = ended;

@@ -33,8 +33,11 @@ export function jobLink(id, text = `${id}`) {
   return element("a", { href: `#/jobs/${id}` }, text);
 }
 
+const FOCUSABLE = "a, button, input, select";
+
 /**
- * Rows of a list that change in place: only rows whose content differs are made anew, so focus and scroll stay.
+ * Rows of a list that change in place: only rows whose content differs are made anew, so scroll stays; the focus goes on
+ * to what stands in its place in the row.
  * `contentOf(item)` gives [signature, () => children].
  */
 export class Rows {
@@ -43,6 +46,7 @@ export class Rows {
   }
 
   update(items) {
+    const focus = this.#focus();
     const kept = new Map();
     for (const item of items) {
       const key = this.keyOf(item);
@@ -63,5 +67,18 @@ export class Rows {
       else this.parent.insertBefore(row, place);
     }
     this.rows = kept;
+    if (focus === null || document.activeElement === focus.element) return;
+    const row = kept.get(focus.key)?.row;
+    row?.querySelectorAll(FOCUSABLE)[focus.place]?.focus({ preventScroll: true });
+  }
+
+  /** What has the focus, in which row, and at which place of it; null: nothing of the list. */
+  #focus() {
+    const element = document.activeElement;
+    if (!this.parent.contains(element)) return null;
+    for (const [key, { row }] of this.rows) {
+      if (row.contains(element)) return { element, key, place: [...row.querySelectorAll(FOCUSABLE)].indexOf(element) };
+    }
+    return null;
   }
 }

@@ -22,6 +22,10 @@ export function factsOf(explanation, now) {
   }
   for (const each of explanation.gave) facts.push(taking(each, "It", ["for ", () => jobLink(each.for_job, `job ${each.for_job}`)]));
   for (const each of explanation.got) facts.push(taking(each, () => jobLink(each.job_id, `Job ${each.job_id}`), ["for it"]));
+  for (const { at, sentence } of explanation.lost) {
+    const text = `It lost workers at ${moment(at)}: ${sentence.replace("->", "→")}.`;
+    facts.push([text, () => [text]]);
+  }
   for (const way of explanation.would_change) facts.push([way, () => [element("b", {}, "Would change it: "), way]]);
   return facts;
 }

@@ -1,7 +1,7 @@
 // A job's page: explanation, sizes over time, workers, output, events, and what may be asked of it.
 
 import { Actions } from "./actions.js";
-import { ask, read } from "./api.js";
+import { Refused, ask, read } from "./api.js";
 import { strip } from "./chart.js";
 import { Rows, byId, element, say } from "./dom.js";
 import { factsOf, forecastText } from "./explanation.js";
@@ -13,21 +13,23 @@ const EVENTS_MAX = 100;
 const LOG_BYTES = 65536;
 const LOG_CHARACTERS_MAX = 400_000;
 const LOOK_MS = 2000;
+// What no message tells of (steps, times that pass) is asked for so often.
+const RENEW_MS = 15_000;
 const cell = (...children) => element("td", {}, ...children);
 
 /** The page of one job, from its making until `close`. */
 export class JobPage {
   constructor(root, id, cluster) {
-    Object.assign(this, { root, id, cluster, closed: false, log: { worker: "", offset: -LOG_BYTES } });
+    Object.assign(this, { root, id, cluster, closed: false, known: false, log: { worker: "", offset: -LOG_BYTES } });
     this.actions = new Actions(id);
     this.#build();
-    this.timer = setInterval(() => this.#readLog(), LOOK_MS);
+    this.timers = [setInterval(() => this.#readLog(), LOOK_MS), setInterval(() => document.hidden || this.update(), RENEW_MS)];
     this.update();
   }
 
   close() {
     this.closed = true;
-    clearInterval(this.timer);
+    this.timers.forEach(clearInterval);
   }
 
   /** Read everything again; once more at the end if it was asked for meanwhile. */
@@ -46,7 +48,7 @@ export class JobPage {
   }
 
   #build() {
-    const part = (name, title, ...children) => element("section", { "aria-label": title }, element("h3", {}, title), ...children);
+    const part = (title, ...children) => element("section", { "aria-label": title }, element("h3", {}, title), ...children);
     this.title = element("h2", { tabindex: "-1" }, `Job ${this.id}`);
     this.summary = element("p", { class: "summary", role: "status" });
     const reasons = element("ul", { class: "reasons", "aria-label": "Why" });
@@ -58,29 +60,45 @@ export class JobPage {
     this.workers = new Rows(body, "tr", (worker) => worker.id, workerRow);
     this.chooser = element("select", { "aria-label": "Whose output" }, element("option", { value: "" }, "rank 0"));
     this.chooser.addEventListener("change", () => this.#openLog(this.chooser.value));
-    this.output = element("pre", { class: "log", tabindex: "0", "aria-label": "Output" });
-    const events = element("ol", { class: "events" });
+    const scrolled = (kind, label) => ({ class: kind, role: "group", tabindex: "0", "aria-label": label });
+    this.output = element("pre", scrolled("log", "Output"));
+    const events = element("ol", {});
     this.events = new Rows(events, "li", (event) => event.id, (event) => eventRow(event, this.cluster.jobs));
     this.root.replaceChildren(
       element("p", {}, element("a", { href: "#/" }, "← the cluster")), this.title, this.summary, reasons, this.actions.root,
-      part("facts", "What it is", this.facts), part("sizes", "Size since it was submitted", this.sizes),
-      part("workers", "Workers", element("div", { class: "scroll" }, element("table", {},
+      part("What it is", this.facts), part("Size since it was submitted", this.sizes),
+      part("Workers", element("div", scrolled("scroll", "Workers"), element("table", {},
         element("thead", {}, element("tr", {}, ...head.map((text) => element("th", { scope: "col" }, text)))), body))),
-      part("log", "Output", this.chooser, this.output), part("events", "What happened to it", events));
+      part("Output", this.chooser, this.output),
+      part("What happened to it", element("div", scrolled("log", "Events"), events)));
     this.title.focus();
   }
 
+  /** Nothing else is asked for before it is known that there is such a job. */
   async #read() {
     const path = `/v1/jobs/${this.id}`;
     try {
+      const asked = read(path);
+      if (!this.known) await asked;
+      this.known = true;
       const [job, explanation, workers, page] = await Promise.all([
-        read(path), read(`${path}/explain`), this.#allWorkers(), read(`/v1/events?job=${this.id}&after=-1&limit=${EVENTS_MAX}`),
+        asked, read(`${path}/explain`), this.#allWorkers(), read(`/v1/events?job=${this.id}&after=-1&limit=${EVENTS_MAX}`),
       ]);
       if (!this.closed) this.#show(job, explanation, workers, page.events);
       await this.#readLog();
     } catch (error) {
-      say(this.summary, error.message);
+      if (this.closed) return;
+      if (error instanceof Refused && error.status === 404) this.#missing();
+      else say(this.summary, error.message);
     }
+  }
+
+  /** There is no such job: nothing is offered, and nothing asked for any more. */
+  #missing() {
+    this.close();
+    say(this.title, `No job ${this.id}`);
+    say(this.summary, `There is no job ${this.id}: none has had this number yet, or it ended so long ago that it was removed.`);
+    [...this.root.children].slice(3).forEach((part) => part.remove());
   }
 
   async #allWorkers() {
@@ -101,7 +119,7 @@ export class JobPage {
     const facts = {
       State: stateText(job.state), User: job.user || "–", Priority: `${job.priority}`,
       Workers: `${job.workers} of ${wants(job)}`, Generation: `${job.generation}`, Attempt: `${job.attempt} (${job.retries_used} of ${job.max_retries} retries used)`,
-      Submitted: moment(job.submitted_at), Started: moment(job.started_at), Finished: moment(job.finished_at),
+      Submitted: moment(job.submitted_at), Started: startedText(job), Finished: moment(job.finished_at),
       Step: `${job.progress.step ?? "–"}`, Command: job.command.join(" "),
     };
     this.facts.replaceChildren(...Object.entries(facts).flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]));
@@ -129,7 +147,7 @@ export class JobPage {
   }
 
   async #readLog() {
-    if (this.reading || this.closed) return;
+    if (this.reading || this.closed || !this.known) return;
     this.reading = true;
     const log = this.log;
     try {
@@ -177,6 +195,12 @@ export function sizeSteps(workers) {
   }
   let size = 0;
   return [...changes].sort(([a], [b]) => a - b).map(([at, change]) => [at, (size += change)]);
+}
+
+/** When it was started first, and again. */
+function startedText(job) {
+  const again = job.attempt > 1 && job.started_at !== null ? `; this attempt ${moment(job.started_at)}` : "";
+  return moment(job.first_started_at) + again;
 }
 
 function workerRow(worker) {

@@ -37,7 +37,7 @@ export class Lists {
     const all = Object.values(states).reduce((sum, count) => sum + count, 0) - queued - (states.SUSPENDED ?? 0);
     this.#section("jobs", active, all, (jobs) => this.jobs.update(jobs));
     this.#section("queue", waiting, queued, (jobs) => this.queue.update(jobs.map((job, at) => [at + 1, job])));
-    byId("suspended-title").hidden = byId("suspended-table").hidden = suspended.length === 0;
+    byId("suspended-title").hidden = byId("suspended-part").hidden = suspended.length === 0;
     say(byId("suspended-count"), `${states.SUSPENDED ?? 0}`);
     this.suspended.update(suspended.slice(0, ROWS_FIRST));
     this.events.update([...cluster.events].reverse());
@@ -65,11 +65,15 @@ export class Lists {
   #node(node) {
     return [JSON.stringify(node), () => {
       const cells = cellsOf(node);
-      const counts = new Map();
-      for (const { job, state } of cells) if (job !== null && state !== "reserved") counts.set(job, (counts.get(job) ?? 0) + 1);
-      const jobs = [...counts].flatMap(([job, slots]) => [jobLink(job, `job ${job}`), `: ${counted(slots, "slot")} `]);
-      const used = cells.filter(({ state }) => ["ready", "starting", "leaving"].includes(state)).length;
-      return [element("th", { scope: "row" }, node.name), number(`${used}`), number(`${node.slots}`), cell(node.away ? `no: ${node.away}` : "yes"), cell(...jobs)];
+      const used = cells.filter(({ state }) => ["ready", "starting", "leaving"].includes(state));
+      const shared = cells.flatMap((each) => each.shared.map((job) => ({ job })));
+      const held = cells.filter(({ state }) => state === "reserved");
+      const others = node.foreign > 0 ? `others: ${counted(node.foreign, "slot")}` : "";
+      return [
+        element("th", { scope: "row" }, node.name), number(`${used.length}`), number(`${node.slots}`),
+        cell(node.away ? `no: ${node.away}` : "yes"),
+        cell(...byJob(used), ...byJob(shared, " shared"), ...byJob(held, " held for it"), others),
+      ];
     }];
   }
 
@@ -100,6 +104,13 @@ export class Lists {
   }
 }
 
+/** Slots by their job, as parts of a line. */
+function byJob(cells, how = "") {
+  const counts = new Map();
+  for (const { job } of cells) counts.set(job, (counts.get(job) ?? 0) + 1);
+  return [...counts].flatMap(([job, slots]) => [jobLink(job, `job ${job}`), `: ${counted(slots, "slot")}${how} `]);
+}
+
 function swatch(job, dark) {
   const made = element("span", { class: "swatch", "aria-hidden": "true" });
   made.style.setProperty("--job", colourOf(job, dark));
@@ -109,8 +120,9 @@ function swatch(job, dark) {
 /** One line of what happened. */
 export function eventRow(event, jobs) {
   const name = event.job_id === null ? "" : (jobs.get(event.job_id)?.name ?? "");
-  return [`${event.id} ${name}`, () => {
-    const parts = [element("time", {}, clock(event.at)), " ", element("b", {}, kindText(event.kind)), " "];
+  const at = clock(event.at); // its day is said from the next one on
+  return [`${event.id} ${at} ${name}`, () => {
+    const parts = [element("time", {}, at), " ", element("b", {}, kindText(event.kind)), " "];
     if (event.job_id !== null) parts.push(jobLink(event.job_id, `job ${event.job_id}`), name ? ` ${name} ` : " ");
     if (event.worker_id !== null) parts.push(`worker ${event.worker_id} `);
     if (event.node !== null) parts.push(`on ${event.node} `);

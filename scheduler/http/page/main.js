@@ -175,6 +175,9 @@ const known = localStorage.getItem("sched-theme");
 setTheme(known in THEMES ? known : "system");
 byId("theme").addEventListener("click", nextTheme);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(localStorage.getItem("sched-theme")));
+// Escape closes the question; then a button asks it again.
+byId("token-dialog").addEventListener("close", () => (byId("give-token").hidden = token.get() !== null));
+byId("give-token").addEventListener("click", () => byId("token-dialog").showModal());
 byId("forget-token").hidden = token.get() === null;
 byId("forget-token").addEventListener("click", () => {
   token.forget();

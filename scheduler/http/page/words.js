@@ -66,8 +66,13 @@ export function span(seconds) {
   return `${Math.round(seconds / 86400)} d`;
 }
 
-/** A moment, in the reader's own time. */
-export const clock = (at) => clocks.format(at * 1000);
+/** A moment, in the reader's own time: the time of day, with the date where that is not today. */
+export function clock(at) {
+  const when = new Date(at * 1000);
+  return (when.toDateString() === new Date().toDateString() ? clocks : moments).format(when);
+}
+
+/** The same always with the date; a dash for none. */
 export const moment = (at) => (at === null || at === undefined ? "–" : moments.format(at * 1000));
 
 /** What happened, in words. */

@@ -22,6 +22,10 @@ def work_to_do(job: Job, now: float) -> float:
     expected, fraction = job.spec.expected_seconds, job.progress.fraction
     if expected is not None and fraction is not None:
         return max(expected * pace(job, job.preferred_workers) * (1.0 - fraction) - _since_report(job, now), 0.0)
+    whole = job.progress.whole_slot_seconds
+    if fraction and whole is not None:
+        # The same while it runs and while it waits, or it would be stopped and started by turns.
+        return whole * (1.0 - fraction) / (job.shape.slots * job.preferred_workers) * pace(job, job.preferred_workers)
     known = work_left(job, now)
     if known is None:
         return _guess(job, now) * pace(job, 1)

@@ -101,7 +101,7 @@ class Sharing:
                 spots = suited.fits(View.SOON).place(job.min_workers)
                 assert spots is not None, "takings are enough for the job"
                 draft.hold(job, draft.places.named(spots))
-                draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS, min(takings))
+                draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS)
                 self._starts.left = [(other, its) for other, its in self._starts.left if other.id != job.id]
                 self._members.append(job)
                 return True

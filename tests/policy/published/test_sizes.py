@@ -7,6 +7,7 @@ import pytest
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.policy.published import afs, edl, elastic_fifo
+from scheduler.policy.published.left import seconds_left
 from scheduler.policy.published.minimums import minimums
 from tests.policy.worlds import NOW, Cluster
 
@@ -92,6 +93,12 @@ def test_afs_minimums_go_to_those_that_end_first() -> None:
 def test_what_is_left_is_the_undone_share_of_what_was_declared(fraction: float, left: float) -> None:
     (job,) = jobs((1, 4), preferred_workers=2, expected_seconds=500.0, fraction=fraction)
     assert afs.time_alone(job, NOW, Cluster().settings) == left
+
+
+def test_what_a_job_told_of_itself_counts_the_same_whether_it_runs_or_waits() -> None:
+    told = {"workers": (2, 4), "preferred_workers": 2, "slots": 2, "fraction": 0.25, "whole_slot_seconds": 8000.0}
+    c = Cluster().node("a", 4).running(1, {"a": 2}, **told).waiting(2, served_slot_seconds=2000.0, **told)
+    assert [seconds_left(job, 2, NOW) for job in c.jobs.values()] == [1500.0, 1500.0]
 
 
 def test_without_any_word_a_job_is_taken_to_need_about_what_it_has_had() -> None:

@@ -1,0 +1,72 @@
+"""Open what the settings name: the store and the cluster."""
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, assert_never
+
+from scheduler.clock import SystemClock
+from scheduler.clusters.local import LocalCluster
+from scheduler.clusters.local_shared import SharedLocalCluster
+from scheduler.config import Settings
+from scheduler.engine.ports import Cluster
+from scheduler.errors import SchedulerError
+from scheduler.http.services import Logs
+from scheduler.store.sqlstore import SqlStore
+
+if TYPE_CHECKING:
+    from scheduler.clusters.kubernetes.training_jobs import TrainingJobObjects
+
+
+def open_store(settings: Settings) -> SqlStore:
+    """The store with the schema of this version. Only an embedded database is upgraded without being asked."""
+    store = SqlStore(settings.store_url)
+    try:
+        if settings.store_url.startswith("sqlite"):
+            store.upgrade()
+        else:
+            store.check_schema()
+    except SchedulerError:
+        store.close()
+        raise
+    return store
+
+
+class DaemonCluster(Cluster, Protocol):
+    """A cluster, and what the daemon needs of it besides."""
+
+    @property
+    def logs(self) -> Logs:
+        """Output of its workers."""
+        ...
+
+    def close(self) -> None:
+        """Let go; workers go on."""
+        ...
+
+
+def open_cluster(settings: Settings, state: Path) -> DaemonCluster:
+    """The cluster that the settings name. Raises `ConfigError` or `ClusterError`."""
+    match settings.cluster:
+        case "kubernetes":
+            return open_kubernetes(settings, state)
+        case "local" if settings.local.directory is None:
+            return LocalCluster(state, settings.local, SystemClock())
+        case "local":
+            # One that replicas share is not touched by those that follow.
+            return SharedLocalCluster(settings.workers_path, settings.local, SystemClock())
+        case _:
+            assert_never(settings.cluster)
+
+
+def open_kubernetes(settings: Settings, state: Path) -> DaemonCluster:
+    # Here, since its client takes a second to import.
+    from scheduler.clusters.kubernetes.cluster import KubernetesCluster
+
+    return KubernetesCluster(settings.kubernetes, SystemClock(), random.Random(), state)
+
+
+def open_training_jobs(settings: Settings) -> "TrainingJobObjects":
+    """TrainingJob objects of the cluster's API, not followed yet. Raises `ConfigError`."""
+    from scheduler.clusters.kubernetes.training_jobs import TrainingJobObjects
+
+    return TrainingJobObjects(settings.kubernetes, SystemClock(), random.Random())

@@ -1,0 +1,25 @@
+"""Checks of what a script gives to this library. Standard library only."""
+
+import operator
+import reprlib
+from contextlib import suppress
+from typing import Any
+
+from scheduler.elastic.errors import UsageError
+
+
+def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """The value as an int. Raises `UsageError`, by this name, for what is no whole number within the bounds."""
+    number = None
+    if not isinstance(value, bool):
+        with suppress(TypeError):
+            number = operator.index(value)
+    if number is None or number < least or (most is not None and number > most):
+        bounds = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
+        raise UsageError(f"{name} is a whole number, {bounds}, not {shown(value)}")
+    return number
+
+
+def shown(value: Any) -> str:
+    """For an error message: one short line."""
+    return " ".join(reprlib.repr(value).split())

@@ -1,0 +1,96 @@
+"""What a job lost lately, and to no other job: to bookings, with nodes, to others of the cluster."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from typing_extensions import TypedDict
+
+from scheduler.http.explain.words import STOP_TEXTS, counted
+from scheduler.model.event import Event, EventKind
+from scheduler.model.job import Job, StopReason
+from scheduler.model.worker import ExitReason, LeaveReason
+from scheduler.model.world import World
+from scheduler.store.sqlstore import SqlStore
+
+#: So many losses are told, newest first, and looked for among so many newest events of the job.
+LOSSES_MAX = 5
+EVENTS_MAX = 100
+#: Whether another booking ended since is looked for among so many events.
+SINCE_MAX = 20_000
+
+#: How workers end that something took from their job: their node, or whoever rules over it.
+_LOST = {
+    ExitReason.LOST: "lost with their node, or without a trace",
+    ExitReason.DRAINED: "their machine told them to leave",
+    ExitReason.EVICTED: "their node ran short of something",
+    ExitReason.DISPLACED: "the cluster gave their place to something more important",
+    ExitReason.REMOVED: "somebody else than the scheduler removed them",
+}
+#: Why a job gives up workers for no other job, by cause.
+_TAKEN: dict[str, str] = {
+    LeaveReason.SCALED: "a user lowered its maximum",
+    **{
+        reason: STOP_TEXTS[reason]
+        for reason in (
+            StopReason.BOOKED,
+            StopReason.BOOKING_ENDED,
+            StopReason.DRAINED,
+            StopReason.BELOW_MINIMUM,
+            StopReason.OVERSOLD,
+            StopReason.FOREIGN,
+        )
+    },
+}
+_OVER = (EventKind.BOOKING_ENDED, EventKind.BOOKING_CANCELLED)
+
+
+class LossView(TypedDict):
+    """A job lost workers, and to no other job."""
+
+    at: float
+    #: JOB_SHRANK, JOB_STOPPING (all of them), or WORKER_ENDED.
+    kind: str
+    #: Why workers leave or how they ended.
+    reason: str
+    #: How many workers, and why, for people.
+    sentence: str
+
+
+def losses_of(store: SqlStore, job: Job, world: World) -> list[LossView]:
+    """The newest ones first."""
+    asked = store.newest_of_job(job.id, (EventKind.JOB_SHRANK, EventKind.JOB_STOPPING), EVENTS_MAX)
+    given = [(number, event) for number, event in asked if event.for_job is None and event.cause in _TAKEN]
+    ended = [event for _, event in store.newest_of_job(job.id, (EventKind.WORKER_ENDED,), EVENTS_MAX)]
+    losses = [_given_up(event, _booking_then(store, world, number, event)) for number, event in given[:LOSSES_MAX]]
+    return sorted([*losses, *_lost(ended)], key=lambda loss: -loss["at"])[:LOSSES_MAX]
+
+
+def _given_up(event: Event, booking: str | None) -> LossView:
+    """What the job was asked to give up for no other job, and the booking that it was for, if that is known."""
+    what = event.detail if event.kind is EventKind.JOB_SHRANK else "all workers"
+    whom = f" (booking {booking})" if booking is not None else ""
+    why = f"{what}: {_TAKEN[event.cause]}{whom}"
+    return {"at": event.at, "kind": event.kind, "reason": event.cause, "sentence": why}
+
+
+def _booking_then(store: SqlStore, world: World, number: int, event: Event) -> str | None:
+    """The booking for which the slots were taken, where there was but one that it can have been."""
+    if event.cause != StopReason.BOOKED:
+        return None
+    names = [each.name for each in world.bookings.values() if each.created_at <= event.at < each.end_at]
+    if len(names) != 1:
+        return None
+    since = store.scan_events(number, _OVER, SINCE_MAX)
+    return None if since.events or since.seen - number >= SINCE_MAX else names[0]
+
+
+def _lost(events: Iterable[Event]) -> Iterator[LossView]:
+    """Workers that nobody asked to leave, those of one moment and node together."""
+    together = Counter[tuple[float, str, str]]()
+    for event in events:
+        if event.cause in _LOST:
+            together[event.at, event.cause, event.node or ""] += 1
+    for (at, cause, node), count in together.items():
+        what = f"{counted(count, 'worker')} on {node}" if node else counted(count, "worker")
+        sentence = f"{what}: {_LOST[ExitReason(cause)]}"
+        yield {"at": at, "kind": EventKind.WORKER_ENDED, "reason": cause, "sentence": sentence}

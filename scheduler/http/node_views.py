@@ -1,0 +1,87 @@
+"""What clients see of nodes."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from typing_extensions import TypedDict
+
+from scheduler.model.foreign import NO_FOREIGN
+from scheduler.model.ids import NodeName
+from scheduler.model.node import Node, NodeIntent
+from scheduler.model.worker import Worker
+from scheduler.model.world import World
+
+
+class NodeView(TypedDict):
+    name: str
+    host: str
+    health: str
+    intent: str
+    slots: int
+    slots_used: int
+    #: Slots that others than workers hold.
+    slots_foreign: int
+    #: Slots in relation to those that it has, which may be given out; what is beyond 1 is shared.
+    oversell: float
+    extra_slots: int
+    extra_slots_used: int
+    #: Slots whose load is or was above a limit, so that nobody new may share them.
+    crowded_slots: list[int]
+    cpus: float
+    memory_mib: int
+    #: Why the cluster lets no new workers in; empty: it does.
+    closed: str
+    labels: dict[str, str]
+    gpu_type: str | None
+    quarantined_until: float | None
+    workers: list[str]
+    #: Those of them that share slots.
+    sharers: list[str]
+    #: Jobs, and how many slots their workers hold there; then those that share slots.
+    held: list[tuple[int, int]]
+    shared: list[tuple[int, int]]
+
+
+def node_views(nodes: Iterable[Node], world: World | None) -> list[NodeView]:
+    """All nodes by name, with what runs on them as far as the world is loaded."""
+    workers: dict[NodeName, list[Worker]] = {}
+    for job in world.active.values() if world is not None else ():
+        for worker in job.all_workers:
+            workers.setdefault(worker.node, []).append(worker)
+    world = world if world is not None else World()
+    return [_node_view(node, workers.get(node.name, []), world) for node in sorted(nodes, key=lambda node: node.name)]
+
+
+def _node_view(node: Node, workers: list[Worker], world: World) -> NodeView:
+    sharers = [w for w in workers if w.shared]
+    held, shared = _slots_by_job(w for w in workers if not w.shared), _slots_by_job(sharers)
+    return {
+        "name": node.name,
+        "host": node.host,
+        "health": node.health,
+        "intent": node.intent,
+        "slots": node.slots,
+        "slots_used": sum(slots for _, slots in held),
+        "slots_foreign": world.foreign.get(node.name, NO_FOREIGN).slots,
+        "oversell": node.oversell,
+        "extra_slots": node.extra_slots,
+        "extra_slots_used": sum(slots for _, slots in shared),
+        "crowded_slots": sorted(world.crowded.get(node.name, ())),
+        "cpus": node.cpus,
+        "memory_mib": node.memory_mib,
+        "closed": node.closed,
+        "labels": dict(node.labels),
+        "gpu_type": node.gpu_type,
+        "quarantined_until": node.quarantined_until if node.intent is NodeIntent.QUARANTINED else None,
+        "workers": [w.id for w in workers],
+        "sharers": [w.id for w in sharers],
+        "held": held,
+        "shared": shared,
+    }
+
+
+def _slots_by_job(workers: Iterable[Worker]) -> list[tuple[int, int]]:
+    slots = Counter[int]()
+    for worker in workers:
+        slots[worker.job_id] += len(worker.slot_ids)
+    return sorted((job_id, count) for job_id, count in slots.items() if count)

@@ -1,0 +1,142 @@
+"""What would let a waiting job start: the planner is asked, in worlds that differ from this one in one thing each.
+
+A world in which the job starts, or gets a reservation, at the planner's first look is an answer; others say nothing.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from scheduler.config import PolicySettings
+from scheduler.model.booking import BookingState
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, JobState
+from scheduler.model.node import NodeHealth, NodeIntent
+from scheduler.model.plan import Plan, Reserve, Shrink, Start, StopJob
+from scheduler.model.world import Changes, World
+from scheduler.policy.planner import plan
+
+#: Holders whose end is tried, those first that hold most.
+HOLDERS_MAX = 4
+#: Bookings whose end is tried, soonest first.
+BOOKINGS_MAX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """A priority with which the job would start, or get what is taken for it."""
+
+    priority: int
+    #: Who would lose workers for it.
+    victims: tuple[JobId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A job that has to end, and the priority that is needed besides; None: its own will do."""
+
+    job_id: JobId
+    priority: int | None
+
+
+class Trials:
+    """Of one waiting job. Each question costs a plan, and is answered with no where there is no time for that."""
+
+    def __init__(
+        self, world: World, job: Job, now: float, settings: PolicySettings, in_time: Callable[[], bool]
+    ) -> None:
+        self._world = world
+        self._job = job
+        self._now = now
+        self._settings = settings
+        self._in_time = in_time
+
+    def starts_with(self, minimum: int) -> bool:
+        """Whether it does, at once, with this minimum."""
+        made = self._served(Changes(jobs=(replace(self._job, min_workers=minimum),)))
+        return made is not None and any(isinstance(a, Start) and a.job_id == self._job.id for a in made.actions)
+
+    def starts_with_nodes(self, *, down: bool) -> bool:
+        """Whether it does once nodes take workers again that users or failures closed, and those that are down."""
+        nodes = tuple(
+            replace(node, health=NodeHealth.UP, intent=NodeIntent.ACTIVE)
+            for node in self._world.nodes.values()
+            if node.suits(self._job.shape) and not node.closed and not node.schedulable
+            if down or node.health is NodeHealth.UP
+        )
+        return bool(nodes) and self._served(Changes(nodes=nodes)) is not None
+
+    def rise(self, priority_max: int) -> Rise | None:
+        """The lowest priority that is found to serve; None if none up to the highest is known to."""
+        candidates = self._priorities(priority_max)
+        if not candidates:
+            return None
+        found = self._with_priority(candidates[-1])
+        low, high = 0, len(candidates) - 1
+        while found is not None and low < high and self._in_time():
+            middle = (low + high) // 2
+            served = self._with_priority(candidates[middle])
+            if served is None:
+                low = middle + 1
+            else:
+                found, high = served, middle
+        return found
+
+    def end_that_serves(self, priority_max: int) -> End | None:
+        """The end of one job after which it would start; else of one that does it together with a higher priority."""
+        holders = self._holders()[:HOLDERS_MAX]
+        for other in holders:
+            if self._served(Changes(jobs=(_ended(other),))) is not None:
+                return End(other.id, None)
+        for other in holders:
+            priority = max(self._priorities(priority_max, without=other.id), default=None)
+            if priority is not None:
+                raised = replace(self._job, priority=priority)
+                if self._served(Changes(jobs=(_ended(other), raised))) is not None:
+                    return End(other.id, priority)
+        return None
+
+    def booking_that_keeps_it(self) -> str | None:
+        """A booking without which it would start."""
+        bookings = sorted(self._world.bookings.values(), key=lambda each: (each.start_at, each.name))
+        for booking in bookings[:BOOKINGS_MAX]:
+            over = replace(booking, state=BookingState.OVER)
+            if self._served(Changes(bookings=(over,))) is not None:
+                return booking.name
+        return None
+
+    def _served(self, changes: Changes) -> Plan | None:
+        """The plan for the world with these changes, if the job gets what it needs by it."""
+        if not self._in_time():
+            return None
+        made = plan(self._world.evolve(changes), self._now, self._settings)
+        gets = (a.job_id for a in made.actions if isinstance(a, Start | Reserve))
+        return made if self._job.id in gets else None
+
+    def _with_priority(self, priority: int) -> Rise | None:
+        made = self._served(Changes(jobs=(replace(self._job, priority=priority),)))
+        if made is None:
+            return None
+        lose = (a for a in made.actions if isinstance(a, Shrink | StopJob) and a.for_job == self._job.id)
+        return Rise(priority, tuple(dict.fromkeys(action.job_id for action in lose)))
+
+    def _priorities(self, priority_max: int, without: JobId | None = None) -> list[int]:
+        """Just above the jobs that may be in its way, ascending."""
+        world = self._world
+        jobs = (*world.active.values(), *world.queued.values())
+        others = {other.priority for other in jobs if other.id not in (without, self._job.id)}
+        return sorted(p + 1 for p in others if self._job.priority <= p < priority_max)
+
+    def _holders(self) -> list[Job]:
+        """Who holds slots on nodes that suit it, most first."""
+        suitable = {node.name for node in self._world.nodes.values() if node.suits(self._job.shape)}
+        slots = Counter[JobId]()
+        for other in self._world.active.values():
+            held = sum(len(worker.slot_ids) for worker in other.all_workers if worker.node in suitable)
+            if held:
+                slots[other.id] = held
+        return [self._world.active[job_id] for job_id, _ in sorted(slots.items(), key=lambda each: (-each[1], each[0]))]
+
+
+def _ended(job: Job) -> Job:
+    return replace(job, state=JobState.SUCCEEDED, workers=(), fixed_workers=())

@@ -1,0 +1,151 @@
+"""What the scheduler does not take of a worker's report is told once, and cuts the worker off from nothing."""
+
+import math
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from scheduler import elastic
+from scheduler.elastic.agent import Agent
+from scheduler.elastic.client import Client, Standing
+from scheduler.elastic.environment import Environment
+from scheduler.elastic.membership import Membership
+from scheduler.elastic.session import Options, Session
+from scheduler.model.ids import WorkerId
+from scheduler.model.observation import WorkerReport
+from tests.elastic.becoming import become_worker, served_site
+from tests.http.site import Site
+
+NAN, INFINITY = math.nan, math.inf
+ENDPOINT = "127.0.0.1:4000"
+
+
+class Worker:
+    """The first worker of a job, in this process: its line to the scheduler, whose threads are not started."""
+
+    def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
+        self._site = site
+        job_id = site.submit()
+        site.advance(1)
+        become_worker(monkeypatch, site, job_id)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        environment = Environment.read(os.environ)
+        assert environment is not None
+        self.environment = environment
+        self.ended: list[bool] = []
+        self.agent = Agent(environment, ENDPOINT, end=lambda: self.ended.append(True))
+
+    def heard(self) -> WorkerReport:
+        """The newest report that came."""
+        report = self._site.reports.latest(WorkerId(self.environment.worker))
+        assert report is not None
+        return report
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "scheduler.elastic"]
+
+
+def test_a_number_that_is_not_finite_is_left_out_of_the_report_and_told_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = Worker(site, monkeypatch)
+    state = elastic.State()
+    session = Session(worker.agent, None, None, state, Options(60.0, None, None))
+    session.join(Membership(1, (worker.environment.worker,), None))
+    for loss in (NAN, INFINITY, NAN):
+        state.report(loss=loss, accuracy=0.5)
+        state.commit()
+    worker.agent.flush()
+    assert (worker.heard().metrics, worker.heard().step) == ((("accuracy", 0.5),), 3)
+    assert told(caplog) == ["loss is nan: it is left out of reports while it is not finite"]
+    state.report(loss=torch.tensor(0.25))
+    worker.agent.flush()
+    assert worker.heard().metrics == (("loss", 0.25),)
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("metrics", "complaint"),
+    [
+        ({"loss": "0.5"}, r"report\(\) takes numbers: loss is '0.5'"),
+        ({"loss": None}, r"report\(\) takes numbers: loss is None"),
+        ({"loss": torch.zeros(2)}, r"report\(\) takes numbers: loss is tensor\(\[0., 0.\]\)"),
+        ({"loss": 10**400}, r"report\(\) takes numbers: loss is 1000"),
+        ({"top 5": 1.0}, r"names of 1 to 128 letters, digits and \. _ / -, not 'top 5'"),
+        ({"": 1.0}, "names of 1 to 128 letters"),
+        ({"x" * 129: 1.0}, "names of 1 to 128 letters"),
+    ],
+)
+def test_what_can_never_be_reported_is_refused_where_it_is_said(metrics: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(elastic.UsageError, match=complaint):
+        elastic.State().report(**metrics)
+
+
+def test_names_as_the_scheduler_takes_them_are_taken(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker(site, monkeypatch)
+    state = elastic.State()
+    names = {"a": 1.0, "val/acc.top-5_x": 2.0, "x" * 128: 3.0}
+    state.report(**names)
+    with closing(Client(worker.environment)) as client:
+        answer = client.report({"generation": 0, "metrics": state._all_metrics()})
+    assert (answer.standing, answer.refusal) == (Standing.OK, "")
+    assert dict(worker.heard().metrics) == names
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"samples_per_second": NAN}, "422: body: not valid JSON"),
+        ({"metrics": {"top 5": 1.0}}, "422: metrics.top 5: String should match pattern"),
+        ({"efficiency": 2.0}, "422: efficiency: Input should be less than or equal to 1"),
+        ({"metrics": {f"{number}{'x' * 100}": 1.0 for number in range(15)}}, "413: the body is larger than 1024 bytes"),
+    ],
+)
+def test_a_report_that_is_refused_for_a_number_keeps_the_worker_heard_and_its_checkpoints_confirmed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fields: dict[str, Any],
+    words: str,
+) -> None:
+    peer = "127.0.0.1:4001"
+    with served_site(tmp_path, request_bytes_max=1024) as site:
+        worker = Worker(site, monkeypatch)
+        with closing(worker.agent) as agent:
+            agent.update({"generation": 1, "peer": peer, "step": 3, **fields})
+            assert agent.confirm(1)
+            assert agent.confirm(1)
+        heard = worker.heard()
+    assert (heard.generation, heard.ready, heard.endpoint, heard.peer) == (1, True, ENDPOINT, peer)
+    [line] = told(caplog)
+    assert line.startswith(f"the scheduler does not take what this worker says: {words}")
+
+
+def test_a_worker_with_a_wrong_token_gets_no_checkpoint_confirmed_and_is_told_why_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = Worker(site, monkeypatch, SCHED_TOKEN="another")
+    with closing(worker.agent) as agent:
+        assert not agent.confirm(1)
+        agent.flush()
+    assert worker.ended == [], "whoever does not know its token does not know that it is fenced"
+    assert told(caplog) == [
+        "the scheduler does not take what this worker says: 401: the token of this job's workers is needed"
+    ]
+
+
+def test_a_list_that_is_refused_is_no_absence_of_the_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served_site(tmp_path) as site:
+        worker = Worker(site, monkeypatch, SCHED_JOB_ID="99")
+        with closing(Client(worker.environment)) as client:
+            published = client.discover(0, 0)
+            assert published.standing is Standing.REFUSED
+            assert published.refusal.startswith("404: ")
+    with closing(Client(worker.environment)) as client:
+        assert client.discover(0, 0).standing is Standing.AWAY

@@ -1,0 +1,78 @@
+"""What the scheduler or the library does not take from readers of shards is one clear error, and no endless wait."""
+
+import os
+from contextlib import closing
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from scheduler import elastic
+from scheduler.elastic.environment import Environment
+from scheduler.elastic.errors import Refused
+from scheduler.elastic.shard_source import Call, Scheduler
+from scheduler.elastic.shards import AHEAD_MAX
+from tests.elastic.becoming import become_worker, running
+from tests.http.site import Site
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"ahead": 0}, "ahead is a whole number, 1 to 10,000, not 0"),
+        ({"ahead": 2_000_000}, "ahead is a whole number, 1 to 10,000, not 2000000"),
+        ({"ahead": 2.0}, "ahead is a whole number, 1 to 10,000, not 2.0"),
+        ({"shards": 0}, "shards is a whole number, 1 or more, not 0"),
+        ({"shards": "5"}, "shards is a whole number, 1 or more, not '5'"),
+        ({"shards": 5, "epochs": 0}, "epochs is a whole number, 1 or more, not 0"),
+        ({"shards": 5, "epochs": True}, "epochs is a whole number, 1 or more, not True"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], complaint: str
+) -> None:
+    monkeypatch.delenv("SCHED_URL", raising=False)
+    with pytest.raises(elastic.UsageError, match=complaint):
+        elastic.ShardQueue(**given)
+
+
+def test_the_most_shards_ahead_are_as_many_as_the_scheduler_gives(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = running(site, shards=3)
+    become_worker(monkeypatch, site, job_id)
+    with elastic.ShardQueue(ahead=AHEAD_MAX) as shards:
+        assert [shard.number for shard in shards] == [0, 1, 2]
+
+
+def test_a_call_that_is_refused_is_not_made_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = running(site)
+    become_worker(monkeypatch, site, job_id)
+    worker = Environment.read(os.environ)
+    assert worker is not None
+    refusal = "what this reader of shards says: 422: want: Input should be less than"
+    with closing(Scheduler(worker)) as scheduler, pytest.raises(Refused, match=refusal):
+        scheduler.exchange(Call(want=2_000_000), lambda: True)
+
+
+def test_a_loop_of_a_worker_whose_token_is_refused_ends_with_the_schedulers_words(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = running(site)
+    become_worker(monkeypatch, site, job_id)
+    monkeypatch.setenv("SCHED_TOKEN", "another")
+    refusal = "what this reader of shards says: 401: the token of this job's workers is needed"
+    with elastic.ShardQueue() as shards:
+        for look in (lambda: next(iter(shards)), shards.commit, shards.over):
+            with pytest.raises(elastic.ElasticError, match=refusal):
+                look()
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_a_loader_ends_with_the_schedulers_words(site: Site, monkeypatch: pytest.MonkeyPatch, processes: int) -> None:
+    job_id = running(site)
+    become_worker(monkeypatch, site, job_id)
+    monkeypatch.setenv("SCHED_TOKEN", "another")
+    data = elastic.ShardedDataset(lambda shard: torch.zeros(shard.number))
+    loader = DataLoader(data, batch_size=7, num_workers=processes, collate_fn=data.collate)
+    with elastic.ShardQueue() as shards, pytest.raises(elastic.ElasticError, match="401"):
+        list(data.batches(shards, loader))
