@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 Look = Callable[..., Viewer]
 
 
-@pytest.fixture(scope="session")
+# Only as long as these tests: while it is driven, no other test of the process can run a loop of asyncio.
+@pytest.fixture(scope="package")
 def browser() -> Iterator["Browser"]:
     reason = missing_reason()
     if reason is not None:
