@@ -335,8 +335,11 @@ class Job:
 
     def attained(self, now: float) -> float:
         """Slot-seconds that the job has had so far, over all attempts; its fixed group's do not count."""
-        live = (max(now - w.started_at, 0.0) * len(w.slot_ids) for w in self.workers if w.started_at is not None)
-        return self.served_slot_seconds + sum(live)
+        live = 0.0
+        for worker in self.workers:
+            if worker.started_at is not None and now > worker.started_at:
+                live += (now - worker.started_at) * len(worker.slot_ids)
+        return self.served_slot_seconds + live
 
     @property
     def preferred_workers(self) -> int:

@@ -133,6 +133,25 @@ class Ledger:
             return ((own, (0, *amount[1:])),)
         return self.spread(i, amount)
 
+    def held_by_each(self, workers: Iterable[Worker]) -> tuple[Held, ...]:
+        """What each of these holds; those of one job that stand together mostly hold the same of the same node."""
+        each: list[Held] = []
+        like: Worker | None = None
+        held: Held = ()
+        end = 0
+        for worker in workers:
+            slots = worker.slot_ids
+            if like is None or not _alike(worker, like) or (slots and max(slots) >= end):
+                like, held, end = worker, self.held_by(worker), self._slots_like(worker)
+            each.append(held)
+        return tuple(each)
+
+    def _slots_like(self, worker: Worker) -> int:
+        """Below which slots others of its node hold as much as it does; 0: no matter which."""
+        own = self.position.get(worker.node)
+        slots = self.nodes[own].slots if own is not None else 0
+        return slots if max(worker.slot_ids, default=-1) < slots else 0
+
     def spread(self, i: int, amount: Amount) -> Held:
         """An amount of one half, and what that means for the other."""
         twin = self._twin.get(i)
@@ -208,6 +227,17 @@ class Ledger:
         else:
             self.occupied.discard(i)
         self.log.append(i)
+
+
+def _alike(a: Worker, b: Worker) -> bool:
+    """Whether they have as much of one node, if that has all their slots."""
+    return (
+        a.node == b.node
+        and len(a.slot_ids) == len(b.slot_ids)
+        and a.cpus == b.cpus
+        and a.memory_mib == b.memory_mib
+        and a.shared is b.shared
+    )
 
 
 def left_of(node: Node, used: NodeUsage, foreign: ForeignUse) -> Amount:

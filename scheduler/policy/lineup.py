@@ -258,8 +258,9 @@ def _first_gains(where: Ints, gained: Ints) -> list[tuple[int, int]]:
     """(how many pieces until the node takes one more, position) of pieces by node."""
     first = np.flatnonzero(_begins(where))
     gains = np.flatnonzero(gained > 0)
-    nodes, at = np.unique(where[gains], return_index=True)
-    needed = gains[at] - first[where[first].searchsorted(nodes)] + 1
+    gains = gains[_begins(where[gains])]
+    nodes = where[gains]
+    needed = gains - first[where[first].searchsorted(nodes)] + 1
     return list(zip(needed.tolist(), nodes.tolist(), strict=True))
 
 
@@ -279,5 +280,4 @@ def _among(numbers: Ints, some: Ints) -> Bools:
 
 def _distinct(steps: Ints, chosen: Bools) -> list[int]:
     """Each of the chosen ones once, ascending."""
-    found: list[int] = np.unique(steps[chosen]).tolist()
-    return found
+    return sorted(set(steps[chosen].tolist()))

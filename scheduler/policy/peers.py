@@ -183,23 +183,19 @@ def may_change(job: Job) -> bool:
 
     Newcomers that still start do not matter: slots that come free one after the other make one resize together.
     """
-    return (
-        job.state in _GROWING_STATES
-        and job.elastic
-        and not job.finishing
-        and bool(job.workers)
-        and all(worker.wanted for worker in job.workers)
-        and _stands(job)
-    )
+    return job.state in _GROWING_STATES and job.elastic and not job.finishing and bool(job.workers) and _stands(job)
 
 
 def _stands(job: Job) -> bool:
-    """Whether all members of its group have come to it, and others only start."""
+    """Whether nobody leaves, all members of its group have come to it, and others only start."""
     generation = 0 if job.state is JobState.RUNNING else job.generation
     ready = WorkerState.READY
-    return all(
-        worker.reported_generation >= generation
-        if worker.rank is not None
-        else worker.state is not ready and worker.not_before == 0.0
-        for worker in job.workers
-    )
+    for worker in job.workers:
+        if not worker.wanted:
+            return False
+        if worker.rank is None:
+            if worker.state is ready or worker.not_before != 0.0:
+                return False
+        elif worker.reported_generation < generation:
+            return False
+    return True

@@ -7,6 +7,7 @@ fails for the first fails for all behind it, and whoever is left waiting in a li
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, WaitReason
@@ -46,8 +47,11 @@ class Line:
         """Everything about a member but its rank."""
         if job.spec.time_limit_seconds is not None:
             self.limits[job.spec.time_limit_seconds] += 1
-        job_ids = self._carrying.setdefault((job.wait_reason, job.wait_for), [])
-        if not job_ids or job.id > job_ids[-1]:
+        carried = (job.wait_reason, job.wait_for)
+        job_ids = self._carrying.get(carried)
+        if job_ids is None:
+            self._carrying[carried] = [job.id]
+        elif job.id > job_ids[-1]:
             job_ids.append(job.id)
         else:
             insort(job_ids, job.id)
@@ -86,7 +90,8 @@ class Queue:
                 line.ranks.append(order.rank(job))
                 line.note(job)
         for line in self._lines.values():
-            line.ranks.sort()
+            for part in (2, 1, 0):  # one after the other is faster than by whole tuples
+                line.ranks.sort(key=itemgetter(part))
 
     @property
     def lines(self) -> Iterable[Line]:

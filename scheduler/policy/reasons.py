@@ -1,7 +1,6 @@
 """Why each job that is left waiting does not start, judged by what the finished plan leaves."""
 
 from collections.abc import Mapping
-from itertools import islice
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, WaitReason
@@ -34,7 +33,7 @@ def explain(draft: Draft, starts: Starts) -> None:
             said = _reason(draft, suited, job.min_workers, starts.blocked, rooms)
         if _differs(job, said):
             waiting[job.id] = said
-    waiting |= _of_lines(draft, starts, rooms)
+    _explain_lines(draft, starts, rooms, waiting)
     draft.waiting = waiting
 
 
@@ -43,9 +42,9 @@ def not_carried(world: World, waiting: Mapping[JobId, Waiting]) -> dict[JobId, W
     return {job_id: said for job_id, said in waiting.items() if _differs(world.queued[job_id], said)}
 
 
-def _of_lines(draft: Draft, starts: Starts, rooms: dict[Suited, Room]) -> dict[JobId, Waiting]:
-    """What changes for jobs in lines, by place in the queue; at most so many that have a reason already."""
-    waiting: dict[JobId, Waiting] = {}
+def _explain_lines(draft: Draft, starts: Starts, rooms: dict[Suited, Room], waiting: dict[JobId, Waiting]) -> None:
+    """Add what changes for jobs in lines, by place in the queue; at most so many that have a reason already."""
+    decided = draft.starts.keys() | draft.holding.keys()
     rewritten = 0
     for line in sorted(draft.survey.queue.lines, key=lambda line: line.ranks[0]):
         if line in starts.impossible:
@@ -53,12 +52,11 @@ def _of_lines(draft: Draft, starts: Starts, rooms: dict[Suited, Room]) -> dict[J
         else:
             said = _reason(draft, draft.places.suited(line.shape), line.min_workers, starts.blocked, rooms)
         for carried, job_ids in line.carrying_other_than(said):
-            first = carried[0] in UNEXPLAINED
-            for job_id in job_ids if first else islice(job_ids, REWRITTEN_MAX - rewritten):
-                if job_id not in draft.starts and job_id not in draft.holding:
-                    waiting[job_id] = said
-                    rewritten += not first
-    return waiting
+            left = [job_id for job_id in job_ids if job_id not in decided]
+            if carried[0] not in UNEXPLAINED:
+                left = left[: REWRITTEN_MAX - rewritten]
+                rewritten += len(left)
+            waiting |= dict.fromkeys(left, said)
 
 
 def _reason(draft: Draft, suited: Suited, count: int, blocked: Blocked | None, rooms: dict[Suited, Room]) -> Waiting:

@@ -34,7 +34,9 @@ class Room:
         if suited in self._fits:
             seen, fit, totals = self._fits[suited]
             if seen < len(self._changes):
-                self._update(suited, fit, totals, np.unique(np.concatenate(self._changes[seen:])))
+                changed = np.zeros(len(fit), np.bool_)
+                changed[np.concatenate(self._changes[seen:])] = True
+                self._update(suited, fit, totals, np.flatnonzero(changed))
         else:
             fit = fit_in_rows(suited.need, self._rows)
             totals = np.array([fit[positions].sum() for positions in suited.by_type.values()], np.int64)

@@ -52,7 +52,7 @@ def stake_of(job: Job, ledger: Ledger) -> Stake:
     if len(staying) + len(fixed) < len(job.workers) + len(job.fixed_workers):
         ids = {worker.id for worker in staying + fixed}
         leaving = held_by((worker for worker in job.all_workers if worker.id not in ids), ledger)
-    each, fixed_each = tuple(map(ledger.held_by, staying)), tuple(map(ledger.held_by, fixed))
+    each, fixed_each = ledger.held_by_each(staying), ledger.held_by_each(fixed)
     return Stake(job, staying, each, fixed, fixed_each, _together(each + fixed_each), leaving)
 
 
@@ -65,5 +65,6 @@ def _together(each: Iterable[Held]) -> Held:
     held: dict[int, Amount] = {}
     for pieces in each:
         for i, amount in pieces:
-            held[i] = add(held[i], amount) if i in held else amount
+            before = held.get(i)
+            held[i] = amount if before is None else add(before, amount)
     return tuple(held.items())

@@ -55,17 +55,23 @@ def laid_out(jobs: Sequence[tuple[Sequence[Held], Sequence[Held]]]) -> tuple[Row
 
     Of each job there are those workers that may leave alone, in the order in which they would, and its fixed group.
     """
-    numbers: list[int] = []
-    ends = [0]
-    for alone, fixed in jobs:
-        for k, held in enumerate(chain(alone, fixed)):
-            for i, amount in held:
-                numbers += (k, i, *amount, k >= len(alone), 0, 0)
-        ends.append(len(numbers) // COLUMNS)
-    pieces = np.array(numbers, np.int64).reshape(-1, COLUMNS)
-    counts = np.diff(ends)
-    count_by_node(pieces, np.arange(len(jobs)).repeat(counts))
-    return pieces, counts.tolist()
+    helds = [held for alone, fixed in jobs for held in chain(alone, fixed)]
+    held_pieces = list(chain.from_iterable(helds))
+    alone_counts = np.array([len(alone) for alone, _ in jobs], np.int64)
+    counts = alone_counts + np.array([len(fixed) for _, fixed in jobs], np.int64)
+    # by worker: whose it is, and which of the job's workers; then the same by piece
+    owner = np.arange(len(jobs)).repeat(counts)
+    worker = np.arange(len(helds)) - (counts.cumsum() - counts)[owner]
+    lengths = np.fromiter(map(len, helds), np.int64, len(helds))
+    owner, worker = owner.repeat(lengths), worker.repeat(lengths)
+    pieces = np.zeros((len(held_pieces), COLUMNS), np.int64)
+    pieces[:, WORKER] = worker
+    pieces[:, WHERE] = [i for i, _ in held_pieces]
+    amounts = chain.from_iterable([amount for _, amount in held_pieces])
+    pieces[:, AMOUNT] = np.fromiter(amounts, np.int64, 3 * len(held_pieces)).reshape(-1, 3)
+    pieces[:, FIXED] = worker >= alone_counts[owner]
+    count_by_node(pieces, owner)
+    return pieces, np.bincount(owner, minlength=len(jobs)).tolist()
 
 
 def count_by_node(pieces: Rows, whose: npt.NDArray[np.int64] | int = 0) -> None:
