@@ -1,8 +1,12 @@
 """Which tests run beside each other, and how far Hypothesis looks: `ci` is the same each time, `dev` looks further."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +31,11 @@ ONLY_COMPUTING = (
 )
 #: What tests of these files make is made once for all of them.
 TOGETHER = ("test_published.py",)
-#: Where tests play whole workloads, which takes five times as long while lines are counted.
-NOT_COUNTED = ("benchmarks", "faults")
+#: Tests of the parts that coverage is reported for; others run twice as fast when lines are not counted.
+COUNTED = ("engine", "model", "policy", "store")
+
+#: So many examples of one property are traced: each takes twice as long, and further ones seldom reach another line.
+TRACED_EXAMPLES = 25
 
 #: The niceness that takes what nobody else wants.
 LEAST = 19
@@ -44,6 +51,11 @@ settings.register_profile(
 )
 settings.register_profile("dev", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
+
+
+# Where this runs in the background of a shell, what it starts would not hear Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _only_computes(nodeid: str) -> bool:
@@ -85,9 +97,32 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Some tests run untraced. (The marker `no_cover` does not reach workers of xdist, which trace twice.)"""
     tracer = sys.gettrace()
-    if item.path.relative_to(Path(__file__).parent).parts[0] in NOT_COUNTED:
+    if item.path.relative_to(Path(__file__).parent).parts[0] not in COUNTED:
         sys.settrace(None)
     try:
-        return (yield)
+        with _first_examples_traced(getattr(item, "obj", None)):
+            return (yield)
     finally:
         sys.settrace(tracer)
+
+
+@contextmanager
+def _first_examples_traced(function: Any) -> Iterator[None]:
+    """A property's later examples run untraced."""
+    handle = getattr(function, "hypothesis", None)
+    if handle is None:
+        yield
+        return
+    inner, examples = handle.inner_test, count(1)
+
+    @wraps(inner)
+    def example(*args: Any, **kwargs: Any) -> Any:
+        if next(examples) > TRACED_EXAMPLES:
+            sys.settrace(None)
+        return inner(*args, **kwargs)
+
+    handle.inner_test = example
+    try:
+        yield
+    finally:
+        handle.inner_test = inner

@@ -62,6 +62,8 @@ def _run_command(words: list[str]) -> int:
         return Exit.USAGE
     except (typer.Abort, EOFError):
         return Exit.INTERRUPTED
+    except SystemExit:  # so the library ends where nobody reads any more
+        raise BrokenPipeError from None
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _OUTPUT_FAILS:
             raise

@@ -6,7 +6,7 @@ from typing import Any
 
 from scheduler.cli.plots import areas, bars, columns
 from scheduler.cli.report import priority_name, summary, user_rows, wait_rows
-from scheduler.cli.times import span, stamp
+from scheduler.cli.times import span, stamp, zone
 
 View = dict[str, Any]
 
@@ -39,7 +39,7 @@ def page(view: View, missing: Sequence[str]) -> str:
     facts = [[name, text] for name, text in summary(view) if name]
     body = [
         "<h1>Cluster report</h1>",
-        f"<p>{stamp(view['since'])} to {stamp(view['until'])}</p>",
+        f"<p>{stamp(view['since'])} to {stamp(view['until'])} ({zone(view['until'])})</p>",
         *notes,
         _table(("", ""), facts, numbers=False),
         *_utilization(view),

@@ -42,6 +42,12 @@ def stamp(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def zone(at: float) -> str:
+    """What the local zone is at a unix time: `UTC`, `UTC+01:00`."""
+    offset = datetime.fromtimestamp(at, UTC).astimezone().strftime("%z")
+    return "UTC" if int(offset) == 0 else f"UTC{offset[:3]}:{offset[3:5]}"
+
+
 def clock(at: float) -> str:
     """The time of day in the local zone: `13:04:05.123`."""
     moment = datetime.fromtimestamp(at, UTC).astimezone()

@@ -121,15 +121,23 @@ class Queue:
 
     def replace(self, old: Job, new: Job) -> None:
         """A job has a new value, which often changes no more than the reason that it carries."""
-        kind, rank = self._kind(new), self._order.rank
-        line = self._lines.get(kind)
-        kept = self._kind(old) == kind and rank(old) == rank(new)
-        if line is None or not kept or old.id in self.singles or self._alone(new):
+        if old.id in self.singles or self._alone(new) or not self._same_place(old, new):
             self.remove(old)
             self.add(new)
         else:
+            line = self._lines[self._kind(new)]
             line.forget(old)
             line.note(new)
+
+    def _same_place(self, old: Job, new: Job) -> bool:
+        """Whether both values of a job plainly stand at one place of one line."""
+        return (
+            not self._order.ages
+            and old.spec is new.spec
+            and old.min_workers == new.min_workers
+            and old.priority == new.priority
+            and old.submitted_at == new.submitted_at
+        )
 
     def _alone(self, job: Job) -> bool:
         return bool(job.reservation) or job.not_before > self._order.now or job.spec.fixed is not None

@@ -1,6 +1,7 @@
 """Why each job that is left waiting does not start, judged by what the finished plan leaves."""
 
 from collections.abc import Mapping
+from itertools import islice
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, WaitReason
@@ -52,11 +53,11 @@ def _explain_lines(draft: Draft, starts: Starts, rooms: dict[Suited, Room], wait
         else:
             said = _reason(draft, draft.places.suited(line.shape), line.min_workers, starts.blocked, rooms)
         for carried, job_ids in line.carrying_other_than(said):
-            left = [job_id for job_id in job_ids if job_id not in decided]
-            if carried[0] not in UNEXPLAINED:
-                left = left[: REWRITTEN_MAX - rewritten]
-                rewritten += len(left)
-            waiting |= dict.fromkeys(left, said)
+            left = (job_id for job_id in job_ids if job_id not in decided)
+            first = carried[0] in UNEXPLAINED
+            told = dict.fromkeys(left if first else islice(left, REWRITTEN_MAX - rewritten), said)
+            rewritten += 0 if first else len(told)
+            waiting |= told
 
 
 def _reason(draft: Draft, suited: Suited, count: int, blocked: Blocked | None, rooms: dict[Suited, Room]) -> Waiting:

@@ -32,7 +32,7 @@ class Poisson(Row):
     model_config = ConfigDict(extra="forbid")
 
     jobs: int = Field(default=100, ge=1, le=ROWS_MAX)
-    per_hour: float = Field(default=60.0, gt=0, le=1e9)
+    per_hour: float = Field(default=60.0, ge=1e-3, le=1e9)
     #: Work of a job in worker-seconds: mean, and standard deviation as a multiple of it.
     work_seconds: float = Field(default=3600.0, gt=0, le=1e9)
     spread: float = Field(default=1.0, ge=0, le=1e3)

@@ -99,7 +99,8 @@ def _check_header(path: Path, header: list[str], kind: type[Row]) -> None:
         raise UserError(f"{path}:1: {twice}: two columns have this name")
     unknown = [name for name in header if name not in fields]
     if unknown and kind.model_config.get("extra") == "forbid":
-        raise UserError(f"{path}:1: {unknown[0]}: no known column: they are {', '.join(fields)}")
+        what = unknown[0] or f"column {header.index('') + 1}, which has no name"
+        raise UserError(f"{path}:1: {what}: no known column: they are {', '.join(fields)}")
 
 
 def validated(

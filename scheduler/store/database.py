@@ -5,6 +5,8 @@ read first. A reader sees one snapshot over all its statements and holds up nobo
 """
 
 import os
+import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -23,6 +25,7 @@ POSTGRES_WRITERS = 4
 CONNECT_TIMEOUT_SECONDS = 5
 #: A log longer than this is cut back after a checkpoint.
 WAL_BYTES_KEPT = 64 * 1024 * 1024
+_RETRY_SECONDS = 0.01
 
 
 class Database:
@@ -126,6 +129,19 @@ def create_private(_dialect: object, _record: object, arguments: Sequence[Any], 
         return  # it exists, or SQLite will say what is wrong
 
 
+def _use_wal(connection: sqlite3.Connection, patience_seconds: float) -> None:
+    """Readers and a writer beside each other. For the lock that this may take, SQLite itself never waits."""
+    until = time.monotonic() + patience_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+        time.sleep(_RETRY_SECONDS)
+
+
 def _sqlite_engine(url: URL, begin: str, connections: int, busy_timeout_seconds: float, durable: bool) -> Engine:
     engine = create_engine(
         url,
@@ -139,7 +155,7 @@ def _sqlite_engine(url: URL, begin: str, connections: int, busy_timeout_seconds:
     def prepare(connection: Any, _record: object) -> None:
         # The driver begins transactions late and by itself otherwise; here `begin` does.
         connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = WAL")
+        _use_wal(connection, busy_timeout_seconds)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_KEPT}")

@@ -1,6 +1,7 @@
 """How tests call `sched`: in this process, with an environment of their own."""
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,3 +46,13 @@ def sched(alone: Sched, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> Sche
     """Runs a command line that finds the daemon by its state directory."""
     monkeypatch.setenv("SCHED_STATE_DIR", str(daemon.state_dir))
     return alone
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The local zone: one hour ahead of UTC in winter, two in summer."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()

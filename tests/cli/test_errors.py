@@ -174,6 +174,12 @@ def test_a_reader_that_goes_away_ends_the_output_quietly(daemon: Daemon) -> None
     assert (done.stdout.strip(), done.stderr) == ("141", "")
 
 
+def test_so_does_one_that_goes_away_from_help() -> None:
+    command = f"{sys.executable} -m scheduler.cli simulate --help | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert (done.stdout.strip(), done.stderr) == ("141", "")
+
+
 @pytest.mark.parametrize("words", [["--version"], ["simulate", "poisson:jobs=1", "--nodes", "1x1", "-o", "json"]])
 def test_a_full_disk_under_the_output_is_one_line(words: list[str]) -> None:
     with open("/dev/full", "w") as full:

@@ -1,7 +1,5 @@
 """Durations, times, sizes, pairs and ranges as people write them."""
 
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -35,16 +33,6 @@ def test_durations_are_read_in_all_their_forms(text: str, seconds: float) -> Non
 def test_what_is_no_duration_names_the_option_and_the_form(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"--grace: .* is no duration: write seconds"):
         duration_seconds(text, "--grace")
-
-
-@pytest.fixture
-def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The local zone: one hour ahead of UTC in winter, two in summer."""
-    monkeypatch.setenv("TZ", "Europe/Berlin")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 #: Saturday before the clocks go forward, 17:30 in Berlin.

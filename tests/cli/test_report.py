@@ -87,6 +87,7 @@ def test_the_page_has_plots_and_needs_nothing_else(sched: Sched, daemon: Daemon,
     assert parsed.open == []
     assert [tag for tag, _ in parsed.found].count("svg") == 5
     assert "prefers-color-scheme: dark" in text
+    assert re.search(r"\(UTC([+-]\d\d:\d\d)?\)</p>", text), "times have a zone"
     assert not [tag for tag, _ in parsed.found if tag in ("script", "link", "img", "iframe")]
     assert not [
         value for _, attributes in parsed.found for name, value in attributes.items() if name in ("src", "href")

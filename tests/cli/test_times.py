@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.cli.times import ago, span
+from scheduler.cli.times import ago, span, zone
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,9 @@ def test_a_span_has_at_most_two_units(seconds: float, text: str) -> None:
 )
 def test_a_time_is_told_from_now(at: float | None, text: str) -> None:
     assert ago(at, 1000.0) == text
+
+
+@pytest.mark.usefixtures("berlin")
+@pytest.mark.parametrize(("at", "text"), [(0.0, "UTC+01:00"), (1_751_328_000.0, "UTC+02:00")])
+def test_a_zone_is_told_by_its_offset(at: float, text: str) -> None:
+    assert zone(at) == text

@@ -124,7 +124,7 @@ def test_one_that_is_stopped_is_found_by_its_silence_and_the_others_go_on_at_onc
     slow = tmp_path / "slow"
     scripts = {"elastic": [STEADY, str(slow), "60"], "torchrun": [COUNTING, "200", str(slow)]}
     # A replacement may come later than the others go on.
-    with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 5}) as daemon:
+    with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 20}) as daemon:
         job = Watched(daemon, runtime, [sys.executable, *scripts[runtime]], slow, heartbeat_seconds=HEARTBEAT_SECONDS)
         argument = STEADY if runtime == "elastic" else "torch.distributed.run"
         worker, took_seconds = job.stop(rank, argument)
@@ -142,7 +142,7 @@ def test_one_that_is_stopped_is_found_by_its_silence_and_the_others_go_on_at_onc
 @pytest.mark.timeout(240)
 def test_one_that_is_stopped_and_not_watched_is_missed_by_the_others(tmp_path: Path) -> None:
     slow = tmp_path / "slow"
-    with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 5}) as daemon:
+    with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 20}) as daemon:
         job = Watched(daemon, "elastic", [sys.executable, STEADY, str(slow), f"{GROUP_TIMEOUT_SECONDS}"], slow)
         worker, took_seconds = job.stop(0, STEADY)
         print(f"rank 0 not watched: the others went on after {took_seconds:.1f} s")

@@ -64,6 +64,7 @@ def test_kueues_baseline_has_its_published_numbers() -> None:
     [
         ("poisson:jobs", "poisson: 'jobs' must look like KEY=VALUE"),
         ("poisson:jobs=0", "poisson: jobs: input should be greater than or equal to 1, not '0'"),
+        ("poisson:per_hour=1e-300", "poisson: per_hour: input should be greater than or equal to 0.001, not '1e-300'"),
         ("poisson:tail=1", "poisson: tail: input should be greater than 1, not '1'"),
         ("poisson:sizes=1/x", "poisson: sizes.1: input should be a valid integer, "),
         ("poisson:sizes=0", "poisson: sizes.0: input should be greater than or equal to 1, not '0'"),

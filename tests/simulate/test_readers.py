@@ -96,6 +96,7 @@ def test_elasticflow_jobs_last_as_long_as_they_did_at_the_size_that_they_had(tmp
         ("name,at_seconds\na,0\n", ":1: work_seconds: no such column: the header must name name,at_seconds,"),
         (f"{HEADER}\n", ": holds no rows below its header"),
         (f"{HEADER},colour\na,0,1,1,1,linear,red\n", ":1: colour: no known column: they are name, at_seconds, "),
+        (f"{HEADER},\na,0,1,1,1,linear,\n", ":1: column 7, which has no name: no known column: they are name, "),
         (f"{HEADER},name\na,0,1,1,1,linear,b\n", ":1: name: two columns have this name"),
         (f"{HEADER}\na,0,1,1,1,linear\nb,0,1\n", ":3: has 3 fields where the header has 6"),
         (f"{HEADER}\na,soon,1,1,1,linear\n", ":2: at_seconds: input should be a valid number, "),

@@ -1,12 +1,16 @@
 """Many threads and several processes' worth of stores on one database."""
 
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from threading import Barrier, Event
 
 from scheduler.model.intent import IntentKind
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
+from scheduler.store.database import Database
 from tests.store.conftest import OpenStore
 from tests.store.desk import NOW, SPEC, lead
 
@@ -94,3 +98,24 @@ def test_a_secret_that_many_ask_for_first_is_one(database_url: str, open_store: 
 
     with ThreadPoolExecutor(THREADS) as pool:
         assert len(set(pool.map(ask, stores))) == 1
+
+
+def test_many_may_open_a_new_sqlite_file_at_once(tmp_path: Path) -> None:
+    """SQLite waits for no lock when two of them begin to write the log ahead."""
+    start = Barrier(THREADS)
+
+    def mode(path: Path) -> str:
+        database = Database(f"sqlite:///{path}", busy_timeout_seconds=60.0)
+        start.wait(30)
+        try:
+            with database.read() as connection:
+                return str(connection.exec_driver_sql("PRAGMA journal_mode").scalar_one())
+        finally:
+            database.close()
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for number in range(40):
+            path = tmp_path / f"{number}.db"
+            with closing(sqlite3.connect(path)) as new:
+                new.execute("CREATE TABLE some (x)")
+            assert set(pool.map(mode, [path] * THREADS)) == {"wal"}
