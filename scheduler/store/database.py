@@ -131,15 +131,16 @@ def create_private(_dialect: object, _record: object, arguments: Sequence[Any], 
 
 def _use_wal(connection: sqlite3.Connection, patience_seconds: float) -> None:
     """Readers and a writer beside each other. For the lock that this may take, SQLite itself never waits."""
-    until = time.monotonic() + patience_seconds
+    waited_seconds = 0.0
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or waited_seconds >= patience_seconds:
                 raise
         time.sleep(_RETRY_SECONDS)
+        waited_seconds += _RETRY_SECONDS
 
 
 def _sqlite_engine(url: URL, begin: str, connections: int, busy_timeout_seconds: float, durable: bool) -> Engine:

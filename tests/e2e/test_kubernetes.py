@@ -449,5 +449,6 @@ def test_leaders_that_are_killed_harm_no_worker(site: Site) -> None:
         leader.start()
     print(f"longest failover of {KILLS}: {longest:.2f} s")
     site.await_job(job, "RUNNING", 4)
-    assert site.pods(job) == workers, "no worker was restarted, leaked or doubled"
+    unharmed = "no worker was restarted, leaked or doubled"
+    assert site.pods(job) == workers, (unharmed, site.events(job, "WORKER_ENDED"))
     site.no_failure(job)
