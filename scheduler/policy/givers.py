@@ -7,7 +7,7 @@ import numpy as np
 from scheduler.model.ids import JobId
 from scheduler.policy.amounts import Rows, pour_rows
 from scheduler.policy.draft import Draft
-from scheduler.policy.holdings import Ints, Table
+from scheduler.policy.holdings import Ints, Table, surplus
 from scheduler.policy.victim import AMOUNT, WHERE
 
 
@@ -51,8 +51,7 @@ class Givers:
             self._count(self._sum, self._counted[places], 1)
 
     def _with_surplus(self) -> Ints:
-        table = self._holdings.table
-        return self._all[table["workers"][self._all] > table["minimum"][self._all]]
+        return self._all[surplus(self._holdings.table)[self._all] > 0]
 
     def _count(self, rows: Rows, table: Table, sign: int) -> list[int]:
         """Add what these could give to the rows; gives the positions."""

@@ -147,7 +147,7 @@ class Ledger:
         return tuple(each)
 
     def _slots_like(self, worker: Worker) -> int:
-        """Below which slots others of its node hold as much as it does; 0: no matter which."""
+        """Below which slots workers that are alike hold as much as it does; 0: none may be told by it."""
         own = self.position.get(worker.node)
         slots = self.nodes[own].slots if own is not None else 0
         return slots if max(worker.slot_ids, default=-1) < slots else 0

@@ -58,7 +58,7 @@ def stake_of(job: Job, ledger: Ledger) -> Stake:
 
 def held_by(workers: Iterable[Worker], ledger: Ledger) -> Held:
     """What these workers hold, by position."""
-    return _together(map(ledger.held_by, workers))
+    return _together(ledger.held_by_each(workers))
 
 
 def _together(each: Iterable[Held]) -> Held:
