@@ -45,6 +45,16 @@ class Flags:
             rich_help_panel=WHAT,
         ),
     ] = None
+    export: Annotated[
+        Words,
+        typer.Option(
+            "--export",
+            metavar="NONE|ALL|NAME[=VALUE],...",
+            help="What it takes of your environment, below --env (default: PATH, VIRTUAL_ENV, CONDA_*, PYTHONPATH, "
+            "LD_LIBRARY_PATH). ALL leaves out secrets, which are taken only by name. Not for pods.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None
     workdir: Annotated[
         Path | None,
         typer.Option("--workdir", "-C", help="Where it runs (default: this directory).", rich_help_panel=WHAT),
@@ -211,6 +221,7 @@ OPTION_OF = {
     "name": "--name",
     "user": "--user",
     "env": "--env",
+    "export": "--export",
     "workdir": "--workdir",
     "labels": "--label",
     "runtime": "--runtime",

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from scheduler.cli.export import export_request
 from scheduler.cli.flags import OPTION_OF, Flags
 from scheduler.cli.jobfile import is_job_file, read_job_file
 from scheduler.cli.quantities import duration_seconds, memory_mib, pairs, workers_range
@@ -54,7 +55,12 @@ def build_request(flags: Flags, written: dict[str, Any], file: Source) -> tuple[
         where = f"{file.path}: command: missing" if file.path else "nothing to run"
         raise UserError(f"{where}: give a command after --, or --shell, or a job file with -f")
     merged.setdefault("user", _user())
-    merged["workdir"] = _workdir(merged.get("workdir"), file, "workdir" in given)
+    if merged.get("workdir") is not None:
+        merged["workdir"] = _workdir(merged["workdir"], file, "workdir" in given)
+    with source.pointed_at():
+        export = export_request(merged.pop("export", None), os.environ, with_directory=merged.get("workdir") is None)
+    if export is not None:
+        merged["export"] = export
     if not merged.get("name"):
         merged["name"] = name_of(merged["command"])
     return merged, source
@@ -72,6 +78,7 @@ def _given(flags: Flags) -> dict[str, Any]:
         "name": flags.name,
         "user": flags.user,
         "env": _environment(flags.env or []) or None,
+        "export": flags.export,
         "workdir": str(flags.workdir.expanduser().absolute()) if flags.workdir is not None else None,
         "labels": pairs(flags.labels or [], "--label") or None,
         "runtime": flags.runtime.value if flags.runtime else None,
@@ -151,9 +158,7 @@ def _without_other_bounds(written: dict[str, Any], given: dict[str, Any]) -> dic
 
 
 def _workdir(workdir: Any, file: Source, from_option: bool) -> Any:
-    """The caller's directory by default; one of the file is relative to the file."""
-    if workdir is None:
-        return os.getcwd()
+    """One of the file is relative to the file."""
     if from_option or not isinstance(workdir, str) or not file.path:
         return workdir
     return os.path.normpath(Path(file.path).absolute().parent / Path(workdir).expanduser())

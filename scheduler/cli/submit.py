@@ -31,6 +31,9 @@ def submit(
 
     A job file holds the fields of the API's job request, and "cron" and "timezone" for a recurring job. Its workdir
     is relative to the file. Options win over it; --env, --label and --node-selector add to it.
+
+    On the daemon's own machine the job takes what --export says of your environment, and runs in this directory.
+    Where "sched" is called in a virtual environment that is not activated, that one's programs come first.
     """
     request, source = read_request(flags, file)
     with source.pointed_at():

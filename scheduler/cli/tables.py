@@ -218,6 +218,9 @@ def job_fields(view: View, now: float) -> "RenderableType":
         ("booking", _text(view["booking"])),
         ("command", " ".join(view["command"])),
         ("workdir", view["workdir"] or ""),
+        *_variables("env", view["env"]),
+        *_variables("fixed env", view["fixed_env"]),
+        *_variables("exported", view["export"]["env"] if view["export"] else {}),
         ("labels", mapping(view["labels"])),
         ("submitted", when(view["submitted_at"], now)),
         ("started", when(view["first_started_at"], now)),
@@ -232,6 +235,11 @@ def job_fields(view: View, now: float) -> "RenderableType":
         ("reserved", _reserved(view)),
     ]
     return fields((name, cell) for name, cell in rows if cell not in ("", "-"))
+
+
+def _variables(title: str, env: dict[str, str]) -> list[tuple[str, Cell]]:
+    """One line each, since values may be long and hold blanks."""
+    return [(title if number == 0 else "", f"{name}={value}") for number, (name, value) in enumerate(env.items())]
 
 
 def _text(value: Any) -> str:
@@ -291,6 +299,7 @@ def recurring_fields(view: View, now: float) -> "RenderableType":
         ("workers", bounds(view)),
         ("priority", str(view["priority"])),
         ("command", " ".join(view["command"])),
+        *_variables("exported", view["export"]["env"] if view["export"] else {}),
         ("created", when(view["created_at"], now)),
     ]
     return fields((name, cell) for name, cell in rows if cell not in ("", "-"))

@@ -19,6 +19,7 @@ def whatif(session: Session, flags: Flags, file: FileOption = None) -> None:
     request, source = read_request(flags, file)
     recurring = request.pop("cron", None) is not None
     request.pop("timezone", None)
+    request.pop("export", None)  # no answer depends on it
     with source.pointed_at():
         answer = session.client.post("/v1/whatif", request)
     if recurring:

@@ -15,7 +15,7 @@ from typing import assert_never
 import psutil
 
 from scheduler.clusters.local_cpu_loads import CpuLoads
-from scheduler.clusters.local_env import inherited_env
+from scheduler.clusters.local_env import InheritedEnv
 from scheduler.clusters.local_gpus import Gpu, gpu_type, read_loads, visible_devices, visible_gpus
 from scheduler.clusters.local_link import SupervisorLink
 from scheduler.clusters.local_loads import CPU_SECONDS, GPU_SECONDS, LoadReader
@@ -24,6 +24,7 @@ from scheduler.clusters.local_wire import Notice, Request, StartRequest, StopReq
 from scheduler.config import LocalSettings
 from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError
+from scheduler.model.export import Export
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.observation import NodeObservation, Observation, Phase, SlotLoad, WorkerObservation
 
@@ -49,7 +50,7 @@ class LocalCluster:
         self._loads: LoadReader | None = None
         self.logs = LocalLogs(state_dir)
         self._clock = clock
-        self._env = inherited_env(os.environ)
+        self._env = InheritedEnv(os.environ)
         self._workdir = os.path.expanduser("~")
         self._changed = threading.Condition()
         self._wakes: list[Callable[[], None]] = []
@@ -97,7 +98,7 @@ class LocalCluster:
                 return failures
             try:
                 # Within the lock: what the supervisor answers must come after what is noted below.
-                self._link.send(Request(env=self._env, actions=[self._encode(action) for action in passed]))
+                self._link.send(Request(env=self._env.common, actions=[self._encode(action) for action in passed]))
             except ClusterError as error:
                 return failures + [ActionFailure(action, str(error)) for action in passed]
             for action in passed:
@@ -156,7 +157,8 @@ class LocalCluster:
                 assert_never(action)
 
     def _start_request(self, action: StartWorker) -> StartRequest:
-        env = dict(action.env)
+        export = action.export or Export()
+        env = self._env.of_worker(dict(export.env), dict(action.env))
         if self._gpus:
             env["CUDA_VISIBLE_DEVICES"] = visible_devices(self._gpus, action.slot_ids)
         return StartRequest(
@@ -170,7 +172,7 @@ class LocalCluster:
             grace_seconds=action.grace_seconds,
             command=list(action.command),
             env=env,
-            workdir=action.workdir or self._workdir,
+            workdir=action.workdir or export.workdir or self._workdir,
         )
 
     def _note(self, action: ClusterAction) -> None:

@@ -20,6 +20,9 @@ _DEFAULT_SIGNALS = (
 )
 
 
+_PATH_SHOWN_MAX = 500
+
+
 class LaunchError(Exception):
     """It could not be started; the message is one line for people."""
 
@@ -64,8 +67,16 @@ def _find(program: str, path: str) -> str:
                 return candidate
             found = found or candidate
     if found is None:
-        raise FileNotFoundError(2, "no such program in PATH")
+        raise FileNotFoundError(2, f"no such program in PATH, which is {_shortened(path)}")
     return found
+
+
+def _shortened(path: str) -> str:
+    """For one line of people's. Programs are found in the first folders, mostly."""
+    shown = " ".join(path[: _PATH_SHOWN_MAX + 1].split())
+    return (
+        shown if len(path) <= _PATH_SHOWN_MAX else f"{shown[:_PATH_SHOWN_MAX]}… ({path.count(os.pathsep) + 1} folders)"
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -12,7 +12,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobSpec, Runtime
 from scheduler.model.worker import Worker
 
-#: Where a job's own variables say nothing else.
+#: Where neither a job's own variables nor those of its submitter say anything else.
 _DEFAULTS = {
     # An ordinary torchrun whose store several agents share fails whenever one joins.
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
@@ -51,6 +51,7 @@ def start_worker(job: Job, worker: Worker, context: LaunchContext) -> StartWorke
         shared=worker.shared,
         pod_template=job.pod_template_of(worker),
         role=Role.FIXED if worker.fixed else Role.WORKER,
+        export=job.spec.export,
     )
 
 
@@ -66,7 +67,9 @@ def _command(spec: JobSpec, group: FixedGroup | None) -> tuple[str, ...]:
 
 
 def _defaults(spec: JobSpec) -> dict[str, str]:
-    return {**_DEFAULTS, **horovod.worker_variables()} if spec.runtime is Runtime.HOROVOD else _DEFAULTS
+    defaults = {**_DEFAULTS, **horovod.worker_variables()} if spec.runtime is Runtime.HOROVOD else _DEFAULTS
+    exported = dict(spec.export.env) if spec.export is not None else {}
+    return {name: value for name, value in defaults.items() if name not in exported}
 
 
 def _environment(job: Job, worker: Worker, context: LaunchContext) -> dict[str, str]:

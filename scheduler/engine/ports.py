@@ -8,6 +8,7 @@ from typing import Protocol
 
 from scheduler.model.booking import Booking
 from scheduler.model.data_queue import DataQueue
+from scheduler.model.export import Export
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import Intent
 from scheduler.model.job import Job
@@ -182,6 +183,8 @@ class StartWorker:
     #: What its pod is made of besides, as `JobSpec.pod_template`; clusters without pods do not look at it.
     pod_template: str | None = None
     role: Role = Role.WORKER
+    #: What it takes of its submitter's environment, below `env` and `workdir`; only a local cluster looks at it.
+    export: Export | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,16 @@ _NO_NUL = r"^[^\x00]*$"
 SHELL = ("/bin/sh", "-c")
 ARGUMENT_LENGTH_MAX = 65536
 BOOKING_NAME = r"^[A-Za-z0-9._-]+$"
+EXPORTED_NAME = r"^[^=\x00]+$"
+EXPORTED_NAME_LENGTH_MAX = 256
+
+
+def _exported_name(name: Any) -> Any:
+    """Raises `ValueError` that says what would be right."""
+    if isinstance(name, str) and (not name or "=" in name or "\0" in name or len(name) > EXPORTED_NAME_LENGTH_MAX):
+        raise ValueError(f"a variable's name has 1 to {EXPORTED_NAME_LENGTH_MAX} characters, none of them = or NUL")
+    return name
+
 
 Line = Annotated[str, StringConstraints(max_length=128, pattern=PLAIN)]
 ClientKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=PLAIN)]
@@ -18,7 +28,14 @@ BookingName = Annotated[str, StringConstraints(min_length=1, max_length=128, pat
 GpuType = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN)]
 LabelValue = Annotated[str, StringConstraints(max_length=256, pattern=PLAIN)]
 Labels = Annotated[dict[Label, LabelValue], Field(max_length=64)]
+#: What a process can be given: any name without "=" and NUL, as those of a shell's functions.
+ExportedName = Annotated[
+    str,
+    BeforeValidator(_exported_name),
+    StringConstraints(min_length=1, max_length=EXPORTED_NAME_LENGTH_MAX, pattern=EXPORTED_NAME),
+]
 VariableName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Workdir = Annotated[str, StringConstraints(max_length=4096, pattern=r"^/[^\x00]*$")]
 Workers = Annotated[int, Field(ge=1, le=100_000)]
 SpeedAt = Annotated[list[Annotated[float, Field(gt=0, le=1e15)]], Field(min_length=2, max_length=2)]
 PRIORITY_MAX = 1_000_000

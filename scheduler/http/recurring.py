@@ -9,9 +9,11 @@ from typing_extensions import TypedDict
 from scheduler.errors import InvalidInput, NotFound
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
+from scheduler.http.export import keep_export
 from scheduler.http.json import JsonResponse
 from scheduler.http.requests import RecurringRequest, parse_request
 from scheduler.http.services import Schedule, Use
+from scheduler.http.views import ExportView, export_view
 
 router = APIRouter(tags=["recurring jobs"])
 
@@ -28,6 +30,7 @@ class RecurringView(TypedDict):
     priority: int
     min_workers: int
     max_workers: int
+    export: ExportView | None
     created_at: float
     last_run_at: float | None
     next_run_at: float | None
@@ -56,7 +59,7 @@ class RecurringDeleted(TypedDict):
 def add_recurring(services: Use, body: Body) -> Response:
     """Store a recurring job. Runs that were missed while the daemon was away are made up for by one."""
     request = parse_request(RecurringRequest, body)
-    spec = request.job.spec()
+    spec, _ = keep_export(request.job.spec(), services.settings)
     if spec.client_key is not None:
         raise InvalidInput("job.client_key", "a recurring job has a key of its own for each run: leave it out")
     schedule = services.recurrence.add(request.cron, request.timezone, spec)
@@ -101,6 +104,7 @@ def _view(schedule: Schedule) -> RecurringView:
         "priority": stored.spec.priority,
         "min_workers": stored.spec.min_workers,
         "max_workers": stored.spec.max_workers,
+        "export": export_view(stored.spec.export),
         "created_at": stored.created_at,
         "last_run_at": stored.last_run_at,
         "next_run_at": schedule.next_run_at,

@@ -14,6 +14,7 @@ from scheduler.http.fields import (
     BrokenRule,
     ClientKey,
     Command,
+    ExportedName,
     GpuType,
     Labels,
     Line,
@@ -22,11 +23,13 @@ from scheduler.http.fields import (
     SpeedAt,
     Text,
     VariableName,
+    Workdir,
     Workers,
 )
 from scheduler.http.json import parse_json
 from scheduler.model import horovod, torchrun
 from scheduler.model.data import DataSet
+from scheduler.model.export import BYTES_MAX, VARIABLES_MAX, Export, is_schedulers
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.pod_template import broken_template_rule, canonical_template
@@ -93,6 +96,29 @@ class DataRequest(Request):
         return DataSet(**self.model_dump())
 
 
+class ExportRequest(Request):
+    """What a job takes of its submitter's environment. Only workers on the submitter's machine get it, none in pods."""
+
+    #: Laid below the job's own variables.
+    env: Annotated[dict[ExportedName, Text], Field(max_length=VARIABLES_MAX)] = Field(default_factory=dict)
+    #: Where the job names no directory.
+    workdir: Workdir | None = None
+    #: The submitter's machine, where it may be another than the daemon's.
+    host: Line | None = None
+
+    def broken_rule(self) -> BrokenRule | None:
+        for name in self.env:
+            if is_schedulers(name):
+                return f"env.{name}", "SCHED_ is how the scheduler's own variables begin: leave it out"
+        size = sum(len(text.encode(errors="surrogatepass")) for item in self.env.items() for text in item)
+        if size > BYTES_MAX:
+            return "env", f"holds {size // 1024} KiB, more than {BYTES_MAX // 1024} KiB: name fewer variables"
+        return None
+
+    def export(self) -> Export:
+        return Export(env=_pairs(self.env), workdir=self.workdir, host=self.host)
+
+
 class JobRequest(Request):
     """A job to run."""
 
@@ -101,7 +127,7 @@ class JobRequest(Request):
     name: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN)] | None = None
     user: Line = ""
     env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
-    workdir: Annotated[str, StringConstraints(max_length=4096, pattern=r"^/[^\x00]*$")] | None = None
+    workdir: Workdir | None = None
     labels: Labels = Field(default_factory=dict)
     runtime: Literal["command", "elastic", "torchrun", "horovod"] = "command"
     priority: Priority = 0
@@ -139,6 +165,8 @@ class JobRequest(Request):
     data: DataRequest | None = None
     #: Workers beside these that are never scaled, started before them and stopped after them.
     fixed: FixedRequest | None = None
+    #: What it takes of its submitter's environment; its own `env` and `workdir` win.
+    export: ExportRequest | None = None
 
     def broken_rule(self) -> BrokenRule | None:
         if self.workers is not None and (self.min_workers is not None or self.max_workers is not None):
@@ -156,7 +184,11 @@ class JobRequest(Request):
         if self.runtime == "horovod" and (wrong := horovod.broken_command_rule(self.command)) is not None:
             return "command", wrong
         broken = None if self.pod_template is None else broken_template_rule(self.pod_template)
-        return broken or self._broken_fixed()
+        return broken or self._broken_fixed() or self._broken_export()
+
+    def _broken_export(self) -> BrokenRule | None:
+        broken = None if self.export is None else self.export.broken_rule()
+        return None if broken is None else (f"export.{broken[0]}", broken[1])
 
     def _broken_fixed(self) -> BrokenRule | None:
         driven = self.runtime == "horovod"
@@ -217,6 +249,7 @@ class JobRequest(Request):
             pod_template=template,
             data=None if self.data is None else self.data.data(),
             fixed=self._fixed_group(template),
+            export=None if self.export is None else self.export.export(),
         )
 
     def _fixed_group(self, template: str | None) -> FixedGroup | None:

@@ -11,6 +11,7 @@ from scheduler.errors import InvalidInput
 from scheduler.http.body import Body, documented_body
 from scheduler.http.bookings import check_bookings
 from scheduler.http.errors import documented
+from scheduler.http.export import keep_export
 from scheduler.http.feasible import warnings_for
 from scheduler.http.json import JsonResponse
 from scheduler.http.requests import JobRequest, parse_batch, parse_request
@@ -27,7 +28,7 @@ IdempotencyKey = Annotated[
 
 class SubmittedView(TypedDict):
     id: int
-    #: Why it cannot start as the cluster is now.
+    #: Why it cannot start as the cluster is now, and what it does not take of its submitter's environment.
     warnings: list[str]
 
 
@@ -50,13 +51,13 @@ def submit_job(services: Use, body: Body, idempotency_key: IdempotencyKey = None
         if request.client_key not in (None, idempotency_key):
             raise InvalidInput("client_key", "differs from the header Idempotency-Key: give one of them")
         request.client_key = idempotency_key
-    spec = request.spec()
+    spec, left_out = keep_export(request.spec(), services.settings)
     check_bookings(services, [spec])
     _check_policy(services, [spec])
     [submitted] = services.store.submit([spec], services.clock.now())
     if submitted.created:
         services.stored([submitted.id])
-    view: SubmittedView = {"id": submitted.id, "warnings": warnings_for(spec, services.board.world)}
+    view: SubmittedView = {"id": submitted.id, "warnings": left_out + warnings_for(spec, services.board.world)}
     return JsonResponse(view, status_code=201 if submitted.created else 200)
 
 
@@ -69,7 +70,8 @@ def submit_job(services: Use, body: Body, idempotency_key: IdempotencyKey = None
 )
 def submit_batch(services: Use, body: Body) -> Response:
     """Store many jobs in one transaction: all of them or none."""
-    specs = parse_batch(body, services.settings.http.jobs_per_batch_max)
+    settings = services.settings
+    specs = [keep_export(spec, settings)[0] for spec in parse_batch(body, settings.http.jobs_per_batch_max)]
     check_bookings(services, specs, batch=True)
     _check_policy(services, specs, batch=True)
     submitted = services.store.submit(specs, services.clock.now())

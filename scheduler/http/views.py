@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 from scheduler.engine.reports import ReportBox
 from scheduler.http.data_views import DataProgressView, DataView, data_view
 from scheduler.model.event import Event
+from scheduler.model.export import Export, masked
 from scheduler.model.job import Job, Progress
 from scheduler.model.pod_template import parse_template
 from scheduler.model.worker import Worker
@@ -67,6 +68,14 @@ class FixedView(TypedDict):
     node_selector: dict[str, str]
     gpu_type: str | None
     pod_template: dict[str, Any] | None
+
+
+class ExportView(TypedDict):
+    #: Values of secrets are masked.
+    env: dict[str, str]
+    #: None: it has one of its own.
+    workdir: str | None
+    host: str | None
 
 
 class JobView(TypedDict):
@@ -133,7 +142,9 @@ class JobView(TypedDict):
 
 class JobDetail(JobView):
     data_progress: DataProgressView | None
-    #: Variables that the job was submitted with, and those that its fixed group has besides.
+    #: What the job takes of its submitter's environment.
+    export: ExportView | None
+    #: Variables that the job was submitted with, and those that its fixed group has besides; secrets are masked.
     env: dict[str, str]
     fixed_env: dict[str, str]
     #: Fixed ones first.
@@ -172,7 +183,7 @@ def job_view(job: Job, reports: ReportBox) -> JobView:
         "max_retries": spec.max_retries,
         "runtime": spec.runtime,
         "command": list(spec.command),
-        "workdir": spec.workdir,
+        "workdir": spec.workdir or (spec.export.workdir if spec.export is not None else None),
         "labels": dict(spec.labels),
         "slots_per_worker": shape.slots,
         "cpus_per_worker": shape.cpus,
@@ -231,10 +242,17 @@ def job_detail(job: Job, reports: ReportBox, data_progress: DataProgressView | N
     return {
         **job_view(job, reports),
         "data_progress": data_progress,
-        "env": dict(job.spec.env),
-        "fixed_env": dict(job.spec.fixed.env) if job.spec.fixed is not None else {},
+        "export": export_view(job.spec.export),
+        "env": masked(job.spec.env),
+        "fixed_env": masked(job.spec.fixed.env) if job.spec.fixed is not None else {},
         "live_workers": [worker_view(worker) for worker in job.all_workers],
     }
+
+
+def export_view(export: Export | None) -> ExportView | None:
+    if export is None:
+        return None
+    return {"env": masked(export.env), "workdir": export.workdir, "host": export.host}
 
 
 def _progress_view(job: Job, reports: ReportBox) -> ProgressView:

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from scheduler.errors import IllegalTransition
 from scheduler.model.data import DataSet
+from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.shape import WorkerShape
@@ -189,6 +190,8 @@ class JobSpec:
     data: DataSet | None = None
     #: Workers that are never scaled, beside all others.
     fixed: FixedGroup | None = None
+    #: What it takes of its submitter's environment; its own variables and directory win.
+    export: Export | None = None
 
     @property
     def stop_seconds(self) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from scheduler.model.export import Export
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobSpec, JobState, Runtime, StopReason, WaitReason
 from scheduler.model.shape import WorkerShape
@@ -10,6 +11,7 @@ from scheduler.model.worker import Worker
 from scheduler.store.text import (
     Launch,
     data_from_text,
+    export_from_text,
     labels_from_text,
     launch_from_text,
     placement_from_text,
@@ -44,6 +46,7 @@ class JobReader:
         #: By all columns of a spec but name, client key and launch: the last launch with the last spec.
         self._specs: dict[tuple[Any, ...], tuple[str, JobSpec]] = {}
         self._shapes: dict[tuple[Any, ...], WorkerShape] = {}
+        self._exports: dict[str, Export] = {}
 
     def job(self, row: Sequence[Any], workers: tuple[Worker, ...] = ()) -> Job:
         (
@@ -73,6 +76,7 @@ class JobReader:
             oversell,
             booking,
             data,
+            export,
             submitted_at,
             priority,
             min_workers,
@@ -114,7 +118,7 @@ class JobReader:
         shape = (slots, cpus, memory_mib, node_selector, gpu_type, oversell)
         bounds = (spec_priority, spec_min_workers, spec_max_workers)
         limits = (time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible)
-        wishes = (preferred_workers, expected_seconds, speedup, booking, data)
+        wishes = (preferred_workers, expected_seconds, speedup, booking, data, export)
         return Job(
             id=job_id,
             spec=self._spec(name, client_key, launch, (user, runtime, labels, bounds, shape, limits, wishes)),
@@ -191,6 +195,7 @@ class JobReader:
             pod_template,
             like.data,
             fixed,
+            like.export,
         )
         self._specs[rest] = (launch, spec)
         return spec
@@ -198,7 +203,7 @@ class JobReader:
     def _first_spec(self, name: str, client_key: str | None, launch: str, rest: tuple[Any, ...]) -> JobSpec:
         user, runtime, labels, (priority, min_workers, max_workers), shape, limits, wishes = rest
         time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible = limits
-        preferred_workers, expected_seconds, speedup, booking, data = wishes
+        preferred_workers, expected_seconds, speedup, booking, data, export = wishes
         command, env, workdir, pod_template, fixed = self._launch(launch)
         spec = JobSpec(
             name=name,
@@ -225,6 +230,7 @@ class JobReader:
             pod_template=pod_template,
             data=None if data is None else data_from_text(data),
             fixed=fixed,
+            export=None if export is None else self._export(export),
         )
         if len(self._specs) >= PARTS_KEPT:
             self._specs.clear()
@@ -238,6 +244,14 @@ class JobReader:
                 self._launches.clear()
             launch = self._launches[text] = launch_from_text(text)
         return launch
+
+    def _export(self, text: str) -> Export:
+        export = self._exports.get(text)
+        if export is None:
+            if len(self._exports) >= PARTS_KEPT:
+                self._exports.clear()
+            export = self._exports[text] = export_from_text(text)
+        return export
 
     def _shape(self, key: tuple[Any, ...]) -> WorkerShape:
         shape = self._shapes.get(key)

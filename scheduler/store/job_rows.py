@@ -11,6 +11,7 @@ from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, Wor
 from scheduler.store.text import (
     EMPTY,
     data_to_text,
+    export_to_text,
     launch_to_text,
     numbers_from_text,
     numbers_to_text,
@@ -53,6 +54,7 @@ def spec_values(spec: JobSpec) -> Values:
         "oversell": shape.oversell or None,
         "booking": spec.booking,
         "data": None if spec.data is None else data_to_text(spec.data),
+        "export": None if spec.export is None else export_to_text(spec.export),
     }
 
 

@@ -110,6 +110,7 @@ jobs = Table(
     Column("booking", Text),
     # NULL is none.
     Column("data", Text),
+    Column("export", Text),
     Column("submitted_at", Double, nullable=False),
     # What has become of it.
     Column("priority", BigInteger, nullable=False),

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from scheduler.model.data import DataSet
+from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.hosts import Member
 from scheduler.model.ids import JobId, NodeName, WorkerId
@@ -70,6 +71,14 @@ def speedup_from_text(text: str | None) -> Speedup:
 
 def speedup_from_data(points: Iterable[tuple[int, float]]) -> Speedup:
     return tuple((workers, speed) for workers, speed in points)
+
+
+def export_to_text(export: Export) -> str:
+    return _encode(_export_to_data(export))
+
+
+def export_from_text(text: str) -> Export:
+    return _export_from_data(_decode(text))
 
 
 def data_to_text(data: DataSet) -> str:
@@ -176,6 +185,7 @@ def spec_to_text(spec: JobSpec) -> str:
     fields["data"] = None if spec.data is None else {name: getattr(spec.data, name) for name in DataSet.__slots__}
     fields["shape"] = _shape_to_data(spec.shape)
     fields["fixed"] = None if spec.fixed is None else _fixed_to_data(spec.fixed)
+    fields["export"] = None if spec.export is None else _export_to_data(spec.export)
     return _encode(fields)
 
 
@@ -192,6 +202,7 @@ def spec_from_text(text: str) -> JobSpec:
             "data": None if (declared := data.get("data")) is None else DataSet(**declared),
             "shape": _shape_from_data(data["shape"]),
             "fixed": _fixed_from_data(data.get("fixed")),
+            "export": None if (export := data.get("export")) is None else _export_from_data(export),
         }
     )
 
@@ -214,6 +225,14 @@ def _fixed_from_data(data: dict[str, Any] | None) -> FixedGroup | None:
         return None
     read = {"command": tuple(data["command"]), "env": _pairs(data["env"]), "shape": _shape_from_data(data["shape"])}
     return FixedGroup(**{**data, **read})
+
+
+def _export_to_data(export: Export) -> dict[str, Any]:
+    return {name: getattr(export, name) for name in Export.__slots__}
+
+
+def _export_from_data(data: dict[str, Any]) -> Export:
+    return Export(**{**data, "env": _pairs(data["env"])})
 
 
 def _pairs(items: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -17,8 +17,8 @@ KIND = "TrainingJob"
 #: Its object is kept until the job's workers are gone.
 FINALIZER = f"{GROUP}/workers"
 
-#: Fields of a request that an object does not set: it has a name and an identity of its own.
-_OMITTED = frozenset({"name", "client_key", "workers"})
+#: Fields of a request that an object does not set: it has a name and an identity of its own, and was made nowhere.
+_OMITTED = frozenset({"name", "client_key", "workers", "export"})
 #: Fields with another name than the request's in camel case.
 _RENAMED = {"pod_template": "template", "fixed": "fixedReplicas"}
 _FREE_FORM: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
