@@ -1,7 +1,6 @@
 """A request put together from options and a file."""
 
 import getpass
-import os
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +31,14 @@ def test_a_data_set_is_told_field_by_field_over_that_of_the_file() -> None:
         built(Flags(command=["train"], data=["shards=10", "epochs=2", "shards=20"]))
 
 
-def test_defaults_are_directory_user_and_name_and_nothing_of_the_environment() -> None:
+def test_defaults_are_user_and_name_and_what_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     request = built(Flags(command=["python", "-u", "jobs/train.py", "--lr", "1"]))
+    assert request.pop("export")["workdir"] == str(tmp_path)
     assert request == {
         "command": ["python", "-u", "jobs/train.py", "--lr", "1"],
         "name": "train",
         "user": getpass.getuser(),
-        "workdir": os.getcwd(),
     }
 
 
@@ -88,7 +88,7 @@ def test_env_without_value_is_copied_from_here(monkeypatch: pytest.MonkeyPatch) 
 def test_a_workdir_of_a_file_is_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert built(Flags(), {"command": "x", "workdir": "../data"}, "jobs/job.yaml")["workdir"] == str(tmp_path / "data")
-    assert built(Flags(), {"command": "x"}, "jobs/job.yaml")["workdir"] == str(tmp_path)
+    assert built(Flags(), {"command": "x"}, "jobs/job.yaml")["export"]["workdir"] == str(tmp_path)
     assert built(Flags(workdir=Path("here")), {"command": "x"}, "jobs/job.yaml")["workdir"] == str(tmp_path / "here")
 
 

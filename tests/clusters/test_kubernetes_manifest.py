@@ -16,6 +16,7 @@ from scheduler.clusters.kubernetes.quantities import Amounts
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import Role
 from scheduler.errors import InvalidInput
+from scheduler.model.export import Export
 from scheduler.model.ids import NodeName
 from tests.clusters.desk import start_of
 
@@ -41,6 +42,10 @@ def test_without_a_template_the_image_of_the_settings_runs_the_command() -> None
     assert container["env"] == [{"name": "GREETING", "value": "hello"}]
     assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     assert pod["spec"]["automountServiceAccountToken"] is False
+
+
+def test_a_pod_gets_nothing_of_its_submitters_environment() -> None:
+    assert made(export=Export((("PATH", "/laptop/bin"), ("GREETING", "bye")), "/home/ann", "laptop")) == made()
 
 
 def test_without_any_image_there_is_no_pod() -> None:

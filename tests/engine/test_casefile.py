@@ -7,6 +7,7 @@ import pytest
 
 from scheduler.engine import casefile
 from scheduler.engine.casefile import Case, load_case, save_case
+from scheduler.model.export import Export
 from tests.world import World
 
 
@@ -25,6 +26,19 @@ def test_a_case_reads_back_as_it_was_saved(w: World, tmp_path: Path) -> None:
     path = save_case(tmp_path / "cases", case)
     assert path is not None
     assert load_case(path) == case
+
+
+def test_a_case_keeps_nothing_of_submitters_environments(w: World, tmp_path: Path) -> None:
+    export = Export((("HF_TOKEN", "not-to-be-read"),), "/home/ann")
+    w.job("later", workers=8, export=export)
+    w.job("now", export=export)
+    case = _case(w)
+    path = save_case(tmp_path / "cases", case)
+    assert path is not None
+    assert "not-to-be-read" not in path.read_text()
+    world = load_case(path).world
+    assert {job.spec.export for job in (*world.queued.values(), *world.active.values())} == {None}
+    assert (len(world.queued), len(world.active)) == (len(case.world.queued), len(case.world.active))
 
 
 def test_the_same_case_is_saved_once_and_their_number_is_bounded(

@@ -18,6 +18,7 @@ from sqlalchemy import create_engine, inspect, text
 
 from scheduler.errors import LeaseLost, SchemaMismatch, StoreError
 from scheduler.model.booking import Booking
+from scheduler.model.export import Export
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import StopReason
 from scheduler.model.shape import WorkerShape
@@ -167,6 +168,26 @@ def test_waits_and_first_starts_are_told_apart_by_the_migration(database_url: st
     engine.dispose()
     store.upgrade()
     assert store.load_world().jobs == before
+
+
+def test_jobs_of_before_take_nothing_of_an_environment(database_url: str, open_store: OpenStore) -> None:
+    store = open_store(database_url)
+    lease = lead(store)
+    export = Export((("PATH", "/venv/bin"),), "/home/ann", "here")
+    waiting = admitted(store, lease, SPEC, replace(SPEC, name="exported", export=export))
+    running = started(admitted(store, lease)[0])
+    store.commit(Changes(jobs=(running,), workers=running.workers), lease, NOW)
+    store.submit([SPEC], NOW)
+    store.add_recurring("* * * * *", "UTC", SPEC, NOW)
+    before, inbox, recurring = store.load_world(), store.take_inbox(10), store.list_recurring()
+    assert [job.spec.export for job in before.jobs[:2]] == [None, export]
+    migrate.downgrade(Database(database_url), "0014")
+    store.upgrade()
+    without = tuple(replace(job, spec=replace(job.spec, export=None)) for job in before.jobs)
+    assert store.load_world() == replace(before, jobs=list(without))
+    assert (store.take_inbox(10), store.list_recurring()) == (inbox, recurring)
+    later = replace(waiting[0].spec, export=export)
+    assert [job.spec for job in admitted(store, lead(store), later)][-1] == later
 
 
 def test_upgrades_at_the_same_moment_wait_for_each_other(empty_url: str, open_store: OpenStore) -> None:

@@ -13,6 +13,7 @@ from scheduler.engine.ports import Lease
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.data import DataSet
 from scheduler.model.event import Event, EventKind
+from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, NodeName, WorkerId, worker_id
 from scheduler.model.job import Job, JobSpec, JobState, Progress, Runtime, StopReason, WaitReason
@@ -73,6 +74,7 @@ fixed_groups = whole(
     shape=shapes,
     pod_template=maybe(texts),
 )
+exports = whole(Export, env=pairs, workdir=maybe(texts), host=maybe(texts))
 specs = whole(
     JobSpec,
     name=texts,
@@ -99,6 +101,7 @@ specs = whole(
     pod_template=maybe(texts),
     data=maybe(data_sets),
     fixed=maybe(fixed_groups),
+    export=maybe(exports),
 )
 progresses = st.just(Progress()) | whole(
     Progress,

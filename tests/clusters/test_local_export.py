@@ -1,0 +1,108 @@
+"""What a local worker finds in its environment: its job's own, then its submitter's, then the daemon's."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scheduler.clusters.local_env import InheritedEnv, inherited_env
+from scheduler.clusters.local_launch import _PATH_SHOWN_MAX
+from scheduler.model.export import Export
+from scheduler.model.observation import Phase
+from tests.clusters.local_world import LocalWorld
+
+DAEMONS = {
+    "PATH": "/daemon/bin:/usr/bin:/bin",
+    "VIRTUAL_ENV": "/daemon",
+    "CONDA_PREFIX": "/daemon/conda",
+    "PYTHONPATH": "/daemon/lib",
+    "HOME": "/home/daemon",
+    "HF_HOME": "/daemon/hf",
+}
+WRITE = "import json, os, sys; json.dump([dict(os.environ), os.getcwd()], open(sys.argv[1], 'w'))"
+Seen = tuple[dict[str, str], str]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalWorld]:
+    """A daemon with an environment of its own."""
+    for name in ("LD_LIBRARY_PATH", "PYTHONHOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in DAEMONS.items():
+        monkeypatch.setenv(name, value)
+    world = LocalWorld(tmp_path / "state")
+    monkeypatch.undo()
+    yield world
+    world.tear_down()
+
+
+@pytest.fixture
+def run(world: LocalWorld, tmp_path: Path) -> Callable[..., Seen]:
+    """`run(export, env=…, workdir=…)`: environment and directory of a worker that was started so."""
+
+    def one(export: Export | None = None, env: dict[str, str] | None = None, workdir: str | None = None) -> Seen:
+        out = tmp_path / "seen.json"
+        action = world.action("1-1", sys.executable, "-S", "-c", WRITE, str(out), env=env, workdir=workdir)
+        assert not world.apply([replace(action, export=export)])
+        assert world.ended("1-1").exit_code == 0
+        found: list[object] = json.loads(out.read_text())
+        world.forget("1-1")
+        return found[0], found[1]  # type: ignore[return-value]
+
+    return one
+
+
+def test_with_a_submitters_path_nothing_is_left_that_finds_the_daemons_programs(
+    run: Callable[..., Seen], tmp_path: Path
+) -> None:
+    env, directory = run(Export((("PATH", "/usr/bin:/bin"), ("SEED", "1")), str(tmp_path)))
+    assert (env["PATH"], env["SEED"], directory) == ("/usr/bin:/bin", "1", str(tmp_path))
+    assert not {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"} & env.keys()
+    assert env["HF_HOME"] == "/daemon/hf"
+
+
+def test_without_one_the_worker_has_the_daemons(run: Callable[..., Seen]) -> None:
+    for export in (None, Export(), Export((("SEED", "1"),))):
+        env, _ = run(export, workdir="/")
+        assert {name: env.get(name) for name in DAEMONS} == DAEMONS
+        assert env.get("SEED") == (dict(export.env).get("SEED") if export else None)
+
+
+def test_a_jobs_own_variables_and_directory_win(run: Callable[..., Seen], tmp_path: Path) -> None:
+    export = Export((("PATH", "/usr/bin:/bin"), ("SEED", "1"), ("LR", "2")), "/no/such/directory")
+    env, directory = run(export, env={"SEED": "own", "PATH": "/own:/bin"}, workdir=str(tmp_path))
+    assert (env["SEED"], env["LR"], env["PATH"], directory) == ("own", "2", "/own:/bin", str(tmp_path))
+
+
+def test_the_path_that_was_searched_is_named_in_one_line_of_bounded_length(world: LocalWorld) -> None:
+    for path, said in (
+        ("/a/bin:/b/bin", "no-such: no such program in PATH, which is /a/bin:/b/bin"),
+        ("/a\n/b", "no-such: no such program in PATH, which is /a /b"),
+        (":".join(["/folder/of/many"] * 200), "(200 folders)"),
+    ):
+        assert not world.apply([replace(world.action("1-1", "no-such"), export=Export((("PATH", path),)))])
+        worker = world.ended("1-1")
+        assert worker.phase is Phase.LAUNCH_FAILED
+        assert said in worker.detail
+        assert "\n" not in worker.detail
+        assert len(worker.detail) < _PATH_SHOWN_MAX + 100
+        world.forget("1-1")
+
+
+def test_a_program_is_found_on_the_submitters_path_seen_from_its_directory(world: LocalWorld, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mine").symlink_to("/bin/true")
+    export = Export((("PATH", "bin"),), str(tmp_path))
+    assert not world.apply([replace(world.action("1-1", "mine"), export=export)])
+    assert world.ended("1-1").exit_code == 0
+
+
+def test_nothing_of_the_daemons_that_workers_may_not_have_comes_in() -> None:
+    inherited = InheritedEnv({**DAEMONS, "SCHED_HTTP__TOKEN": "t", "SECRET": "s"})
+    for exported in ({}, {"PATH": "/x"}):
+        worker = {**inherited.common, **inherited.of_worker(exported, {})}
+        assert not {"SCHED_HTTP__TOKEN", "SECRET"} & worker.keys()
+    assert {**inherited.common, **inherited.of_worker({}, {})} == inherited_env(DAEMONS)
