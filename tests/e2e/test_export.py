@@ -162,9 +162,9 @@ def test_names_are_taken_alone(submitter: Submitter) -> None:
 
 
 def test_what_a_job_file_says_itself_wins(submitter: Submitter) -> None:
-    (submitter.directory / "job.yaml").write_text(
-        f"command: [python, -c, {json.dumps(TELL)}]\nenv: {{SEED: file, LD_LIBRARY_PATH: /mine}}\nexport: [SEED, ALL, LR=3]\n"
-    )
+    command = f"command: [python, -c, {json.dumps(TELL)}]"
+    own = "env: {SEED: file, LD_LIBRARY_PATH: /mine}"
+    (submitter.directory / "job.yaml").write_text(f"{command}\n{own}\nexport: [SEED, ALL, LR=3]\n")
     seen = submitter.told(env={**SHELL, "LD_LIBRARY_PATH": "/theirs"}, command=["job.yaml"])["env"]
     assert (seen["SEED"], seen["LD_LIBRARY_PATH"], seen["LR"]) == ("file", "/mine", "3")
     seen = submitter.told("--export", "ALL", env={**SHELL, "LR": "4"}, command=["job.yaml"])["env"]
