@@ -36,33 +36,39 @@ _OPTION_OF = {
 
 def book(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What jobs call it by: sched submit --booking NAME.")],
-    duration: Annotated[str, typer.Option("--duration", metavar="DURATION", help="Length: 45m, 2h, 1d.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the booking; jobs use it as sched submit --booking NAME.")
+    ],
+    duration: Annotated[str, typer.Option("--duration", metavar="DURATION", help="Length of the window: 45m, 2h, 1d.")],
     start: Annotated[
-        str, typer.Option("--start", metavar="TIME", help='18:00, "in 30m", or 2030-05-01T18:00, in the local zone.')
+        str,
+        typer.Option(
+            "--start", metavar="TIME", help='Start of the window: 18:00, "in 30m" or 2030-05-01T18:00, local time.'
+        ),
     ] = "now",
-    slots: Annotated[int | None, typer.Option("--slots", help="So many slots.")] = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", help="Instead: all slots of so many nodes.")] = None,
+    slots: Annotated[int | None, typer.Option("--slots", help="Number of slots.")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", help="Number of whole nodes, instead of --slots.")] = None,
     slots_per_worker: Annotated[
-        int | None, typer.Option("--slots-per-worker", help="Slots that must be together on a node (default: 1).")
+        int | None, typer.Option("--slots-per-worker", help="Slots per worker, all on one node (default: 1).")
     ] = None,
-    cpus: Annotated[float | None, typer.Option("--cpus", help="CPUs with each of these.")] = None,
+    cpus: Annotated[float | None, typer.Option("--cpus", help="CPUs per worker.")] = None,
     memory: Annotated[
-        str | None, typer.Option("--memory", metavar="SIZE", help="Memory with each of these: 512MiB, 4GiB.")
+        str | None, typer.Option("--memory", metavar="SIZE", help="Memory per worker: 512MiB, 4GiB.")
     ] = None,
-    gpu_type: Annotated[str | None, typer.Option("--gpu-type", help="Of this type of GPU.")] = None,
+    gpu_type: Annotated[str | None, typer.Option("--gpu-type", help="GPU type.")] = None,
     node_selector: Annotated[
         list[str] | None,
-        typer.Option("--node-selector", metavar="KEY=VALUE", help="Only on nodes with it; repeatable."),
+        typer.Option("--node-selector", metavar="KEY=VALUE", help="Use only nodes with this label; repeatable."),
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", help="Only for jobs of this user.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Reserve for jobs of this user.")] = None,
     priority_min: Annotated[
-        int | None, typer.Option("--priority-min", help="Only for jobs of at least this priority.")
+        int | None, typer.Option("--priority-min", help="Reserve for jobs of at least this priority.")
     ] = None,
 ) -> None:
-    """Book capacity for a window of time, for the jobs that name the booking.
+    """Book capacity for a time window, for the jobs that name the booking.
 
-    Until then others use it as long as they can be out in time: elastic jobs grow into it and shrink before the start.
+    Before the window starts, other jobs use the slots if they can leave in time: elastic jobs grow into them and shrink
+    before the start.
     """
     request = {
         "name": name,
@@ -91,7 +97,7 @@ def book(
 
 
 def bookings(session: Session) -> None:
-    """List bookings: window, slots, for whom, their jobs."""
+    """List bookings with their window, slots, users and jobs."""
     view = session.client.get("/v1/bookings")
     if session.json:
         emit_json(view)
@@ -107,14 +113,14 @@ def unbook(
         list[str], typer.Argument(metavar="NAME...", help="Names of bookings.", autocompletion=complete_booking)
     ],
 ) -> None:
-    """Cancel bookings; their jobs go on as ordinary ones."""
+    """Cancel bookings; their jobs continue as ordinary jobs."""
     from urllib.parse import quote
 
     def ask(name: str) -> str:
         session.client.delete(f"/v1/bookings/{quote(name, safe='')}")
         return name
 
-    ask_each(session, names, ask, "booking {} is cancelled".format)
+    ask_each(session, names, ask, "booking {} cancelled".format)
 
 
 def _booking_table(views: list[View], now: float) -> "RenderableType":

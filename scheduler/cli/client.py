@@ -80,10 +80,10 @@ class Client:
         except httpx.TimeoutException:
             seconds = (self._http.timeout.read or 0.0) + wait_seconds
             raise Unreachable(
-                f"the daemon at {self.connection.url} has not answered for {seconds:g} s: look at its log"
+                f"the daemon at {self.connection.url} did not answer within {seconds:g} s: check its log"
             ) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise Unreachable(f"the daemon at {self.connection.url} does not answer properly: {error}") from None
+            raise Unreachable(f"the daemon at {self.connection.url} sent an invalid response: {error}") from None
         if response.is_success:
             return response
         raise _failure(self.connection, response)
@@ -91,14 +91,14 @@ class Client:
 
 def _nobody_there(connection: Connection) -> str:
     where = f" ({connection.origin})" if connection.origin else ""
-    return f'no daemon at {connection.url}{where}: start one with "sched serve", or set SCHED_URL'
+    return f'no daemon answers at {connection.url}{where}: start one with "sched serve", or set SCHED_URL'
 
 
 def _document(connection: Connection, response: "httpx.Response") -> Json:
     try:
         return response.json()
     except ValueError:
-        raise Unreachable(f"what answers at {connection.url} is no scheduler: set SCHED_URL to its address") from None
+        raise Unreachable(f"{connection.url} is not a scheduler: set SCHED_URL to the address of the daemon") from None
 
 
 def _failure(connection: Connection, response: "httpx.Response") -> SchedulerError:
@@ -109,10 +109,10 @@ def _failure(connection: Connection, response: "httpx.Response") -> SchedulerErr
     except (ValueError, KeyError, TypeError, AttributeError):
         if response.status_code < 500:
             return Unreachable(
-                f"what answers at {connection.url} is no scheduler ({response.status_code} for "
-                f"{response.request.url.path}): set SCHED_URL to its address"
+                f"{connection.url} is not a scheduler (status {response.status_code} for "
+                f"{response.request.url.path}): set SCHED_URL to the address of the daemon"
             )
-        return Unavailable(f"the daemon at {connection.url} failed ({response.status_code}): look at its log")
+        return Unavailable(f"the daemon at {connection.url} failed with status {response.status_code}: check its log")
     match response.status_code:
         case 401 | 403:
             hint = "set SCHED_TOKEN to the daemon's token" if not connection.token else "check SCHED_TOKEN"

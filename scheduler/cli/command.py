@@ -27,7 +27,7 @@ UrlOption = Annotated[
     typer.Option(
         envvar="SCHED_URL",
         metavar="URL",
-        help="Address of the daemon; by default what daemon.json in the state directory says.",
+        help="Address of the daemon (default: from daemon.json in the state directory).",
         rich_help_panel=COMMON_PANEL,
     ),
 ]
@@ -36,7 +36,7 @@ TokenOption = Annotated[
     typer.Option(
         envvar="SCHED_TOKEN",
         metavar="TEXT",
-        help="Bearer token; by default the file `token` in the state directory.",
+        help="Bearer token (default: from the file `token` in the state directory).",
         rich_help_panel=COMMON_PANEL,
     ),
 ]
@@ -51,7 +51,7 @@ StateDirOption = Annotated[
 ]
 FormatOption = Annotated[
     Format,
-    typer.Option("-o", "--output", case_sensitive=False, help="What to print on stdout.", rich_help_panel=COMMON_PANEL),
+    typer.Option("-o", "--output", case_sensitive=False, help="Output format.", rich_help_panel=COMMON_PANEL),
 ]
 
 

@@ -52,7 +52,7 @@ def checked_url(url: str) -> str:
     except ValueError:
         valid = False
     if not valid or parts.query or parts.fragment:
-        raise InvalidInput("--url", f"{url!r} is no address: write it like {DEFAULT_URL}")
+        raise InvalidInput("--url", f"{url!r} is not a valid address: use the form {DEFAULT_URL}")
     return url.rstrip("/")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def upgrade(session: Session, config: ConfigOption = None, database_url: DatabaseOption = None) -> None:
-    """Create the tables, or bring them to what this version needs."""
+    """Create the tables, or upgrade them to this version."""
 
     def act(store: "SqlStore") -> None:
         store.upgrade()
@@ -26,7 +26,7 @@ def upgrade(session: Session, config: ConfigOption = None, database_url: Databas
 
 
 def check(session: Session, config: ConfigOption = None, database_url: DatabaseOption = None) -> None:
-    """Check that the tables are those of this version; exit 4 if not."""
+    """Check that the tables match this version; exit with status 4 if they do not."""
 
     def act(store: "SqlStore") -> None:
         store.check_schema()
@@ -36,7 +36,7 @@ def check(session: Session, config: ConfigOption = None, database_url: DatabaseO
 
 
 def version(session: Session, config: ConfigOption = None, database_url: DatabaseOption = None) -> None:
-    """Show which version this is, which database it would use, and whether they fit."""
+    """Show the version of sched, its database, and whether the two match."""
     from scheduler import __version__
 
     def act(store: "SqlStore") -> None:

@@ -23,17 +23,19 @@ def events(
     session: Session,
     job: Annotated[
         str | None,
-        typer.Option("--job", "-j", metavar="JOB", help="Only of this job.", autocompletion=complete_job),
+        typer.Option("--job", "-j", metavar="JOB", help="Only events of this job.", autocompletion=complete_job),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=_PAGE, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=_PAGE, help="Maximum number of events.")] = 50,
     after: Annotated[
-        int | None, typer.Option("--after", min=0, metavar="ID", help="Those after this event, instead of the newest.")
+        int | None,
+        typer.Option("--after", min=0, metavar="ID", help="Show the events after this one instead of the newest."),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new ones until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new events until Ctrl-C.")] = False,
 ) -> None:
-    """Show what happened, why, and for whom: the newest events, oldest of them first.
+    """Show the newest events in order of time: what happened, why, and for which job.
 
-    With -o json a document whose "next" is the --after of the next page; with --follow one event a line.
+    With -o json, print one document; pass its "next" to --after for the following page. With --follow, print one event
+    per line.
     """
     client = session.client
     query: View = {} if job is None else {"job": job_id(client, job)}

@@ -47,18 +47,18 @@ class Exit(IntEnum):
 
 
 _MEANINGS: dict[Exit, str] = {
-    Exit.OK: "done; with --wait or --follow: the job succeeded",
-    Exit.JOB_FAILED: "the job failed (--wait, --follow)",
-    Exit.USAGE: "wrong usage or bad input",
-    Exit.NOT_FOUND: "no such job, recurring job, worker or node",
-    Exit.CONFLICT: "its state does not allow that",
+    Exit.OK: "success; with --wait or --follow, the job succeeded",
+    Exit.JOB_FAILED: "the job failed (with --wait or --follow)",
+    Exit.USAGE: "invalid command line or input",
+    Exit.NOT_FOUND: "job, recurring job, worker, node or booking not found",
+    Exit.CONFLICT: "the current state does not allow the request",
     Exit.UNREACHABLE: "no daemon answers",
-    Exit.REFUSED: "the daemon refuses the token",
-    Exit.UNAVAILABLE: "not available now: try again",
-    Exit.JOB_CANCELLED: "the job was cancelled (--wait, --follow)",
-    Exit.DEFECT: "a defect of sched; SCHED_DEBUG=1 shows where",
+    Exit.REFUSED: "the daemon rejected the token",
+    Exit.UNAVAILABLE: "temporarily unavailable; try again",
+    Exit.JOB_CANCELLED: "the job was cancelled (with --wait or --follow)",
+    Exit.DEFECT: "internal error; set SCHED_DEBUG=1 for a traceback",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
-    Exit.BROKEN_PIPE: "the reader of its output went away",
+    Exit.BROKEN_PIPE: "the reader of the output closed the pipe",
 }
 
 #: First match wins.

@@ -15,9 +15,9 @@ View = dict[str, Any]
 
 
 def explain(session: Session, job: SomeJobArgument = None) -> None:
-    """Say why a job waits and when it may start, or why it has this size; since when, and what would change it.
+    """Explain why a job waits and when it may start, or why it has its size, since when, and what would change that.
 
-    Without a job: why slots are idle.
+    Without a job, explain why slots are idle.
     """
     client = session.client
     if job is None:
@@ -49,16 +49,16 @@ def _facts(view: View, now: float) -> list[tuple[str, str]]:
         ("reason", view["reason"]),
         ("for job", view["for_job"]),
         *(("gave up", f"{_taking(each, now)} for job {each['for_job']}") for each in view["gave"]),
-        *(("got", f"{_taking(each, now)} of job {each['job_id']}") for each in view["got"]),
+        *(("got", f"{_taking(each, now)} from job {each['job_id']}") for each in view["got"]),
         *(("lost", f"{_when(each['at'], now)}: {each['sentence'].replace('->', '→')}") for each in view["lost"]),
-        *(("would change it", way) for way in view["would_change"]),
+        *(("what would change it", way) for way in view["would_change"]),
         ("workers", size(details)),
-        ("slots of each", details["slots_per_worker"]),
-        ("slots that suit it", details["slots_suitable"]),
-        ("of these free", details["slots_free"]),
+        ("slots per worker", details["slots_per_worker"]),
+        ("suitable slots", details["slots_suitable"]),
+        ("suitable and free", details["slots_free"]),
         ("free to share", details["extra_slots_free"]),
         ("reserved for it", ", ".join(f"{node} ×{count}" for node, count in details["reservation"]) or None),
-        ("free slots held for job", details["reserved_by"]),
+        ("free slots reserved for job", details["reserved_by"]),
         ("not before", stamp(details["not_before"]) if details["not_before"] else None),
         *(forecast_facts(forecast, "estimated start") if (forecast := view["forecast"]) else ()),
     ]

@@ -10,14 +10,14 @@ from scheduler.cli.completion import complete_booking
 from scheduler.model.job import Runtime
 
 WHAT = "What to run"
-_SIZE = "Workers and what each needs"
-_RULES = "Rules"
+_SIZE = "Workers and resources"
+_RULES = "Scheduling"
 _KEY_VALUE = "KEY=VALUE"
 
 Words = list[str] | None
 FileOption = Annotated[
     Path | None,
-    typer.Option("--file", "-f", help="Job file (.yaml, .toml); options win over it.", rich_help_panel=WHAT),
+    typer.Option("--file", "-f", help="Job file (.yaml, .toml); options override it.", rich_help_panel=WHAT),
 ]
 
 
@@ -26,22 +26,26 @@ class Flags:
     """None: not given."""
 
     command: Annotated[
-        Words, typer.Argument(metavar="-- COMMAND [ARGS]...", help="Program and arguments; or a job file.")
+        Words, typer.Argument(metavar="-- COMMAND [ARGS]...", help="Program with its arguments, or a job file.")
     ] = None
     shell: Annotated[
-        str | None, typer.Option("--shell", "-c", help="A line for /bin/sh instead.", rich_help_panel=WHAT)
+        str | None,
+        typer.Option("--shell", "-c", help="Command line for /bin/sh, instead of COMMAND.", rich_help_panel=WHAT),
     ] = None
     name: Annotated[
-        str | None, typer.Option("--name", help="Name (default: of the script or program).", rich_help_panel=WHAT)
+        str | None,
+        typer.Option("--name", help="Job name (default: name of the script or program).", rich_help_panel=WHAT),
     ] = None
-    user: Annotated[str | None, typer.Option("--user", help="User (default: who calls).", rich_help_panel=WHAT)] = None
+    user: Annotated[str | None, typer.Option("--user", help="User (default: current user).", rich_help_panel=WHAT)] = (
+        None
+    )
     env: Annotated[
         Words,
         typer.Option(
             "--env",
             "-e",
             metavar="KEY[=VALUE]",
-            help="Environment variable; KEY alone copies its value from here; repeatable.",
+            help="Environment variable; KEY alone copies the current value; repeatable.",
             rich_help_panel=WHAT,
         ),
     ] = None
@@ -57,7 +61,7 @@ class Flags:
     ] = None
     workdir: Annotated[
         Path | None,
-        typer.Option("--workdir", "-C", help="Where it runs (default: this directory).", rich_help_panel=WHAT),
+        typer.Option("--workdir", "-C", help="Working directory (default: current directory).", rich_help_panel=WHAT),
     ] = None
     labels: Annotated[
         Words, typer.Option("--label", "-l", metavar=_KEY_VALUE, help="Label; repeatable.", rich_help_panel=WHAT)
@@ -66,7 +70,7 @@ class Flags:
         Runtime | None,
         typer.Option(
             "--runtime",
-            help="elastic: a script that uses scheduler.elastic; torchrun, horovod: any of these (default: command).",
+            help="elastic: a script that uses scheduler.elastic; torchrun, horovod: one of these (default: command).",
             rich_help_panel=WHAT,
         ),
     ] = None
@@ -75,7 +79,7 @@ class Flags:
         typer.Option(
             "--pod-template",
             metavar="FILE",
-            help="On Kubernetes: what its pods are built upon (.yaml, .json).",
+            help="Pod template for Kubernetes (.yaml, .json).",
             rich_help_panel=WHAT,
         ),
     ] = None
@@ -84,7 +88,7 @@ class Flags:
         typer.Option(
             "--fixed",
             metavar="FILE",
-            help="Its fixed group (replicas, command, …): parameter servers, a master (.yaml, .toml).",
+            help="Fixed group, such as parameter servers or a master: file with replicas, command, … (.yaml, .toml).",
             rich_help_panel=WHAT,
         ),
     ] = None
@@ -93,95 +97,123 @@ class Flags:
         typer.Option(
             "--data",
             metavar=_KEY_VALUE,
-            help="Its data set for workers that take shards: shards=1000, epochs=3, shuffle=true; repeatable.",
+            help="Data set for workers that take shards: shards=1000, epochs=3, shuffle=true; repeatable.",
             rich_help_panel=WHAT,
         ),
     ] = None
     workers: Annotated[
         str | None,
-        typer.Option("--workers", "-w", metavar="N|MIN-MAX", help="Number of workers.", rich_help_panel=_SIZE),
+        typer.Option(
+            "--workers",
+            "-w",
+            metavar="N|MIN-MAX",
+            help="Number of workers, or minimum and maximum.",
+            rich_help_panel=_SIZE,
+        ),
     ] = None
     min_workers: Annotated[
-        int | None, typer.Option("--min", "--min-workers", help="Fewest workers.", rich_help_panel=_SIZE)
+        int | None, typer.Option("--min", "--min-workers", help="Minimum number of workers.", rich_help_panel=_SIZE)
     ] = None
     max_workers: Annotated[
-        int | None, typer.Option("--max", "--max-workers", help="Most workers.", rich_help_panel=_SIZE)
+        int | None, typer.Option("--max", "--max-workers", help="Maximum number of workers.", rich_help_panel=_SIZE)
     ] = None
     slots_per_worker: Annotated[
-        int | None, typer.Option("--slots-per-worker", "--slots", help="Slots of each.", rich_help_panel=_SIZE)
+        int | None,
+        typer.Option("--slots-per-worker", "--slots", help="Slots (GPUs) per worker.", rich_help_panel=_SIZE),
     ] = None
-    cpus_per_worker: Annotated[float | None, typer.Option("--cpus", help="CPUs of each.", rich_help_panel=_SIZE)] = None
+    cpus_per_worker: Annotated[float | None, typer.Option("--cpus", help="CPUs per worker.", rich_help_panel=_SIZE)] = (
+        None
+    )
     memory: Annotated[
         str | None,
-        typer.Option("--memory", metavar="SIZE", help="Memory of each: 512MiB, 4GiB.", rich_help_panel=_SIZE),
+        typer.Option("--memory", metavar="SIZE", help="Memory per worker: 512MiB, 4GiB.", rich_help_panel=_SIZE),
     ] = None
     node_selector: Annotated[
         Words,
         typer.Option(
-            "--node-selector", metavar=_KEY_VALUE, help="Only on nodes with it; repeatable.", rich_help_panel=_SIZE
+            "--node-selector",
+            metavar=_KEY_VALUE,
+            help="Use only nodes with this label; repeatable.",
+            rich_help_panel=_SIZE,
         ),
     ] = None
     gpu_type: Annotated[
-        str | None, typer.Option("--gpu-type", help="Only on this type of GPU.", rich_help_panel=_SIZE)
+        str | None, typer.Option("--gpu-type", help="Use only GPUs of this type.", rich_help_panel=_SIZE)
     ] = None
     preferred_workers: Annotated[
         int | None,
-        typer.Option("--preferred", help="Workers where sizes are fixed (default: the most).", rich_help_panel=_SIZE),
+        typer.Option(
+            "--preferred",
+            help="Number of workers under a policy that fixes sizes (default: the maximum).",
+            rich_help_panel=_SIZE,
+        ),
     ] = None
     oversell: Annotated[
         bool | None,
         typer.Option(
             "--oversell/--no-oversell",
-            help="Whether it may share slots beyond the physical count (default: no).",
+            help="Allow the job to share oversold slots (default: no).",
             rich_help_panel=_SIZE,
         ),
     ] = None
     priority: Annotated[
-        int | None, typer.Option("--priority", "-p", help="Higher goes first (default: 0).", rich_help_panel=_RULES)
+        int | None,
+        typer.Option(
+            "--priority", "-p", help="Priority; higher is more important (default: 0).", rich_help_panel=_RULES
+        ),
     ] = None
     preemptible: Annotated[
         bool | None,
         typer.Option(
             "--preemptible/--not-preemptible",
-            help="Whether more important jobs may take its slots (default: yes).",
+            help="Allow more important jobs to take its slots (default: yes).",
             rich_help_panel=_RULES,
         ),
     ] = None
     time_limit: Annotated[
         str | None,
         typer.Option(
-            "--time-limit", metavar="DURATION", help="Wall time: 90s, 45m, 1h30m, 2d.", rich_help_panel=_RULES
+            "--time-limit",
+            metavar="DURATION",
+            help="Maximum running time: 90s, 45m, 1h30m, 2d.",
+            rich_help_panel=_RULES,
         ),
     ] = None
     expected: Annotated[
         str | None,
-        typer.Option(
-            "--expected", metavar="DURATION", help="How long it runs, as far as you know.", rich_help_panel=_RULES
-        ),
+        typer.Option("--expected", metavar="DURATION", help="Expected running time.", rich_help_panel=_RULES),
     ] = None
     speedup: Annotated[
         Words,
         typer.Option(
-            "--speedup", metavar="WORKERS=SPEED", help="Speed with so many workers; repeatable.", rich_help_panel=_RULES
+            "--speedup",
+            metavar="WORKERS=SPEED",
+            help="Relative speed with this number of workers; repeatable.",
+            rich_help_panel=_RULES,
         ),
     ] = None
     max_retries: Annotated[
         int | None,
-        typer.Option("--max-retries", help="Restarts after failures (default: 3).", rich_help_panel=_RULES),
+        typer.Option(
+            "--max-retries", help="Maximum number of restarts after failures (default: 3).", rich_help_panel=_RULES
+        ),
     ] = None
     grace: Annotated[
         str | None,
         typer.Option(
             "--grace",
             metavar="DURATION",
-            help="From being asked to leave to being killed (default: 30s).",
+            help="Time to exit after a request to stop, before SIGKILL (default: 30s).",
             rich_help_panel=_RULES,
         ),
     ] = None
     heartbeat: Annotated[
         str | None,
         typer.Option(
-            "--heartbeat", metavar="DURATION", help="Silence after which a worker is hung.", rich_help_panel=_RULES
+            "--heartbeat",
+            metavar="DURATION",
+            help="Treat a worker as hung after this time without a report.",
+            rich_help_panel=_RULES,
         ),
     ] = None
     cron: Annotated[
@@ -189,20 +221,20 @@ class Flags:
         typer.Option(
             "--cron",
             metavar="EXPRESSION",
-            help='Submit it at these times: "0 3 * * *" is daily at 3.',
+            help='Submit the job at these times: "0 3 * * *" is daily at 03:00.',
             rich_help_panel=_RULES,
         ),
     ] = None
     timezone: Annotated[
         str | None,
-        typer.Option("--timezone", metavar="ZONE", help="Zone of --cron (default: UTC).", rich_help_panel=_RULES),
+        typer.Option("--timezone", metavar="ZONE", help="Time zone of --cron (default: UTC).", rich_help_panel=_RULES),
     ] = None
     booking: Annotated[
         str | None,
         typer.Option(
             "--booking",
             metavar="NAME",
-            help="In this booking's capacity and window.",
+            help="Run in the capacity and window of this booking.",
             autocompletion=complete_booking,
             rich_help_panel=_RULES,
         ),
@@ -210,7 +242,10 @@ class Flags:
     client_key: Annotated[
         str | None,
         typer.Option(
-            "--client-key", metavar="KEY", help="The same key again gives the same job.", rich_help_panel=_RULES
+            "--client-key",
+            metavar="KEY",
+            help="Idempotency key: a repeated submission with this key returns the same job.",
+            rich_help_panel=_RULES,
         ),
     ] = None
 

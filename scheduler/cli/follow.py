@@ -62,7 +62,7 @@ class Patience:
                 if self.tries_left <= 0:
                     raise
                 if not self.told:
-                    note(f"sched: {error}; still waiting")
+                    note(f"sched: {error}; retrying")
                     self.told = True
                 time.sleep(_AWAY_PAUSE_SECONDS)
             else:
@@ -131,7 +131,7 @@ class _Reader:
 
     def turn_to(self, worker: str) -> None:
         if self.worker is not None:
-            note(f"-- worker {worker} goes on --")
+            note(f"-- output of worker {worker} --")
         self.worker, self._offset = worker, 0
 
     def read_on(self, patience: Patience) -> None:

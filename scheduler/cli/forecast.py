@@ -13,7 +13,7 @@ _BASES = {
     "TIME_LIMIT": "by its time limit",
     "DECLARED": "as declared",
     "REPORTED": "by its progress",
-    "FINISHING": "now: it is finishing",
+    "FINISHING": "now (it is finishing)",
 }
 
 
@@ -23,8 +23,8 @@ def forecast_facts(forecast: View, title: str) -> list[tuple[str, str | None]]:
         (title, start_text(forecast)),
         ("with workers", _sizes(forecast)),
         ("on nodes", _nodes(forecast)),
-        ("taken from", "; ".join(map(_loss, forecast["losses"])) or None),
-        ("rests on", _rests_on(forecast)),
+        ("takes workers from", "; ".join(map(_loss, forecast["losses"])) or None),
+        ("depends on", _rests_on(forecast)),
     ]
 
 
@@ -41,8 +41,8 @@ def start_text(forecast: View) -> str:
             return f"about {when}"
         case _:
             if start_at <= at:
-                return "at once"
-            left = ", as soon as others have left" if forecast["losses"] else ""
+                return "immediately"
+            left = ", when the workers of other jobs have left" if forecast["losses"] else ""
             return f"within {span(start_at - at)}{left}"
 
 
@@ -53,25 +53,25 @@ def _when(moment: float, now: float) -> str:
 def _unknown(forecast: View) -> str:
     match forecast["cut_off"]:
         case "IMPOSSIBLE":
-            return "never on the nodes as they are"
+            return "never, with the current nodes"
         case "HORIZON" | "ROUNDS" | "TIME":
-            return f"not before {_when(forecast['looked_until'], forecast['at'])}; it was not looked farther"
+            return f"not before {_when(forecast['looked_until'], forecast['at'])}; the search stopped there"
         case _ if forecast["silent"]:
             names = [f"{each['id']} ({each['name']})" for each in forecast["silent"][:_NAMED_MAX]]
             others = forecast["silent_count"] - len(names)
             if forecast["silent_count"] == 1:
-                return f"unknown: job {names[0]} says nothing about how long it still runs"
-            more = f" and {others} more say" if others else " say"
-            return f"unknown: jobs {', '.join(names)}{more} nothing about how long they still run"
+                return f"unknown: job {names[0]} has no known end"
+            more = f" and {others} more" if others else ""
+            return f"unknown: jobs {', '.join(names)}{more} have no known end"
         case _:
-            return "unknown: nothing tells when what it needs comes free"
+            return "unknown: it cannot be predicted when the resources become free"
 
 
 def _sizes(forecast: View) -> str | None:
     first, settled = forecast["workers"], forecast["settled_workers"]
     if not first:
         return None
-    return str(first) if settled in (first, 0) else f"{first}, soon {settled}"
+    return str(first) if settled in (first, 0) else f"{first}, then {settled}"
 
 
 def _nodes(forecast: View) -> str | None:
@@ -81,7 +81,7 @@ def _nodes(forecast: View) -> str | None:
 
 def _loss(loss: View) -> str:
     after = loss["workers_after"]
-    change = f"{loss['workers_before']} → {after} workers" if after else f"stopped, {loss['workers_before']} workers"
+    change = f"{loss['workers_before']} → {after} workers" if after else f"stopped ({loss['workers_before']} workers)"
     return f"job {loss['id']} ({loss['name']}): {change}"
 
 
@@ -93,4 +93,4 @@ def _rests_on(forecast: View) -> str | None:
         for each in named
     ]
     others = forecast["rests_on_count"] - len(named)
-    return "; ".join([f"{others} ends before", *ends] if others else ends) or None
+    return "; ".join([f"{others} earlier ends", *ends] if others else ends) or None

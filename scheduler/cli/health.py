@@ -15,9 +15,9 @@ _NAMED_MAX = 5
 
 
 def health(session: Session) -> None:
-    """Say whether the scheduler decides, who leads, and which nodes take no workers.
+    """Show whether the scheduler is making decisions, which replica leads, and which nodes accept no workers.
 
-    The exit status is 7 while nothing is being decided.
+    The exit status is 7 while no decisions are made.
     """
     cluster = session.client.get("/v1/cluster")
     view = {name: cluster[name] for name in ("not_ready", "term", "leader", "version")}
@@ -40,14 +40,14 @@ def _why_away(node: View) -> str:
 def _facts(view: View) -> list[tuple[str, Cell]]:
     trouble, leader = view["not_ready"], view["leader"]
     decides: Cell = (f"no: {trouble}", "red") if trouble else ("yes", "green")
-    leads = "nobody, as far as it knows"
+    leads = "none known"
     if leader is not None:
-        leads = f"{leader['name']}, term {leader['term']}{'' if view['term'] else '; a standby answers'}"
+        leads = f"{leader['name']}, term {leader['term']}{'' if view['term'] else '; answered by a standby'}"
     named = [f"{name} ({why})" for name, why in sorted(view["nodes_away"].items())]
     listed = ", ".join(named[:_NAMED_MAX]) + (", …" if len(named) > _NAMED_MAX else "")
-    nodes: Cell = (f"{len(named)} of {view['nodes']} take no workers: {listed}", "red")
+    nodes: Cell = (f"{len(named)} of {view['nodes']} accept no workers: {listed}", "red")
     if not named:
-        nodes = f"all {view['nodes']} take workers"
+        nodes = f"all {view['nodes']} accept workers"
     return [("decides", decides), ("leader", leads), ("nodes", nodes), ("version", view["version"])]
 
 

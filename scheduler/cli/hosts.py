@@ -10,15 +10,15 @@ from scheduler.cli.resolve import JobArgument, job_id
 
 
 def hosts(session: Session, job: JobArgument) -> None:
-    """Print the hosts of a running job, one host:slots a line.
+    """Print the hosts of a running job, one host:slots per line.
 
-    The output is exactly what discover_hosts answers, so that Horovod takes "sched hosts JOB" as its
-    --host-discovery-script. While nothing is published the exit status is not 0 and nothing is printed.
+    The output is that of discover_hosts, so "sched hosts JOB" can be the --host-discovery-script of Horovod. While no
+    hosts are published, nothing is printed and the exit status is not 0.
     """
     accept = "application/json" if session.json else "text/plain"
     response = session.client.exchange("GET", f"/v1/jobs/{job_id(session.client, job)}/discover_hosts", accept=accept)
     if accept not in response.headers.get("content-type", ""):
-        raise Unreachable(f"what answers at {session.connection.url} is no scheduler: set SCHED_URL to its address")
+        raise Unreachable(f"{session.connection.url} is not a scheduler: set SCHED_URL to the address of the daemon")
     sys.stdout.write(response.text + ("\n" if session.json else ""))
 
 

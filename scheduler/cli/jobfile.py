@@ -31,7 +31,7 @@ def read_job_file(path: Path) -> tuple[dict[str, Any], Source]:
     name = str(path)
     suffix = path.suffix.lower()
     if suffix not in _SUFFIXES:
-        raise UserError(f"{name}: a job file ends in .yaml, .yml, .json or .toml")
+        raise UserError(f"{name}: the name of a job file must end in .yaml, .yml, .json or .toml")
     text = _read_text(path)
     document, lines = _toml(text, name) if suffix == ".toml" else _yaml(text, name)
     for place, value in _walk(document, (), name):
@@ -40,7 +40,9 @@ def read_job_file(path: Path) -> tuple[dict[str, Any], Source]:
         ):
             source = Source(name, lines=lines, fields=frozenset(document))
             kind = "date" if type(value).__name__ in ("date", "datetime", "time") else type(value).__name__
-            raise UserError(source.complaint(".".join(place), f"must be text or a number, not a {kind}: quote it"))
+            raise UserError(
+                source.complaint(".".join(place), f"must be a string or a number, not a {kind}: put it in quotes")
+            )
     return document, Source(name, lines=lines, fields=frozenset(document))
 
 
@@ -49,7 +51,7 @@ def _read_text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(_BYTES_MAX + 1)
     except IsADirectoryError:
-        raise UserError(f"{path}: is a directory, not a job file") from None
+        raise UserError(f"{path}: not a job file but a directory") from None
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
     if len(data) > _BYTES_MAX:
@@ -79,9 +81,9 @@ def _yaml(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]:
         loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
         if root is None:
-            raise UserError(f"{name}: is empty")
+            raise UserError(f"{name}: the file is empty")
         if not isinstance(root, yaml.MappingNode):
-            raise UserError(f"{name}:{root.start_mark.line + 1}: must hold fields such as `command: [...]`")
+            raise UserError(f"{name}:{root.start_mark.line + 1}: must be a mapping of fields such as `command: [...]`")
         lines = dict(_lines(root, (), name))
         return loader.construct_document(root), lines
     except yaml.MarkedYAMLError as error:
@@ -107,9 +109,9 @@ def _lines(node: "yaml.MappingNode", place: tuple[str, ...], name: str) -> Itera
             continue
         if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
             shown = f"{key.value!r} " if isinstance(key, yaml.ScalarNode) else ""
-            raise UserError(f"{name}:{line}: the key {shown}must be text: quote it")
+            raise UserError(f"{name}:{line}: the key {shown}must be a string: put it in quotes")
         if key.value in seen:
-            raise UserError(f"{name}:{line}: {key.value}: given twice, first in line {seen[key.value]}")
+            raise UserError(f"{name}:{line}: {key.value}: duplicate field, first given on line {seen[key.value]}")
         seen[key.value] = line
         yield ".".join((*place, key.value)), line
         if isinstance(value, yaml.MappingNode):

@@ -22,24 +22,30 @@ _PAGE = 500
 def list_jobs(
     session: Session,
     states: Annotated[
-        list[JobState] | None, typer.Option("--state", "-s", case_sensitive=False, help="Only this state; repeatable.")
+        list[JobState] | None,
+        typer.Option("--state", "-s", case_sensitive=False, help="Only jobs in this state; repeatable."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Only jobs of this name.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only jobs with this name.")] = None,
     user: Annotated[str | None, typer.Option(help="Only jobs of this user.")] = None,
     labels: Annotated[
-        list[str] | None, typer.Option("--label", "-l", metavar="KEY=VALUE", help="Only with this label; repeatable.")
+        list[str] | None,
+        typer.Option("--label", "-l", metavar="KEY=VALUE", help="Only jobs with this label; repeatable."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Jobs that have ended, too.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="At most so many, the newest ones.")] = 1000,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Include jobs that have ended.")] = False,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Maximum number of jobs; the newest are shown.")
+    ] = 1000,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Show them again and again, under the utilization, until Ctrl-C.")
+        bool, typer.Option("--watch", "-w", help="Refresh the list, with the utilization, until Ctrl-C.")
     ] = False,
-    interval: Annotated[float, typer.Option("--interval", "-d", min=0.1, help="With --watch: seconds between.")] = 2.0,
+    interval: Annotated[
+        float, typer.Option("--interval", "-d", min=0.1, help="Seconds between refreshes with --watch.")
+    ] = 2.0,
 ) -> None:
-    """List jobs: those that have not ended, unless --all or --state says otherwise.
+    """List jobs that have not ended, or others with --all or --state.
 
-    Recurring jobs are listed too, unless --state or --label is given; their SINCE column tells the next run.
-    With --watch a pipe or a file gets them once.
+    Recurring jobs are included unless --state or --label is given; their SINCE column shows the next run. With --watch,
+    the list is printed only once if the output is not a terminal.
     """
     wanted = pairs(labels or [], "--label")
     query: dict[str, Any] = {"order": "desc"}
@@ -64,11 +70,11 @@ def list_jobs(
         emit_json({"jobs": found.jobs, "recurring": found.recurring})
         return
     if not found.jobs and not found.recurring:
-        note("no jobs" if everything or states else 'no jobs now: "sched list --all" shows ended ones')
+        note("no jobs" if everything or states else 'no active jobs: "sched list --all" shows those that have ended')
         return
     show(job_table(found.jobs, found.recurring, session.clock.now()))
     if found.more:
-        note(f"the newest {limit} are shown: --limit shows more")
+        note(f"only the newest {limit} jobs are shown: use --limit for more")
 
 
 class _Found(NamedTuple):
@@ -96,7 +102,7 @@ def watch_jobs(
         recent.see(session.client.get("/v1/cluster"), now)
         rows = max(5, height - 3 - len(found.recurring))
         hidden = len(found.jobs) - rows
-        above = f"   {hidden} older ones do not fit" if hidden > 0 else ""
+        above = f"   {hidden} older jobs not shown" if hidden > 0 else ""
         return Group(Text(recent.line() + above), job_table(found.jobs[-rows:], found.recurring, now))
 
     redraw(draw, interval_seconds=interval_seconds, screen=screen, go_on=go_on)
@@ -125,7 +131,7 @@ def _recurring(client: Client, name: str | None, user: str | None) -> list[dict[
 
 
 def show_job(session: Session, job: AnyJobArgument) -> None:
-    """Show all that is known of a job and its workers."""
+    """Show the details of a job and its workers."""
     client = session.client
     if is_recurring(job):
         view = client.get(f"/v1/recurring/{job}")

@@ -18,14 +18,16 @@ def logs(
     session: Session,
     job: JobArgument,
     worker: Annotated[
-        str | None, typer.Option("--worker", "-w", help="Worker to read, as 12-3; by default the newest of rank 0.")
+        str | None, typer.Option("--worker", "-w", help="Worker, such as 12-3 (default: the newest of rank 0).")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job ends or Ctrl-C.")] = False,
-    tail: Annotated[int | None, typer.Option("--tail", "-n", min=0, help="Only the last so many lines.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new output until the job ends or Ctrl-C.")
+    ] = False,
+    tail: Annotated[int | None, typer.Option("--tail", "-n", min=0, help="Print only the last N lines.")] = None,
 ) -> None:
-    """Print the output of one of a job's workers.
+    """Print the output of a worker of a job.
 
-    With -o json, pieces of the output as one JSON object a line: worker, offset, text.
+    With -o json, print parts of the output as one JSON object per line with worker, offset and text.
     """
     client = session.client
     number = job_id(client, job)

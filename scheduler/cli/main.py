@@ -34,7 +34,7 @@ def run(arguments: list[str] | None = None) -> int:
         return Exit.BROKEN_PIPE
     except OSError as error:
         _drop_output()
-        note(f"sched: the output cannot be written: {error.strerror}")
+        note(f"sched: cannot write output: {error.strerror}")
         return Exit.USAGE
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
@@ -69,7 +69,7 @@ def _run_command(words: list[str]) -> int:
             raise
         if os.environ.get("SCHED_DEBUG"):
             raise
-        note(f"sched: {type(error).__name__}: {error} (this is a defect; SCHED_DEBUG=1 shows where)")
+        note(f"sched: {type(error).__name__}: {error} (internal error: set SCHED_DEBUG=1 for a traceback)")
         return Exit.DEFECT
 
 

@@ -16,32 +16,32 @@ NodesArgument = Annotated[
 
 
 def nodes(session: Session) -> None:
-    """List nodes: health, intent, slots, CPUs, memory."""
+    """List nodes with their health, intent, slots, CPUs and memory."""
     view = session.client.get("/v1/nodes")
     if session.json:
         emit_json(view)
         return
     if view["not_ready"]:
-        note(f"nothing is being decided: {view['not_ready']}")
+        note(f"the scheduler is not making decisions: {view['not_ready']}")
     if view["nodes"]:
         show(node_table(view["nodes"], session.clock.now()))
     else:
-        note("no nodes are known yet")
+        note("no nodes known yet")
 
 
 def cordon(session: Session, names: NodesArgument) -> None:
-    """Start no new workers on nodes; those that run go on."""
-    _ask(session, names, "cordon", "node {} takes no new workers")
+    """Start no new workers on nodes; running workers continue."""
+    _ask(session, names, "cordon", "node {} cordoned: it accepts no new workers")
 
 
 def uncordon(session: Session, names: NodesArgument) -> None:
-    """Use nodes again after cordon, drain or quarantine."""
-    _ask(session, names, "uncordon", "node {} takes workers again")
+    """Accept workers again after a cordon, drain or quarantine."""
+    _ask(session, names, "uncordon", "node {} accepts workers again")
 
 
 def drain(session: Session, names: NodesArgument) -> None:
-    """Start no new workers on nodes and move their workers off."""
-    _ask(session, names, "drain", "node {} takes no new workers, and those it has are moved off")
+    """Start no new workers on nodes and move running workers to others."""
+    _ask(session, names, "drain", "node {} cordoned: it accepts no new workers, and those it has are moved off")
 
 
 def _ask(session: Session, names: list[str], verb: str, told: str) -> None:

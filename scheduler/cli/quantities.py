@@ -28,7 +28,9 @@ def duration_seconds(text: str, option: str) -> float:
     except (ValueError, OverflowError):
         seconds = math.nan
     if not (math.isfinite(seconds) and seconds >= 0):
-        raise InvalidInput(option, f"{text!r} is no duration: write seconds, or units as in 90s, 45m, 1h30m, 2d")
+        raise InvalidInput(
+            option, f"{text!r} is not a valid duration: use seconds, or units such as 90s, 45m, 1h30m or 2d"
+        )
     return seconds
 
 
@@ -51,7 +53,7 @@ def moment(text: str, option: str, now: float) -> float:
         today = here.replace(hour=int(clock[1]), minute=int(clock[2]), second=int(clock[3] or 0), microsecond=0)
         return (today if today >= here else today + timedelta(days=1)).astimezone().timestamp()
     except (ValueError, OverflowError):
-        rule = f'{text!r} is no time: write 18:00, "in 30m", 2030-05-01T18:00, or now'
+        rule = f'{text!r} is not a valid time: use 18:00, "in 30m", 2030-05-01T18:00 or now'
         raise InvalidInput(option, rule) from None
 
 
@@ -60,7 +62,9 @@ def memory_mib(text: str, option: str) -> int:
     size = _SIZE.fullmatch(text.strip().lower())
     mib = float(size[1]) * _UNIT_MIB[size[2]] if size else math.inf
     if not math.isfinite(mib):
-        raise InvalidInput(option, f"{text!r} is no size: write MiB, or units as in 512MiB, 4GiB")
+        raise InvalidInput(
+            option, f"{text!r} is not a valid size: use a number of MiB, or units such as 512MiB or 4GiB"
+        )
     return math.ceil(mib)
 
 
@@ -70,7 +74,7 @@ def pairs(items: list[str], option: str) -> dict[str, str]:
     for item in items:
         key, equals, value = item.partition("=")
         if not equals or not key:
-            raise InvalidInput(option, f"{item!r} must look like KEY=VALUE")
+            raise InvalidInput(option, f"{item!r} must have the form KEY=VALUE")
         found[key] = value
     return found
 
@@ -79,5 +83,5 @@ def workers_range(text: str, option: str) -> tuple[int, int]:
     """Bounds in `4` or `1-4`. Raises `InvalidInput`."""
     bounds = re.fullmatch(r"(\d{1,9})(?:\s*(?:-|\.\.|:)\s*(\d{1,9}))?", text.strip())
     if not bounds:
-        raise InvalidInput(option, f"{text!r} is no number of workers: write 4, or 1-4 for an elastic job")
+        raise InvalidInput(option, f"{text!r} is not a valid number of workers: use 4, or 1-4 for an elastic job")
     return int(bounds[1]), int(bounds[2] or bounds[1])

@@ -25,15 +25,18 @@ _DATE = re.compile(r"\d{4}-")
 def report(
     session: Session,
     since: Annotated[
-        str, typer.Option("--since", metavar="TIME", help="Begin: so long ago, as in 7d or 12h, or 2030-05-01T18:00.")
+        str, typer.Option("--since", metavar="TIME", help="Start: an age such as 7d or 12h, or 2030-05-01T18:00.")
     ] = "7d",
-    until: Annotated[str, typer.Option("--until", metavar="TIME", help="End, in the same way.")] = "now",
-    users: Annotated[int, typer.Option("--users", min=1, max=1000, help="Name so many of those that used most.")] = 10,
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="End, in the same form.")] = "now",
+    users: Annotated[
+        int,
+        typer.Option("--users", min=1, max=1000, help="Number of users to list, those with the highest usage first."),
+    ] = 10,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with plots that needs nothing else.")
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a self-contained HTML page with plots.")
     ] = None,
 ) -> None:
-    """Tell what a span of time came to: utilization, wait by priority, preemptions, lost work, top users."""
+    """Summarize a time range: utilization, wait by priority, preemptions, lost work, top users."""
     now = session.clock.now()
     query = {"since": _time(since, "--since", now), "users": users}
     if until.strip().lower() != "now":  # the daemon knows best when that is
@@ -41,13 +44,13 @@ def report(
     view = session.client.get("/v1/report", query)
     if html is not None:
         _write(html, view)
-        note(f"written: {html}")
+        note(f"report written to {html}")
     if session.json:
         emit_json(view)
     elif html is None:
         _show(view)
     for sentence in missing(view):
-        note(f"sched: not complete: {sentence}")
+        note(f"sched: incomplete report: {sentence}")
 
 
 def _time(text: str, option: str, now: float) -> float:
@@ -72,7 +75,7 @@ def _write(path: Path, view: View) -> None:
     from scheduler.cli.reportpage import page
 
     if path.is_dir():
-        raise UserError(f"--html: {path} is a directory: name a file")
+        raise UserError(f"--html: {path} is a directory: give the name of a file")
     text = page(view, missing(view))
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -124,7 +127,7 @@ def _hours(slot_seconds: float) -> str:
 
 
 def _share(lost: float, used: float) -> str:
-    return f" ({lost / used:.2%} of what was used)" if lost and used else ""
+    return f" ({lost / used:.2%} of the slot-hours used)" if lost and used else ""
 
 
 def _jobs(events: dict[str, int]) -> str:
@@ -133,7 +136,7 @@ def _jobs(events: dict[str, int]) -> str:
 
 
 def _causes(counts: dict[str, int]) -> str:
-    return ", ".join(f"{cause or 'without one'} {count:,}" for cause, count in counts.items())
+    return ", ".join(f"{cause or 'no cause'} {count:,}" for cause, count in counts.items())
 
 
 def _some(events: dict[str, int], kind: str) -> str:
@@ -146,7 +149,7 @@ def _times(events: dict[str, int], kind: str) -> str:
 
 def waits(view: View) -> "RenderableType":
     columns = [Column("PRIORITY", right=True), *(Column(name, right=True) for name in ("STARTS", "MEAN WAIT"))]
-    columns += [Column(name, right=True) for name in ("HALF", "9 OF 10", "99 OF 100", "LONGEST", "WAITING NOW")]
+    columns += [Column(name, right=True) for name in ("MEDIAN", "P90", "P99", "LONGEST", "WAITING NOW")]
     return table(columns, wait_rows(view))
 
 

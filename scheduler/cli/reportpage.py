@@ -35,7 +35,7 @@ svg { width: 100%; height: auto; display: block } svg text { font-size: 12px; fi
 def page(view: View, missing: Sequence[str]) -> str:
     """The whole document; `missing`: what of the span is removed, in sentences."""
     title = f"Cluster report, {stamp(view['since'])} to {stamp(view['until'])}"
-    notes = [f'<p class="note">Not complete: {escape(sentence)}.</p>' for sentence in missing]
+    notes = [f'<p class="note">Incomplete report: {escape(sentence)}.</p>' for sentence in missing]
     facts = [[name, text] for name, text in summary(view) if name]
     body = [
         "<h1>Cluster report</h1>",
@@ -56,7 +56,7 @@ def _utilization(view: View) -> Iterable[str]:
     course = view["course"]
     used = {priority_name(name): values for name, values in course["used"].items()}
     yield "<h2>Utilization</h2>"
-    yield "<p>Slots that workers held, by priority; the line: slots of nodes that were up." + _key(used) + "</p>"
+    yield "<p>Slots held by workers, by priority. The line shows the slots of nodes that were up." + _key(used) + "</p>"
     yield areas("Slots used over time, by priority", used, course["slots"], _times(view), "slots")
 
 
@@ -67,7 +67,7 @@ def _waits(view: View) -> Iterable[str]:
             priority_name(each["priority_class"]),
             [
                 (each[f"seconds_{key}"], f"{span(each[f'seconds_{key}'])} {text}")
-                for key, text in (("p50", "at most, for half of the starts"), ("p90", "for nine of ten"))
+                for key, text in (("p50", "median"), ("p90", "90th percentile"))
             ],
         )
         for each in view["waits"]
@@ -75,7 +75,7 @@ def _waits(view: View) -> Iterable[str]:
     ]
     if rows:
         yield bars("Wait for a start, by priority", rows)
-    head = ("Priority", "Starts", "Mean", "Half", "9 of 10", "99 of 100", "Longest", "Waiting now")
+    head = ("Priority", "Starts", "Mean", "Median", "P90", "P99", "Longest", "Waiting now")
     yield _table(head, wait_rows(view))
 
 
@@ -83,11 +83,11 @@ def _preemptions(view: View) -> Iterable[str]:
     taken = view["preemptions"]
     series = {"shrinks": taken["shrinks_course"], "stops": taken["stops_course"]}
     yield "<h2>Preemptions</h2>"
-    yield "<p>Times that jobs gave up slots to others." + _key(series) + "</p>"
+    yield "<p>Number of times that a job gave up slots to another job." + _key(series) + "</p>"
     yield columns("Preemptions over time", series, _times(view), "times")
     hours = [slot_seconds / 3600 for slot_seconds in view["lost_work"]["course"]]
     yield "<h2>Lost work</h2>"
-    yield "<p>Work since the last commit that was lost, in slot-hours.</p>"
+    yield "<p>Work lost since the last commit, in slot-hours.</p>"
     yield columns("Lost work over time", {"lost": hours}, _times(view), "slot-hours")
 
 

@@ -13,11 +13,11 @@ _NAMED_MAX = 4
 def repricing_facts(answer: View) -> list[tuple[str, str]]:
     """Names and values of those facts that are known."""
     change = f"{answer['priority']} → {answer['changed_priority']}"
-    facts: list[tuple[str, str | None]] = [("priority", f"{change}, not changed: this only asks")]
+    facts: list[tuple[str, str | None]] = [("priority", f"{change} (dry run: nothing was changed)")]
     start, size = answer["start"], answer["size"]
     if start is not None:
         facts += forecast_facts(start["changed"], "would start")
-        facts += [("waits because", start["wait"]), ("as it is", start_text(start["as_it_is"]))]
+        facts += [("waits because", start["wait"]), ("unchanged", start_text(start["as_it_is"]))]
     if size is not None:
         facts += _sizes(size)
     return [(name, text) for name, text in facts if text]
@@ -26,15 +26,15 @@ def repricing_facts(answer: View) -> list[tuple[str, str]]:
 def _sizes(size: View) -> list[tuple[str, str | None]]:
     lose = [other for other in size["others"] if other["changed"] < other["as_it_is"]]
     gain = [other for other in size["others"] if other["changed"] > other["as_it_is"]]
-    changed = "none: it would be stopped, and wait" if not size["changed"] else f"{size['changed']}"
+    changed = "none (it would be stopped, and wait)" if not size["changed"] else f"{size['changed']}"
     return [
         ("workers now", f"{size['workers']}"),
         ("would settle at", changed),
-        ("as it is", f"{size['as_it_is']}"),
+        ("unchanged", f"{size['as_it_is']}"),
         ("would lose", _changes(lose)),
         ("would gain", _changes(gain)),
-        ("others", None if size["others"] else "no other job would have another size"),
-        ("not looked at", None if size["settled"] else "all of it: there was no time to look until nothing changes"),
+        ("others", None if size["others"] else "no other job would change its size"),
+        ("not looked at", None if size["settled"] else "the final sizes: the search ran out of time"),
     ]
 
 

@@ -32,7 +32,7 @@ def read_request(flags: Flags, file: Path | None) -> tuple[dict[str, Any], Sourc
     words = flags.command or []
     if words and file is None and is_job_file(words[0]):
         if len(words) > 1:
-            raise UserError(f"{words[1]}: options stand before the job file {words[0]}")
+            raise UserError(f"{words[1]}: options must come before the job file {words[0]}")
         flags, file = replace(flags, command=None), Path(words[0])
     return build_request(flags, *(read_job_file(file) if file is not None else ({}, Source())))
 
@@ -52,8 +52,8 @@ def build_request(flags: Flags, written: dict[str, Any], file: Source) -> tuple[
         options |= {"min_workers": "--workers", "max_workers": "--workers"}
     source = Source(file.path, options, file.lines, file.fields)
     if not merged.get("command"):
-        where = f"{file.path}: command: missing" if file.path else "nothing to run"
-        raise UserError(f"{where}: give a command after --, or --shell, or a job file with -f")
+        where = f"{file.path}: command: field required" if file.path else "no command given"
+        raise UserError(f"{where}: give a command after --, a shell line with --shell, or a job file with -f")
     merged.setdefault("user", _user())
     if merged.get("workdir") is not None:
         merged["workdir"] = _workdir(merged["workdir"], file, "workdir" in given)
@@ -70,9 +70,9 @@ def _given(flags: Flags) -> dict[str, Any]:
     """The fields that options set, in the request's own units."""
     low, high = workers_range(flags.workers, "--workers") if flags.workers is not None else (None, None)
     if flags.workers is not None and (flags.min_workers is not None or flags.max_workers is not None):
-        raise UserError("--workers sets both bounds: give either --workers, or --min and --max")
+        raise UserError("--workers: cannot be combined with --min or --max")
     if flags.shell is not None and flags.command:
-        raise UserError("--shell: give either --shell or a command after --, not both")
+        raise UserError("--shell: cannot be combined with a command after --")
     given: dict[str, Any] = {
         "command": flags.shell if flags.shell is not None else flags.command or None,
         "name": flags.name,
@@ -119,11 +119,11 @@ def _data(items: list[str]) -> dict[str, Any]:
     keys = [item.partition("=")[0] for item in items]
     twice = next((key for number, key in enumerate(keys) if key in keys[:number]), None)
     if twice is not None:
-        raise InvalidInput("--data", f"{twice} is given twice")
+        raise InvalidInput("--data", f"{twice} is given more than once")
     try:
         return {key: yaml.safe_load(value) for key, value in pairs(items, "--data").items()}
     except yaml.YAMLError:
-        raise InvalidInput("--data", f"{' '.join(items)} is not made of fields as in shards=1000") from None
+        raise InvalidInput("--data", f"{' '.join(items)} must have the form shards=1000") from None
 
 
 def _speedup(items: list[str]) -> list[list[float]]:
@@ -131,7 +131,7 @@ def _speedup(items: list[str]) -> list[list[float]]:
     try:
         return sorted([float(workers), float(speed)] for workers, speed in pairs(items, "--speedup").items())
     except ValueError:
-        raise InvalidInput("--speedup", f"{' '.join(items)} is not made of numbers as in 4=3.4") from None
+        raise InvalidInput("--speedup", f"{' '.join(items)} must have the form 4=3.4") from None
 
 
 def _environment(items: list[str]) -> dict[str, str]:
@@ -143,7 +143,7 @@ def _environment(items: list[str]) -> dict[str, str]:
         elif item in os.environ:
             env[item] = os.environ[item]
         else:
-            raise InvalidInput("--env", f"{item} is not set here: write {item}=VALUE")
+            raise InvalidInput("--env", f"{item} is not set in this environment: use {item}=VALUE")
     return env
 
 

@@ -16,12 +16,12 @@ from scheduler.errors import UserError
 def priority(
     session: Session,
     job: JobArgument,
-    value: Annotated[int, typer.Argument(metavar="N", help="The new priority; higher is more important.")],
+    value: Annotated[int, typer.Argument(metavar="N", help="New priority; higher is more important.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing; say what that would do, and who would lose workers.")
+        bool, typer.Option("--dry-run", help="Change nothing; show the effect, and which jobs would lose workers.")
     ] = False,
 ) -> None:
-    """Change the priority of a job, or say what that would do."""
+    """Change the priority of a job, or show the effect with --dry-run."""
     client = session.client
     number = job_id(client, job)
     if dry_run:
@@ -35,20 +35,20 @@ def priority(
     if session.json:
         emit_json({"id": number, "priority": value})
     else:
-        say(f"job {number} has priority {value}")
+        say(f"job {number}: priority set to {value}")
 
 
 def scale(
     session: Session,
     job: JobArgument,
-    low: Annotated[int | None, typer.Option("--min", min=1, help="The new least number of workers.")] = None,
-    high: Annotated[int | None, typer.Option("--max", min=1, help="The new greatest number of workers.")] = None,
+    low: Annotated[int | None, typer.Option("--min", min=1, help="New minimum number of workers.")] = None,
+    high: Annotated[int | None, typer.Option("--max", min=1, help="New maximum number of workers.")] = None,
 ) -> None:
-    """Change how many workers a job may have."""
+    """Change the minimum and maximum number of workers of a job."""
     if low is None and high is None:
-        raise UserError("nothing to change: give --min or --max, or both")
+        raise UserError("nothing to change: give --min, --max or both")
     if low is not None and high is not None and low > high:
-        raise UserError(f"--min: must be at most --max ({high})")
+        raise UserError(f"--min: must not exceed --max ({high})")
     client = session.client
     number = job_id(client, job)
     change = {key: value for key, value in (("min_workers", low), ("max_workers", high)) if value is not None}
@@ -57,11 +57,11 @@ def scale(
         emit_json({"id": number, **change})
     else:
         said = " and ".join(f"{key[:3]} {value}" for key, value in change.items())
-        say(f"job {number} may have {said} workers")
+        say(f"job {number}: bounds set to {said} workers")
 
 
 def cancel(session: Session, jobs: AnyJobsArgument) -> None:
-    """Cancel jobs; a recurring job (r1) is not submitted any more."""
+    """Cancel jobs, or remove a recurring job (r1)."""
 
     def ask(text: str) -> int | str:
         if is_recurring(text):
@@ -70,19 +70,19 @@ def cancel(session: Session, jobs: AnyJobsArgument) -> None:
         return _post(session.client, text, "cancel")
 
     def told(key: int | str) -> str:
-        return f"job {key} is being cancelled" if isinstance(key, int) else f"recurring job {key} is removed"
+        return f"job {key}: cancelling" if isinstance(key, int) else f"recurring job {key} removed"
 
     ask_each(session, jobs, ask, told)
 
 
 def suspend(session: Session, jobs: JobsArgument) -> None:
-    """Stop jobs and keep their progress until "sched resume"."""
-    ask_each(session, jobs, lambda text: _post(session.client, text, "suspend"), "job {} is being suspended".format)
+    """Suspend jobs; they keep their progress until "sched resume"."""
+    ask_each(session, jobs, lambda text: _post(session.client, text, "suspend"), "job {}: suspending".format)
 
 
 def resume(session: Session, jobs: JobsArgument) -> None:
-    """Put suspended jobs back into the queue."""
-    ask_each(session, jobs, lambda text: _post(session.client, text, "resume"), "job {} is back in the queue".format)
+    """Resume suspended jobs: they go back to the queue."""
+    ask_each(session, jobs, lambda text: _post(session.client, text, "resume"), "job {}: back in the queue".format)
 
 
 def _post(client: Client, text: str, verb: str) -> int:

@@ -20,7 +20,7 @@ JobsArgument = Annotated[
 AnyJobArgument = Annotated[
     str,
     typer.Argument(
-        metavar="JOB", help="Id or name of a job, or a recurring job as r1.", autocompletion=complete_any_job
+        metavar="JOB", help="Id or name of a job, or id of a recurring job such as r1.", autocompletion=complete_any_job
     ),
 ]
 SomeJobArgument = Annotated[
@@ -29,7 +29,9 @@ SomeJobArgument = Annotated[
 AnyJobsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="JOB...", help="Ids or names of jobs, or recurring jobs as r1.", autocompletion=complete_any_job
+        metavar="JOB...",
+        help="Ids or names of jobs, or ids of recurring jobs such as r1.",
+        autocompletion=complete_any_job,
     ),
 ]
 
@@ -47,15 +49,15 @@ def job_id(client: Client, text: str) -> int:
     if text.isascii() and text.isdecimal() and len(text) <= 18:
         return int(text)
     if not text.strip():
-        raise UserError('JOB is empty: give an id or a name ("sched list" shows them)')
+        raise UserError('JOB is empty: give an id or a name (see "sched list")')
     live = _named(client, text, {"state": LIVE_STATES, "limit": _LISTED_MAX + 1})
     if len(live) > 1:
         ids = ", ".join(str(job["id"]) for job in live[:_LISTED_MAX])
         more = " and more" if len(live) > _LISTED_MAX else ""
-        raise UserError(f"{text!r} is the name of several jobs: {ids}{more}; use an id")
+        raise UserError(f"{text!r} is the name of several jobs ({ids}{more}): use an id")
     found = live or _named(client, text, {"limit": 1, "order": "desc"})
     if not found:
-        raise NotFound(f'no job is called {text!r}: "sched list --all" shows all jobs')
+        raise NotFound(f'job {text!r} not found: "sched list --all" shows all jobs')
     return int(found[0]["id"])
 
 

@@ -25,10 +25,10 @@ from scheduler.cli.command import DAEMON
 from scheduler.cli.exits import Exit
 
 _HELP = (
-    "Submit training jobs to the elastic GPU scheduler and look after them.\n\n"
-    "All commands but serve, simulate and db speak to the daemon: at --url or SCHED_URL, else where daemon.json in the "
-    "state directory says, else at http://127.0.0.1:8470.\n\n"
-    "JOB is an id, or a name: of the one job that has not ended, else of the newest."
+    "Submit and manage training jobs on the elastic GPU scheduler.\n\n"
+    "All commands except serve, simulate and db connect to the daemon: at --url or SCHED_URL if set, else at the "
+    "address in daemon.json in the state directory, else at http://127.0.0.1:8470.\n\n"
+    "JOB is the id or the name of a job. A name selects the job that has not ended, or else the newest one."
 )
 _STATUSES = "\b\nExit status:\n" + "\n".join(f"{status.value:>5}  {status.meaning}" for status in Exit)
 
@@ -40,7 +40,7 @@ root = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-db = typer.Typer(help="Look after the database's schema.", no_args_is_help=True)
+db = typer.Typer(help="Manage the database schema.", no_args_is_help=True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -54,7 +54,7 @@ def _print_version(wanted: bool) -> None:
 @root.callback()
 def _options(
     version: bool = typer.Option(
-        False, "--version", help="Show the version and end.", callback=_print_version, is_eager=True
+        False, "--version", help="Show the version and exit.", callback=_print_version, is_eager=True
     ),
 ) -> None:
     """Options of `sched` itself."""

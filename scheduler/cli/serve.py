@@ -13,24 +13,26 @@ from scheduler.errors import ConfigError
 def serve(
     session: Session,
     slots: Annotated[
-        int | None, typer.Option("--slots", help="Slots to declare where there is no GPU (default: one per core).")
+        int | None, typer.Option("--slots", help="Number of slots on a machine without GPUs (default: one per core).")
     ] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen on (default: 127.0.0.1).")] = None,
     port: Annotated[
-        int | None, typer.Option("--port", help="Port to listen on; 0 takes a free one (default: 8470).")
+        int | None, typer.Option("--port", help="Port to listen on; 0 selects a free one (default: 8470).")
     ] = None,
     database_url: DatabaseOption = None,
     config: ConfigOption = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file", metavar="FILE", help="File with the users' token; needed on any address but loopback."
+            "--token-file",
+            metavar="FILE",
+            help="File with the token of users; required on any address except loopback.",
         ),
     ] = None,
 ) -> None:
-    """Run the daemon until SIGTERM or Ctrl-C. Running jobs go on without it, and it finds them again.
+    """Run the daemon until SIGTERM or Ctrl-C; jobs keep running without it, and it finds them again when it restarts.
 
-    Settings come from these options, else from SCHED_GROUP__NAME variables, else from the --config file.
+    Options override SCHED_GROUP__NAME environment variables, which override the --config file.
     """
     given = {
         "database_url": database_url,
@@ -51,9 +53,9 @@ def _token(path: Path | None) -> str | None:
     except OSError as error:
         raise ConfigError(f"--token-file: {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"--token-file: {path}: not text") from None
+        raise ConfigError(f"--token-file: {path}: not a text file") from None
     if not token:
-        raise ConfigError(f"--token-file: {path}: is empty")
+        raise ConfigError(f"--token-file: {path}: the file is empty")
     return token
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from scheduler.config import Settings
 
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Settings of the daemon, a TOML file.")
+    Path | None, typer.Option("--config", metavar="FILE", help="TOML file with the settings of the daemon.")
 ]
 DatabaseOption = Annotated[
     str | None,

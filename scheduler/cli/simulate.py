@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from scheduler.simulate.run import Setup
     from scheduler.simulate.workload import Workload
 
-_WORKLOAD = "What runs"
-_CLUSTER = "Where and how"
+_WORKLOAD = "Workload"
+_CLUSTER = "Cluster and scheduler"
 
 
 class Knowledge(StrEnum):
@@ -51,14 +51,16 @@ class WorkloadOptions:
         typer.Option(
             "--profiles",
             metavar="DIR",
-            help="Measured profiles of applications, a directory each, for AdaptDL's workloads.",
+            help="Measured profiles for workloads of AdaptDL, one directory per application.",
             rich_help_panel=_WORKLOAD,
         ),
     ] = None
     batch: Annotated[
         Batch,
         typer.Option(
-            "--batch", help="tuned: workers choose their batch size (AdaptDL's workloads).", rich_help_panel=_WORKLOAD
+            "--batch",
+            help="tuned: workers choose their batch size (workloads of AdaptDL only).",
+            rich_help_panel=_WORKLOAD,
         ),
     ] = Batch.FIXED
     speed: Annotated[
@@ -66,7 +68,7 @@ class WorkloadOptions:
         typer.Option(
             "--speed",
             metavar="CURVE",
-            help='Speed-up where the workload says nothing: linear, "amdahl 0.05", "1=1 2=1.9 4=3.4".',
+            help='Speed-up of jobs without one in the workload: linear, "amdahl 0.05", "1=1 2=1.9 4=3.4".',
             rich_help_panel=_WORKLOAD,
         ),
     ] = "linear"
@@ -74,7 +76,7 @@ class WorkloadOptions:
         list[Knowledge] | None,
         typer.Option(
             "--declare",
-            help="What jobs declare of themselves, from the true model; repeatable.",
+            help="What jobs declare in advance, taken from the true model; repeatable.",
             rich_help_panel=_WORKLOAD,
         ),
     ] = None
@@ -82,17 +84,17 @@ class WorkloadOptions:
         bool,
         typer.Option(
             "--progress/--no-progress",
-            help="Whether workers report, as they go, how much of the job is done.",
+            help="Let workers report the fraction of the job that is done.",
             rich_help_panel=_WORKLOAD,
         ),
     ] = True
     noise: Annotated[
         float,
         typer.Option(
-            "--noise", help="Spread of true speeds around what is known: 0.1 is 10 %.", rich_help_panel=_WORKLOAD
+            "--noise", help="Deviation of true speeds from the known ones: 0.1 is 10 %.", rich_help_panel=_WORKLOAD
         ),
     ] = 0.0
-    seed: Annotated[int, typer.Option("--seed", help="Of all that is random.", rich_help_panel=_WORKLOAD)] = 0
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.", rich_help_panel=_WORKLOAD)] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,39 +107,41 @@ class ClusterOptions:
             "--nodes",
             "-n",
             metavar="NxSLOTS|FILE",
-            help="16x4: 16 nodes of 4 slots; or a CSV or YAML file with a row per node.",
+            help="16x4 for 16 nodes of 4 slots, or a CSV or YAML file with one row per node.",
             rich_help_panel=_CLUSTER,
         ),
     ] = "16x4"
     policies: Annotated[
         list[str] | None,
-        typer.Option("--policy", help="Policy; several are compared.", rich_help_panel=_CLUSTER),
+        typer.Option("--policy", help="Policy; repeat to compare several.", rich_help_panel=_CLUSTER),
     ] = None
     comparisons: Annotated[
         list[str] | None,
         typer.Option(
             "--compare",
             metavar="NAME=VALUE,...",
-            help="Settings to compare, as policy.grow_cooldown_seconds=300; repeatable.",
+            help="Settings to compare, such as policy.grow_cooldown_seconds=300; repeatable.",
             rich_help_panel=_CLUSTER,
         ),
     ] = None
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Settings, a TOML file.", rich_help_panel=_CLUSTER),
+        typer.Option("--config", metavar="FILE", help="TOML file with settings.", rich_help_panel=_CLUSTER),
     ] = None
     every: Annotated[
         str,
         typer.Option(
             "--every",
             metavar="DURATION",
-            help="Decide in rounds so far apart (default: at once, as the daemon does).",
+            help="Interval between decisions (default: decide at every change, as the daemon does).",
             rich_help_panel=_CLUSTER,
         ),
     ] = "0"
     until: Annotated[
         str,
-        typer.Option("--until", metavar="DURATION", help="Give up then, in virtual time.", rich_help_panel=_CLUSTER),
+        typer.Option(
+            "--until", metavar="DURATION", help="Virtual time at which the simulation stops.", rich_help_panel=_CLUSTER
+        ),
     ] = "3650d"
 
 
@@ -145,20 +149,20 @@ def simulate(
     session: Session,
     workload: Annotated[
         str,
-        typer.Argument(
-            metavar="WORKLOAD", help="A CSV or YAML file, or poisson[:KEY=VALUE,...] or kueue[:KEY=VALUE,...]."
-        ),
+        typer.Argument(metavar="WORKLOAD", help="CSV or YAML file, poisson[:KEY=VALUE,...] or kueue[:KEY=VALUE,...]."),
     ],
     jobs: WorkloadOptions,
     cluster: ClusterOptions,
     picture: Annotated[
         Path | None,
-        typer.Option("--picture", metavar="FILE", help="Draw slots, queue and utilization over time: .png or .svg."),
+        typer.Option(
+            "--picture", metavar="FILE", help="Draw slots, queue and utilization over time to a .png or .svg file."
+        ),
     ] = None,
 ) -> None:
-    """Run a workload through the scheduler in virtual time and show what came of it, policies side by side.
+    """Simulate a workload in virtual time and compare policies side by side.
 
-    Needs no daemon: it is the daemon's own engine and planner on a cluster that only pretends to work.
+    Needs no daemon: the engine and the planner of the daemon run on a simulated cluster.
     """
     from scheduler.simulate.nodes import read_nodes
     from scheduler.simulate.variants import variants
@@ -209,7 +213,10 @@ def _round_seconds(text: str) -> float:
 
     seconds = duration_seconds(text, "--every")
     if 0 < seconds < GAP_SECONDS_MIN:
-        raise InvalidInput("--every", f"{text!r} is less than {GAP_SECONDS_MIN:g} s: give more, or 0 to decide at once")
+        raise InvalidInput(
+            "--every",
+            f"{text!r} is shorter than {GAP_SECONDS_MIN:g} s: use a longer interval, or 0 for none",
+        )
     return seconds
 
 
@@ -247,7 +254,7 @@ def _show(session: Session, results: "dict[str, Result]") -> None:
         for what, jobs in (("did not end", unfinished(result)), ("failed", failed(result))):
             if jobs:
                 first = f"{jobs[0].name} ({jobs[0].state})"
-                note(f"{label}: {len(jobs)} of {len(result.jobs)} jobs {what}, the first of them {first}")
+                note(f"{label}: {len(jobs)} of {len(result.jobs)} jobs {what}, first {first}")
 
 
 def _document(result: "Result", summary: dict[str, Any]) -> dict[str, Any]:
@@ -265,7 +272,7 @@ def _pencil(path: Path | None) -> "Callable[[Mapping[str, Result]], None]":
     if path is None:
         return lambda results: None
     if path.suffix.lower() not in (".png", ".svg"):
-        raise InvalidInput("--picture", f"{path}: the name must end in .png or .svg")
+        raise InvalidInput("--picture", f"{path}: the file name must end in .png or .svg")
     if not os.path.isdir(path.parent):
         raise InvalidInput("--picture", f"{path.parent}: no such directory")
     from scheduler.simulate.extras import needs

@@ -28,12 +28,12 @@ def _spread(name: str, of: "Callable[[Summary], Spread | None]") -> "list[_Row]"
     return [
         (f"{name}, mean", cell(lambda spread: spread.mean)),
         (f"{name}, median", cell(lambda spread: spread.median)),
-        (f"{name}, 99 %", cell(lambda spread: spread.p99)),
+        (f"{name}, p99", cell(lambda spread: spread.p99)),
     ]
 
 
 _ROWS: "list[_Row]" = [
-    ("jobs done", lambda s: f"{s.succeeded} of {s.jobs}"),
+    ("jobs succeeded", lambda s: f"{s.succeeded} of {s.jobs}"),
     *_spread("completion", lambda s: s.completion_seconds),
     *_spread("waiting", lambda s: s.waiting_seconds),
     ("makespan", lambda s: span(s.makespan_seconds)),

@@ -21,19 +21,25 @@ def submit(
     flags: Flags,
     file: FileOption = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for its end; exit 1 if it failed.", rich_help_panel=_AFTER)
+        bool,
+        typer.Option(
+            "--wait", help="Wait for the end of the job; exit with status 1 if it fails.", rich_help_panel=_AFTER
+        ),
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Print its output until its end; exit like --wait.", rich_help_panel=_AFTER)
+        bool,
+        typer.Option(
+            "--follow", help="Print the output until the job ends; exit as with --wait.", rich_help_panel=_AFTER
+        ),
     ] = False,
 ) -> None:
-    """Submit a job: options first, then the command or a job file.
+    """Submit a job. Options come first, then the command or a job file.
 
-    A job file holds the fields of the API's job request, and "cron" and "timezone" for a recurring job. Its workdir
-    is relative to the file. Options win over it; --env, --label and --node-selector add to it.
+    A job file contains the fields of the job request of the API, and "cron" and "timezone" for a recurring job. Its
+    workdir is relative to the file. Options override the file; --env, --label and --node-selector add to it.
 
-    On the daemon's own machine the job takes what --export says of your environment, and runs in this directory.
-    Where "sched" is called in a virtual environment that is not activated, that one's programs come first.
+    On the daemon's own machine the job takes the variables of your environment that --export chooses, and runs in this
+    directory. If "sched" runs from a virtual environment that is not activated, programs of that environment come first.
     """
     request, source = read_request(flags, file)
     with source.pointed_at():
@@ -44,11 +50,11 @@ def _send(session: Session, request: dict[str, Any], *, wait: bool, follow: bool
     cron, timezone = request.pop("cron", None), request.pop("timezone", None)
     if cron is not None:
         if wait or follow:
-            raise UserError("--wait and --follow: a recurring job does not end; leave them out")
+            raise UserError("--wait, --follow: cannot be used with a recurring job")
         _submit_recurring(session, cron, timezone, request)
         return
     if timezone is not None:
-        raise InvalidInput("timezone", "belongs to a recurring job: give its times with --cron")
+        raise InvalidInput("timezone", "requires --cron")
     answer = session.client.post("/v1/jobs", request)
     for warning in answer.get("warnings") or ():
         note(f"sched: job {answer['id']}: {warning}")
@@ -67,7 +73,7 @@ def _submit_recurring(session: Session, cron: Any, timezone: Any, request: dict[
         emit_json(answer)
     else:
         at = answer.get("next_run_at")
-        say(f"recurring job {answer['id']} stored, " + (f"next run {stamp(at)}" if at else "which never runs"))
+        say(f"recurring job {answer['id']} created, " + (f"next run {stamp(at)}" if at else "it will never run"))
 
 
 def _stay(session: Session, answer: dict[str, Any], *, follow: bool) -> None:
@@ -79,7 +85,7 @@ def _stay(session: Session, answer: dict[str, Any], *, follow: bool) -> None:
         else:
             view = wait_for_end(session.client, number)
     except KeyboardInterrupt:
-        note(f"\ndetached: job {number} goes on; stop it with: sched cancel {number}")
+        note(f'\ndetached: job {number} keeps running; to stop it, run "sched cancel {number}"')
         raise typer.Exit(Exit.INTERRUPTED) from None
     if session.json:
         emit_json({**answer, "job": view})

@@ -210,7 +210,7 @@ def job_fields(view: View, now: float) -> "RenderableType":
         ("user", view["user"]),
         ("priority", f"{view['priority']}" + ("" if view["preemptible"] else " (not preemptible)")),
         ("workers", size(view)),
-        ("each needs", _needs(view)),
+        ("resources per worker", _needs(view)),
         ("fixed group", _fixed(view)),
         ("generation", f"{view['generation']} ({view['members']} members)" if view["generation"] else ""),
         ("attempt", f"{view['attempt']} ({view['retries_used']} of {view['max_retries']} retries used)"),
@@ -292,7 +292,7 @@ def recurring_fields(view: View, now: float) -> "RenderableType":
     rows: list[tuple[str, Cell]] = [
         ("recurring job", f"{view['id']} {view['name']}"),
         ("state", state_cell("RECURRING")),
-        ("runs at", f"{view['cron']} ({view['timezone']})"),
+        ("schedule", f"{view['cron']} ({view['timezone']})"),
         ("next run", when(view["next_run_at"], now)),
         ("last run", when(view["last_run_at"], now)),
         ("user", view["user"]),

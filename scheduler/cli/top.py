@@ -25,10 +25,12 @@ LINES_BESIDE = 8
 
 def top(
     session: Session,
-    once: Annotated[bool, typer.Option("--once", help="Show it once; so do pipes and files.")] = False,
-    interval: Annotated[float, typer.Option("--interval", "-d", min=0.1, help="Seconds between looks.")] = 1.0,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print once and exit (the default if the output is not a terminal).")
+    ] = False,
+    interval: Annotated[float, typer.Option("--interval", "-d", min=0.1, help="Seconds between refreshes.")] = 1.0,
 ) -> None:
-    """Show slots, the last hour's utilization, and jobs live, until Ctrl-C."""
+    """Show slots, jobs and the utilization of the last hour, live until Ctrl-C."""
     if session.json:
         emit_json(look(session.client))
     elif once or not sys.stdout.isatty():

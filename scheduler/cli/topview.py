@@ -32,7 +32,7 @@ def draw(
     left = [] if nodes_max is None else nodes[nodes_max:]
     if left:
         used, total = (sum(node[name] for node in left) for name in ("slots_used", "slots"))
-        parts.append(Text(f"and {len(left):,} more nodes, with {used:,} of {total:,} slots used", style="dim"))
+        parts.append(Text(f"and {len(left):,} more nodes with {used:,} of {total:,} slots used", style="dim"))
     return Group(*parts, Text(), _jobs(jobs[:jobs_max], now))
 
 
@@ -44,9 +44,9 @@ def headline(cluster: View) -> "Text":
     share = f" ({used / total:.0%})" if total else ""
     line = Text.assemble((f"{used} of {total} slots used{share}", "bold"), f"   jobs: {states or 'none'}")
     if cluster["term"] is None and cluster["leader"]:
-        line.append(f"\na standby answers; {printable(cluster['leader']['name'])} leads", style="dim")
+        line.append(f"\nthis answer is from a standby; {printable(cluster['leader']['name'])} leads", style="dim")
     if cluster["not_ready"]:
-        line.append(f"\nnothing is being decided: {printable(cluster['not_ready'])}", style="red")
+        line.append(f"\nthe scheduler is not making decisions: {printable(cluster['not_ready'])}", style="red")
     return line
 
 

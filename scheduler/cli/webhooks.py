@@ -22,14 +22,14 @@ _COLUMNS = (
 
 
 def webhooks(session: Session) -> None:
-    """Show the webhooks of the daemon's settings: what they have delivered, what waits, and why."""
+    """List webhooks with their deliveries, backlog and errors."""
     view = session.client.get("/v1/webhooks")
     if session.json:
         emit_json(view)
     elif view["webhooks"]:
         show(table(_COLUMNS, [_row(each, session.clock.now()) for each in view["webhooks"]]))
     else:
-        note("no webhooks: [webhooks.NAME] of the daemon's settings makes one")
+        note("no webhooks: configure one under [webhooks.NAME] in the settings of the daemon")
 
 
 def _row(each: View, now: float) -> list[Cell]:
@@ -46,12 +46,12 @@ def _row(each: View, now: float) -> list[Cell]:
 
 def _state(each: View, now: float) -> Cell:
     if each["position"] is None:
-        return "begins when a leader has read the settings", "dim"
+        return "starts when the leader has read the settings", "dim"
     if not each["attempts"]:
-        return "well", "green"
+        return "ok", "green"
     again = "now" if each["next_try_at"] <= now else f"in {span(each['next_try_at'] - now)}"
     failing = f"failing for {span(now - each['failing_since'])}, {each['attempts']} tries"
-    return f"{failing}: {each['error']}; again {again}", "red"
+    return f"{failing}: {each['error']}; next try {again}", "red"
 
 
 def register(app: typer.Typer) -> None:

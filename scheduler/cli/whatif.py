@@ -12,9 +12,9 @@ from scheduler.cli.request import read_request
 
 
 def whatif(session: Session, flags: Flags, file: FileOption = None) -> None:
-    """Say when a job would start and who would lose workers for it; nothing is submitted.
+    """Show when a job would start and which jobs would lose workers; nothing is submitted.
 
-    Takes what "sched submit" takes: options first, then the command or a job file.
+    Accepts the options of "sched submit", followed by the command or a job file.
     """
     request, source = read_request(flags, file)
     recurring = request.pop("cron", None) is not None
@@ -23,7 +23,7 @@ def whatif(session: Session, flags: Flags, file: FileOption = None) -> None:
     with source.pointed_at():
         answer = session.client.post("/v1/whatif", request)
     if recurring:
-        note("sched: a recurring job: this is for a run that would be submitted now")
+        note("sched: the job is recurring: the answer is for a run submitted now")
     if session.json:
         emit_json(answer)
     else:

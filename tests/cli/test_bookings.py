@@ -26,20 +26,23 @@ def test_capacity_is_booked_listed_used_and_given_up(
         job = alone("submit", "--booking", "night", "--user", "ann", "-o", "json", "--", "true").ok().document["id"]
         assert "night" in alone("show", str(job)).ok().out
         alone("submit", "--booking", "night", "--user", "bob", "--", "true").failed(
-            2, "--booking: booking night is for jobs of user ann"
+            2, "--booking: booking night is reserved for user ann"
         )
         assert completed("sched unbook n", str(daemon.state_dir)) == ["night"]
         refused = alone("unbook", "night", "day", "-o", "json")
-        assert refused.document == {"accepted": ["night"], "refused": [{"name": "day", "message": "no booking day"}]}
+        assert refused.document == {
+            "accepted": ["night"],
+            "refused": [{"name": "day", "message": "booking day not found"}],
+        }
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--slots", "1", "--start", "soon"), "--start: 'soon' is no time: write 18:00"),
+        (("--slots", "1", "--start", "soon"), "--start: 'soon' is not a valid time: use 18:00"),
         (("--slots", "9999"), "it needs 9999 slots"),
-        (("--nodes", "2"), "--nodes: 2 are more than the 1 that suit the booking"),
-        ((), "--slots: give either slots or nodes"),
+        (("--nodes", "2"), "--nodes: 2 exceeds the number of suitable nodes, 1"),
+        ((), "--slots: either slots or nodes must be given"),
     ],
 )
 def test_what_cannot_be_booked_is_one_line(sched: Sched, words: tuple[str, ...], said: str) -> None:

@@ -41,5 +41,5 @@ def test_the_token_file_is_for_this_machine_only(tmp_path: Path) -> None:
     "url", ["localhost", "127.0.0.1:8470", "ftp://a", "http://", "http://a:x", "http://a:99999", "http://a?x"]
 )
 def test_what_is_no_address_is_refused(url: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"--url: .* is no address: write it like http"):
+    with pytest.raises(InvalidInput, match=r"--url: .* is not a valid address: use the form http"):
         find_daemon(url, None, tmp_path)

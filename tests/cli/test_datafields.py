@@ -14,10 +14,10 @@ def test_who_holds_shards_is_told_with_when_it_was_heard() -> None:
     holders = [{"worker": f"7-{n}", "held": n, "heard_at": 990.0 + n} for n in range(1, 7)]
     assert told(held=21, holders=holders[:2]) == {
         "data": "0 of 10 shards done (0%), 21 held",
-        "held by": "7-1: 1 (heard 9s ago), 7-2: 2 (heard 8s ago)",
+        "held by": "7-1: 1 (last heard 9s ago), 7-2: 2 (last heard 8s ago)",
         "set aside": "",
     }
-    assert told(holders=holders)["held by"].endswith("7-5: 5 (heard 5s ago), and others")
+    assert told(holders=holders)["held by"].endswith("7-5: 5 (last heard 5s ago), and others")
 
 
 def test_a_job_without_data_says_nothing_of_it() -> None:

@@ -22,7 +22,7 @@ TOKEN = "a-token-of-the-users"
 
 @contextmanager
 def answering(status: int, body: bytes, content_type: str = "text/html") -> Iterator[str]:
-    """The address of a server on this machine that is no scheduler and always gives this answer."""
+    """The address of a server on this machine that is not a scheduler and always gives this answer."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -73,7 +73,7 @@ def answering(status: int, body: bytes, content_type: str = "text/html") -> Iter
 )
 def test_without_a_daemon_every_command_says_what_to_do(alone: Sched, words: list[str]) -> None:
     call = alone(words[0], "--url", "http://127.0.0.1:9", *words[1:])
-    call.failed(5, 'no daemon at http://127.0.0.1:9: start one with "sched serve", or set SCHED_URL')
+    call.failed(5, 'no daemon answers at http://127.0.0.1:9: start one with "sched serve", or set SCHED_URL')
 
 
 def test_a_daemon_that_is_gone_is_named_with_the_file_that_says_where_it_was(
@@ -81,16 +81,16 @@ def test_a_daemon_that_is_gone_is_named_with_the_file_that_says_where_it_was(
 ) -> None:
     (tmp_path / "daemon.json").write_text('{"url": "http://127.0.0.1:9", "pid": 1}')
     monkeypatch.setenv("SCHED_STATE_DIR", str(tmp_path))
-    alone("list").failed(5, f"no daemon at http://127.0.0.1:9 (from {tmp_path / 'daemon.json'})")
+    alone("list").failed(5, f"no daemon answers at http://127.0.0.1:9 (from {tmp_path / 'daemon.json'})")
 
 
 @pytest.mark.parametrize(
     ("status", "body", "said"),
     [
-        (200, b"<html>", "is no scheduler"),
-        (404, b"<html>", "is no scheduler (404 for /v1/nodes)"),
-        (502, b"Bad Gateway", "failed (502)"),
-        (200, b"", "is no scheduler"),
+        (200, b"<html>", "is not a scheduler"),
+        (404, b"<html>", "is not a scheduler (status 404 for /v1/nodes)"),
+        (502, b"Bad Gateway", "failed with status 502"),
+        (200, b"", "is not a scheduler"),
     ],
 )
 def test_what_is_no_scheduler_is_said_to_be_none(alone: Sched, status: int, body: bytes, said: str) -> None:
@@ -103,7 +103,7 @@ def test_what_is_no_scheduler_is_said_to_be_none(alone: Sched, status: int, body
 def test_hosts_never_prints_what_is_no_list_of_hosts(alone: Sched, monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(200, b"a:1\n") as url:
         monkeypatch.setenv("SCHED_URL", url)
-        alone("hosts", "12").failed(5, "is no scheduler")
+        alone("hosts", "12").failed(5, "is not a scheduler")
 
 
 def test_a_token_is_needed_and_found(alone: Sched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,9 +122,9 @@ def test_a_token_is_needed_and_found(alone: Sched, tmp_path: Path, monkeypatch: 
         (["list", "--bad"], "--bad"),
         (["list", "-o", "xml"], "'table', 'json'"),
         (["list", "--state", "SLEEPING"], "'queued'"),
-        (["list", "--label", "x"], "--label: 'x' must look like KEY=VALUE"),
+        (["list", "--label", "x"], "--label: 'x' must have the form KEY=VALUE"),
         (["list", "--limit", "0"], "--limit"),
-        (["list", "--url", "nowhere"], "--url: 'nowhere' is no address"),
+        (["list", "--url", "nowhere"], "--url: 'nowhere' is not a valid address"),
         (["priority", "1"], "Missing argument 'N'"),
         (["priority", "1", "--url"], "--url"),
         (["scale", "1", "--min", "0"], "--min"),
@@ -185,13 +185,13 @@ def test_a_full_disk_under_the_output_is_one_line(words: list[str]) -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "scheduler.cli", *words]
         done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-    assert done.stderr == "sched: the output cannot be written: No space left on device\n"
+    assert done.stderr == "sched: cannot write output: No space left on device\n"
     assert done.returncode == Exit.USAGE
 
 
 def test_a_defect_is_one_line_unless_asked_for(alone: Sched, monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(200, b'{"nodes": [{}]}', "application/json") as url:
-        alone("nodes", "--url", url).failed(70, "this is a defect; SCHED_DEBUG=1 shows where")
+        alone("nodes", "--url", url).failed(70, "internal error: set SCHED_DEBUG=1 for a traceback")
         monkeypatch.setenv("SCHED_DEBUG", "1")
         with pytest.raises(KeyError):
             alone("nodes", "--url", url)

@@ -50,9 +50,7 @@ def test_a_complaint_points_to_the_line_of_the_key(tmp_path: Path) -> None:
     assert source.complaint("max_workers", "too many") == f"{path}:4: max_workers: too many"
     assert source.complaint("job.env.PORT", "must be text") == f"{path}:7: env.PORT: must be text"
     assert source.complaint("command.1", "too long") == f"{path}:2: command.1: too long"
-    assert source.complaint("body", "min_workers 2 is more than max_workers 1").startswith(
-        f"{path}:3: min_workers 2 is"
-    )
+    assert source.complaint("body", "min_workers 2 exceeds max_workers 1").startswith(f"{path}:3: min_workers 2 is")
 
 
 def test_a_complaint_about_toml_names_file_and_key(tmp_path: Path) -> None:
@@ -69,26 +67,26 @@ def test_a_complaint_about_toml_names_file_and_key(tmp_path: Path) -> None:
         ("job.yaml", "name: a\n---\nname: b\n", ":2: not valid YAML: "),
         ("job.yaml", "run: !!python/name:os.system\n", ":1: not valid YAML: "),
         ("job.yaml", "name: *nobody\n", ":1: not valid YAML: "),
-        ("job.yaml", "", ": is empty"),
-        ("job.yaml", "# nothing\n", ": is empty"),
-        ("job.yaml", "- a\n- b\n", ":1: must hold fields such as"),
-        ("job.yaml", "just text\n", ":1: must hold fields such as"),
-        ("job.yaml", "name: a\nname: b\n", ":2: name: given twice, first in line 1"),
-        ("job.yaml", "env:\n  A: x\n  A: y\n", ":3: A: given twice, first in line 2"),
-        ("job.yaml", "1: a\n", ":1: the key '1' must be text"),
-        ("job.yaml", "? [a, b]\n: c\n", ":1: the key must be text"),
-        ("job.yaml", "env:\n  DAY: 2030-01-01\n", ":2: env.DAY: must be text or a number, not a date"),
-        ("job.yaml", "priority: .nan\n", ":1: priority: must be text or a number"),
-        ("job.yaml", "name: !!binary aGk=\n", ":1: name: must be text or a number, not a bytes"),
+        ("job.yaml", "", ": the file is empty"),
+        ("job.yaml", "# nothing\n", ": the file is empty"),
+        ("job.yaml", "- a\n- b\n", ":1: must be a mapping of fields such as"),
+        ("job.yaml", "just text\n", ":1: must be a mapping of fields such as"),
+        ("job.yaml", "name: a\nname: b\n", ":2: name: duplicate field, first given on line 1"),
+        ("job.yaml", "env:\n  A: x\n  A: y\n", ":3: A: duplicate field, first given on line 2"),
+        ("job.yaml", "1: a\n", ":1: the key '1' must be a string"),
+        ("job.yaml", "? [a, b]\n: c\n", ":1: the key must be a string"),
+        ("job.yaml", "env:\n  DAY: 2030-01-01\n", ":2: env.DAY: must be a string or a number, not a date"),
+        ("job.yaml", "priority: .nan\n", ":1: priority: must be a string or a number"),
+        ("job.yaml", "name: !!binary aGk=\n", ":1: name: must be a string or a number, not a bytes"),
         ("job.yaml", "a: " + "[" * 2000 + "]" * 2000, ": not valid YAML"),
         ("job.yaml", "\x01", ": not valid YAML"),
         ("job.yaml", b"\xff\xfe\x00", ": not UTF-8 text"),
         ("job.yaml", "a: \x00", ": binary data"),
         ("job.yaml", "a: " + "x" * 1_100_000, ": longer than 1024 KiB"),
         ("job.toml", "name = \n", ": not valid TOML: "),
-        ("job.toml", "day = 2030-01-01\n", ": day: must be text or a number, not a date"),
+        ("job.toml", "day = 2030-01-01\n", ": day: must be a string or a number, not a date"),
         ("job.toml", b"\xff\xfe", ": not UTF-8 text"),
-        ("job.txt", "name: a\n", ": a job file ends in .yaml"),
+        ("job.txt", "name: a\n", ": the name of a job file must end in .yaml"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line_that_says_where(
@@ -111,7 +109,7 @@ def test_a_file_that_grows_by_aliases_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "folder.yaml"
     folder.mkdir()
-    with pytest.raises(UserError, match="is a directory, not a job file"):
+    with pytest.raises(UserError, match="not a job file but a directory"):
         read_job_file(folder)
     with pytest.raises(UserError, match="No such file"):
         read_job_file(tmp_path / "none.yaml")

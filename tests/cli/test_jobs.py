@@ -51,7 +51,7 @@ def test_a_job_shows_how_far_it_is_with_its_data(sched: Sched, daemon: Daemon, t
     file.write_text("command: exec sleep 60\ngrace_seconds: 1\ndata: {shards: 1500, epochs: 2, max_attempts: 1}\n")
     job = sched("submit", "-o", "json", str(file)).ok().document["id"]
     until(daemon, job, "RUNNING")
-    assert "0 of 3,000 shards done (0%), epoch 0, 2 in all" in sched("show", str(job)).ok().out
+    assert "0 of 3,000 shards done (0%), epoch 0 of 2" in sched("show", str(job)).ok().out
     sched("cancel", str(job)).ok()
     file.write_text('command: [sleep, "1"]\n\ndata:\n  shards: none\n')
     sched("submit", str(file)).failed(2, "job.yaml:4: data.shards")
@@ -72,7 +72,7 @@ def test_filters_narrow_the_list(sched: Sched, daemon: Daemon) -> None:
     assert ids("--user", "ann") == [one]
     assert ids("--state", "succeeded", "--limit", "1") == [two]
     assert ids("--state", "queued") == []
-    assert "the newest 1 are shown" in sched("list", "--all", "--limit", "1").ok().err
+    assert "only the newest 1 jobs are shown" in sched("list", "--all", "--limit", "1").ok().err
 
 
 def test_nothing_to_list_is_said_on_stderr(sched: Sched) -> None:
@@ -97,14 +97,14 @@ def test_show_tells_workers_and_what_was_asked_for(sched: Sched, daemon: Daemon)
 
 def test_priority_may_be_negative_and_scale_changes_either_bound(sched: Sched, daemon: Daemon) -> None:
     job = submitted(sched, "changed", "--node-selector", "zone=nowhere")
-    assert sched("priority", str(job), "-5").ok().out == f"job {job} has priority -5\n"
+    assert sched("priority", str(job), "-5").ok().out == f"job {job}: priority set to -5\n"
     assert sched("scale", str(job), "--max", "3", "-o", "json").ok().document == {"id": job, "max_workers": 3}
     both = sched("scale", "changed", "--min", "2", "--max", "2").ok().out
-    assert both == f"job {job} may have min 2 and max 2 workers\n"
+    assert both == f"job {job}: bounds set to min 2 and max 2 workers\n"
     assert sched("priority", str(job), "7", "-o", "json").ok().document == {"id": job, "priority": 7}
     sched("scale", str(job)).failed(2, "nothing to change")
-    sched("scale", str(job), "--min", "3", "--max", "2").failed(2, "--min: must be at most --max (2)")
-    sched("scale", str(job), "--min", "9").failed(2, "min_workers 9 would be more than max_workers")
+    sched("scale", str(job), "--min", "3", "--max", "2").failed(2, "--min: must not exceed --max (2)")
+    sched("scale", str(job), "--min", "9").failed(2, "min_workers 9 must not exceed max_workers")
     sched("priority", str(job), "high").failed(2, "'N'", "sched priority --help")
     sched("cancel", str(job)).ok()
     until(daemon, job, "CANCELLED")
@@ -114,7 +114,7 @@ def test_priority_may_be_negative_and_scale_changes_either_bound(sched: Sched, d
 def test_suspend_and_resume(sched: Sched, daemon: Daemon) -> None:
     job = submitted(sched, "paused")
     until(daemon, job, "RUNNING")
-    assert sched("suspend", "paused").ok().out == f"job {job} is being suspended\n"
+    assert sched("suspend", "paused").ok().out == f"job {job}: suspending\n"
     until(daemon, job, "SUSPENDED")
     assert sched("resume", "paused", "-o", "json").ok().document == {"accepted": [job], "refused": []}
     until(daemon, job, "RUNNING")
@@ -141,7 +141,7 @@ def test_a_name_means_the_job_that_lives_else_the_newest(sched: Sched, daemon: D
     one = submitted(sched, "same")
     assert view(sched, "same")["id"] == one
     two = submitted(sched, "same")
-    sched("show", "same").failed(2, f"'same' is the name of several jobs: {one}, {two}; use an id")
+    sched("show", "same").failed(2, f"'same' is the name of several jobs ({one}, {two}): use an id")
     sched("cancel", str(one), str(two)).ok()
     until(daemon, one, "CANCELLED")
     until(daemon, two, "CANCELLED")
@@ -151,7 +151,7 @@ def test_a_name_means_the_job_that_lives_else_the_newest(sched: Sched, daemon: D
 @pytest.mark.parametrize("command", ["show", "explain", "hosts", "logs", "cancel", "suspend", "resume"])
 def test_an_unknown_job_is_not_found(sched: Sched, command: str) -> None:
     sched(command, "987654").failed(3, "no job 987654")
-    sched(command, "no-such-name").failed(3, "no job is called 'no-such-name'", "sched list --all")
+    sched(command, "no-such-name").failed(3, "job 'no-such-name' not found", "sched list --all")
 
 
 def test_explain_says_why_a_job_waits(sched: Sched, daemon: Daemon) -> None:
@@ -172,13 +172,13 @@ def test_explain_says_why_a_job_waits(sched: Sched, daemon: Daemon) -> None:
 def test_recurring_jobs_are_listed_shown_and_cancelled_like_others(sched: Sched) -> None:
     call = sched("submit", "--cron", "0 3 * * *", "--timezone", "Europe/Berlin", "--name", "nightly", "--", "true").ok()
     id = call.out.split()[2]
-    assert call.out.startswith(f"recurring job {id} stored, next run 2")
+    assert call.out.startswith(f"recurring job {id} created, next run 2")
     assert [each["id"] for each in sched("list", "-o", "json").ok().document["recurring"]] == [id]
     line = next(line for line in sched("list").ok().out.splitlines() if "nightly" in line)
     for said in (id, "RECURRING", "in ", "0 3 * * * Europe/Berlin"):
         assert said in line
     assert sched("show", id, "-o", "json").ok().document["timezone"] == "Europe/Berlin"
     assert "0 3 * * * (Europe/Berlin)" in sched("show", id).ok().out
-    assert sched("cancel", id).ok().out == f"recurring job {id} is removed\n"
-    sched("cancel", id).failed(3, f"no recurring job {id}")
-    sched("show", id).failed(3, f"no recurring job {id}")
+    assert sched("cancel", id).ok().out == f"recurring job {id} removed\n"
+    sched("cancel", id).failed(3, f"recurring job {id} not found")
+    sched("show", id).failed(3, f"recurring job {id} not found")

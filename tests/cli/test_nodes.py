@@ -30,7 +30,7 @@ def test_nodes_are_listed_cordoned_drained_and_used_again(
         [node] = alone("nodes", "-o", "json").ok().document["nodes"]
         name = node["name"]
         assert "0/3" in alone("nodes").ok().out
-        assert alone("cordon", name).ok().out == f"node {name} takes no new workers\n"
+        assert alone("cordon", name).ok().out == f"node {name} cordoned: it accepts no new workers\n"
         assert intent_after("NODE_CORDONED") == "CORDONED"
         assert alone("uncordon", name, "-o", "json").ok().document == {"accepted": [name], "refused": []}
         assert intent_after("NODE_UNCORDONED") == "ACTIVE"
@@ -38,7 +38,7 @@ def test_nodes_are_listed_cordoned_drained_and_used_again(
         assert intent_after("NODE_DRAINING") == "DRAINING"
         assert "DRAINING" in alone("top", "--once").ok().out
         call = alone("cordon", "no such node", name)
-        assert (call.status, call.err) == (3, "sched: no node no such node\n")
+        assert (call.status, call.err) == (3, "sched: node no such node not found\n")
         assert name in call.out
 
 

@@ -31,7 +31,7 @@ def test_durations_are_read_in_all_their_forms(text: str, seconds: float) -> Non
     "text", ["", "s", "-5", "nan", "inf", "1e400", "1:99", "5x", "1m1h", "ten", f"{10**400}d", f"{10**400}:00"]
 )
 def test_what_is_no_duration_names_the_option_and_the_form(text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"--grace: .* is no duration: write seconds"):
+    with pytest.raises(InvalidInput, match=r"--grace: .* is not a valid duration: use seconds"):
         duration_seconds(text, "--grace")
 
 
@@ -59,7 +59,7 @@ def test_a_time_is_read_in_the_local_zone(text: str, expected: datetime) -> None
 
 @pytest.mark.parametrize("text", ["", "soon", "25:00", "18", "in ten minutes", "2026-02-30", "tomorrow 18:00"])
 def test_what_is_no_time_names_the_option_and_the_form(text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"--start: .* is no (time: write 18:00|duration: write seconds)"):
+    with pytest.raises(InvalidInput, match=r"--start: .* is not a valid (time: use 18:00|duration: use seconds)"):
         moment(text, "--start", NOW.timestamp())
 
 
@@ -72,7 +72,7 @@ def test_sizes_are_read_in_all_their_forms(text: str, mib: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "-1", "4 bytes", "4KiB", "GiB", "nan", f"{10**400}T"])
 def test_what_is_no_size_names_the_option_and_the_form(text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"--memory: .* is no size: write MiB"):
+    with pytest.raises(InvalidInput, match=r"--memory: .* is not a valid size: use a number of MiB"):
         memory_mib(text, "--memory")
 
 
@@ -82,7 +82,7 @@ def test_pairs_keep_further_equal_signs_and_the_last_of_a_key() -> None:
 
 @pytest.mark.parametrize("item", ["a", "=1", ""])
 def test_a_pair_without_key_or_value_is_refused(item: str) -> None:
-    with pytest.raises(InvalidInput, match=r"--label: .* must look like KEY=VALUE"):
+    with pytest.raises(InvalidInput, match=r"--label: .* must have the form KEY=VALUE"):
         pairs([item], "--label")
 
 
@@ -90,5 +90,5 @@ def test_workers_are_a_number_or_a_range() -> None:
     assert workers_range("4", "--workers") == (4, 4)
     assert workers_range("1-4", "--workers") == (1, 4)
     assert workers_range("1..4", "--workers") == (1, 4)
-    with pytest.raises(InvalidInput, match="write 4, or 1-4 for an elastic job"):
+    with pytest.raises(InvalidInput, match="use 4, or 1-4 for an elastic job"):
         workers_range("-4", "--workers")

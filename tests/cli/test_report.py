@@ -104,7 +104,7 @@ VIEW = {
     "kept": {
         "jobs_since": 50.0,
         "events_since": None,
-        "missing": ["jobs that ended before are removed: what they used and waited for is not in it"],
+        "missing": ["jobs that ended before have been removed: their usage and waits are missing"],
     },
     "slots_since": None,
     "slot_seconds": 0.0,
@@ -125,7 +125,7 @@ VIEW = {
 
 def test_a_page_of_nothing_is_whole_and_says_what_is_missing() -> None:
     text = page(VIEW, ["jobs that ended before then are removed"])
-    assert "Not complete: jobs that ended before then are removed." in text
+    assert "Incomplete report: jobs that ended before then are removed." in text
     assert "<script>" not in text
     assert _Page(text).open == []
 

@@ -44,7 +44,7 @@ def test_jobs_are_shown_however_many_nodes_there_are(site: Site, drawn: Drawn) -
     lines = drawn()
     assert len(lines) <= 30
     assert any("drawn" in line for line in lines)
-    assert any(line.startswith("and 179 more nodes, with ") for line in lines)
+    assert any(line.startswith("and 179 more nodes with ") for line in lines)
 
 
 def test_a_worker_without_slots_is_on_none(site: Site, drawn: Drawn) -> None:

@@ -113,7 +113,7 @@ def test_hosts_are_exactly_what_discover_hosts_answers(sched: Sched, daemon: Dae
 
 def test_a_job_without_hosts_gives_no_output_and_no_success(sched: Sched, daemon: Daemon) -> None:
     job = submitted(sched, "hostless", "--node-selector", "zone=nowhere")
-    sched("hosts", str(job)).failed(7, f"job {job} waits and has no hosts yet")
+    sched("hosts", str(job)).failed(7, f"job {job} is waiting and has no hosts yet")
     sched("cancel", "hostless").ok()
     until(daemon, job, "CANCELLED")
 

@@ -17,7 +17,7 @@ Sched = Callable[..., Call]
 def test_a_job_that_fits_would_start_at_once_and_is_not_submitted(sched: Sched) -> None:
     before = sched("list", "--all", "-o", "json").ok().document["jobs"]
     call = sched("whatif", "--name", "never-stored", "--priority", "50", "--", "true").ok()
-    assert call.out.splitlines()[0].split() == ["would", "start", "at", "once"]
+    assert call.out.splitlines()[0].split() == ["would", "start", "immediately"]
     assert call.err == ""
     assert sched("list", "--all", "-o", "json").ok().document["jobs"] == before
     sched("show", "never-stored").failed(3, "never-stored")
@@ -34,7 +34,7 @@ def test_it_takes_a_job_file(sched: Sched, tmp_path: Path, words: tuple[str, ...
     path = tmp_path / "job.yaml"
     path.write_text("name: large\ncommand: [python, train.py]\nworkers: 77\n")
     call = sched("whatif", *words, str(path)).ok()
-    assert "never on the nodes as they are" in call.out
+    assert "never, with the current nodes" in call.out
     assert "it needs 77 workers" in call.out
     path.write_text("name: large\ncommand: [python, train.py]\nworkers: none\n")
     sched("whatif", *words, str(path)).failed(2, f"{path}:3: workers")
@@ -44,16 +44,18 @@ def test_a_recurring_job_is_asked_about_as_if_it_ran_now(sched: Sched, tmp_path:
     path = tmp_path / "job.toml"
     path.write_text('command = "true"\npriority = 50\ncron = "*/5 * * * *"\ntimezone = "UTC"\n')
     call = sched("whatif", str(path)).ok()
-    assert "at once" in call.out
-    assert "a run that would be submitted now" in call.err
+    assert "immediately" in call.out
+    assert "a run submitted now" in call.err
     assert sched("list", "--name", "true", "-o", "json").ok().document["recurring"] == []
 
 
 def test_misuse_is_one_line(sched: Sched, alone: Sched, tmp_path: Path) -> None:
-    sched("whatif").failed(2, "nothing to run")
-    sched("whatif", "--min", "3", "--max", "2", "--", "true").failed(2, "--min: 3 is more than max_workers 2")
+    sched("whatif").failed(2, "no command given")
+    sched("whatif", "--min", "3", "--max", "2", "--", "true").failed(2, "--min: 3 exceeds max_workers 2")
     sched("whatif", str(tmp_path / "none.yaml")).failed(2, "none.yaml: No such file")
-    sched("whatif", "job.yaml", "--priority", "3").failed(2, "--priority: options stand before the job file job.yaml")
+    sched("whatif", "job.yaml", "--priority", "3").failed(
+        2, "--priority: options must come before the job file job.yaml"
+    )
     sched("whatif", "--wait", "--", "true").failed(2, "--wait")
 
 
@@ -80,10 +82,10 @@ def forecast(**values: object) -> dict[str, object]:
 
 
 def test_the_start_in_words() -> None:
-    assert start_text(forecast(start_at=1000.0, certainty="CERTAIN")) == "at once"
+    assert start_text(forecast(start_at=1000.0, certainty="CERTAIN")) == "immediately"
     assert start_text(forecast(start_at=1030.0, certainty="CERTAIN")) == "within 30s"
     held = forecast(start_at=1030.0, certainty="CERTAIN", losses=[{}])
-    assert start_text(held) == "within 30s, as soon as others have left"
+    assert start_text(held) == "within 30s, when the workers of other jobs have left"
     assert start_text(forecast(start_at=1600.0, certainty="UPPER_BOUND")) == f"{stamp(1600)} (in 10m) at the latest"
     assert start_text(forecast(start_at=1600.0, certainty="ESTIMATE")) == f"about {stamp(1600)} (in 10m)"
 
@@ -109,11 +111,11 @@ def test_the_facts_in_words() -> None:
             "would start",
         )
     )
-    assert facts["with workers"] == "2, soon 4"
+    assert facts["with workers"] == "2, then 4"
     assert facts["on nodes"] == "a ×1, b ×1, sharing slots with others"
-    assert facts["taken from"] == "job 7 (low): 4 → 2 workers; job 8 (rigid): stopped, 3 workers"
-    assert str(facts["rests on"]).startswith("2 ends before; job 2 (n) ends ")
-    assert str(facts["rests on"]).endswith(f"job 5 (n) ends {stamp(1005)} as declared")
+    assert facts["takes workers from"] == "job 7 (low): 4 → 2 workers; job 8 (rigid): stopped, 3 workers"
+    assert str(facts["depends on"]).startswith("2 earlier ends; job 2 (n) ends ")
+    assert str(facts["depends on"]).endswith(f"job 5 (n) ends {stamp(1005)} as declared")
 
 
 def test_an_unknown_start_in_words() -> None:
@@ -121,9 +123,9 @@ def test_an_unknown_start_in_words() -> None:
         named = [{"id": number, "name": "n"} for number in silent]
         return start_text(forecast(cut_off=cut_off, silent=named, silent_count=len(named)))
 
-    assert unknown("IMPOSSIBLE") == "never on the nodes as they are"
+    assert unknown("IMPOSSIBLE") == "never, with the current nodes"
     for cut_off in ("HORIZON", "ROUNDS", "TIME"):
-        assert unknown(cut_off) == f"not before {stamp(1060)} (in 1m); it was not looked farther"
-    assert unknown("NOTHING_KNOWN", 7) == "unknown: job 7 (n) says nothing about how long it still runs"
+        assert unknown(cut_off) == f"not before {stamp(1060)} (in 1m); the search stopped there"
+    assert unknown("NOTHING_KNOWN", 7) == "unknown: job 7 (n) has no known end"
     many = unknown("NOTHING_KNOWN", 1, 2, 3, 4, 5, 6)
-    assert many == "unknown: jobs 1 (n), 2 (n), 3 (n), 4 (n) and 2 more say nothing about how long they still run"
+    assert many == "unknown: jobs 1 (n), 2 (n), 3 (n), 4 (n) and 2 more have no known end"

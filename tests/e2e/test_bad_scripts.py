@@ -102,7 +102,7 @@ def test_an_ordinary_group_of_which_one_exits_with_0_early_fails_and_it_is_said_
         assert (job.show()["state"], job.show()["retries_used"]) == ("FAILED", 2), job.logs()
         told = daemon.client.get(f"/v1/jobs/{job.id}/explain").json()["summary"]
         assert "FAILED, exit code 1; worker 1-5 on local ended with exit code 0 before the others" in told
-        assert "ranks of one group have to end together" in told
+        assert "all ranks of a group must end together" in told
         assert processes(daemon) == []
 
 

@@ -59,9 +59,9 @@ def test_ten_questions_are_answered_by_one_command_each(sched: Sched, daemon: Da
     assert {"ann", "bob"} <= set(users.split())
     # What would happen if I raised the priority?
     asked = said(sched("priority", str(waits), "5", "--dry-run"))
-    assert asked["taken from"] == f"job {low} (low): stopped, 2 workers"
+    assert asked["takes workers from"] == f"job {low} (low): stopped, 2 workers"
     asked = said(sched("priority", str(low), "0", "--dry-run"))
-    assert asked["would settle at"] == "none: it would be stopped, and wait"
+    assert asked["would settle at"] == "none (it would be stopped, and wait)"
     assert asked["would gain"] == f"job {waits} (waits): 0 → 2 workers"
     sched("priority", str(waits), "5", "--dryrun").failed(2, "--dryrun")
     assert daemon.client.get(f"/v1/jobs/{waits}").json()["priority"] == 1
@@ -74,18 +74,18 @@ def test_ten_questions_are_answered_by_one_command_each(sched: Sched, daemon: Da
     # Are GPUs idle, and why? Which node is bad? Is the scheduler healthy?
     assert sched("explain").ok().out == "0 of 4 slots are idle.\n"
     health = said(sched("health"))
-    assert (health["decides"], health["nodes"]) == ("yes", "all 1 take workers")
+    assert (health["decides"], health["nodes"]) == ("yes", "all 1 accept workers")
     name = daemon.client.get("/v1/nodes").json()["nodes"][0]["name"]
     sched("cordon", name).ok()
     sched("cancel", str(high)).ok()
     until(daemon, high, "CANCELLED")
     assert sched("explain").ok().out.splitlines()[1] == (
-        f"2 slots are on nodes that take no new workers: {name} (CORDONED)."
+        f"2 slots are on nodes closed to new workers: {name} (CORDONED)."
     )
     assert "CORDONED" in sched("nodes").ok().out
     assert sched("health", "-o", "json").ok().document["nodes_away"] == {name: "CORDONED"}
     assert sched("explain", "-o", "json").ok().document["slots_idle"] == 2
-    assert said(sched("health"))["nodes"] == f"1 of 1 take no workers: {name} (CORDONED)"
+    assert said(sched("health"))["nodes"] == f"1 of 1 accept no workers: {name} (CORDONED)"
 
 
 def until_waits(daemon: Daemon, job: int) -> None:
