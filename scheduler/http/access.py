@@ -66,6 +66,6 @@ def check_exposure(settings: HttpSettings) -> None:
     """Raise `ConfigError` for an address that others reach, without a token: whoever reaches it runs commands here."""
     if settings.token is None and not is_loopback(settings.host):
         raise ConfigError(
-            f"http.host {settings.host} can be reached from other machines: set http.token (SCHED_HTTP__TOKEN), "
+            f"http.host {settings.host} is reachable from other machines: set http.token (SCHED_HTTP__TOKEN), "
             "or listen on 127.0.0.1"
         )

@@ -18,4 +18,4 @@ def unauthorized(message: str) -> Refusal:
 async def require_user(request: Request, services: Use) -> None:
     """Raise 401 unless users need no token or this is theirs."""
     if not services.access.user_may(authorization_of(request)):
-        raise unauthorized("a token is needed: Authorization: Bearer <http.token of the daemon>")
+        raise unauthorized("missing or invalid token: send Authorization: Bearer <http.token of the daemon>")

@@ -20,4 +20,4 @@ def those_closed(nodes: Iterable[Node]) -> str:
     """A sentence on the nodes that the cluster lets nobody in to; empty if there are none."""
     closed = Counter(node.closed for node in nodes if node.closed)
     told = [f"{count} {'node' if count == 1 else 'nodes'} ({why})" for why, count in closed.most_common(_REASONS_MAX)]
-    return f" Closed: {', '.join(told)}." if told else ""
+    return f" Closed to new workers: {', '.join(told)}." if told else ""

@@ -31,7 +31,7 @@ async def read_json_body(request: Request) -> bytes:
 def _too_large(bytes_max: int) -> Refusal:
     # What is left of the body would be read as the next request otherwise.
     headers = {"connection": "close"}
-    return Refusal(413, ErrorCode.TOO_LARGE, f"the body is larger than {bytes_max} bytes", headers=headers)
+    return Refusal(413, ErrorCode.TOO_LARGE, f"the body exceeds {bytes_max} bytes", headers=headers)
 
 
 Body = Annotated[bytes, Depends(read_json_body)]

@@ -25,7 +25,9 @@ from scheduler.policy.bookable import refusal
 
 router = APIRouter(tags=["bookings"])
 
-BookingPath = Annotated[str, Path(min_length=1, max_length=128, pattern=BOOKING_NAME, description="Its name.")]
+BookingPath = Annotated[
+    str, Path(min_length=1, max_length=128, pattern=BOOKING_NAME, description="Name of the booking.")
+]
 
 #: A start that lies so far back is taken for now: the request took its time.
 LATE_SECONDS = 60.0
@@ -75,9 +77,9 @@ class BookingNamed(TypedDict):
     openapi_extra=documented_body("BookingRequest"),
 )
 def book(services: Use, body: Body) -> Response:
-    """Ask for a booking; the next tick promises it, or refuses it where nodes have gone meanwhile."""
+    """Request a booking. The next tick confirms it, or refuses it if nodes have been lost meanwhile."""
     if services.settings.policy.name != "elastic":
-        raise Conflict(f"policy {services.settings.policy.name} knows no bookings: set policy.name to elastic")
+        raise Conflict(f"policy {services.settings.policy.name} does not support bookings: set policy.name to elastic")
     booking = _booking(parse_request(BookingRequest, body), services)
     if services.board.world is not None:
         standing = services.store.list_bookings()
@@ -97,7 +99,7 @@ def book(services: Use, body: Body) -> Response:
 
 @router.get("/v1/bookings", response_model=BookingList, responses=documented())
 def list_bookings(services: Use) -> Response:
-    """All bookings by start, but for those that are over."""
+    """List the bookings that have not ended, by start."""
     world = services.board.world or World()
     view: BookingList = {"bookings": [_view(booking, world) for booking in services.store.list_bookings()]}
     return JsonResponse(view)
@@ -105,13 +107,13 @@ def list_bookings(services: Use) -> Response:
 
 @router.get("/v1/bookings/{name}", response_model=BookingView, responses=documented(404))
 def show_booking(services: Use, name: BookingPath) -> Response:
-    """One booking."""
+    """Get a booking."""
     return JsonResponse(_view(_find(services, name), services.board.world or World()))
 
 
 @router.delete("/v1/bookings/{name}", status_code=202, response_model=BookingNamed, responses=documented(404))
 def unbook(services: Use, name: BookingPath) -> Response:
-    """Cancel it; its jobs go on as ordinary ones."""
+    """Cancel a booking. Its jobs continue as ordinary jobs."""
     _find(services, name)
     services.store.add_intent(IntentKind.UNBOOK, services.clock.now(), booking=name)
     services.wake()
@@ -134,17 +136,17 @@ def check_bookings(services: Services, specs: Sequence[JobSpec], *, batch: bool 
 
 def _why_not(spec: JobSpec, booking: Booking | None) -> str | None:
     if booking is None:
-        return f"no booking {spec.booking}: it is over, or was never made"
+        return f"booking {spec.booking} not found: it has ended, or was never created"
     needed = spec.min_workers * spec.shape.slots
     if needed > booking.slots:
-        return f"the job needs {needed} slots, and booking {booking.name} has {booking.slots}"
+        return f"the job needs {needed} slots, but booking {booking.name} has {booking.slots}"
     return booking.refusal(spec, spec.priority)
 
 
 def _find(services: Services, name: str) -> Booking:
     booking = services.store.get_booking(name)
     if booking is None:
-        raise NotFound(f"no booking {name}")
+        raise NotFound(f"booking {name} not found")
     return booking
 
 
@@ -152,7 +154,9 @@ def _booking(request: BookingRequest, services: Services) -> Booking:
     now = services.clock.now()
     start_at = now if request.start_at is None else request.start_at
     if start_at < now - LATE_SECONDS:
-        raise InvalidInput("start_at", f"lies {now - start_at:.0f} s in the past: give a time to come, or none for now")
+        raise InvalidInput(
+            "start_at", f"lies {now - start_at:.0f} s in the past: use a future time, or omit it to start now"
+        )
     shape = WorkerShape(
         slots=request.slots_per_worker,
         cpus=request.cpus_per_worker,
@@ -185,7 +189,7 @@ def _whole_nodes(count: int, shape: WorkerShape, nodes: Iterable[Node]) -> tuple
     """All slots of so many nodes: as many on each as the smallest of the largest ones has."""
     sizes = sorted((node.slots for node in nodes if node.suits(shape)), reverse=True)
     if len(sizes) < count or sizes[count - 1] < 1:
-        raise InvalidInput("nodes", f"{count} are more than the {len(sizes)} that suit the booking")
+        raise InvalidInput("nodes", f"{count} exceeds the number of suitable nodes, {len(sizes)}")
     return count, replace(shape, slots=sizes[count - 1])
 
 

@@ -43,7 +43,7 @@ class ClusterView(TypedDict):
 
 @router.get("/v1/cluster", response_model=ClusterView, responses=documented())
 def show_cluster(services: Use) -> Response:
-    """Slots, nodes, number of jobs by state, and the jobs that have not ended."""
+    """Get slots, nodes, the number of jobs by state, and the jobs that have not ended."""
     world = services.board.world
     nodes = node_views(world.nodes.values() if world is not None else services.store.list_nodes(), world)
     up = [node for node in nodes if node["health"] == "UP"]

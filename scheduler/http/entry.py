@@ -102,8 +102,8 @@ def foreign(headers: Headers) -> str | None:
     host = headers.get("host", "")
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     if host and not is_loopback(name):
-        return f"without a token the scheduler answers as localhost or 127.0.0.1 only, not as {name[:100]!r}"
+        return f"without a token the daemon can only be addressed as localhost or 127.0.0.1, not as {name[:100]!r}"
     origin = headers.get("origin")
     if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
-        return f"requests of pages from {origin[:100]!r} are refused"
+        return f"requests from pages of origin {origin[:100]!r} are not allowed"
     return None

@@ -64,15 +64,15 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route with these errors; besides, any may find its input invalid or its store away."""
     texts = {
         400: "Malformed request",
-        401: "A token is needed, or this one does not open it",
-        403: "Not from this origin",
-        404: "No such thing",
-        409: "Its state does not allow this",
+        401: "Missing or invalid token",
+        403: "Origin not allowed",
+        404: "Not found",
+        409: "The current state does not allow the request",
         410: "The job has ended",
-        413: "Too large",
-        415: "Not JSON",
-        422: "A field breaks a rule; `field` names it",
-        503: "Not available now; try again",
+        413: "Body too large",
+        415: "The content type is not JSON",
+        422: "Invalid field; `field` names it",
+        503: "Temporarily unavailable; try again",
     }
     wanted = sorted({400, 401, 403, 422, 503, *statuses})
     return {status: {"model": ErrorBody, "description": texts[status]} for status in wanted}
@@ -103,9 +103,9 @@ def _field_name(location: Sequence[str | int]) -> str:
 
 def _rule(error: Mapping[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
-        return "no such field"
+        return "unknown field"
     if error["type"] == "model_type":
-        return "Input should be a mapping of fields"
+        return "must be a mapping of fields"
     return str(error["msg"]).removeprefix("Value error, ")
 
 
@@ -137,7 +137,7 @@ def install_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def defect(_: Request, error: Exception) -> Response:
         # The server logs its trace; it is of no use to the client.
-        message = f"a defect of the scheduler: {type(error).__name__}; its log says more"
+        message = f"internal error ({type(error).__name__}): see the log of the daemon"
         return error_response(500, ErrorCode.INTERNAL, message)
 
     @app.exception_handler(RequestValidationError)

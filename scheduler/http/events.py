@@ -28,13 +28,13 @@ class EventPage(TypedDict):
 async def list_events(
     services: Use,
     after: Annotated[
-        int, Query(ge=-1, le=SQL_ID_MAX, description="Id of the last event seen; -1: only the newest.")
+        int, Query(ge=-1, le=SQL_ID_MAX, description="Id of the last event seen. -1 returns the newest events only.")
     ] = 0,
     job: Annotated[int | None, Query(ge=1, le=SQL_ID_MAX)] = None,
     limit: Limit = 100,
     wait: Wait = 0.0,
 ) -> Response:
-    """Events in the order in which they happened."""
+    """List events in order of time."""
     job_id = None if job is None else JobId(job)
     count = min(limit, services.settings.http.page_size_max)
     found = await _read_or_wait(services, after, job_id, count, wait)

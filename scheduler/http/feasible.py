@@ -14,22 +14,24 @@ def warnings_for(spec: JobSpec, world: World | None) -> list[str]:
     nodes = list(world.nodes.values())
     for shape in (spec.shape, *([spec.fixed.shape] if spec.fixed is not None else [])):
         if not any(node.suits(shape) for node in nodes):
-            return [f"no node has {wishes(shape)}: the job waits until one comes"]
+            return [f"no node has {wishes(shape)}: the job waits until such a node is added"]
     suitable = [node for node in nodes if node.suits(spec.shape)]
     for shape in (spec.shape, *([spec.fixed.shape] if spec.fixed is not None else [])):
         worker = too_large(shape, [node for node in nodes if node.suits(shape)])
         if worker:
-            return [f"{worker}: the job waits until one comes that has it"]
+            return [f"{worker}: the job waits until a larger node is added"]
     fits = most_workers(spec, suitable)
     if fits < spec.min_workers:
-        which = "the whole cluster" if len(suitable) == len(nodes) else "all nodes that suit it"
+        which = "the whole cluster" if len(suitable) == len(nodes) else "all suitable nodes"
         slots = sum(node.slots for node in suitable)
-        would = f"{which} ({slots} slots), empty, would hold {fits}"
+        would = f"{which} ({slots} slots) could hold {fits} when empty"
         needed = needs(spec, spec.min_workers)
-        return [f"the job needs {needed}; {would}: it waits until nodes are added or its minimum is lowered"]
+        return [f"the job needs {needed}; {would}: it waits until nodes are added, or its minimum is lowered"]
     if spec.fixed is not None and not fits_empty(nodes, spec.shape, spec.min_workers, spec.fixed):
         together = f"{needs(spec, spec.min_workers)}{needs_fixed(spec)}"
-        return [f"the job needs {together}, and the whole cluster, empty, does not hold both: it waits for more nodes"]
+        return [
+            f"the job needs {together}, and the whole cluster cannot hold both, even empty: it waits for more nodes"
+        ]
     return _unavailable(spec, suitable)
 
 
@@ -39,7 +41,7 @@ def _unavailable(spec: JobSpec, suitable: list[Node]) -> list[str]:
         return []
     away = sorted(node.name for node in suitable if not node.schedulable)
     named = ", ".join(away[:5]) + (", …" if len(away) > 5 else "")
-    return [f"the job waits as long as these nodes take no new workers: {named}"]
+    return [f"the job waits while these nodes are closed to new workers: {named}"]
 
 
 def most_workers(spec: JobSpec, nodes: list[Node]) -> int:
@@ -58,11 +60,11 @@ def too_large(shape: WorkerShape, nodes: list[Node]) -> str:
         (shape.memory_mib, max(node.memory_mib for node in nodes), "MiB"),
     ]
     beyond = [
-        f"{taken:.12g} {unit}, where no node has more than {most:.12g}"
+        f"{taken:.12g} {unit}, but no node has more than {most:.12g}"
         for taken, most, unit in takes
         if taken > most + CPU_EPSILON
     ]
-    return f"a worker takes {' and '.join(beyond) or f'{_each(shape)}, which no node has together'}"
+    return f"a worker needs {' and '.join(beyond) or f'{_each(shape)}, but no node has all of these'}"
 
 
 def wishes(shape: WorkerShape) -> str:

@@ -52,7 +52,7 @@ def _shell_or_list(command: Any) -> Any:
 
 def _program_named(command: list[str]) -> list[str]:
     if not command[0]:
-        raise ValueError("its first word, the program, must not be empty")
+        raise ValueError("the first word, the program, must not be empty")
     return command
 
 
@@ -64,7 +64,7 @@ Command = Annotated[
     AfterValidator(_program_named),
     WithJsonSchema(
         {
-            "description": "Program and arguments; or one string, which /bin/sh runs.",
+            "description": "Program and arguments, or one string for /bin/sh.",
             "anyOf": [
                 {**_TEXT_SCHEMA, "minLength": 1},
                 {"type": "array", "minItems": 1, "maxItems": 4096, "items": _TEXT_SCHEMA},

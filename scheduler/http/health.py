@@ -29,14 +29,14 @@ class ReadyView(TypedDict):
 
 @router.get("/healthz", response_model=HealthView, responses=documented())
 async def healthz() -> Response:
-    """The process answers."""
+    """Report that the process is alive."""
     view: HealthView = {"status": "ok"}
     return JsonResponse(view)
 
 
 @router.get("/readyz", response_model=ReadyView, responses=documented())
 async def readyz(services: Use) -> Response:
-    """Its jobs are loaded, and it decides on them or is in step with the daemon that does."""
+    """Report whether the jobs are loaded, and this daemon makes decisions or follows the leader."""
     reason = services.not_ready()
     if reason is not None:
         raise Refusal(503, ErrorCode.UNAVAILABLE, reason, headers={"retry-after": "1"})
@@ -51,6 +51,6 @@ async def readyz(services: Use) -> Response:
     dependencies=[Depends(require_user)],
 )
 async def metrics(request: Request, services: Use) -> Response:
-    """Prometheus' text format, or OpenMetrics where that is accepted."""
+    """Get metrics in the text format of Prometheus, or as OpenMetrics if accepted."""
     body, content_type = await run_in_threadpool(services.metrics, request.headers.get("accept", ""))
     return Response(body, headers={"content-type": content_type})

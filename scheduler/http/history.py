@@ -96,6 +96,6 @@ def sizes(workers: Sequence[Worker], since: float) -> dict[int, list[list[float]
 
 @router.get("/v1/history", response_model=HistoryView, responses=documented())
 def show_history(request: Request) -> Response:
-    """Used slots and sizes of jobs over the last hour."""
+    """Get used slots and sizes of jobs over the last hour."""
     history: History = request.app.state.history
     return JsonResponse(history.view())

@@ -71,16 +71,16 @@ class HostAnswers:
         """Why there is no list."""
         posting = self._board.posting(job_id)
         if posting is not None:
-            return _not_now(f"job {job_id} is {posting.state} and has no published hosts now")
+            return _not_now(f"job {job_id} is {posting.state} and has no published hosts")
         match self._board.known(job_id):
             case Known.NOT_LOADED:
-                return _not_now("the scheduler has not loaded its jobs yet, or another one leads")
+                return _not_now("the daemon has not loaded its jobs yet, or another replica leads")
             case Known.WAITING:
-                return _not_now(f"job {job_id} waits and has no hosts yet")
+                return _not_now(f"job {job_id} is waiting and has no hosts yet")
             case Known.ENDED:
                 return Refusal(410, ErrorCode.CONFLICT, f"job {job_id} has ended")
             case Known.UNKNOWN:
-                return Refusal(404, ErrorCode.NOT_FOUND, f"no job {job_id}")
+                return Refusal(404, ErrorCode.NOT_FOUND, f"job {job_id} not found")
 
     def _sweep(self) -> None:
         """Drop answers of jobs that nobody has asked for since they ended."""

@@ -50,7 +50,7 @@ def list_jobs(
     limit: Limit = 100,
     order: Literal["asc", "desc"] = "asc",
 ) -> Response:
-    """Jobs by id, page by page."""
+    """List jobs by id, in pages."""
     wanted = JobFilter(
         states=_states(state, active=active),
         name=name,
@@ -78,7 +78,7 @@ def _states(named: list[JobState] | None, *, active: bool) -> tuple[JobState, ..
 
 @router.get("/v1/jobs/{job_id}", response_model=JobDetail, responses=documented(404))
 def show_job(services: Use, job_id: JobNumber) -> Response:
-    """A job with its live workers."""
+    """Get a job with its live workers."""
     job = find_job(services, job_id)
     return JsonResponse(job_detail(job, services.reports, _data_progress(services, job)))
 
@@ -100,7 +100,7 @@ def list_workers(
     after: Annotated[int, Query(ge=0, le=SQL_ID_MAX, description="Ordinal of the last worker seen.")] = 0,
     limit: Limit = 100,
 ) -> Response:
-    """All workers that the job has had, oldest first."""
+    """List all workers that the job has had, oldest first."""
     find_job(services, job_id)
     count = min(limit, services.settings.http.page_size_max)
     workers = services.store.list_workers(JobId(job_id), after, count)
@@ -119,14 +119,14 @@ def list_workers(
     openapi_extra=documented_body("ChangeRequest"),
 )
 def change_job(services: Use, job_id: JobNumber, body: Body) -> Response:
-    """Ask for another priority or other bounds."""
+    """Request a new priority or new bounds."""
     request = parse_request(ChangeRequest, body)
     job = unfinished(services, job_id)
     low = job.min_workers if request.min_workers is None else request.min_workers
     high = job.max_workers if request.max_workers is None else request.max_workers
     if low > high:
         field = "max_workers" if request.min_workers is None else "min_workers"
-        raise InvalidInput(field, f"min_workers {low} would be more than max_workers {high}")
+        raise InvalidInput(field, f"min_workers {low} must not exceed max_workers {high}")
     now = services.clock.now()
     if request.priority is not None:
         services.store.add_intent(IntentKind.PRIORITY, now, job_id=job.id, priority=request.priority)
@@ -139,19 +139,19 @@ def change_job(services: Use, job_id: JobNumber, body: Body) -> Response:
 
 @router.post("/v1/jobs/{job_id}/cancel", status_code=202, response_model=AcceptedView, responses=documented(404, 409))
 def cancel_job(services: Use, job_id: JobNumber) -> Response:
-    """Ask for the job's end; its workers have their grace."""
+    """Request cancellation. The workers get their grace period."""
     return _ask(services, job_id, IntentKind.CANCEL)
 
 
 @router.post("/v1/jobs/{job_id}/suspend", status_code=202, response_model=AcceptedView, responses=documented(404, 409))
 def suspend_job(services: Use, job_id: JobNumber) -> Response:
-    """Ask for the job to be stopped and kept until it is resumed."""
+    """Request suspension: the job is stopped and kept until it is resumed."""
     return _ask(services, job_id, IntentKind.SUSPEND)
 
 
 @router.post("/v1/jobs/{job_id}/resume", status_code=202, response_model=AcceptedView, responses=documented(404, 409))
 def resume_job(services: Use, job_id: JobNumber) -> Response:
-    """Ask for a suspended job to be queued again."""
+    """Request that a suspended job goes back to the queue."""
     return _ask(services, job_id, IntentKind.RESUME)
 
 
@@ -162,7 +162,7 @@ def find_job(services: Services, number: int) -> Job:
     job = world.job(job_id) if world is not None else None
     job = job or services.store.get_job(job_id)
     if job is None:
-        raise NotFound(f"no job {number}")
+        raise NotFound(f"job {number} not found")
     return job
 
 
@@ -177,7 +177,7 @@ def unfinished(services: Services, number: int) -> Job:
     """The job, which has not ended. Raises `NotFound` or `Conflict`."""
     job = find_job(services, number)
     if job.state.terminal:
-        raise Conflict(f"job {number} has ended: it is {job.state}")
+        raise Conflict(f"job {number} has already ended ({job.state})")
     return job
 
 

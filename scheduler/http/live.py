@@ -186,13 +186,15 @@ def live_of(request: Request) -> Live:
 async def follow_cluster(
     request: Request,
     wait: Annotated[
-        float, Query(ge=0, le=86400, allow_inf_nan=False, description="End the stream after so many seconds.")
+        float, Query(ge=0, le=86400, allow_inf_nan=False, description="End the stream after this number of seconds.")
     ] = 86400.0,
     last_event_id: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> Response:
-    """The cluster as server-sent events: `picture` is all of it, `change` what differs from the message before."""
+    """Stream the cluster as server-sent events: `picture` contains everything, `change` the differences."""
     live = live_of(request)
     if live.listeners >= LISTENERS_MAX:
-        raise Refusal(503, ErrorCode.UNAVAILABLE, f"{LISTENERS_MAX} listen already", headers={"retry-after": "5"})
+        raise Refusal(
+            503, ErrorCode.UNAVAILABLE, f"too many live streams: {LISTENERS_MAX} are open", headers={"retry-after": "5"}
+        )
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(live.stream(last_event_id, wait), media_type="text/event-stream", headers=headers)

@@ -26,8 +26,8 @@ OFFSET_MAX = 2**62
         200: {
             "content": {"text/plain": {"schema": {"type": "string"}}},
             "headers": {
-                "X-Sched-Offset": {"schema": {"type": "integer"}, "description": "Where to read on."},
-                "X-Sched-Worker": {"schema": {"type": "string"}, "description": "Whose output it is."},
+                "X-Sched-Offset": {"schema": {"type": "integer"}, "description": "Offset of the next read."},
+                "X-Sched-Worker": {"schema": {"type": "string"}, "description": "Worker that wrote the output."},
             },
         },
         **documented(404),
@@ -37,10 +37,12 @@ def read_logs(
     services: Use,
     job_id: JobNumber,
     worker: Annotated[str | None, Query(max_length=40, pattern=r"^[0-9]{1,18}-[0-9]{1,18}$")] = None,
-    offset: Annotated[int, Query(ge=-OFFSET_MAX, le=OFFSET_MAX, description="Negative: from the end.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=BYTES_MAX, description="Bytes at most.")] = 65536,
+    offset: Annotated[
+        int, Query(ge=-OFFSET_MAX, le=OFFSET_MAX, description="Offset in bytes; a negative one counts from the end.")
+    ] = 0,
+    limit: Annotated[int, Query(ge=1, le=BYTES_MAX, description="Maximum number of bytes.")] = 65536,
 ) -> Response:
-    """What a worker wrote; without `worker`: rank 0, or the job's newest worker where none has a rank."""
+    """Read the output of a worker (default: rank 0, or the newest worker if none has a rank)."""
     job = find_job(services, job_id)
     chosen = _of_job(job, worker) if worker is not None else _default_worker(services, job)
     if chosen is None:

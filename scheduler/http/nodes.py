@@ -28,7 +28,7 @@ class AcceptedNodeView(TypedDict):
 
 @router.get("/v1/nodes", response_model=NodeList, responses=documented())
 def list_nodes(services: Use) -> Response:
-    """All nodes with what runs on them."""
+    """List all nodes with their workers."""
     world = services.board.world
     nodes = world.nodes.values() if world is not None else services.store.list_nodes()
     view: NodeList = {"nodes": node_views(nodes, world), "not_ready": services.not_ready()}
@@ -37,19 +37,19 @@ def list_nodes(services: Use) -> Response:
 
 @router.post("/v1/nodes/{name}/cordon", status_code=202, response_model=AcceptedNodeView, responses=documented(404))
 def cordon_node(services: Use, name: NodePath) -> Response:
-    """Start no new workers there."""
+    """Start no new workers on a node."""
     return _ask(services, name, IntentKind.CORDON)
 
 
 @router.post("/v1/nodes/{name}/uncordon", status_code=202, response_model=AcceptedNodeView, responses=documented(404))
 def uncordon_node(services: Use, name: NodePath) -> Response:
-    """Use it again; also ends a quarantine."""
+    """Allow workers on a node again; also ends a quarantine."""
     return _ask(services, name, IntentKind.UNCORDON)
 
 
 @router.post("/v1/nodes/{name}/drain", status_code=202, response_model=AcceptedNodeView, responses=documented(404))
 def drain_node(services: Use, name: NodePath) -> Response:
-    """Cordon it and move its workers off."""
+    """Cordon a node and move its workers to others."""
     return _ask(services, name, IntentKind.DRAIN)
 
 
@@ -58,7 +58,7 @@ def _ask(services: Services, name: str, kind: IntentKind) -> Response:
     world = services.board.world
     known = world.nodes if world is not None else {stored.name for stored in services.store.list_nodes()}
     if node not in known:
-        raise NotFound(f"no node {name}")
+        raise NotFound(f"node {name} not found")
     services.store.add_intent(kind, services.clock.now(), node=node)
     services.wake()
     view: AcceptedNodeView = {"name": name}

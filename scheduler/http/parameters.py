@@ -9,13 +9,17 @@ from scheduler.errors import InvalidInput
 SQL_ID_MAX = 2**63 - 1
 LINE = r"^[^\x00-\x1f\x7f]*$"
 
-JobNumber = Annotated[int, Path(ge=1, le=SQL_ID_MAX, description="A job's id.")]
-NodePath = Annotated[str, Path(min_length=1, max_length=253, pattern=LINE, description="A node's name.")]
+JobNumber = Annotated[int, Path(ge=1, le=SQL_ID_MAX, description="Id of the job.")]
+NodePath = Annotated[str, Path(min_length=1, max_length=253, pattern=LINE, description="Name of the node.")]
 WorkerPath = Annotated[
-    str, Path(max_length=40, pattern=r"^[0-9]{1,18}-[0-9]{1,18}$", description="A worker's id, such as 12-3.")
+    str, Path(max_length=40, pattern=r"^[0-9]{1,18}-[0-9]{1,18}$", description="Id of the worker, such as 12-3.")
 ]
-Limit = Annotated[int, Query(ge=1, le=SQL_ID_MAX, description="At most so many; the server may give fewer.")]
-Wait = Annotated[float, Query(ge=0, le=60, allow_inf_nan=False, description="Hold the answer for so many seconds.")]
+Limit = Annotated[
+    int, Query(ge=1, le=SQL_ID_MAX, description="Maximum number of results; the server may return fewer.")
+]
+Wait = Annotated[
+    float, Query(ge=0, le=60, allow_inf_nan=False, description="Wait up to this number of seconds for news.")
+]
 
 
 def split_label(text: str) -> tuple[str, str]:

@@ -37,6 +37,6 @@ def _busy() -> Refusal:
     return Refusal(
         503,
         ErrorCode.UNAVAILABLE,
-        "other questions of this kind are being answered: try again",
+        "too many requests of this kind at the moment: try again",
         headers={"retry-after": str(RETRY_AFTER_SECONDS)},
     )

@@ -17,7 +17,9 @@ from scheduler.http.views import ExportView, export_view
 
 router = APIRouter(tags=["recurring jobs"])
 
-RecurringPath = Annotated[str, Path(max_length=20, pattern=r"^r[0-9]{1,18}$", description="Such as r1.")]
+RecurringPath = Annotated[
+    str, Path(max_length=20, pattern=r"^r[0-9]{1,18}$", description="Id of the recurring job, such as r1.")
+]
 
 
 class RecurringView(TypedDict):
@@ -57,11 +59,11 @@ class RecurringDeleted(TypedDict):
     openapi_extra=documented_body("RecurringRequest"),
 )
 def add_recurring(services: Use, body: Body) -> Response:
-    """Store a recurring job. Runs that were missed while the daemon was away are made up for by one."""
+    """Create a recurring job. Runs missed while the daemon was down are replaced by a single one."""
     request = parse_request(RecurringRequest, body)
     spec, _ = keep_export(request.job.spec(), services.settings)
     if spec.client_key is not None:
-        raise InvalidInput("job.client_key", "a recurring job has a key of its own for each run: leave it out")
+        raise InvalidInput("job.client_key", "must not be given: each run of a recurring job has its own key")
     schedule = services.recurrence.add(request.cron, request.timezone, spec)
     view: RecurringAccepted = {"id": f"r{schedule.recurring.id}", "next_run_at": schedule.next_run_at}
     return JsonResponse(view, status_code=201)
@@ -69,25 +71,25 @@ def add_recurring(services: Use, body: Body) -> Response:
 
 @router.get("/v1/recurring", response_model=RecurringList, responses=documented())
 def list_recurring(services: Use) -> Response:
-    """All recurring jobs."""
+    """List all recurring jobs."""
     view: RecurringList = {"recurring": [_view(schedule) for schedule in services.recurrence.list()]}
     return JsonResponse(view)
 
 
 @router.get("/v1/recurring/{recurring_id}", response_model=RecurringView, responses=documented(404))
 def show_recurring(services: Use, recurring_id: RecurringPath) -> Response:
-    """One recurring job."""
+    """Get a recurring job."""
     schedule = services.recurrence.get(int(recurring_id[1:]))
     if schedule is None:
-        raise NotFound(f"no recurring job {recurring_id}")
+        raise NotFound(f"recurring job {recurring_id} not found")
     return JsonResponse(_view(schedule))
 
 
 @router.delete("/v1/recurring/{recurring_id}", response_model=RecurringDeleted, responses=documented(404))
 def delete_recurring(services: Use, recurring_id: RecurringPath) -> Response:
-    """Submit it no more; jobs that it has led to go on."""
+    """Delete a recurring job. Jobs that it has submitted continue."""
     if not services.recurrence.delete(int(recurring_id[1:])):
-        raise NotFound(f"no recurring job {recurring_id}")
+        raise NotFound(f"recurring job {recurring_id} not found")
     view: RecurringDeleted = {"id": recurring_id}
     return JsonResponse(view)
 

@@ -37,9 +37,9 @@ class Relay:
 
         leader = self._leader()
         if leader is None or leader.url is None:
-            raise _not_now("no replica leads now")
+            raise _not_now("no replica is leading")
         if forwarded:
-            raise _not_now(f"this replica does not lead (any more): {leader.name} does")
+            raise _not_now(f"this replica is not leading: {leader.name} leads")
         headers = {"content-type": "application/json", FORWARDED: "1"}
         if authorization is not None:
             headers["authorization"] = authorization
@@ -50,7 +50,7 @@ class Relay:
             answer = await self._client.post(leader.url + path, content=body, headers=headers)
         except httpx.HTTPError as error:
             what = str(error) or type(error).__name__
-            raise _not_now(f"the replica that leads cannot be reached: {leader.name}: {what}") from None
+            raise _not_now(f"the leading replica {leader.name} cannot be reached: {what}") from None
         kept = {name: answer.headers[name] for name in ("content-type", "retry-after") if name in answer.headers}
         return Response(answer.content, answer.status_code, kept)
 

@@ -117,16 +117,19 @@ class ReportView(UsageView):
     users: list[UserView]
 
 
-Since = Annotated[float, Query(ge=0, le=TIME_MAX, allow_inf_nan=False, description="Begin of the span; unix seconds.")]
-Until = Annotated[
-    float | None, Query(ge=0, le=TIME_MAX, allow_inf_nan=False, description="Its end; default and latest: now.")
+Since = Annotated[
+    float, Query(ge=0, le=TIME_MAX, allow_inf_nan=False, description="Start of the range in Unix seconds.")
 ]
-Parts = Annotated[int, Query(ge=1, le=PARTS_MAX, description="Equal parts of the span, for courses.")]
+Until = Annotated[
+    float | None,
+    Query(ge=0, le=TIME_MAX, allow_inf_nan=False, description="End of the range (default and maximum: now)."),
+]
+Parts = Annotated[int, Query(ge=1, le=PARTS_MAX, description="Number of equal parts of the range in time series.")]
 
 
 @router.get("/v1/utilization", response_model=UsageView, responses=documented())
 def show_utilization(services: Use, since: Since, until: Until = None, parts: Parts = 60) -> Response:
-    """Slots and what was used of them over time."""
+    """Get total and used slots over time."""
     window = _window(services, since, until, parts)
     classes = _classes(services)
     with services.questions.turn(TURN_SECONDS):
@@ -140,9 +143,11 @@ def show_report(
     since: Since,
     until: Until = None,
     parts: Parts = 84,
-    users: Annotated[int, Query(ge=1, le=USERS_MAX, description="So many of those that held most are named.")] = 10,
+    users: Annotated[
+        int, Query(ge=1, le=USERS_MAX, description="Number of users to list, those with the highest usage first.")
+    ] = 10,
 ) -> Response:
-    """Utilization, waits by priority class, preemptions, lost work and top users of a span of time."""
+    """Get utilization, waits by priority class, preemptions, lost work and top users of a time range."""
     window = _window(services, since, until, parts)
     classes = _classes(services)
     with services.questions.turn(TURN_SECONDS):
@@ -159,7 +164,7 @@ def _window(services: Services, since: float, until: float | None, parts: int) -
     now = services.clock.now()
     end = now if until is None else min(until, now)
     if end - since < 1.0:
-        raise InvalidInput("since", "must be at least a second before the end of the span, which is now at the latest")
+        raise InvalidInput("since", "must be at least one second before the end of the range, and not in the future")
     return Window(since, end, parts)
 
 
@@ -192,9 +197,11 @@ def _kept_view(usage: Usage) -> KeptView:
     kept, since = usage.kept, usage.window.since
     missing = []
     if kept.jobs_since is not None and kept.jobs_since > since:
-        missing.append("jobs that ended before are removed: what they used and waited for is not in it")
+        missing.append("jobs that ended before have been removed: their usage and waits are missing")
     if kept.events_since is not None and kept.events_since > since:
-        missing.append("events before are removed: preemptions, lost work, waits and nodes' downtimes are not in it")
+        missing.append(
+            "events before have been removed: their preemptions, lost work, waits and node downtimes are missing"
+        )
     return {"jobs_since": kept.jobs_since, "events_since": kept.events_since, "missing": missing}
 
 

@@ -170,15 +170,18 @@ class JobRequest(Request):
 
     def broken_rule(self) -> BrokenRule | None:
         if self.workers is not None and (self.min_workers is not None or self.max_workers is not None):
-            return "workers", "sets both bounds: give either workers, or min_workers and max_workers"
+            return "workers", "cannot be combined with min_workers or max_workers"
         low, high = self.bounds
         if low > high:
-            return "min_workers", f"{low} is more than max_workers {high}"
+            return "min_workers", f"{low} exceeds max_workers {high}"
         if self.preferred_workers is not None and not low <= self.preferred_workers <= high:
-            return "preferred_workers", f"{self.preferred_workers} is not between {low} and {high}"
+            return (
+                "preferred_workers",
+                f"{self.preferred_workers} is not between min_workers {low} and max_workers {high}",
+            )
         sizes = [workers for workers, _ in self.speedup]
         if any(size % 1 for size in sizes) or sizes != sorted(set(sizes)):
-            return "speedup", "must hold pairs [workers, speed] with whole, ascending numbers of workers"
+            return "speedup", "must be a list of pairs [workers, speed] with integer, ascending numbers of workers"
         if self.runtime == "torchrun" and (wrong := torchrun.broken_command_rule(self.command)) is not None:
             return "command", wrong
         if self.runtime == "horovod" and (wrong := horovod.broken_command_rule(self.command)) is not None:
@@ -193,14 +196,14 @@ class JobRequest(Request):
     def _broken_fixed(self) -> BrokenRule | None:
         driven = self.runtime == "horovod"
         if driven and self.fixed is not None:
-            return "fixed", "goes not with runtime horovod: its driver is the fixed group"
+            return "fixed", "cannot be combined with runtime horovod, whose driver is the fixed group"
         if self.fixed is None and not driven:
             return None
         group = "runtime horovod" if driven else "fixed"
         if self.oversell:
-            return "oversell", f"goes not with {group}: a job with a fixed group has slots of its own"
+            return "oversell", f"cannot be combined with {group}: a job with a fixed group does not share slots"
         if self.booking is not None:
-            return "booking", f"goes not with {group}: what is booked is for workers that are all alike"
+            return "booking", f"cannot be combined with {group}: the workers of a booking must all be alike"
         if self.fixed is None:
             return None
         broken = self.fixed.broken_rule()
@@ -273,7 +276,7 @@ class ChangeRequest(Request):
 
     def broken_rule(self) -> BrokenRule | None:
         if self.priority is None and self.min_workers is None and self.max_workers is None:
-            return "body", "name at least one of priority, min_workers, max_workers"
+            return "body", "must contain at least one of priority, min_workers and max_workers"
         return None
 
 
@@ -312,11 +315,11 @@ class BookingRequest(Request):
 
     def broken_rule(self) -> BrokenRule | None:
         if (self.slots is None) == (self.nodes is None):
-            return "slots", "give either slots or nodes"
+            return "slots", "either slots or nodes must be given"
         if self.nodes is not None and self.slots_per_worker != 1:
-            return "slots_per_worker", "goes with slots: nodes are booked whole"
+            return "slots_per_worker", "cannot be combined with nodes, which are booked whole"
         if self.slots is not None and self.slots % self.slots_per_worker:
-            return "slots", f"{self.slots} is no multiple of slots_per_worker {self.slots_per_worker}"
+            return "slots", f"{self.slots} is not a multiple of slots_per_worker {self.slots_per_worker}"
         return None
 
 
@@ -344,10 +347,10 @@ def parse_batch(body: bytes, jobs_max: int) -> list[JobSpec]:
     """The jobs of a batch. Raises `InvalidInput`."""
     value = parse_json(body)
     if not isinstance(value, dict) or set(value) != {"jobs"} or not isinstance(value["jobs"], list):
-        raise InvalidInput("jobs", 'the body must be {"jobs": [...]} and nothing else')
+        raise InvalidInput("jobs", 'the body must be {"jobs": [...]}')
     jobs = value["jobs"]
     if not 1 <= len(jobs) <= jobs_max:
-        raise InvalidInput("jobs", f"must hold 1 to {jobs_max} jobs, not {len(jobs)}")
+        raise InvalidInput("jobs", f"must contain 1 to {jobs_max} jobs, not {len(jobs)}")
     # One by one, so that a large batch lets other threads run in between.
     return [check_request(JobRequest, job, ("jobs", index)).spec() for index, job in enumerate(jobs)]
 

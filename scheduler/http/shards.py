@@ -48,9 +48,9 @@ class ShardsAnswer(TypedDict):
     dependencies=[Depends(require_worker)],
 )
 async def exchange_shards(services: Use, job_id: JobNumber, worker_id: WorkerPath, body: Body) -> Response:
-    """Report shards and take others, in one durable step that any replica does; each call renews what is held.
+    """Report shards and lease others in one durable step, on any replica. Each call renews the leases that are held.
 
-    409: the worker is fenced and has to exit. 404: the job has declared no data.
+    409: the worker is fenced and must exit. 404: the job has not declared data.
     """
     job, worker = worker_of(job_id, worker_id)
     parsed = parse_request(ShardsRequest, body)

@@ -60,7 +60,7 @@ def files() -> dict[str, tuple[bytes, dict[str, str]]]:
 async def _answer(request: Request) -> Response:
     name = request.path_params.get("name", "index.html")
     if name not in files():
-        return error_response(404, ErrorCode.NOT_FOUND, f"the page has no {name[:100]!r}")
+        return error_response(404, ErrorCode.NOT_FOUND, f"file {name[:100]!r} not found")
     body, headers = files()[name]
     if headers["etag"] in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)

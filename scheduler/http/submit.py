@@ -22,7 +22,7 @@ router = APIRouter(tags=["jobs"])
 
 IdempotencyKey = Annotated[
     str | None,
-    Header(min_length=1, max_length=200, pattern=r"^[\x20-\x7e]+$", description="The same as `client_key`."),
+    Header(min_length=1, max_length=200, pattern=r"^[\x20-\x7e]+$", description="Same as `client_key`."),
 ]
 
 
@@ -41,15 +41,15 @@ class BatchView(TypedDict):
     "/v1/jobs",
     status_code=201,
     response_model=SubmittedView,
-    responses={200: {"model": SubmittedView, "description": "Submitted before"}, **documented(413, 415)},
+    responses={200: {"model": SubmittedView, "description": "Already submitted"}, **documented(413, 415)},
     openapi_extra=documented_body("JobRequest"),
 )
 def submit_job(services: Use, body: Body, idempotency_key: IdempotencyKey = None) -> Response:
-    """Store a job. With a client key that is known: 200 and the first job's id."""
+    """Submit a job. A known client key returns status 200 and the id of the first job."""
     request = parse_request(JobRequest, body)
     if idempotency_key is not None:
         if request.client_key not in (None, idempotency_key):
-            raise InvalidInput("client_key", "differs from the header Idempotency-Key: give one of them")
+            raise InvalidInput("client_key", "differs from the header Idempotency-Key: use only one of them")
         request.client_key = idempotency_key
     spec, left_out = keep_export(request.spec(), services.settings)
     check_bookings(services, [spec])
@@ -69,7 +69,7 @@ def submit_job(services: Use, body: Body, idempotency_key: IdempotencyKey = None
     openapi_extra=documented_body("BatchRequest"),
 )
 def submit_batch(services: Use, body: Body) -> Response:
-    """Store many jobs in one transaction: all of them or none."""
+    """Submit several jobs in one transaction: all of them or none."""
     settings = services.settings
     specs = [keep_export(spec, settings)[0] for spec in parse_batch(body, settings.http.jobs_per_batch_max)]
     check_bookings(services, specs, batch=True)
@@ -85,5 +85,5 @@ def _check_policy(services: Services, specs: Sequence[JobSpec], *, batch: bool =
     policy = services.settings.policy.name
     for index, spec in enumerate(specs if policy != "elastic" else ()):
         if spec.fixed is not None:
-            rule = f"policy {policy}, which is in force, knows nothing of fixed groups: policy elastic does"
+            rule = f"the current policy {policy} does not support fixed groups: policy elastic does"
             raise InvalidInput(f"jobs.{index}.fixed" if batch else "fixed", rule)

@@ -43,7 +43,7 @@ class WebhookList(TypedDict):
 
 @router.get("/v1/webhooks", response_model=WebhookList, responses=documented())
 def list_webhooks(services: Use) -> Response:
-    """All webhooks that this daemon is told of in its settings."""
+    """List the webhooks in the settings of this daemon."""
     stored = {delivery.name: delivery for delivery in services.store.list_deliveries()}
     webhooks = services.settings.webhooks
     view: WebhookList = {"webhooks": [_view(services, name, webhooks[name], stored.get(name)) for name in webhooks]}

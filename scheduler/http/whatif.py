@@ -93,7 +93,7 @@ class PriorityView(TypedDict):
     openapi_extra=documented_body("JobRequest"),
 )
 def what_if(services: Use, body: Body) -> Response:
-    """When, where and at what size the job would start, and who would lose workers for it. It is not submitted."""
+    """Predict when, where and with how many workers a job would start, and which jobs would lose workers."""
     spec = parse_request(JobRequest, body).spec()
     check_bookings(services, [spec])
     with services.questions.turn(TURN_SECONDS):
@@ -112,9 +112,9 @@ def what_if(services: Use, body: Body) -> Response:
 def what_if_priority(
     services: Use,
     job_id: JobNumber,
-    priority: Annotated[int, Query(ge=-PRIORITY_MAX, le=PRIORITY_MAX, description="The priority that it would have.")],
+    priority: Annotated[int, Query(ge=-PRIORITY_MAX, le=PRIORITY_MAX, description="The priority to try.")],
 ) -> Response:
-    """What another priority would change for the job and for others. It keeps the one that it has."""
+    """Predict the effect of another priority on the job and on others, without changing it."""
     unfinished(services, job_id)
     with services.questions.turn(TURN_SECONDS):
         world, now = _world(services), services.clock.now()
@@ -147,11 +147,13 @@ def _decided_on(world: World, job_id: JobId) -> Job:
     job = world.job(job_id)
     if job is None:
         headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
-        raise Refusal(503, ErrorCode.UNAVAILABLE, f"job {job_id} was not looked at yet", headers=headers)
+        raise Refusal(
+            503, ErrorCode.UNAVAILABLE, f"job {job_id} has not been scheduled yet: try again", headers=headers
+        )
     if job.state is JobState.SUSPENDED:
-        raise Conflict(f"job {job_id} is suspended: its priority counts once it is resumed")
+        raise Conflict(f"job {job_id} is suspended: its priority has no effect until it is resumed")
     if job.state is JobState.STOPPING:
-        raise Conflict(f"job {job_id} is being stopped: ask again when its workers are gone")
+        raise Conflict(f"job {job_id} is being stopped: try again when its workers have left")
     return job
 
 

@@ -67,12 +67,12 @@ _HOSTS_HEADERS = {
 async def require_worker(request: Request, services: Use, job_id: JobNumber) -> None:
     """Before the body is read."""
     if not services.access.worker_may(authorization_of(request), JobId(job_id)):
-        raise unauthorized("the token of this job's workers is needed")
+        raise unauthorized("missing or invalid token: the worker token of this job is required")
 
 
 async def require_reader(request: Request, services: Use, job_id: JobNumber) -> None:
     if not services.access.hosts_may(authorization_of(request), JobId(job_id)):
-        raise unauthorized("a token of users or of this job's workers is needed")
+        raise unauthorized("missing or invalid token: the user token or the worker token of this job is required")
 
 
 @router.get(
@@ -80,7 +80,7 @@ async def require_reader(request: Request, services: Use, job_id: JobNumber) -> 
     response_model=HostsView,
     responses={
         200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "headers": _HOSTS_HEADERS},
-        304: {"description": "Nothing new", "headers": _HOSTS_HEADERS},
+        304: {"description": "No news", "headers": _HOSTS_HEADERS},
         **documented(404, 410),
     },
     dependencies=[Depends(require_reader)],
@@ -90,12 +90,12 @@ async def discover_hosts(
     job_id: JobNumber,
     wait: Wait = 0.0,
     generation: Annotated[
-        int | None, Query(ge=0, le=SQL_ID_MAX, description="The generation that is known already.")
+        int | None, Query(ge=0, le=SQL_ID_MAX, description="Generation that the client already has.")
     ] = None,
     accept: Annotated[str, Header(max_length=1000)] = "",
     if_none_match: Annotated[str, Header(max_length=1000)] = "",
 ) -> Response:
-    """One `host:slots` a line, or with `Accept: application/json` all that a worker needs to join the group."""
+    """Get one `host:slots` per line, or with `Accept: application/json` everything a worker needs to join the group."""
     job = JobId(job_id)
     if wait > 0:
         await _wait_for_another(services, job, generation, wait)
@@ -136,7 +136,7 @@ def _raw(answer: HostAnswer, status: int) -> Response:
     dependencies=[Depends(require_worker)],
 )
 async def report(request: Request, services: Use, job_id: JobNumber, worker_id: WorkerPath, body: Body) -> Response:
-    """A worker's whole state, repeated every heartbeat. 409: it is fenced and has to exit."""
+    """Report the state of a worker, repeated at every heartbeat. 409: the worker is fenced and must exit."""
     job, worker = worker_of(job_id, worker_id)
     parsed = parse_request(ReportRequest, body)
     if services.term() is None and services.leader() is not None:
@@ -150,7 +150,7 @@ async def report(request: Request, services: Use, job_id: JobNumber, worker_id: 
         # A worker of a job that has none (any more) is as fenced as one that was replaced.
         raise Conflict(f"worker {worker} is fenced: {refusal}") if refusal.status == 410 else _why(services, refusal)
     if worker not in posting.live:
-        raise Conflict(f"worker {worker} is fenced: it is not (or no longer) part of job {job}")
+        raise Conflict(f"worker {worker} is fenced: it does not belong to job {job} (any more)")
     if services.reports.put(_to_report(parsed, job, worker, services.clock.now())):
         services.wake()
     view: ReportAnswer = {
@@ -165,7 +165,7 @@ def worker_of(job_id: int, worker_id: str) -> tuple[JobId, WorkerId]:
     """The job and the worker that a path names. Raises `InvalidInput` for a worker of another job."""
     job, worker = JobId(job_id), WorkerId(worker_id)
     if worker.partition("-")[0] != str(job):
-        raise InvalidInput("worker_id", f"{worker} is no worker of job {job}")
+        raise InvalidInput("worker_id", f"{worker} is not a worker of job {job}")
     return job, worker
 
 

@@ -60,9 +60,9 @@ class Booking:
     def refusal(self, spec: JobSpec, priority: int) -> str | None:
         """What keeps such a job out of this booking; None if nothing does."""
         if self.user is not None and spec.user != self.user:
-            return f"booking {self.name} is for jobs of user {self.user}"
+            return f"booking {self.name} is reserved for user {self.user}"
         if self.priority_min is not None and priority < self.priority_min:
-            return f"booking {self.name} is for jobs of priority {self.priority_min} or more"
+            return f"booking {self.name} requires a priority of at least {self.priority_min}"
         return None
 
 

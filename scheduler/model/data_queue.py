@@ -148,7 +148,7 @@ class DataQueue:
             return
         for key, reader in self.readers.items():
             if reader.held and reader.deadline <= now:
-                detail = f"nothing was heard of its reader for {self.data.lease_seconds:g} s"
+                detail = f"its reader did not report for {self.data.lease_seconds:g} s"
                 self._lose(reader, failed=reader.held.count == 1, blamed=True, detail=detail)
                 self._put(key, replace(reader, held=NOTHING, alone=False, failed=reader.held))
         self.soonest = min((reader.deadline for reader in self.readers.values() if reader.held), default=math.inf)
@@ -188,10 +188,12 @@ class DataQueue:
         reader = self.readers.get(call.reader)
         if reader is None:
             if sum(key.ordinal == call.reader.ordinal for key in self.readers) >= READERS_MAX:
-                raise Conflict(f"the worker has had {READERS_MAX} readers: let each of its processes keep one")
+                raise Conflict(
+                    f"the worker has used {READERS_MAX} readers, the maximum: each of its processes should reuse one"
+                )
             return Reader()
         if call.sequence < reader.sequence:
-            raise Conflict(f"call {call.sequence} comes after call {reader.sequence} of the same reader")
+            raise Conflict(f"call {call.sequence} of the reader is older than call {reader.sequence}")
         return reader
 
     def _put(self, key: ReaderKey, reader: Reader) -> None:

@@ -23,9 +23,9 @@ _ALONE = frozenset(
         *("--log-hide-timestamp", "--no-log-hide-timestamp"),
     }
 )
-_SIZE = "min_workers, max_workers and slots_per_worker say how many there are"
-_HOSTS = "the scheduler says which hosts there are"
-_REACHED = "the workers start their processes themselves"
+_SIZE = "use min_workers, max_workers and slots_per_worker of the job"
+_HOSTS = "the scheduler provides the hosts"
+_REACHED = "the workers start the processes"
 #: What the scheduler says of these, in whose place.
 _DECIDED = {
     **dict.fromkeys(("-np", "--num-proc", "--min-np", "--min-num-proc", "--max-np", "--max-num-proc"), _SIZE),
@@ -34,8 +34,8 @@ _DECIDED = {
     "--blacklist-cooldown-range": _HOSTS,
     "--elastic-timeout": _HOSTS,
     **dict.fromkeys(("-p", "--ssh-port", "-i", "--ssh-identity-file"), _REACHED),
-    **dict.fromkeys(("--mpi", "--jsrun"), "only Gloo is elastic"),
-    "--output-filename": "the output of each process is in its worker's log",
+    **dict.fromkeys(("--mpi", "--jsrun"), "only Gloo supports elastic jobs"),
+    "--output-filename": "each process writes to the log of its worker",
 }
 
 
@@ -45,8 +45,8 @@ def broken_command_rule(command: Sequence[str]) -> str | None:
         return None
     for option, _ in _options(command):
         if option in _DECIDED:
-            return f"leave {option} out: {_DECIDED[option]}"
-    return None if _program(command) else "horovodrun needs a program to start: horovodrun python train.py"
+            return f"option {option} is not allowed: {_DECIDED[option]}"
+    return None if _program(command) else "horovodrun needs a program to run: horovodrun python train.py"
 
 
 def driver_group(

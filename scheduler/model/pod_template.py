@@ -15,16 +15,16 @@ WORKER_CONTAINER = "worker"
 TEMPLATE_LENGTH_MAX = 256 * 1024
 
 _SPEC_RULES = {
-    "nodeName": "the scheduler chooses the node: leave it out, or use node_selector of the job",
-    "restartPolicy": "failed workers are replaced by the scheduler: leave it out",
-    "terminationGracePeriodSeconds": "is the job's grace_seconds: leave it out",
-    "hostname": "the scheduler names pods so that workers find each other: leave it out",
-    "subdomain": "the scheduler names pods so that workers find each other: leave it out",
-    "ephemeralContainers": "cannot be part of a template: leave it out",
+    "nodeName": "not allowed: the scheduler chooses the node; use node_selector of the job",
+    "restartPolicy": "not allowed: the scheduler replaces failed workers",
+    "terminationGracePeriodSeconds": "not allowed: use grace_seconds of the job",
+    "hostname": "not allowed: the scheduler names pods so that workers find each other",
+    "subdomain": "not allowed: the scheduler names pods so that workers find each other",
+    "ephemeralContainers": "not allowed in a pod template",
 }
 _WORKER_RULES = {
-    "command": "is the job's command: leave it out",
-    "args": "are part of the job's command: leave it out",
+    "command": "not allowed: use command of the job",
+    "args": "not allowed: use command of the job",
 }
 
 
@@ -49,12 +49,15 @@ def broken_template_rule(template: Mapping[str, Any]) -> tuple[str, str] | None:
     """The first rule that it breaks: the field, and what would be right. The API server checks the rest."""
     for key in template:
         if key not in ("metadata", "spec"):
-            return f"pod_template.{key}", "a pod template has metadata and spec, as the template of a Deployment"
+            return (
+                f"pod_template.{key}",
+                "unknown field: a pod template has metadata and spec, like the template of a Deployment",
+            )
     for key in ("metadata", "spec"):
         if not isinstance(template.get(key, {}), dict):
             return f"pod_template.{key}", "must be a mapping"
     if len(canonical_template(template)) > TEMPLATE_LENGTH_MAX:
-        return "pod_template", f"is longer than {TEMPLATE_LENGTH_MAX // 1024} KiB"
+        return "pod_template", f"exceeds {TEMPLATE_LENGTH_MAX // 1024} KiB"
     return _broken_metadata(template.get("metadata", {})) or _broken_spec(template.get("spec", {}))
 
 
@@ -62,9 +65,9 @@ def _broken_metadata(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
     for key, value in metadata.items():
         place = f"pod_template.metadata.{key}"
         if key not in ("labels", "annotations"):
-            return place, "only labels and annotations: name and namespace are the scheduler's"
+            return place, "not allowed: only labels and annotations can be set"
         if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-            return place, "must map names to text"
+            return place, "must map names to strings"
     return None
 
 

@@ -36,7 +36,7 @@ class ShardCall:
                 first, end = named.spans[-1]
                 wrong = max(first, total)
                 which = f"position {wrong} does" if wrong == end - 1 else f"positions {wrong} to {end - 1} do"
-                raise InvalidInput(field, f"{which} not exist: the job's data has positions 0 to {total - 1}")
+                raise InvalidInput(field, f"{which} not exist: the data of the job has positions 0 to {total - 1}")
 
 
 class Moved(NamedTuple):

@@ -11,28 +11,28 @@ from pathlib import PurePosixPath
 _ALONE = frozenset({"-m", "--module", "--no-python", "--run-path", "--virtual-local-rank", "--standalone"})
 #: What the scheduler says of these, in whose place.
 _DECIDED = {
-    "--nnodes": "min_workers and max_workers say how many there are",
-    "--nproc-per-node": "slots_per_worker says how many there are",
-    "--max-restarts": "max_retries says how often",
-    "--shutdown-timeout": "grace_seconds says how long",
-    "--signals-to-handle": "SIGTERM is handled by the scheduler's rendezvous",
+    "--nnodes": "use min_workers and max_workers of the job",
+    "--nproc-per-node": "use slots_per_worker of the job",
+    "--max-restarts": "use max_retries of the job",
+    "--shutdown-timeout": "use grace_seconds of the job",
+    "--signals-to-handle": "the rendezvous of the scheduler handles SIGTERM",
     **dict.fromkeys(
         ("--rdzv-backend", "--rdzv-endpoint", "--rdzv-id", "--rdzv-conf", "--standalone"),
-        "the scheduler says who meets where",
+        "the scheduler provides the rendezvous",
     ),
 }
 _LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
-_USAGE = "begin it with a script (train.py), python or torchrun; any other program is of runtime command"
+_USAGE = "must start with a script (train.py), python or torchrun; use runtime command for other programs"
 
 
 def broken_command_rule(command: Sequence[str]) -> str | None:
     """What is wrong with the command of such a job; None where it can be launched."""
     launched = launch_command(command)
     if launched is None:
-        return f"{command[0]} is nothing that torchrun starts: {_USAGE}"
+        return f"{command[0]} cannot be started by torchrun: the command {_USAGE}"
     for option in _options(launched):
         if option in _DECIDED:
-            return f"leave {option} out: {_DECIDED[option]}"
+            return f"option {option} is not allowed: {_DECIDED[option]}"
     return None
 
 

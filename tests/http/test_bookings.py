@@ -66,7 +66,7 @@ def test_a_booking_is_cancelled(site: Site) -> None:
     site.tick()
     for method in ("GET", "DELETE"):
         gone = site.client.request(method, "/v1/bookings/n")
-        assert (gone.status_code, gone.json()["error"]["message"]) == (404, "no booking n")
+        assert (gone.status_code, gone.json()["error"]["message"]) == (404, "booking n not found")
     assert site.client.get("/v1/bookings").json() == {"bookings": []}
 
 
@@ -93,17 +93,17 @@ def test_what_cannot_be_promised_is_refused_in_one_line(site: Site) -> None:
     large = site.client.post("/v1/bookings", json={"name": "n", "slots": 5, **WINDOW})
     assert (large.status_code, large.json()["error"]["message"]) == (
         409,
-        "booking n: it needs 5 slots, and the nodes that suit it have 4",
+        "booking n: it needs 5 slots, and the suitable nodes have 4",
     )
     site.client.post("/v1/bookings", json={"name": "first", "slots": 3, **WINDOW}).raise_for_status()
     second = site.client.post("/v1/bookings", json={"name": "second", "slots": 2, **WINDOW})
     assert second.json()["error"]["message"] == (
-        "booking second: it needs 2 slots, and the cluster has not enough beside booking first"
+        "booking second: it needs 2 slots, and the cluster does not have enough left beside booking first"
     )
     again = site.client.post("/v1/bookings", json={"name": "first", "slots": 1, **WINDOW})
     assert (again.status_code, again.json()["error"]["message"]) == (
         409,
-        "there is a booking first already: choose another name, or cancel that one first",
+        "booking first already exists: use another name, or cancel it first",
     )
 
 
@@ -112,10 +112,10 @@ def test_a_job_names_a_booking_that_is_for_it(site: Site) -> None:
     site.client.post("/v1/bookings", json={"name": "n", "slots": 2, **limits, **WINDOW}).raise_for_status()
     job = {"command": ["true"], "user": "ann", "priority": 3, "booking": "n"}
     for change, rule in (
-        ({"booking": "m"}, "no booking m: it is over, or was never made"),
-        ({"user": "bob"}, "booking n is for jobs of user ann"),
-        ({"priority": 2}, "booking n is for jobs of priority 3 or more"),
-        ({"workers": 3}, "the job needs 3 slots, and booking n has 2"),
+        ({"booking": "m"}, "booking m not found: it has ended, or was never created"),
+        ({"user": "bob"}, "booking n is reserved for user ann"),
+        ({"priority": 2}, "booking n requires a priority of at least 3"),
+        ({"workers": 3}, "the job needs 3 slots, but booking n has 2"),
     ):
         refused = site.client.post("/v1/jobs", json={**job, **change})
         assert (refused.status_code, refused.json()["error"]["message"]) == (422, f"booking: {rule}")
@@ -133,6 +133,6 @@ def test_policies_that_know_no_bookings_take_none(tmp_path: Path) -> None:
         refused = site.client.post("/v1/bookings", json={"name": "n", "slots": 1, **WINDOW})
         assert (refused.status_code, refused.json()["error"]["message"]) == (
             409,
-            "policy fifo knows no bookings: set policy.name to elastic",
+            "policy fifo does not support bookings: set policy.name to elastic",
         )
     site.close()

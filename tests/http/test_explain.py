@@ -32,8 +32,8 @@ def test_a_job_that_shares_slots_says_so_and_one_that_has_to_leave_says_why(site
     site.advance(1)
     sharer, hungry = site.submit(oversell=True), site.submit(oversell=True, workers=2)
     site.advance(5)
-    assert "on slots that it shares with others" in explain(site, sharer)["summary"]
-    assert "0 of 4 slots that suit it are free, and 0 to share" in explain(site, hungry)["summary"]
+    assert "on slots shared with other jobs" in explain(site, sharer)["summary"]
+    assert "0 of 4 suitable slots are free, and 0 to share" in explain(site, hungry)["summary"]
     assert explain(site, hungry)["details"]["extra_slots_free"] == 0
     site.node("a", slots=4)
     site.tick()

@@ -33,7 +33,7 @@ def test_a_job_that_lacks_cpus_does_not_grow_and_says_so(site: Site) -> None:
     view = explain(site, job)
     assert view["reason"] == "INSUFFICIENT_SLOTS"
     assert view["summary"] == (
-        "Runs with 2 of at most 4 workers: 2 slots that suit it are free, but too few CPUs are beside them: "
+        "Runs with 2 of at most 4 workers: 2 suitable slots are free, but too few CPUs are free on the same node: "
         "a worker takes 1."
     )
     assert "running jobs that may have more workers: 1 without room (CPUs)" in idle(site)["idle"][0]["sentence"]
@@ -44,7 +44,7 @@ def test_both_explanations_agree_on_slots_that_are_scattered(site: Site) -> None
     site.node("b", slots=3)
     job = site.job("pairs", workers=(1, 4), slots_per_worker=2)
     site.settle()
-    assert "2 slots that suit it are free, but too few on one node: a worker takes 2" in explain(site, job)["summary"]
+    assert "2 suitable slots are free, but too few on one node: a worker needs 2" in explain(site, job)["summary"]
     assert "1 without room (slots on one node)" in idle(site)["idle"][0]["sentence"]
 
 
@@ -55,7 +55,7 @@ def test_a_job_that_waits_names_the_cpus_that_it_lacks(site: Site) -> None:
     job = site.job("wants", cpus=2.0)
     site.settle()
     assert (
-        "3 of 4 slots that suit it are free, but too few CPUs are beside them: a worker takes 2"
+        "3 of 4 suitable slots are free, but too few CPUs are free on the same node: a worker needs 2"
         in (explain(site, job)["summary"])
     )
 
@@ -69,7 +69,7 @@ def test_a_sharer_says_that_it_may_not_have_slots_of_its_own_besides(site: Site)
     site.ask_cancel(owner)
     site.settle()
     summary = explain(site, sharer)["summary"]
-    assert "no slots to share are free; 2 to have alone are, which it may not have besides" in summary
+    assert "no shared slots are free; 2 unshared are, but a job cannot use both kinds" in summary
 
 
 def test_idle_slots_of_a_cordoned_node_are_named_with_the_way_to_get_them(site: Site) -> None:
@@ -81,11 +81,11 @@ def test_idle_slots_of_a_cordoned_node_are_named_with_the_way_to_get_them(site: 
     site.settle()
     elastic = explain(site, running)
     assert (elastic["reason"], "2 of at most 4" in elastic["summary"]) == ("INSUFFICIENT_SLOTS", True)
-    assert "2 idle slots are on nodes that take no new workers: b (CORDONED)." in elastic["summary"]
+    assert "2 idle slots are on nodes closed to new workers: b (CORDONED)." in elastic["summary"]
     assert '"sched uncordon b"' in ways(site, running)
     low = site.job("waits", workers=2, priority=1, preemptible=False)
     site.settle()
-    assert "2 idle slots are on nodes that take no new workers: b (CORDONED)." in explain(site, low)["summary"]
+    assert "2 idle slots are on nodes closed to new workers: b (CORDONED)." in explain(site, low)["summary"]
     assert '"sched uncordon b"' in ways(site, low)
     assert explain(site, waiting)["would_change"] == []
 
@@ -98,7 +98,7 @@ def test_idle_slots_of_a_node_that_is_down_wait_for_it(site: Site) -> None:
     site.settle()
     job = site.job("waits", workers=3, priority=1, preemptible=False)
     site.settle()
-    assert "4 idle slots are on nodes that take no new workers: a (DOWN)." in explain(site, job)["summary"]
+    assert "4 idle slots are on nodes closed to new workers: a (DOWN)." in explain(site, job)["summary"]
     assert "a node which is down comes back" in ways(site, job)
 
 
@@ -109,17 +109,17 @@ def test_booked_slots_are_told_as_kept_and_their_losses_as_lost(site: Site) -> N
     site.advance(60)
     view = explain(site, job)
     assert (view["reason"], view["for_job"]) == ("BEHIND_BOOKING", None)
-    assert "3 slots that suit it are free, but kept for booking exam" in view["summary"]
+    assert "3 suitable slots are free, but reserved for booking exam" in view["summary"]
     assert '"sched unbook exam"' in ways(site, job)
     assert [(each["reason"], each["sentence"]) for each in view["lost"]] == [
         ("BOOKED", "4 -> 1 workers: its slots are booked (booking exam)")
     ]
     assert parts(site) == [("KEPT", 3, None, "exam")]
-    assert "3 slots are kept for booking exam." in idle(site)["idle"][0]["sentence"]
+    assert "3 slots are reserved for booking exam." in idle(site)["idle"][0]["sentence"]
     waiting = site.job("waits", workers=2, priority=-1)
     site.advance(3)
     view = explain(site, waiting)
-    assert "3 of 4 slots that suit it are free, of which 3 are kept for booking exam" in view["summary"]
+    assert "3 of 4 suitable slots are free, of which 3 are reserved for booking exam" in view["summary"]
     assert view["would_change"] == ['The end of booking exam ("sched bookings"), or "sched unbook exam".']
 
 
@@ -134,8 +134,11 @@ def test_slots_that_only_a_job_ahead_keeps_idle_name_it(site: Site) -> None:
     site.settle()
     assert (explain(site, small)["reason"], explain(site, small)["for_job"]) == ("BEHIND_RESERVATION", big)
     assert parts(site) == [("KEPT", 2, big, None)]
-    assert f"2 slots are kept for job {big} (big, priority 5), which goes first." in idle(site)["idle"][0]["sentence"]
-    assert f"A priority above 5, to go before job {big}" in ways(site, small)
+    assert (
+        f"2 slots are reserved for job {big} (big, priority 5), which has precedence."
+        in idle(site)["idle"][0]["sentence"]
+    )
+    assert f"A priority of at least 6, to go ahead of job {big}" in ways(site, small)
 
 
 def test_a_priority_is_told_only_where_the_planner_says_that_it_helps(site: Site) -> None:
@@ -144,7 +147,7 @@ def test_a_priority_is_told_only_where_the_planner_says_that_it_helps(site: Site
     site.settle()
     four = site.job("four", workers=4)
     site.settle()
-    way = f"The end of job {fixed} (fixed, priority 5), together with a priority above 1."
+    way = f"The end of job {fixed} (fixed, priority 5), together with a priority of at least 2."
     assert explain(site, four)["would_change"] == [way]
     two = site.job("two", workers=2)
     site.settle()
@@ -161,7 +164,7 @@ def test_a_beneficiary_that_has_ended_is_said_to_have(site: Site) -> None:
     site.advance(5)
     view = explain(site, low)
     assert (view["reason"], view["for_job"]) == ("PREEMPTED", high)
-    assert f"it gives workers up for job {high}, which has ended since" in view["summary"]
+    assert f"it is giving up workers for job {high}, which has ended" in view["summary"]
     assert view["would_change"] == []
 
 
@@ -171,7 +174,7 @@ def test_what_is_too_much_for_one_worker_is_named(site: Site) -> None:
     site.settle()
     view = explain(site, job)
     assert view["summary"] == (
-        "Too large for every node: a worker takes 10000000 MiB, where no node has more than 64000."
+        "Too large for every node: a worker needs 10000000 MiB, but no node has more than 64000."
     )
     assert "less for each" in ways(site, job)
 
@@ -182,7 +185,7 @@ def test_where_there_are_no_nodes_it_says_that(tmp_path: Path) -> None:
     w.advance(5)
     assert w.board.world is not None
     view = explain_in(w.get(job), w.board.world, w.settings.policy, w.clock.now())
-    assert (view["reason"], view["summary"]) == ("NO_MATCHING_NODE", "Waits for nodes: there are none.")
+    assert (view["reason"], view["summary"]) == ("NO_MATCHING_NODE", "Waits for nodes: the cluster has none.")
     w.close()
 
 
@@ -194,7 +197,7 @@ def test_workers_lost_with_a_node_are_told(site: Site) -> None:
     site.settle()
     (lost,) = explain(site, job)["lost"]
     assert (lost["kind"], lost["reason"]) == ("WORKER_ENDED", "LOST")
-    assert lost["sentence"] == "4 workers on b: lost with their node, or without a trace"
+    assert lost["sentence"] == "4 workers on b: lost with their node, or with unknown exit"
     assert lost["at"] == next(e.at for e in site.events(EventKind.WORKER_ENDED) if e.cause == "LOST")
 
 
@@ -214,7 +217,7 @@ def test_one_slot_and_one_worker_are_told_as_one(site: Site) -> None:
     site.settle()
     job = site.job("waits", workers=2)
     site.settle()
-    assert "and 1 of 4 slots that suit it is free" in explain(site, job)["summary"]
+    assert "and 1 of 4 suitable slots is free" in explain(site, job)["summary"]
     assert "Runs with 3 of at most 3 workers" in explain(site, full)["summary"]
     assert explain(site, full)["details"]["reserved_by"] is None
 
@@ -242,7 +245,9 @@ def test_who_is_kept_out_for_a_booking_ahead_finds_its_name_beside_the_idle_slot
     site.settle()
     assert explain(site, rigid)["reason"] == "BEHIND_BOOKING"
     assert "The end of booking exam, or a shorter time limit" in ways(site, rigid)
-    assert idle(site)["idle"][0]["sentence"].endswith("Who could not leave in time is kept out for booking exam.")
+    assert idle(site)["idle"][0]["sentence"].endswith(
+        "Jobs that could not leave in time are kept out for booking exam."
+    )
 
 
 def test_pauses_of_growth_are_told_with_what_the_planner_goes_by(site: Site) -> None:
@@ -252,8 +257,8 @@ def test_pauses_of_growth_are_told_with_what_the_planner_goes_by(site: Site) -> 
     assert world is not None
     job = replace(world.active[job_id], max_workers=4, progress=Progress(resize_seconds=10.0))
     for growth, reason, says in (
-        (Growth(Limit.COOLDOWN, now + 7.0, 2), "COOLDOWN", "it was resized lately, and may grow again in 7.0 s."),
-        (Growth(Limit.PAYBACK), "PAYBACK", "its end nearer by 48 times the 10.0 s that a resize costs it."),
+        (Growth(Limit.COOLDOWN, now + 7.0, 2), "COOLDOWN", "it was resized recently, and may grow again in 7.0 s."),
+        (Growth(Limit.PAYBACK), "PAYBACK", "growth would save less than 48 times the 10.0 s that a resize takes."),
         (Growth(Limit.UNTRIED, now + 5.0), "UNTRIED", "once it has reported its speed with these, or in 5.0 s."),
     ):
         why, _, sentence = why_this_size(job, growth, world, site.settings.policy, now)

@@ -62,13 +62,13 @@ def test_the_driver_of_a_horovod_job_is_its_fixed_group(site: Site) -> None:
         ({"fixed": {"replicas": 0}}, "fixed.replicas", "greater than or equal to 1"),
         ({"fixed": {"replicas": 257}}, "fixed.replicas", "less than or equal to 256"),
         ({"fixed": {"replicas": 1, "command": []}}, "fixed.command", "at least 1"),
-        ({"fixed": {"replicas": 1, "slots": 1}}, "fixed.slots", "no such field"),
+        ({"fixed": {"replicas": 1, "slots": 1}}, "fixed.slots", "unknown field"),
         ({"fixed": {"replicas": 1, "pod_template": {"kind": 1}}}, "fixed.pod_template.kind", "metadata and spec"),
-        ({"fixed": {"replicas": 1}, "oversell": True}, "oversell", "goes not with fixed"),
+        ({"fixed": {"replicas": 1}, "oversell": True}, "oversell", "cannot be combined with fixed"),
         ({"runtime": "horovod", "fixed": {"replicas": 1}}, "fixed", "its driver is the fixed group"),
-        ({"runtime": "horovod", "oversell": True}, "oversell", "goes not with runtime horovod"),
-        ({"runtime": "horovod", "booking": "b"}, "booking", "goes not with runtime horovod"),
-        ({"fixed": {"replicas": 1}, "booking": "b"}, "booking", "goes not with fixed"),
+        ({"runtime": "horovod", "oversell": True}, "oversell", "cannot be combined with runtime horovod"),
+        ({"runtime": "horovod", "booking": "b"}, "booking", "cannot be combined with runtime horovod"),
+        ({"fixed": {"replicas": 1}, "booking": "b"}, "booking", "cannot be combined with fixed"),
     ],
 )
 def test_what_breaks_a_rule_is_named(site: Site, fields: dict[str, Any], field: str, rule: str) -> None:
@@ -116,7 +116,7 @@ def test_why_it_waits_names_both_groups(site: Site) -> None:
     assert "does not hold both" in warning
     body = {"command": ["true"], "fixed": {"replicas": 1, "node_selector": {"zone": "x"}}}
     answer = site.client.post("/v1/jobs", json=body).json()
-    assert answer["warnings"] == ["no node has label zone=x: the job waits until one comes"]
+    assert answer["warnings"] == ["no node has label zone=x: the job waits until such a node is added"]
     site.advance(1)
     assert explain(site, answer["id"]).startswith("No node has label zone=x")
 

@@ -19,12 +19,12 @@ def test_slots_that_nobody_can_use_say_so(site: Site) -> None:
     view = idle(site)
     assert (view["summary"], view["slots_total"], view["waiting"]) == ("1 of 4 slots is idle.", 4, {})
     assert [(part["reason"], part["slots"]) for part in view["idle"]] == [("FREE", 1)]
-    assert "no job waits, and no running job may have more workers" in view["idle"][0]["sentence"]
+    assert "no job is waiting, and no running job can grow" in view["idle"][0]["sentence"]
     site.submit(workers=2)
     site.advance(5)
     view = idle(site)
     assert view["waiting"] == {"INSUFFICIENT_SLOTS": 1}
-    assert "of no use to the 1 job that waits (INSUFFICIENT_SLOTS 1)" in view["idle"][0]["sentence"]
+    assert "the 1 waiting job cannot use them (INSUFFICIENT_SLOTS 1)" in view["idle"][0]["sentence"]
 
 
 def test_slots_held_for_a_job_name_it(site: Site) -> None:

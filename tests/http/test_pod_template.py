@@ -26,7 +26,7 @@ from scheduler.http.requests import JobRequest, check_request
             "the job's command",
         ),
         ({"spec": {"containers": [{"env": [1]}]}}, "pod_template.spec.containers.0.env", "mappings with a name"),
-        ({"metadata": {"labels": {"a": "x" * 300_000}}}, "pod_template", "longer than 256 KiB"),
+        ({"metadata": {"labels": {"a": "x" * 300_000}}}, "pod_template", "exceeds 256 KiB"),
     ],
 )
 def test_a_template_that_says_what_the_scheduler_decides_is_refused(template: Any, field: str, rule: str) -> None:

@@ -97,7 +97,7 @@ def test_recurring_jobs_are_listed_shown_and_deleted(site: Site) -> None:
     assert site.client.get("/v1/recurring/r1").json() == listed
     assert site.client.delete("/v1/recurring/r1").json() == {"id": "r1"}
     for answer in (site.client.get("/v1/recurring/r1"), site.client.delete("/v1/recurring/r1")):
-        assert (answer.status_code, answer.json()["error"]["message"]) == (404, "no recurring job r1")
+        assert (answer.status_code, answer.json()["error"]["message"]) == (404, "recurring job r1 not found")
     site.clock.set(START + DAY * 2)
     site.recurring.sweep()
     assert site.client.get("/v1/jobs").json()["jobs"] == []

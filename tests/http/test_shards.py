@@ -68,7 +68,7 @@ def test_a_position_that_the_job_does_not_have_is_an_error(site: Site, field: st
     exchange(site, job_id, 1, 1, want=10)
     answer = exchange(site, job_id, 1, 2, **{field: [[0, 1], span]})
     assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
-    assert answer.json()["error"]["message"].endswith(f"{which} not exist: the job's data has positions 0 to 9")
+    assert answer.json()["error"]["message"].endswith(f"{which} not exist: the data of the job has positions 0 to 9")
     assert exchange(site, job_id, 1, 2).json()["held"] == [[0, 10]], "nothing of it was taken"
 
 
@@ -129,7 +129,7 @@ def test_a_job_without_data_shows_none(site: Site) -> None:
     view = site.client.get(f"/v1/jobs/{job_id}").json()
     assert (view["data"], view["data_progress"]) == (None, None)
     refused = exchange(site, job_id, 1, 1, want=1)
-    assert (refused.status_code, refused.json()["error"]["message"]) == (404, f"job {job_id} has declared no data")
+    assert (refused.status_code, refused.json()["error"]["message"]) == (404, f"job {job_id} has not declared data")
 
 
 def test_who_is_not_of_the_job_now_gets_a_clear_answer(site: Site) -> None:
@@ -137,10 +137,10 @@ def test_who_is_not_of_the_job_now_gets_a_clear_answer(site: Site) -> None:
     fenced = exchange(site, job_id, 7, 1, want=1)
     assert fenced.status_code == 409
     assert fenced.json()["error"]["message"] == (
-        f"worker {job_id}-7 is fenced: it is not (or no longer) part of job {job_id}"
+        f"worker {job_id}-7 is fenced: it does not belong to job {job_id} (any more)"
     )
     exchange(site, job_id, 1, 5)
-    assert exchange(site, job_id, 1, 4).json()["error"]["message"] == "call 4 comes after call 5 of the same reader"
+    assert exchange(site, job_id, 1, 4).json()["error"]["message"] == "call 4 of the reader is older than call 5"
     path = f"/v1/jobs/{job_id}/workers/{job_id}-1/shards"
     assert site.client.post(path, json={"reader": "r", "sequence": 9}).status_code == 401
     other = f"/v1/jobs/{job_id}/workers/999-1/shards"

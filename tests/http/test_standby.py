@@ -83,7 +83,7 @@ def test_a_leader_that_cannot_be_reached_is_told_with_when_to_ask_again(pair: Pa
     pair.standby.tick()
     answer = pair.say(pair.standby, f"{pair.job}-1")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert "the replica that leads cannot be reached: gone" in answer.json()["error"]["message"]
+    assert "the leading replica gone cannot be reached" in answer.json()["error"]["message"]
 
 
 def test_hosts_are_answered_by_the_standby_and_waiting_ends_with_the_leaders_commit(pair: Pair) -> None:

@@ -154,11 +154,13 @@ def test_an_impossible_job_is_told_so_at_once(site: Site) -> None:
     assert "5 workers of 1 slot each" in large
     assert "4 slots" in large
     assert "a worker takes 8 slots, where no node has more than 4" in warnings(slots_per_worker=8)[0]
-    assert warnings(node_selector={"zone": "b"}) == ["no node has label zone=b: the job waits until one comes"]
+    assert warnings(node_selector={"zone": "b"}) == [
+        "no node has label zone=b: the job waits until such a node is added"
+    ]
     assert "GPU type H200" in warnings(gpu_type="H200")[0]
     site.client.post("/v1/nodes/a/cordon")
     site.tick()
-    assert warnings() == ["the job waits as long as these nodes take no new workers: a"]
+    assert warnings() == ["the job waits while these nodes are closed to new workers: a"]
 
 
 def test_a_body_beyond_the_limit_is_not_read_with_or_without_a_length(site: Site) -> None:

@@ -72,7 +72,7 @@ def test_a_repeated_call_changes_nothing_and_tells_all_that_is_held() -> None:
     assert (list(repeated.given), list(repeated.refused)) == ([1, 2], [7])
     assert (first.moved, repeated.moved) == (Moved(given=1, done=1), Moved())
     assert desk.queue.done == 1
-    with pytest.raises(Conflict, match="call 1 comes after call 2"):
+    with pytest.raises(Conflict, match="call 1 of the reader is older than call 2"):
         desk.queue.call(ShardCall(ReaderKey(1, ""), 1, want=9), NOW, may_take=True)
 
 

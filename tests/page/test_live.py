@@ -56,7 +56,7 @@ def test_the_queue_stands_in_order_with_reasons(daemon: Daemon, look: Look) -> N
     viewer.until_text("#queue", "it needs more than all nodes")
     rows = [row.split("\t") for row in viewer.text("#queue").splitlines()]
     assert [(row[0].strip(), row[2].strip()) for row in rows] == [("1", "sooner"), ("2", "later"), ("3", "never")]
-    assert "too little is free" in rows[0][-1]
+    assert "not enough free slots" in rows[0][-1]
 
 
 def open_job(viewer: Viewer, number: int) -> Viewer:
@@ -73,9 +73,9 @@ def test_what_is_asked_on_a_jobs_page_happens(daemon: Daemon, look: Look) -> Non
     page = viewer.page
     page.get_by_label("Priority").fill("7")
     page.get_by_role("button", name="Set priority").click()
-    viewer.until_text(".actions", "Asked: priority 7.")
+    viewer.until_text(".actions", "Priority 7 requested.")
     viewer.until_text(".facts", "Priority\n7")
-    page.get_by_label("Most workers").fill("4")
+    page.get_by_label("Maximum workers").fill("4")
     page.get_by_role("button", name="Scale").click()
     viewer.until_text(".facts", "4 of 1–4")
     page.get_by_role("button", name="Suspend").click()
@@ -96,9 +96,9 @@ def test_what_is_refused_is_said(daemon: Daemon, look: Look) -> None:
     job = submit(daemon, min_workers=1, max_workers=2)
     viewer = look(daemon.url).open(f"/#/jobs/{job}")
     viewer.until_text(".facts", "running")
-    viewer.page.get_by_label("Least workers").fill("3")
+    viewer.page.get_by_label("Minimum workers").fill("3")
     viewer.page.get_by_role("button", name="Scale").click()
-    viewer.until_text(".actions", "3 would be more than max_workers 2")
+    viewer.until_text(".actions", "3 must not exceed max_workers 2")
     viewer.forgive("422")
 
 
@@ -119,20 +119,20 @@ def test_a_jobs_page_says_who_gave_workers_to_whom_and_what_a_priority_would_do(
     low = submit(daemon, name="low", min_workers=1, max_workers=4, priority=3)
     viewer = look(daemon.url).open(f"/#/jobs/{low}")
     viewer.until_text(".facts", "4 of 1–4")
-    viewer.until_text(".reasons", "So since")
+    viewer.until_text(".reasons", "In this state since")
     high = submit(daemon, name="high", priority=9, workers=2)
     viewer.until_text(".reasons", f"It gave up workers (4 → 2 workers) for job {high}")
     submit(daemon, name="waits", priority=2)
     page = viewer.page
     page.get_by_label("Priority").fill("1")
-    page.get_by_role("button", name="What would that do?").click()
-    viewer.until_text(".actions", "it would settle at 1 worker. Now it has 2; as it is it settles at 2.")
+    page.get_by_role("button", name="Preview").click()
+    viewer.until_text(".actions", "it would settle at 1 worker. It has 2 now; without the change it settles at 2.")
     viewer.until_text(".actions", "job 3 (waits): 0 → 1 workers")
     assert daemon.client.get(f"/v1/jobs/{low}").json()["priority"] == 3
     page.goto(f"{daemon.url}/#/jobs/3")
-    viewer.until_text(".reasons", "Would change it: A priority above 3")
+    viewer.until_text(".reasons", "What would change it: A priority of at least 4")
     page.get_by_label("Priority").fill("4")
-    page.get_by_role("button", name="What would that do?").click()
+    page.get_by_role("button", name="Preview").click()
     viewer.until_text(".actions", "Taken from job 1 (low): 2 → 1 workers")
 
 
@@ -141,7 +141,7 @@ def test_the_page_comes_back_with_the_daemon(daemon: Daemon, look: Look) -> None
     viewer = look(daemon.url).open().live()
     viewer.until_text("#figures", "3 of 4 slots used")
     daemon.kill()
-    viewer.until_text("#trouble", "No word from the daemon")
+    viewer.until_text("#trouble", "Connection to the daemon lost")
     assert "survivor" in viewer.text("#jobs")
     daemon.start()
     viewer.until_text("#standing", "Live")
@@ -157,9 +157,9 @@ def test_a_token_opens_the_page_where_one_is_needed(tmp_path: Path, look: Look) 
         viewer = look(daemon.url).open()
         for guess in ("wrong-token-wrong-token", TOKEN):
             viewer.page.get_by_role("textbox", name="Token").fill(guess)
-            viewer.page.get_by_role("button", name="Go on").click()
+            viewer.page.get_by_role("button", name="Continue").click()
             viewer.until_text(
-                "#standing" if guess == TOKEN else "#token-why", "Live" if guess == TOKEN else "does not open"
+                "#standing" if guess == TOKEN else "#token-why", "Live" if guess == TOKEN else "rejected this token"
             )
         viewer.until_text("#jobs", "secret")
         open_job(viewer, job)
@@ -167,7 +167,7 @@ def test_a_token_opens_the_page_where_one_is_needed(tmp_path: Path, look: Look) 
         viewer.page.get_by_role("button", name="Set priority").click()
         viewer.until_text(".facts", "Priority\n3")
         assert TOKEN not in viewer.page.url
-        viewer.page.get_by_role("button", name="Forget the token").click()
+        viewer.page.get_by_role("button", name="Forget token").click()
         viewer.page.get_by_role("textbox", name="Token").wait_for()
         viewer.forgive("401")
 
@@ -179,9 +179,9 @@ def test_a_question_for_a_token_that_was_closed_can_be_asked_again(tmp_path: Pat
         box.wait_for()
         viewer.page.keyboard.press("Escape")
         box.wait_for(state="hidden")
-        viewer.page.get_by_role("button", name="Give the token").click()
+        viewer.page.get_by_role("button", name="Enter token").click()
         box.fill(TOKEN)
-        viewer.page.get_by_role("button", name="Go on").click()
+        viewer.page.get_by_role("button", name="Continue").click()
         viewer.until_text("#standing", "Live")
-        assert not viewer.page.get_by_role("button", name="Give the token").is_visible()
+        assert not viewer.page.get_by_role("button", name="Enter token").is_visible()
         viewer.forgive("401")

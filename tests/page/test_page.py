@@ -45,8 +45,8 @@ def test_a_job_that_does_not_exist_is_said_so_and_nothing_is_offered_or_asked_fo
     viewer.page.on("request", lambda request: asked.append(request.url))
     viewer.page.clock.install()
     viewer.open("/#/jobs/999")
-    viewer.until_text("#job", "There is no job 999")
-    assert viewer.text("#job h2") == "No job 999"
+    viewer.until_text("#job", "Job 999 does not exist")
+    assert viewer.text("#job h2") == "Job 999 not found"
     assert viewer.page.locator("#job button, #job input, #job table, #job section").count() == 0
     viewer.page.clock.run_for(10_000)
     assert [url for url in asked if "999" in url.removesuffix("#/jobs/999")] == [f"{site.url}/v1/jobs/999"]
@@ -99,7 +99,7 @@ def test_a_jobs_page_that_is_left_open_goes_with_the_time(site: Site, look: Look
     viewer = look(site.url)
     viewer.page.clock.install()
     viewer.open(f"/#/jobs/{job}")
-    viewer.until_text(".reasons", "So since")
+    viewer.until_text(".reasons", "In this state since")
     assert "2 min" not in viewer.text(".reasons")
     viewer.page.clock.run_for(120_000)
     viewer.until_text(".reasons", "for 2 min.")
@@ -187,7 +187,7 @@ def test_a_standby_shows_what_the_leader_decides(tmp_path: Path, look: Look) -> 
         leader.tick()
         assert standby.tick().following
         viewer = look(standby.url).open().live()
-        assert viewer.text("#standing") == "Live. A standby answers; leader leads"
+        assert viewer.text("#standing") == "Live, from a standby; leader leads"
         assert viewer.page.get_by_role("link", name="leader").get_attribute("href") == leader.url
         leader.submit(workers=3)
         leader.advance(1)

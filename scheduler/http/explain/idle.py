@@ -49,7 +49,7 @@ class IdleSlotsView(TypedDict):
 
 @router.get("/v1/explain", response_model=IdleSlotsView, responses=documented())
 def explain_idle(services: Use) -> Response:
-    """Why slots are idle: held or kept for somebody, on a node that takes no workers, or of no use to any job now."""
+    """Explain why slots are idle: reserved, on a node closed to new workers, or not usable by any job."""
     world, not_ready = services.board.world or World(), services.not_ready()
     parts = [*_away(world), *_held(world)]
     free = _open(world).total() - sum(part["slots"] for part in _held(world))
@@ -62,7 +62,7 @@ def explain_idle(services: Use) -> Response:
         if free:
             parts.append(_free(world, free, GrowthLimits(world, now, policy, seen), now))
     total, idle = sum(node.slots for node in world.nodes.values()), sum(part["slots"] for part in parts)
-    trouble = "" if not_ready is None else f" Nothing is being decided now: {not_ready}."
+    trouble = "" if not_ready is None else f" The scheduler is not making decisions: {not_ready}."
     view: IdleSlotsView = {
         "slots_total": total,
         "slots_idle": idle,
@@ -83,7 +83,7 @@ def _away(world: World) -> Iterator[IdleView]:
             nodes.setdefault(why_away(node), []).append(node.name)
     for why, count in sorted(slots.items()):
         names = named(sorted(nodes[why]))
-        sentence = f"{counted(count, 'slot')} {are(count)} on nodes that take no new workers: {names} ({why})."
+        sentence = f"{counted(count, 'slot')} {are(count)} on nodes closed to new workers: {names} ({why})."
         yield _idle(count, "NODE_AWAY", sentence)
 
 
@@ -103,7 +103,7 @@ def _held(world: World) -> Iterator[IdleView]:
             held += taken
         if held:
             whom = job_name(job.id, world)
-            sentence = f"{counted(held, 'slot')} {are(held)} held for {whom}, for which more is being freed."
+            sentence = f"{counted(held, 'slot')} {are(held)} reserved for {whom}, which waits for more."
             yield _idle(held, "RESERVED", sentence, Keeper(for_job=job.id))
 
 
@@ -118,7 +118,7 @@ def _kept(world: World, seen: Look | None, most: int) -> list[IdleView]:
         count = min(slots, most)
         most -= count
         if count:
-            sentence = f"{counted(count, 'slot')} {are(count)} kept for {keeper_name(keeper, world)}."
+            sentence = f"{counted(count, 'slot')} {are(count)} reserved for {keeper_name(keeper, world)}."
             parts.append(_idle(count, "KEPT", sentence, keeper))
     return parts
 
@@ -130,14 +130,14 @@ def _waiting_behind(world: World) -> Iterator[Job]:
 def _free(world: World, free: int, limits: GrowthLimits, now: float) -> IdleView:
     waiting = _waiting(world)
     reasons = ", ".join(f"{reason} {count}" for reason, count in waiting.items())
-    wait = "no job waits"
+    wait = "no job is waiting"
     if waiting:
         count = sum(waiting.values())
-        wait = f"of no use to the {counted(count, 'job')} that wait{'s' if count == 1 else ''} ({reasons})"
+        wait = f"the {counted(count, 'waiting job')} cannot use {'it' if free == 1 else 'them'} ({reasons})"
     sentence = f"{counted(free, 'slot')} {are(free)} free: {wait}{_growing(world, limits)}."
     if WaitReason.BEHIND_BOOKING in waiting:
         ahead = sorted(booking.name for booking in world.bookings.values() if booking.start_at > now)
-        sentence += f" Who could not leave in time is kept out for {_bookings(ahead)}." if ahead else ""
+        sentence += f" Jobs that could not leave in time are kept out for {_bookings(ahead)}." if ahead else ""
     return _idle(free, "FREE", sentence)
 
 
@@ -154,9 +154,9 @@ def _growing(world: World, limits: GrowthLimits) -> str:
             if text:
                 counts[text] += 1
     if not counts:
-        return ", and no running job may have more workers"
+        return ", and no running job can grow"
     texts = ", ".join(f"{count} {text}" for text, count in sorted(counts.items()))
-    return f"; running jobs that may have more workers: {texts}"
+    return f"; running jobs below their maximum: {texts}"
 
 
 def _idle(slots: int, reason: str, sentence: str, keeper: Keeper | None = None) -> IdleView:

@@ -20,11 +20,11 @@ SINCE_MAX = 20_000
 
 #: How workers end that something took from their job: their node, or whoever rules over it.
 _LOST = {
-    ExitReason.LOST: "lost with their node, or without a trace",
-    ExitReason.DRAINED: "their machine told them to leave",
-    ExitReason.EVICTED: "their node ran short of something",
-    ExitReason.DISPLACED: "the cluster gave their place to something more important",
-    ExitReason.REMOVED: "somebody else than the scheduler removed them",
+    ExitReason.LOST: "lost with their node, or with unknown exit",
+    ExitReason.DRAINED: "their machine asked them to leave",
+    ExitReason.EVICTED: "their node ran out of a resource",
+    ExitReason.DISPLACED: "the cluster preempted them for a more important workload",
+    ExitReason.REMOVED: "removed from outside the scheduler",
 }
 #: Why a job gives up workers for no other job, by cause.
 _TAKEN: dict[str, str] = {

@@ -30,9 +30,9 @@ def remedies(
         case JobState.RUNNING | JobState.RESIZING:
             return _to_grow(job, GrowthLimits(world, now, settings, look).of(job), world, now)
         case JobState.SUSPENDED:
-            return [f'To resume it: "sched resume {job.id}".']
+            return [f'Resume it: "sched resume {job.id}".']
         case JobState.FAILED if job.stop_reason is StopReason.RETRIES_EXHAUSTED:
-            return [f'Its output says what failed: "sched logs {job.id}".']
+            return [f'See its output for the failure: "sched logs {job.id}".']
         case _:
             return []
 
@@ -51,11 +51,11 @@ def _to_start(
         case WaitReason.BEHIND_RESERVATION:
             ahead = job_name(job.wait_for, world) if job.wait_for is not None else "the job ahead of it"
             tried = _tried(job, world, now, trials) if trials is not None else []
-            return [f"The start of {ahead}, if it leaves something.", *tried]
+            return [f"The start of {ahead}, if enough slots remain.", *tried]
         case WaitReason.BACKOFF:
-            return [f'The end of its pause; its output says what failed: "sched logs {job.id}".']
+            return [f'The end of the pause; see its output for the failure: "sched logs {job.id}".']
         case WaitReason.NO_MATCHING_NODE:
-            return ["A node that has what it asks for." if world.nodes else "A node."]
+            return ["A node that meets its requirements." if world.nodes else "A node."]
         case WaitReason.EXCEEDS_CLUSTER:
             return _larger_cluster(job, suitable)
         case WaitReason.NODES_UNAVAILABLE:
@@ -67,11 +67,11 @@ def _to_start(
         case WaitReason.BEHIND_BOOKING:
             booking = trials.booking_that_keeps_it() if trials is not None else None
             named = f"booking {booking}" if booking is not None else "the booking"
-            return [f"The end of {named}, or a shorter time limit (it has to be submitted again with it)."]
+            return [f"The end of {named}, or a shorter time limit (submit the job again)."]
         case WaitReason.BEHIND_FOREIGN:
-            return ["That others of the cluster get what they wait for, or give up."]
+            return ["The workloads outside this scheduler start, or are withdrawn."]
         case WaitReason.POLICY_WITHOUT_FIXED:
-            return [f"Another policy than {settings.name} in the daemon's settings (policy.name)."]
+            return ["A policy that supports fixed groups: set policy.name to elastic in the settings of the daemon."]
         case _:
             assert_never(reason)
 
@@ -79,21 +79,21 @@ def _to_start(
 def _larger_cluster(job: Job, suitable: list[Node]) -> list[str]:
     workers = most_workers(job.spec, suitable)
     if not workers:
-        return ["A node that has what one of its workers takes, or less for each (it has to be submitted again)."]
-    return ["More nodes that suit it.", *_less(job, workers, "on the nodes there are")]
+        return ["A node large enough for one worker, or smaller workers (submit the job again)."]
+    return ["More suitable nodes.", *_less(job, workers, "on the existing nodes")]
 
 
 def _less(job: Job, workers: int, where: str) -> list[str]:
     if not 0 < workers < job.min_workers:
         return []
-    return [f'A smaller minimum: {workers} of its workers would fit {where} ("sched scale {job.id} --min {workers}").']
+    return [f'A smaller minimum: {workers} workers would fit {where} ("sched scale {job.id} --min {workers}").']
 
 
 def _tried(job: Job, world: World, now: float, trials: Trials) -> list[str]:
     """What would let it start, as the planner says."""
     rise = trials.rise(PRIORITY_MAX)
     fit = vacancies_of(world).fit(job.shape, View.OPEN)
-    ways = _less(job, fit, "on what is free now") if 0 < fit < job.min_workers and trials.starts_with(fit) else []
+    ways = _less(job, fit, "in the free slots") if 0 < fit < job.min_workers and trials.starts_with(fit) else []
     if trials.starts_with_nodes(down=False):
         ways += _nodes_back([node for node in away(job, world) if node.health is NodeHealth.UP], now)
     elif trials.starts_with_nodes(down=True):
@@ -104,14 +104,14 @@ def _tried(job: Job, world: World, now: float, trials: Trials) -> list[str]:
 def _higher(job: Job, rise: Rise, world: World) -> str:
     """A priority, and what it is good for."""
     ahead = world.job(job.wait_for) if job.wait_for is not None else None
-    to = "go before others"
+    to = "go ahead of other jobs"
     if rise.victims:
         more = f" and {len(rise.victims) - 1} more" if len(rise.victims) > 1 else ""
-        to = f"take from {job_name(rise.victims[0], world)}{more}"
+        to = f"take slots from {job_name(rise.victims[0], world)}{more}"
     elif ahead is not None and ahead.priority < rise.priority:
-        to = f"go before {job_name(ahead.id, world)}"
-    asked = f'"sched priority {job.id} {rise.priority} --dry-run" says what that would do'
-    return f"A priority above {rise.priority - 1}, to {to}: {asked}."
+        to = f"go ahead of {job_name(ahead.id, world)}"
+    asked = f'"sched priority {job.id} {rise.priority} --dry-run" shows the effect'
+    return f"A priority of at least {rise.priority}, to {to}: {asked}."
 
 
 def _ends(trials: Trials, world: World) -> list[str]:
@@ -122,7 +122,7 @@ def _ends(trials: Trials, world: World) -> list[str]:
     end = trials.end_that_serves(PRIORITY_MAX)
     if end is None:
         return []
-    besides = f", together with a priority above {end.priority - 1}" if end.priority is not None else ""
+    besides = f", together with a priority of at least {end.priority}" if end.priority is not None else ""
     return [f"The end of {job_name(end.job_id, world)}{besides}."]
 
 
@@ -135,21 +135,21 @@ def _when_they_are_gone(job: Job, world: World, now: float) -> list[str]:
     deadlines = [worker.stop_deadline for worker in leaving if worker.stop_deadline is not None]
     if not deadlines:
         return []
-    count = f"{len(leaving)} worker{'s' if len(leaving) > 1 else ''}"
-    return [f"Nothing need be done: {count} of others leave for it within {max(0.0, max(deadlines) - now):.0f} s."]
+    count = "1 worker leaves" if len(leaving) == 1 else f"{len(leaving)} workers leave"
+    return [f"No action needed: {count} for it within {max(0.0, max(deadlines) - now):.0f} s."]
 
 
 def _nodes_back(suitable: list[Node], now: float) -> list[str]:
     ways = []
     held_back = sorted(n.name for n in suitable if n.intent is not NodeIntent.ACTIVE and n.health is NodeHealth.UP)
     if held_back:
-        ways.append(f'To let workers in again: "sched uncordon {" ".join(held_back[:5])}".')
+        ways.append(f'Open the nodes to workers again: "sched uncordon {" ".join(held_back[:5])}".')
     ends = [node.quarantined_until for node in suitable if node.intent is NodeIntent.QUARANTINED]
     known = [end for end in ends if end is not None]
     if known:
         ways.append(f"The end of a quarantine, in {max(0.0, min(known) - now):.0f} s.")
     if any(node.health is not NodeHealth.UP for node in suitable):
-        ways.append("That a node which is down comes back.")
+        ways.append("The return of a node that is down.")
     return ways
 
 
@@ -161,16 +161,16 @@ def _to_grow(job: Job, growth: Growth, world: World, now: float) -> list[str]:
         case Limit.MAXIMUM if job.elastic:
             return [f'A larger maximum: "sched scale {job.id} --max {len(job.wanted_workers) + 1}" or more.']
         case Limit.NO_ROOM:
-            slots = "Slots to share" if any(worker.shared for worker in job.workers) else "Slots"
-            freed = f"{slots} that come free: the most important job that can use them gets them."
+            slots = "Shared slots" if any(worker.shared for worker in job.workers) else "Slots"
+            freed = f"{slots} that become free; the most important job that can use them gets them."
             if growth.lack is not Lack.SLOTS:
-                freed = "Room for a whole worker that comes free: the most important job that can use it gets it."
+                freed = "Room for a whole worker; the most important job that can use it gets it."
             return [*_nodes_back(away(job, world), now), freed]
         case Limit.RESERVED if growth.holder is not None:
-            return [f"The start of {job_name(growth.holder, world)}, if it leaves something."]
+            return [f"The start of {job_name(growth.holder, world)}, if enough slots remain."]
         case Limit.KEPT if growth.keeper is not None and growth.keeper.booking is not None:
             return [_end_of_booking(growth.keeper.booking)]
         case Limit.KEPT if growth.keeper is not None and growth.keeper.for_job is not None:
-            return [f"The start of {job_name(growth.keeper.for_job, world)}, if it leaves something."]
+            return [f"The start of {job_name(growth.keeper.for_job, world)}, if enough slots remain."]
         case _:
             return []

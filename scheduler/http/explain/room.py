@@ -42,7 +42,7 @@ def away_text(nodes: list[Node], world: World) -> str:
         return ""
     slots = sum(free_slots(node, world) for node in nodes)
     names = named(sorted(f"{node.name} ({why_away(node)})" for node in nodes))
-    return f" {counted(slots, 'idle slot')} {are(slots)} on nodes that take no new workers: {names}."
+    return f" {counted(slots, 'idle slot')} {are(slots)} on nodes closed to new workers: {names}."
 
 
 def reserved_by(job: Job, world: World) -> JobId | None:

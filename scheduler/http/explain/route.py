@@ -33,14 +33,14 @@ class ExplainView(Explanation, Past):
 
 @router.get("/v1/jobs/{job_id}/explain", response_model=ExplainView, responses=documented(404))
 def explain_job(services: Use, job_id: JobNumber) -> Response:
-    """Why the job is as it is, since when, what would change that, and when it starts if it waits."""
+    """Explain the state of a job: why, since when, what would change it, and when a waiting job starts."""
     job = find_job(services, job_id)
     world, now, policy = services.board.world or World(), services.clock.now(), services.settings.policy
     seen, would_change = _asked(services, job, world, now)
     explanation = explain(job, world, policy, now, seen)
     trouble = None if job.state.terminal else services.not_ready()
     if trouble is not None:
-        explanation["summary"] += f" Nothing is being decided now: {trouble}."
+        explanation["summary"] += f" The scheduler is not making decisions: {trouble}."
     view: ExplainView = {
         **explanation,
         **past_of(services.store, job, world),

@@ -28,9 +28,9 @@ def why_starting(job: Job) -> str:
     first = ""
     if not job.fixed_ready:
         running = sum(worker.state is WorkerState.READY for worker in job.fixed_workers)
-        first = f", which start once all {len(job.fixed_workers)} of its fixed group run ({running} do)"
+        first = f"; they start when all {len(job.fixed_workers)} workers of its fixed group run (now {running})"
     starting = f"Is starting: {ready} of {len(job.wanted_workers)} workers are ready{first} (attempt {job.attempt})."
-    early = f" It is finishing already: {job.detail}." if job.finishing and job.detail else ""
+    early = f" It is already finishing: {job.detail}." if job.finishing and job.detail else ""
     return starting + early + what_blocks(job)
 
 
@@ -39,8 +39,8 @@ def what_blocks(job: Job) -> str:
     blocked = [worker for worker in job.all_workers if worker.state is WorkerState.PENDING and worker.detail]
     if not blocked:
         return ""
-    more = f" ({len(blocked) - 1} more do not run either)" if len(blocked) > 1 else ""
-    return f" Worker {blocked[0].id} on {blocked[0].node} does not run yet{more}: {blocked[0].detail}"
+    more = f" (nor {len(blocked) - 1} others)" if len(blocked) > 1 else ""
+    return f" Worker {blocked[0].id} on {blocked[0].node} is not running yet{more}: {blocked[0].detail}"
 
 
 def why_this_size(
@@ -48,7 +48,7 @@ def why_this_size(
 ) -> tuple[str | None, JobId | None, str]:
     """Reason, whom it is for, and the sentence."""
     size = len(job.wanted_workers)
-    shared = ", on slots that it shares with others" if any(w.shared for w in job.wanted_workers) else ""
+    shared = ", on slots shared with other jobs" if any(w.shared for w in job.wanted_workers) else ""
     most = counted(job.max_workers, "worker")
     shown = f"Runs with {size} of at most {most}{shared}"
     if job.state is JobState.RESIZING:
@@ -56,7 +56,7 @@ def why_this_size(
     given = _what_it_gives(job, world)
     if given is not None:
         leaves, for_job, why = given
-        return leaves, for_job, f"{shown}: it gives workers up{why}."
+        return leaves, for_job, f"{shown}: it is giving up workers{why}."
     reason, for_job, why = _why_no_more(job, growth, world, settings, now)
     return reason, for_job, f"{shown}: {why}"
 
@@ -69,38 +69,38 @@ def _why_no_more(
     free = f"{suiting(growth.slots)} {are(growth.slots)} free"
     match growth.limit:
         case Limit.MAXIMUM:
-            return None, None, "all that it may have."
+            return None, None, "its maximum."
         case Limit.FIXED_SIZE:
-            return None, None, f"the size that it has under policy {settings.name}."
+            return None, None, f"policy {settings.name} keeps this size."
         case Limit.FINISHING:
             detail = f" ({job.detail})" if job.detail else ""
-            return None, None, f"it is finishing, so it is not resized any more{detail}."
+            return None, None, f"it is finishing and will not be resized{detail}."
         case Limit.CHANGING:
-            return None, None, "a change of its workers is under way, and it may grow after that."
+            return None, None, "its workers are changing; it may grow after that."
         case Limit.NEAR_END:
-            return "NEAR_END", None, "its time limit is so near that growing would not pay."
+            return "NEAR_END", None, "its time limit is too near for growth to pay off."
         case Limit.UNTRIED:
-            return "UNTRIED", None, f"more are tried once it has reported its speed with these{left and f', or{left}'}."
+            return "UNTRIED", None, f"it may grow once it has reported its speed at this size{left and f', or{left}'}."
         case Limit.NO_GAIN:
-            return "NO_GAIN", None, "more would add nothing, by the speeds that it reported."
+            return "NO_GAIN", None, "by its reported speeds, more workers would not make it faster."
         case Limit.PAYBACK:
             return "PAYBACK", None, _why_no_payback(job, settings)
         case Limit.NO_ROOM:
             return "INSUFFICIENT_SLOTS", None, _why_no_room(job, growth, world) + away_text(away(job, world), world)
         case Limit.RESERVED:
-            return "BEHIND_RESERVATION", growth.holder, f"{free}, but held for {job_name(growth.holder, world)}."
+            return "BEHIND_RESERVATION", growth.holder, f"{free}, but reserved for {job_name(growth.holder, world)}."
         case Limit.BOOKING_FULL:
-            return "BOOKING_FULL", None, f"its booking {job.spec.booking} has no more for it."
+            return "BOOKING_FULL", None, f"it uses all slots of its booking {job.spec.booking}."
         case Limit.KEPT:
             assert growth.keeper is not None
             keeper = growth.keeper
-            return _kept_reason(keeper), keeper.for_job, f"{free}, but kept for {keeper_name(keeper, world)}."
+            return _kept_reason(keeper), keeper.for_job, f"{free}, but reserved for {keeper_name(keeper, world)}."
         case Limit.COOLDOWN:
-            return "COOLDOWN", None, f"it was resized lately, and may grow again{left}."
+            return "COOLDOWN", None, f"it was resized recently, and may grow again{left}."
         case Limit.NOTHING:
-            return None, None, "it grows at the next look."
+            return None, None, "it will grow in the next scheduling pass."
         case Limit.UNKNOWN:
-            return None, None, f"{free}, and the planner has not given it any of them."
+            return None, None, f"{free}, but the planner has not assigned any to it."
         case _:
             assert_never(growth.limit)
 
@@ -108,7 +108,7 @@ def _why_no_more(
 def _why_no_payback(job: Job, settings: PolicySettings) -> str:
     cost = job.progress.resize_seconds or 0.0
     times = f"{settings.grow_payback_factor:g} times the {cost:.1f} s"
-    return f"growing would not bring its end nearer by {times} that a resize costs it."
+    return f"growth would save less than {times} that a resize takes."
 
 
 def _why_no_room(job: Job, growth: Growth, world: World) -> str:
@@ -117,14 +117,14 @@ def _why_no_room(job: Job, growth: Growth, world: World) -> str:
     if growth.lack is not None and growth.lack is not Lack.SLOTS:
         return f"{suiting(slots)} {are(slots)} free, but {lack_text(growth.lack, job.shape)}."
     if slots:
-        return f"{suiting(slots)} {are(slots)} free, fewer than the {job.shape.slots} of a worker."
+        return f"{suiting(slots)} {are(slots)} free, but a worker needs {job.shape.slots}."
     others = [node for node in world.nodes.values() if node.suits(job.shape) and node.schedulable]
     own, kind = sum(free_slots(node, world) for node in others), world.nodes[worker.node].gpu_type
     if worker.shared and own:
-        return f"no slots to share are free; {own} to have alone {are(own)}, which it may not have besides."
+        return f"no shared slots are free; {own} unshared {are(own)}, but a job cannot use both kinds."
     if not worker.shared and own:
-        return f"no slots that suit it are free with GPU type {kind or 'none'}, which its workers have."
-    return "no slots that suit it are free."
+        return f"no suitable slots with the GPU type of its workers ({kind or 'none'}) are free."
+    return "no suitable slots are free."
 
 
 def _kept_reason(keeper: Keeper) -> str:
@@ -138,10 +138,10 @@ def _what_it_gives(job: Job, world: World) -> tuple[str, JobId | None, str] | No
     for worker in job.leaving:
         if worker.leave_for is not None:
             reason = worker.leave_reason or LeaveReason.PREEMPTED
-            gone = ", which has ended since" if world.job(worker.leave_for) is None else ""
+            gone = ", which has ended" if world.job(worker.leave_for) is None else ""
             return reason.value, worker.leave_for, f" for {job_name(worker.leave_for, world)}{gone}"
     reasons = {worker.leave_reason for worker in job.leaving}
     for leave, stop in _GIVEN_TO_NO_JOB.items():
         if leave in reasons:
-            return leave.value, None, f", since {STOP_TEXTS[stop]}"
+            return leave.value, None, f" because {STOP_TEXTS[stop]}"
     return None

@@ -8,11 +8,11 @@ from scheduler.model.world import World
 def why_stopped(job: Job, world: World) -> str:
     """The sentence of a job that is being stopped, or is suspended."""
     if job.state is JobState.SUSPENDED:
-        return "Is suspended until it is resumed."
-    why = STOP_TEXTS[job.stop_reason] if job.stop_reason is not None else "asked to"
+        return "Suspended until a user resumes it."
+    why = STOP_TEXTS[job.stop_reason] if job.stop_reason is not None else "requested"
     whom = f" for {job_name(job.stop_for, world)}" if job.stop_for is not None else ""
     detail = f" ({job.detail})" if job.detail else ""
-    return f"Is being stopped: {why}{whom}{detail}. {len(job.all_workers)} workers have yet to leave."
+    return f"Is being stopped: {why}{whom}{detail}. Workers still to leave: {len(job.all_workers)}."
 
 
 def how_it_ended(job: Job) -> str:

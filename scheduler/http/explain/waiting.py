@@ -30,47 +30,47 @@ def why_waiting(
     free = sum(free_slots(node, world) for node in suitable if node.schedulable)
     match reason:
         case WaitReason.SUBMITTED:
-            return "Waits for the next look at the queue; it was submitted or resumed just now."
+            return "Waits for the next scheduling pass: it has just been submitted or resumed."
         case WaitReason.INSUFFICIENT_SLOTS:
-            behind = f" It is behind {job_name(job.wait_for, world)}." if job.wait_for is not None else ""
+            behind = f" It waits behind {job_name(job.wait_for, world)}." if job.wait_for is not None else ""
             return (
-                f"Waits for free slots: {need}, and {free} of {sum(node.slots for node in suitable)} slots that "
-                f"suit it {are(free)} free{_to_share(job, suitable, world)}{_what_lacks(job, size, world)}"
-                f"{_kept(job, look, world)}. Nothing less important holds enough to make room for it.{behind}"
+                f"Waits for free slots: {need}, and {free} of {sum(node.slots for node in suitable)} suitable slots "
+                f"{are(free)} free{_to_share(job, suitable, world)}{_what_lacks(job, size, world)}"
+                f"{_kept(job, look, world)}. Less important jobs do not hold enough slots to make room for it.{behind}"
                 f"{away_text(away(job, world), world)}"
             )
         case WaitReason.WAITING_FOR_VICTIMS:
             held = _places(job.reservation)
-            return f"Starts as soon as {_who_leaves(job, world)} have left: {held} held for it and being freed."
+            return f"Starts when {_who_leaves(job, world)} have left: {held} reserved for it and being freed."
         case WaitReason.BEHIND_RESERVATION:
             return (
-                f"Would fit, but waits behind {job_name(job.wait_for, world)}, for which slots are held: {need}, and "
-                "starting now could delay it. A time limit that ends sooner, or an elastic job, could fill the gap."
+                f"Would fit, but waits behind {job_name(job.wait_for, world)}, for which slots are reserved: "
+                f"{need}, and starting now could delay that job. A shorter time limit, or an elastic job, could fit."
             )
         case WaitReason.BACKOFF:
             pause_seconds = max(0.0, job.not_before - now)
-            return f"Starts again in {pause_seconds:.0f} s, after a failure: {job.detail or 'a worker failed'}."
+            return f"Starts again in {pause_seconds:.0f} s after a failure: {job.detail or 'a worker failed'}."
         case WaitReason.NO_MATCHING_NODE:
             if not world.nodes:
-                return "Waits for nodes: there are none."
+                return "Waits for nodes: the cluster has none."
             lacking = wishes(_lacking(job, world))
-            return f"No node has {lacking or 'what it asks for'}: add such a node, or submit it without."
+            return f"No node has {lacking or 'what it requires'}: add such a node, or submit the job without it."
         case WaitReason.EXCEEDS_CLUSTER:
             return _why_too_large(job, need, suitable, world)
         case WaitReason.NODES_UNAVAILABLE:
             closed = ", ".join(f"{n.name} ({why_away(n)})" for n in suitable if not n.schedulable)
-            return f"Waits for nodes that take no new workers now: {closed or 'none is known'}."
+            return f"All suitable nodes are closed to new workers: {closed or 'none known'}."
         case WaitReason.BOOKED_LATER | WaitReason.BOOKING_FULL:
             return _why_booked(job, need, world, now)
         case WaitReason.BEHIND_BOOKING:
             return (
-                f"Would fit, but could not be out of booked slots in time: {need}. A time limit that ends before the "
-                'booking starts, or an elastic job, could use them ("sched bookings" lists them).'
+                f"Would fit, but could not leave the booked slots in time: {need}. An elastic job, or a "
+                'time limit that ends before the booking starts, could use them ("sched bookings" lists bookings).'
             )
         case WaitReason.POLICY_WITHOUT_FIXED:
-            return f"Waits for another policy: {settings.name}, which is in force, knows nothing of fixed groups."
+            return f"Waits for another policy: the current policy {settings.name} does not support fixed groups."
         case WaitReason.BEHIND_FOREIGN:
-            return f"Would fit, but others than this scheduler's jobs wait for that room: {need}."
+            return f"Would fit, but workloads outside this scheduler wait for these slots: {need}."
         case _:
             assert_never(reason)
 
@@ -82,10 +82,10 @@ def _why_too_large(job: Job, need: str, suitable: list[Node], world: World) -> s
         if worker:
             return f"Too large for every node: {worker}.{those_closed(suitable)}"
     most = counted(most_workers(job.spec, suitable), "worker")
-    besides = ", or less beside its fixed group" if fixed is not None else ""
+    besides = ", or fewer with its fixed group" if fixed is not None else ""
     return (
-        f"Too large for the cluster: {need}, and the nodes that suit it have "
-        f"{counted(sum(node.slots for node in suitable), 'slot')} and would hold {most} when empty{besides}. "
+        f"Too large for the cluster: {need}, and the suitable nodes have "
+        f"{counted(sum(node.slots for node in suitable), 'slot')} and could hold {most} when empty{besides}. "
         f"Lower its minimum, or add nodes.{those_closed(suitable)}"
     )
 
@@ -99,13 +99,15 @@ def _what_lacks(job: Job, size: int, world: World) -> str:
     if lack is None or lack is Lack.SLOTS:
         return ""
     room = vacancies.fit(job.shape, View.FREE)
-    return f", but {lack_text(lack, job.shape)}, so there is room for {room or 'none'}"
+    return f", but {lack_text(lack, job.shape)}, so {room or 'none'} would fit"
 
 
 def _kept(job: Job, look: Look | None, world: World) -> str:
     """For whom the planner keeps most of what is free."""
     kept = look.kept(job.shape)[:1] if look is not None else []
-    return "".join(f", of which {count} {are(count)} kept for {keeper_name(keeper, world)}" for keeper, count in kept)
+    return "".join(
+        f", of which {count} {are(count)} reserved for {keeper_name(keeper, world)}" for keeper, count in kept
+    )
 
 
 def _lacking(job: Job, world: World) -> WorkerShape:
@@ -120,14 +122,14 @@ def _to_share(job: Job, suitable: list[Node], world: World) -> str:
         return ""
     free = sum(free_extra(node, world) for node in suitable if node.schedulable)
     crowded = sum(len(world.crowded.get(node.name, ())) for node in suitable)
-    busy = f", but nobody new may share {crowded} that are or were too busy" if crowded else ""
+    busy = f", except {crowded} that are too busy for more workers" if crowded else ""
     return f", and {free} to share{busy}"
 
 
 def _why_booked(job: Job, need: str, world: World, now: float) -> str:
     booking = world.booking_of(job)
     if booking is None:
-        return f"Its booking {job.spec.booking} is over: it is looked at as an ordinary job next."
+        return f"Its booking {job.spec.booking} is over: the next pass treats it as an ordinary job."
     if booking.start_at > now:
         return f"Waits for its booking {booking.name}, which starts in {booking.start_at - now:.0f} s."
     slots = counted(booking.slots, "slot")
@@ -138,10 +140,10 @@ def _who_leaves(job: Job, world: World) -> str:
     """The jobs whose workers leave for it, where any do so already."""
     victims = [other.id for other in world.leaving.values() if any(w.leave_for == job.id for w in other.all_leaving)]
     if not victims:
-        return "others"
-    more = f" and of {len(victims) - VICTIMS_NAMED_MAX} more" if len(victims) > VICTIMS_NAMED_MAX else ""
+        return "other workers"
+    more = f" and {len(victims) - VICTIMS_NAMED_MAX} more jobs" if len(victims) > VICTIMS_NAMED_MAX else ""
     named = ", ".join(job_name(each, world) for each in sorted(victims)[:VICTIMS_NAMED_MAX])
-    return f"workers of {named}{more}"
+    return f"the workers of {named}{more}"
 
 
 def _places(placement: Placement) -> str:

@@ -17,25 +17,25 @@ NAMED_MAX = 5
 #: Why a job is stopped, or gives up workers.
 STOP_TEXTS: dict[StopReason, str] = {
     StopReason.PREEMPTED: "its slots are needed",
-    StopReason.REBALANCED: "another job of the same priority goes before it",
+    StopReason.REBALANCED: "another job of the same priority has precedence",
     StopReason.DRAINED: "its nodes are being drained",
-    StopReason.BELOW_MINIMUM: "too few of its workers are left, and there is no room for more",
-    StopReason.OVERSOLD: "it shared slots that are too busy for it, or not oversold any more",
-    StopReason.GANG_RESTART: "a worker failed, and all start again together",
-    StopReason.RETRIES_EXHAUSTED: "a worker failed and no retries are left",
-    StopReason.TIME_LIMIT: "its time limit is over",
+    StopReason.BELOW_MINIMUM: "it has fewer workers than its minimum, and no slots for more are free",
+    StopReason.OVERSOLD: "the slots that it shared are too busy, or no longer oversold",
+    StopReason.GANG_RESTART: "a worker failed, and all workers restart together",
+    StopReason.RETRIES_EXHAUSTED: "a worker failed, and no retries are left",
+    StopReason.TIME_LIMIT: "its time limit has been reached",
     StopReason.SUSPENDED: "a user suspended it",
-    StopReason.RESUMED: "a user resumed it before it was gone; it is queued again then",
+    StopReason.RESUMED: "a user resumed it before it had stopped; it goes back to the queue",
     StopReason.CANCELLED: "a user cancelled it",
     StopReason.BOOKED: "its slots are booked",
     StopReason.BOOKING_ENDED: "its booking is over",
-    StopReason.FOREIGN: "others than this scheduler's jobs need its slots",
+    StopReason.FOREIGN: "workloads outside this scheduler need its slots",
 }
 
 #: What is lacking, in few words.
 _LACKING = {
-    Lack.SLOTS: "too few slots that suit",
-    Lack.GPU_TYPE: "GPUs of one type",
+    Lack.SLOTS: "suitable slots",
+    Lack.GPU_TYPE: "GPUs of the same type",
     Lack.SPLIT: "slots on one node",
     Lack.CPUS: "CPUs",
     Lack.MEMORY: "memory",
@@ -64,29 +64,29 @@ def named(names: Sequence[str]) -> str:
 
 def suiting(count: int) -> str:
     """So many slots that suit a job."""
-    return f"{counted(count, 'slot')} that suit{'s' if count == 1 else ''} it"
+    return counted(count, "suitable slot")
 
 
 def keeper_name(keeper: Keeper, world: World) -> str:
     """For whom something is kept."""
     if keeper.for_job is not None:
-        return f"{job_name(keeper.for_job, world)}, which goes first"
-    return f"booking {keeper.booking}" if keeper.booking is not None else "others than this scheduler's jobs"
+        return f"{job_name(keeper.for_job, world)}, which has precedence"
+    return f"booking {keeper.booking}" if keeper.booking is not None else "workloads outside this scheduler"
 
 
 def lack_text(lack: Lack, shape: WorkerShape) -> str:
     """Why free slots are of no use."""
     match lack:
         case Lack.SLOTS:
-            return "these are too few"
+            return "not enough of them"
         case Lack.GPU_TYPE:
             return "not on GPUs of one type"
         case Lack.SPLIT:
-            return f"too few on one node: a worker takes {shape.slots}"
+            return f"too few on one node: a worker needs {shape.slots}"
         case Lack.CPUS:
-            return f"too few CPUs are beside them: a worker takes {shape.cpus:g}"
+            return f"too few CPUs are free on the same node: a worker needs {shape.cpus:g}"
         case Lack.MEMORY:
-            return f"too little memory is beside them: a worker takes {shape.memory_mib} MiB"
+            return f"too little memory is free on the same node: a worker needs {shape.memory_mib} MiB"
         case _:
             assert_never(lack)
 
@@ -99,24 +99,24 @@ def growth_text(growth: Growth) -> str:
         case Limit.CHANGING:
             return "being resized"
         case Limit.NEAR_END:
-            return "too near the end"
+            return "close to the end of its time limit"
         case Limit.UNTRIED:
-            return "to report a speed first"
+            return "measuring the speed of the current size"
         case Limit.NO_GAIN:
-            return "without gain from more"
+            return "with no gain from more workers"
         case Limit.PAYBACK:
-            return "for which a resize would not pay back"
+            return "for which a resize does not pay off"
         case Limit.NO_ROOM:
-            return f"without room ({_LACKING[growth.lack or Lack.SLOTS]})"
+            return f"without room (lacking {_LACKING[growth.lack or Lack.SLOTS]})"
         case Limit.RESERVED | Limit.KEPT:
-            return "kept back for others"
+            return "held back for others"
         case Limit.BOOKING_FULL:
-            return "with all of its booking"
+            return "using all of its booking"
         case Limit.COOLDOWN:
-            return "cooling down after a resize"
+            return "in the cool-down after a resize"
         case Limit.NOTHING:
-            return "to grow at the next look"
+            return "about to grow"
         case Limit.UNKNOWN:
-            return "with room"
+            return "with room to grow"
         case _:
             assert_never(growth.limit)

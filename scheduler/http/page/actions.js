@@ -20,13 +20,13 @@ export class Actions {
     this.id = id;
     this.told = element("p", { class: "told", role: "status" });
     this.priority = field("Priority", -1_000_000);
-    this.least = field("Least workers", 1);
-    this.most = field("Most workers", 1);
-    this.suspend = button("Suspend", () => this.#do("Asked: suspend.", () => post(`${this.path}/suspend`)));
-    this.resume = button("Resume", () => this.#do("Asked: resume.", () => post(`${this.path}/resume`)));
+    this.least = field("Minimum workers", 1);
+    this.most = field("Maximum workers", 1);
+    this.suspend = button("Suspend", () => this.#do("Suspend requested.", () => post(`${this.path}/suspend`)));
+    this.resume = button("Resume", () => this.#do("Resume requested.", () => post(`${this.path}/resume`)));
     this.cancel = button("Cancel", () => this.#cancel(), "danger");
     this.root = element("section", { class: "actions", "aria-label": "Actions", hidden: true },
-      form([this.priority], "Set priority", () => this.#setPriority(), button("What would that do?", () => this.#askPriority())),
+      form([this.priority], "Set priority", () => this.#setPriority(), button("Preview", () => this.#askPriority())),
       form([this.least, this.most], "Scale", () => this.#scale()),
       element("div", { class: "row" }, this.suspend, this.resume, this.cancel),
       this.told);
@@ -47,7 +47,7 @@ export class Actions {
 
   #setPriority() {
     const priority = this.priority.input.valueAsNumber;
-    return this.#do(`Asked: priority ${priority}.`, () => patch(this.path, { priority }));
+    return this.#do(`Priority ${priority} requested.`, () => patch(this.path, { priority }));
   }
 
   /** Asks only. */
@@ -59,12 +59,12 @@ export class Actions {
 
   #scale() {
     const [least, most] = [this.least.input.valueAsNumber, this.most.input.valueAsNumber];
-    return this.#do(`Asked: ${least} to ${most} workers.`, () => patch(this.path, { min_workers: least, max_workers: most }));
+    return this.#do(`${least} to ${most} workers requested.`, () => patch(this.path, { min_workers: least, max_workers: most }));
   }
 
   async #cancel() {
-    if (await confirmed(`Cancel job ${this.id}? Its workers are asked to leave, and it does not come back.`)) {
-      await this.#do("Asked: cancel.", () => post(`${this.path}/cancel`));
+    if (await confirmed(`Cancel job ${this.id}? Its workers will be stopped. This cannot be undone.`)) {
+      await this.#do("Cancel requested.", () => post(`${this.path}/cancel`));
     }
   }
 

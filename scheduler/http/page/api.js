@@ -28,7 +28,7 @@ export async function ask(path, options = {}) {
   try {
     answer = await fetch(path, { cache: "no-store", ...options, headers: headers(options.headers) });
   } catch (error) {
-    throw new Refused(0, `The daemon does not answer: ${error.message}`);
+    throw new Refused(0, `The daemon does not respond: ${error.message}`);
   }
   if (!answer.ok) throw await refusal(answer);
   return answer;
@@ -39,7 +39,7 @@ export async function refusal(answer) {
   try {
     return new Refused(answer.status, (await answer.json()).error.message);
   } catch {
-    return new Refused(answer.status, `The daemon answers ${answer.status}.`);
+    return new Refused(answer.status, `The daemon responded with status ${answer.status}.`);
   }
 }
 

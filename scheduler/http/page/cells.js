@@ -80,7 +80,7 @@ function disc(context, x, y, radius, colour, edge) {
 /** What a cell is, in words. */
 export function cellText(node, slot, cell, jobs) {
   const name = (id) => `job ${id}${jobs.get(id) ? ` (${jobs.get(id).name})` : ""}`;
-  const state = cell.state === "away" ? `free, but the node takes no workers: ${node.away}` : cell.state;
+  const state = cell.state === "away" ? `free, but the node is closed to new workers: ${node.away}` : cell.state;
   const shared = cell.shared.length > 0 ? `; shared by ${cell.shared.map(name).join(", ")}` : "";
   return `${node.name}, slot ${slot}: ${cell.job === null ? "" : `${name(cell.job)}, `}${state}${shared}`;
 }

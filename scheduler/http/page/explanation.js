@@ -3,8 +3,8 @@
 import { element, jobLink } from "./dom.js";
 import { clock, counted, moment, span } from "./words.js";
 
-const STARTS = { CERTAIN: "It starts", UPPER_BOUND: "It starts at the latest", ESTIMATE: "It is expected to start" };
-const WOULD = { CERTAIN: "It would start", UPPER_BOUND: "It would start at the latest", ESTIMATE: "It would be expected to start" };
+const STARTS = { CERTAIN: "It starts", UPPER_BOUND: "It starts no later than", ESTIMATE: "It is expected to start" };
+const WOULD = { CERTAIN: "It would start", UPPER_BOUND: "It would start no later than", ESTIMATE: "It would be expected to start" };
 const NAMED_MAX = 4;
 
 /** When it starts, where that is known. */
@@ -17,7 +17,7 @@ export function factsOf(explanation, now) {
   const facts = [];
   const { since } = explanation;
   if (since !== null) {
-    const text = `So since ${moment(since)}, for ${span(now - since)}.`;
+    const text = `In this state since ${moment(since)}, for ${span(now - since)}.`;
     facts.push([text, () => [text]]);
   }
   for (const each of explanation.gave) facts.push(taking(each, "It", ["for ", () => jobLink(each.for_job, `job ${each.for_job}`)]));
@@ -26,7 +26,7 @@ export function factsOf(explanation, now) {
     const text = `It lost workers at ${moment(at)}: ${sentence.replace("->", "→")}.`;
     facts.push([text, () => [text]]);
   }
-  for (const way of explanation.would_change) facts.push([way, () => [element("b", {}, "Would change it: "), way]]);
+  for (const way of explanation.would_change) facts.push([way, () => [element("b", {}, "What would change it: "), way]]);
   return facts;
 }
 
@@ -43,20 +43,20 @@ export function repricingText({ changed_priority: priority, start, size }) {
 
 function startText(priority, { wait, changed, as_it_is: present }) {
   const parts = [`With priority ${priority}:`];
-  if (changed.start_at === null) parts.push("no start is known.", wait ?? "");
-  else if (changed.start_at <= changed.at) parts.push(`it would start at once, with ${counted(changed.workers, "worker")}.`);
+  if (changed.start_at === null) parts.push("its start cannot be predicted.", wait ?? "");
+  else if (changed.start_at <= changed.at) parts.push(`it would start immediately, with ${counted(changed.workers, "worker")}.`);
   else parts.push(`${WOULD[changed.certainty] ?? WOULD.ESTIMATE} at ${clock(changed.start_at)}, with ${counted(changed.workers, "worker")}.`);
   const losses = changed.losses.map((loss) => `job ${loss.id} (${loss.name}): ${loss.workers_before} → ${loss.workers_after} workers`);
-  if (losses.length) parts.push(`Taken from ${named(losses)}.`);
-  parts.push(present.start_at === null ? "As it is, no start is known." : `As it is: at ${clock(present.start_at)}.`);
+  if (losses.length) parts.push(`It would take workers from ${named(losses)}.`);
+  parts.push(present.start_at === null ? "Without the change, its start cannot be predicted." : `Without the change: at ${clock(present.start_at)}.`);
   return parts.filter(Boolean).join(" ");
 }
 
 function sizesText(priority, { workers, as_it_is: present, changed, others, others_count: count }) {
-  const settles = changed === 0 ? "it would be stopped, and wait." : `it would settle at ${counted(changed, "worker")}.`;
-  const parts = [`With priority ${priority}:`, settles, `Now it has ${workers}; as it is it settles at ${present}.`];
+  const settles = changed === 0 ? "it would be stopped and would wait." : `it would settle at ${counted(changed, "worker")}.`;
+  const parts = [`With priority ${priority}:`, settles, `It has ${workers} now; without the change it settles at ${present}.`];
   const texts = others.map((each) => `job ${each.id} (${each.name}): ${each.as_it_is} → ${each.changed} workers`);
-  parts.push(count ? `Others: ${named(texts, count)}.` : "No other job would have another size.");
+  parts.push(count ? `Other jobs: ${named(texts, count)}.` : "No other job would change its size.");
   return parts.join(" ");
 }
 

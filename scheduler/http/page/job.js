@@ -51,26 +51,26 @@ export class JobPage {
     const part = (title, ...children) => element("section", { "aria-label": title }, element("h3", {}, title), ...children);
     this.title = element("h2", { tabindex: "-1" }, `Job ${this.id}`);
     this.summary = element("p", { class: "summary", role: "status" });
-    const reasons = element("ul", { class: "reasons", "aria-label": "Why" });
+    const reasons = element("ul", { class: "reasons", "aria-label": "Reasons" });
     this.reasons = new Rows(reasons, "li", ([signature]) => signature, (fact) => fact);
     this.facts = element("dl", { class: "facts" });
     this.sizes = element("div", {});
-    const head = ["Worker", "State", "Node", "Slots", "Rank", "Started", "Ended", "Why"];
+    const head = ["Worker", "State", "Node", "Slots", "Rank", "Started", "Ended", "Reason"];
     const body = element("tbody", {});
     this.workers = new Rows(body, "tr", (worker) => worker.id, workerRow);
-    this.chooser = element("select", { "aria-label": "Whose output" }, element("option", { value: "" }, "rank 0"));
+    this.chooser = element("select", { "aria-label": "Worker" }, element("option", { value: "" }, "rank 0"));
     this.chooser.addEventListener("change", () => this.#openLog(this.chooser.value));
     const scrolled = (kind, label) => ({ class: kind, role: "group", tabindex: "0", "aria-label": label });
     this.output = element("pre", scrolled("log", "Output"));
     const events = element("ol", {});
     this.events = new Rows(events, "li", (event) => event.id, (event) => eventRow(event, this.cluster.jobs));
     this.root.replaceChildren(
-      element("p", {}, element("a", { href: "#/" }, "← the cluster")), this.title, this.summary, reasons, this.actions.root,
-      part("What it is", this.facts), part("Size since it was submitted", this.sizes),
+      element("p", {}, element("a", { href: "#/" }, "← Cluster")), this.title, this.summary, reasons, this.actions.root,
+      part("Details", this.facts), part("Workers over time", this.sizes),
       part("Workers", element("div", scrolled("scroll", "Workers"), element("table", {},
         element("thead", {}, element("tr", {}, ...head.map((text) => element("th", { scope: "col" }, text)))), body))),
       part("Output", this.chooser, this.output),
-      part("What happened to it", element("div", scrolled("log", "Events"), events)));
+      part("Events", element("div", scrolled("log", "Events"), events)));
     this.title.focus();
   }
 
@@ -96,8 +96,8 @@ export class JobPage {
   /** There is no such job: nothing is offered, and nothing asked for any more. */
   #missing() {
     this.close();
-    say(this.title, `No job ${this.id}`);
-    say(this.summary, `There is no job ${this.id}: none has had this number yet, or it ended so long ago that it was removed.`);
+    say(this.title, `Job ${this.id} not found`);
+    say(this.summary, `Job ${this.id} does not exist, or it ended long ago and was removed.`);
     [...this.root.children].slice(3).forEach((part) => part.remove());
   }
 

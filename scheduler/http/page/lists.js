@@ -68,11 +68,11 @@ export class Lists {
       const used = cells.filter(({ state }) => ["ready", "starting", "leaving"].includes(state));
       const shared = cells.flatMap((each) => each.shared.map((job) => ({ job })));
       const held = cells.filter(({ state }) => state === "reserved");
-      const others = node.foreign > 0 ? `others: ${counted(node.foreign, "slot")}` : "";
+      const others = node.foreign > 0 ? `outside this scheduler: ${counted(node.foreign, "slot")}` : "";
       return [
         element("th", { scope: "row" }, node.name), number(`${used.length}`), number(`${node.slots}`),
         cell(node.away ? `no: ${node.away}` : "yes"),
-        cell(...byJob(used), ...byJob(shared, " shared"), ...byJob(held, " held for it"), others),
+        cell(...byJob(used), ...byJob(shared, " shared"), ...byJob(held, " reserved"), others),
       ];
     }];
   }

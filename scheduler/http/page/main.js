@@ -12,7 +12,7 @@ import { follow } from "./stream.js";
 import { counted, numberText } from "./words.js";
 
 const HISTORY_MS = 30_000;
-const THEMES = { system: "as the system", light: "light", dark: "dark" };
+const THEMES = { system: "system", light: "light", dark: "dark" };
 
 const cluster = new Cluster();
 const lists = new Lists(cluster);
@@ -72,13 +72,13 @@ function drawFigures() {
 
 function standing({ term, leader, not_ready: trouble }) {
   const follows = term === null && leader !== null;
-  const text = follows ? `Live. A standby answers; ${leader.name} leads` : "Live";
+  const text = follows ? `Live, from a standby; ${leader.name} leads` : "Live";
   const place = byId("standing");
   if (place.textContent !== text) {
     const reachable = follows && /^https?:\/\//.test(leader.url ?? "");
-    place.replaceChildren(...(reachable ? ["Live. A standby answers; ", element("a", { href: leader.url }, leader.name), " leads"] : [text]));
+    place.replaceChildren(...(reachable ? ["Live, from a standby; ", element("a", { href: leader.url }, leader.name), " leads"] : [text]));
   }
-  alarm(trouble ? `Nothing is being decided: ${trouble}` : "");
+  alarm(trouble ? `The scheduler is not making decisions: ${trouble}` : "");
 }
 
 function alarm(text) {
@@ -130,7 +130,7 @@ function route() {
 
 function askForToken(wrong) {
   const dialog = byId("token-dialog");
-  if (wrong) say(byId("token-why"), "This token does not open the scheduler. It needs the daemon's http.token.");
+  if (wrong) say(byId("token-why"), "The scheduler rejected this token. Use the http.token of the daemon.");
   if (!dialog.open) dialog.showModal();
   return new Promise((given) => {
     byId("token-form").addEventListener("submit", () => {
@@ -146,11 +146,11 @@ async function away(error) {
   if (error instanceof Refused && error.status === 401) {
     const wrong = token.get() !== null;
     token.forget();
-    say(byId("standing"), "A token is needed");
+    say(byId("standing"), "Token required");
     return await askForToken(wrong);
   }
   say(byId("standing"), "Not live");
-  alarm(`No word from the daemon (${error.message}): this is its last picture. Trying again…`);
+  alarm(`Connection to the daemon lost (${error.message}). This is the last known state. Reconnecting…`);
   return false;
 }
 

@@ -20,7 +20,7 @@ export async function follow(path, take, away) {
         pauseMs = PAUSE_MS_MIN;
         take(...message);
       });
-      throw new Error("the daemon has ended the stream");
+      throw new Error("the daemon closed the stream");
     } catch (error) {
       const atOnce = await away(error);
       if (!atOnce) await new Promise((done) => setTimeout(done, pauseMs));

@@ -1,31 +1,31 @@
 // Words for typed reasons and states, and for times.
 
 export const WAITS = {
-  SUBMITTED: "no tick has looked at it yet",
-  INSUFFICIENT_SLOTS: "too little is free",
+  SUBMITTED: "waiting for the next scheduling pass",
+  INSUFFICIENT_SLOTS: "not enough free slots",
   WAITING_FOR_VICTIMS: "slots are being freed for it",
-  BEHIND_RESERVATION: "it would delay a job ahead of it",
-  BACKOFF: "a worker failed; it starts again after a pause",
-  NO_MATCHING_NODE: "no node has its labels and GPU type",
-  EXCEEDS_CLUSTER: "it needs more than all nodes that suit it have",
-  BOOKED_LATER: "its booking has not begun",
-  BOOKING_FULL: "its booking is in use",
-  BEHIND_BOOKING: "it could not be out of booked slots in time",
-  BEHIND_FOREIGN: "others of the cluster wait for that room",
-  POLICY_WITHOUT_FIXED: "the policy in force knows no fixed groups",
-  NODES_UNAVAILABLE: "nodes that suit it are away",
+  BEHIND_RESERVATION: "starting it would delay a job ahead of it",
+  BACKOFF: "a worker failed; restarting after a pause",
+  NO_MATCHING_NODE: "no node has the required labels and GPU type",
+  EXCEEDS_CLUSTER: "larger than all suitable nodes together",
+  BOOKED_LATER: "its booking has not started",
+  BOOKING_FULL: "its booking is fully used",
+  BEHIND_BOOKING: "it could not leave booked slots in time",
+  BEHIND_FOREIGN: "workloads outside this scheduler wait for these slots",
+  POLICY_WITHOUT_FIXED: "the current policy does not support fixed groups",
+  NODES_UNAVAILABLE: "suitable nodes are unavailable",
 };
 
 // State of a slot: how it is drawn, see cells.js.
 export const SHAPES = {
-  ready: "square: a worker that is ready",
-  starting: "frame: a worker that starts",
-  leaving: "triangle: a worker that leaves",
-  reserved: "plus: held for a waiting job",
-  foreign: "stroke: held by others",
+  ready: "square: ready worker",
+  starting: "frame: starting worker",
+  leaving: "triangle: leaving worker",
+  reserved: "plus: reserved for a waiting job",
+  foreign: "stroke: used outside this scheduler",
   free: "dot: free",
-  away: "cross: its node takes no workers",
-  shared: "disc: shared by one more job",
+  away: "cross: node closed to new workers",
+  shared: "disc: shared with another job",
 };
 
 const STATE_SIGNS = {
