@@ -115,7 +115,7 @@ def test_a_taken_address_is_one_clear_line(tmp_path: Path) -> None:
         answer = run_daemon(tmp_path / "state", SCHED_HTTP__PORT=str(port))
     assert answer.returncode == 1
     where = f"127.0.0.1:{port}"
-    advice = "choose another with http.port (SCHED_HTTP__PORT)"
+    advice = "use another port with --port or http.port (SCHED_HTTP__PORT)"
     assert answer.stderr == f"error: cannot listen on {where}: Address already in use: {advice}\n"
 
 
@@ -135,7 +135,7 @@ def test_a_database_of_a_newer_version_is_refused_in_one_line(tmp_path: Path) ->
             database.commit()
         answer = run_daemon(daemon.state_dir)
     assert answer.returncode == 1
-    assert "older than the database" in answer.stderr
+    assert "has a newer version than this scheduler" in answer.stderr
     assert answer.stderr.count("\n") == 1
 
 
@@ -240,7 +240,7 @@ def test_a_defect_in_a_tick_is_counted_and_the_engine_goes_on(tmp_path: Path) ->
         thread.start()
         assert ticked.wait(20)
         thread.stop()
-    assert reasons == ["the engine met a defect and starts again: RuntimeError: a defect"]
+    assert reasons == ["the engine is restarting after an internal error: RuntimeError: a defect"]
     assert [line["event"] for line in logs if line["log_level"] == "error"] == ["tick failed"]
     assert thread.not_ready() is None
     assert world.engine.lease is None, "given back at the end"

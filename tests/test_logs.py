@@ -64,7 +64,7 @@ def test_of_many_jobs_that_come_to_wait_at_once_most_are_counted(world: World) -
     world.advance(1)
     lines = decided(world)
     assert len([line for line in lines if line["what"] == "job waits"]) == WAITS_MAX
-    assert [line["jobs"] for line in lines if line["what"] == "more jobs wait"] == [29]
+    assert [line["jobs"] for line in lines if line["what"] == "more jobs are waiting"] == [29]
 
 
 def test_lines_are_written_beside_the_engine_and_all_before_the_end(world: World) -> None:

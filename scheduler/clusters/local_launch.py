@@ -67,7 +67,7 @@ def _find(program: str, path: str) -> str:
                 return candidate
             found = found or candidate
     if found is None:
-        raise FileNotFoundError(2, f"no such program in PATH, which is {_shortened(path)}")
+        raise FileNotFoundError(2, f"not found in PATH, which is {_shortened(path)}")
     return found
 
 

@@ -297,7 +297,7 @@ _END = {"startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:01:00Z
             Phase.LOST,
             None,
             None,
-            "its node does not know how it ended",
+            "its node did not report how it ended",
         ),
     ],
 )
@@ -457,7 +457,7 @@ def test_nobody_is_lost_while_the_api_server_is_away_and_what_happened_is_known_
         assert "Connection refused" in failure.error
         site.clock.ahead = site.settings.stale_seconds + 1
         with pytest.raises(
-            ClusterError, match=r"nothing was heard of (nodes|pods) for more than 30 s: the API server at https://"
+            ClusterError, match=r"no news of (nodes|pods) for more than 30 s: the API server at https://"
         ):
             site.cluster.observe()
     finally:

@@ -23,7 +23,7 @@ def test_a_namespace_that_is_not_there_is_told_and_jobs_start_once_it_is(plane: 
     with site_of(plane, tmp_path, namespace="later") as site:
         assert site.logged("no workers can be started now", 'namespaces \\"later\\" not found') == 1
         job = site.submit()
-        site.is_told(job, 'Worker 1-1 on a does not run yet: namespaces "later" not found')
+        site.is_told(job, 'Worker 1-1 on a is not running yet: namespaces "later" not found')
         plane.core.create_namespace({"metadata": {"name": "later"}})
         site.run(job)
         assert site.logged("worker actions failed", "not found") == 1
@@ -49,7 +49,7 @@ def test_a_resource_that_no_node_offers_is_told(plane: ControlPlane, tmp_path: P
         site.comes(lambda: bool(site.nodes()["nodes"]), lambda: "no nodes")
         assert [node["closed"] for node in site.nodes()["nodes"]] == ["offers no nvidia.com/gqu"]
         job = site.submit()
-        site.is_told(job, "Too large for every node: a worker takes 1 slot, where no node has more than 0.")
+        site.is_told(job, "Too large for every node: a worker needs 1 slot, but no node has more than 0.")
         site.is_told(job, "Closed: 1 node (offers no nvidia.com/gqu).")
         amounts = {"nvidia.com/gqu": "1", "cpu": "4", "memory": "8Gi", "pods": "110"}
         plane.core.patch_node_status("a", {"status": {"capacity": amounts, "allocatable": amounts}})
@@ -63,9 +63,9 @@ def test_rights_that_are_missing_and_credentials_that_expire_are_told_and_may_be
     account.create()
     with site_of(plane, tmp_path, ready=False, kubeconfig=account.kubeconfig) as site:
         site.is_not_ready("cannot list resource")
-        assert site.logged("nothing is decided now", "cannot list resource") == 1
+        assert site.logged("the scheduler is not making decisions", "cannot list resource") == 1
         job = site.submit()
-        site.is_told(job, "Nothing is being decided now: ")
+        site.is_told(job, "The scheduler is not making decisions: ")
         with account.allowed():
             site.is_ready()
             site.run(job)
@@ -73,10 +73,10 @@ def test_rights_that_are_missing_and_credentials_that_expire_are_told_and_may_be
 
             account.delete()
             waiting = site.submit()
-            site.is_told(waiting, "does not run yet: the API server does not accept the credentials: Unauthorized")
+            site.is_told(waiting, "is not running yet: the API server rejected the credentials: Unauthorized")
             site.daemon.kill()
             site.daemon.start_answering()
-            site.is_not_ready("the API server does not accept the credentials")
+            site.is_not_ready("the API server rejected the credentials")
             assert site.job(job)["state"] == "RUNNING"
 
             account.create()
@@ -124,7 +124,7 @@ def test_an_api_server_that_goes_away_costs_nothing_and_hosts_are_answered_meanw
         try:
             waiting = site.submit()
             site.is_not_ready("cannot be reached: Connection refused")
-            site.is_told(job, "Nothing is being decided now: nothing was heard of")
+            site.is_told(job, "The scheduler is not making decisions: no news of")
             site.daemon.kill()
             site.daemon.start_answering()
             site.is_not_ready("cannot be reached: Connection refused")

@@ -81,7 +81,7 @@ def failing_starts(world: LocalWorld, tmp_path: Path) -> dict[str, tuple[StartWo
     (tmp_path / "script").write_text("echo no first line")
     (tmp_path / "script").chmod(0o755)
     return {
-        "program": (world.action("1-1", "no-such-program"), "no-such-program: no such program in PATH, which is /"),
+        "program": (world.action("1-1", "no-such-program"), "no-such-program: not found in PATH, which is /"),
         "path": (world.action("1-1", "./no-such-program", workdir=str(tmp_path)), "No such file"),
         "workdir": (
             world.action("1-1", "true", workdir="/no/such/dir"),

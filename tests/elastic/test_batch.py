@@ -36,17 +36,17 @@ def test_accumulated_micro_batches_give_the_gradient_of_the_whole() -> None:
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: ConstantBatch(0), "samples of a ConstantBatch is a whole number, 1 or more, not 0"),
-        (lambda: ConstantBatch(wrong(64.0)), "samples of a ConstantBatch is a whole number, 1 or more, not 64.0"),
+        (lambda: ConstantBatch(0), "samples of a ConstantBatch must be an integer, 1 or more, not 0"),
+        (lambda: ConstantBatch(wrong(64.0)), "samples of a ConstantBatch must be an integer, 1 or more, not 64.0"),
         (lambda: ConstantBatch(wrong("64")), "not '64'"),
         (lambda: ConstantBatch(wrong(True)), "not True"),
-        (lambda: ScaledBatch(0), "per_worker is a whole number, 1 or more, not 0"),
-        (lambda: ScaledBatch(wrong(1.5)), "per_worker is a whole number, 1 or more, not 1.5"),
+        (lambda: ScaledBatch(0), "per_worker must be an integer, 1 or more, not 0"),
+        (lambda: ScaledBatch(wrong(1.5)), "per_worker must be an integer, 1 or more, not 1.5"),
         (lambda: ScaledBatch(wrong(math.nan)), "not nan"),
-        (lambda: ScaledBatch(1, 0), "base_workers is a whole number, 1 or more, not 0"),
-        (lambda: ScaledBatch(1, base_workers=wrong(1.5)), "base_workers is a whole number, 1 or more, not 1.5"),
-        (lambda: ScaledBatch(1, warmup_steps=-1), "warmup_steps is a whole number, 0 or more, not -1"),
-        (lambda: ScaledBatch(1, warmup_steps=wrong(2.5)), "warmup_steps is a whole number, 0 or more, not 2.5"),
+        (lambda: ScaledBatch(1, 0), "base_workers must be an integer, 1 or more, not 0"),
+        (lambda: ScaledBatch(1, base_workers=wrong(1.5)), "base_workers must be an integer, 1 or more, not 1.5"),
+        (lambda: ScaledBatch(1, warmup_steps=-1), "warmup_steps must be an integer, 0 or more, not -1"),
+        (lambda: ScaledBatch(1, warmup_steps=wrong(2.5)), "warmup_steps must be an integer, 0 or more, not 2.5"),
     ],
 )
 def test_impossible_policies_are_refused(make: Callable[[], object], complaint: str) -> None:
@@ -57,8 +57,8 @@ def test_impossible_policies_are_refused(make: Callable[[], object], complaint: 
 @pytest.mark.parametrize(
     ("tensors", "samples", "complaint"),
     [
-        ((torch.zeros(4),), 0, "samples is a whole number, 1 or more, not 0"),
-        ((torch.zeros(4),), 1.5, "samples is a whole number, 1 or more, not 1.5"),
+        ((torch.zeros(4),), 0, "samples must be an integer, 1 or more, not 0"),
+        ((torch.zeros(4),), 1.5, "samples must be an integer, 1 or more, not 1.5"),
         ((), 1, "micro_batches((inputs, targets), samples)"),
         (torch.zeros(4, 2), 1, "micro_batches((inputs, targets), samples)"),
         ((torch.tensor(4.0),), 1, "micro_batches((inputs, targets), samples)"),

@@ -130,7 +130,7 @@ def test_one_that_is_stopped_is_found_by_its_silence_and_the_others_go_on_at_onc
         worker, took_seconds = job.stop(rank, argument)
         print(f"{runtime}, rank {rank}: the others went on after {took_seconds:.1f} s")
         assert took_seconds <= HEARTBEAT_SECONDS + REFORM_SECONDS_MAX[runtime]
-        assert ends(daemon, job)[worker] == ("HUNG", f"it said nothing for {HEARTBEAT_SECONDS:g} s")
+        assert ends(daemon, job)[worker] == ("HUNG", f"it sent no report for {HEARTBEAT_SECONDS:g} s")
         output = job.finish()
         assert job.show()["retries_used"] == 1, (ends(daemon, job), output)
         done = f"every sample seen [{EPOCHS}] times" if runtime == "elastic" else f"total {SAMPLES * 200} after 200"

@@ -178,5 +178,5 @@ def test_the_driver_says_what_is_missing_where_horovod_is_not_installed(tmp_path
     ended = subprocess.run(command, env={**variables, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert ended.returncode == 1
     assert ended.stderr == (
-        f"driver: there is no program {tmp_path}/horovodrun: install horovod, or say where its horovodrun is\n"
+        f"driver: {tmp_path}/horovodrun not found: install horovod, or give the path of horovodrun\n"
     )

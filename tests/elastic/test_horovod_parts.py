@@ -108,4 +108,4 @@ def test_a_driver_to_whom_the_list_is_refused_says_so(site: Site, monkeypatch: p
     command = ["-m", "scheduler.elastic.horovod", "drive", "true", "--", "python", "train.py"]
     with python(command, env=[environment(**scheduler | {"SCHED_JOB_ID": "99"})]) as (driver,):
         assert driver.stdout is not None
-        assert driver.stdout.readline().startswith("driver: the scheduler refuses the list of workers: 404: ")
+        assert driver.stdout.readline().startswith("driver: the scheduler refused the list of workers: 404: ")

@@ -124,7 +124,7 @@ def test_a_report_that_is_refused_for_a_number_keeps_the_worker_heard_and_its_ch
         heard = worker.heard()
     assert (heard.generation, heard.ready, heard.endpoint, heard.peer) == (1, True, ENDPOINT, peer)
     [line] = told(caplog)
-    assert line.startswith(f"the scheduler does not take what this worker says: {words}")
+    assert line.startswith(f"the scheduler rejected the report of this worker: {words}")
 
 
 def test_a_worker_with_a_wrong_token_gets_no_checkpoint_confirmed_and_is_told_why_once(
@@ -135,9 +135,8 @@ def test_a_worker_with_a_wrong_token_gets_no_checkpoint_confirmed_and_is_told_wh
         assert not agent.confirm(1)
         agent.flush()
     assert worker.ended == [], "whoever does not know its token does not know that it is fenced"
-    assert told(caplog) == [
-        "the scheduler does not take what this worker says: 401: the token of this job's workers is needed"
-    ]
+    refusal = "401: missing or invalid token: the worker token of this job is required"
+    assert told(caplog) == [f"the scheduler rejected the report of this worker: {refusal}"]
 
 
 def test_a_list_that_is_refused_is_no_absence_of_the_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

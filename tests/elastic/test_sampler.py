@@ -114,7 +114,7 @@ def test_a_scaled_batch_grows_with_the_group() -> None:
 
 
 def test_the_position_of_another_data_set_is_refused() -> None:
-    with pytest.raises(UsageError, match="in 10 samples, the data set has 20"):
+    with pytest.raises(UsageError, match="for 10 samples, but the data set has 20"):
         ElasticDistributedSampler(20).load_state_dict(ElasticDistributedSampler(10).state_dict())
     with pytest.raises(UsageError, match="empty"):
         ElasticDistributedSampler([])
@@ -122,12 +122,12 @@ def test_the_position_of_another_data_set_is_refused() -> None:
 
 @pytest.mark.parametrize("batch", [64.0, "64", None, True, 0, ScaledBatch])
 def test_a_batch_that_is_neither_a_number_nor_a_policy_is_refused(batch: Any) -> None:
-    complaint = r"batch, where it is no policy such as ScaledBatch\(64\), is a whole number, 1 or more, not "
+    complaint = r"batch, unless it is a policy such as ScaledBatch\(64\), must be an integer, 1 or more, not "
     with pytest.raises(UsageError, match=complaint):
         ElasticDistributedSampler(100, batch=batch)
 
 
 @pytest.mark.parametrize("samples", [100.0, None, True, -1, iter([1, 2])])
 def test_a_data_set_without_a_length_is_refused(samples: Any) -> None:
-    with pytest.raises(UsageError, match="samples, where it is no data set with a length, is a whole number"):
+    with pytest.raises(UsageError, match="samples, unless it is a data set with a length, must be an integer"):
         ElasticDistributedSampler(samples)

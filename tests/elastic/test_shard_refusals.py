@@ -20,13 +20,13 @@ from tests.http.site import Site
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"ahead": 0}, "ahead is a whole number, 1 to 10,000, not 0"),
-        ({"ahead": 2_000_000}, "ahead is a whole number, 1 to 10,000, not 2000000"),
-        ({"ahead": 2.0}, "ahead is a whole number, 1 to 10,000, not 2.0"),
-        ({"shards": 0}, "shards is a whole number, 1 or more, not 0"),
-        ({"shards": "5"}, "shards is a whole number, 1 or more, not '5'"),
-        ({"shards": 5, "epochs": 0}, "epochs is a whole number, 1 or more, not 0"),
-        ({"shards": 5, "epochs": True}, "epochs is a whole number, 1 or more, not True"),
+        ({"ahead": 0}, "ahead must be an integer, 1 to 10,000, not 0"),
+        ({"ahead": 2_000_000}, "ahead must be an integer, 1 to 10,000, not 2000000"),
+        ({"ahead": 2.0}, "ahead must be an integer, 1 to 10,000, not 2.0"),
+        ({"shards": 0}, "shards must be an integer, 1 or more, not 0"),
+        ({"shards": "5"}, "shards must be an integer, 1 or more, not '5'"),
+        ({"shards": 5, "epochs": 0}, "epochs must be an integer, 1 or more, not 0"),
+        ({"shards": 5, "epochs": True}, "epochs must be an integer, 1 or more, not True"),
     ],
 )
 def test_numbers_that_cannot_be_are_refused_at_once(
@@ -60,7 +60,7 @@ def test_a_loop_of_a_worker_whose_token_is_refused_ends_with_the_schedulers_word
     job_id = running(site)
     become_worker(monkeypatch, site, job_id)
     monkeypatch.setenv("SCHED_TOKEN", "another")
-    refusal = "what this reader of shards says: 401: the token of this job's workers is needed"
+    refusal = "the report of this shard reader: 401: missing or invalid token: the worker token of this job is required"
     with elastic.ShardQueue() as shards:
         for look in (lambda: next(iter(shards)), shards.commit, shards.over):
             with pytest.raises(elastic.ElasticError, match=refusal):

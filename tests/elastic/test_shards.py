@@ -121,7 +121,7 @@ def test_a_job_without_data_says_what_is_missing(site: Site, monkeypatch: pytest
     site.advance(1)
     become_worker(monkeypatch, site, job_id)
     shards = elastic.ShardQueue()
-    with pytest.raises(elastic.UsageError, match=f"job {job_id} has declared no data: give the job a `data`"):
+    with pytest.raises(elastic.UsageError, match=f"job {job_id} has not declared data: declare `data`"):
         next(iter(shards))
     shards.close()
 

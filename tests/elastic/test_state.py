@@ -108,7 +108,7 @@ def test_a_scripts_own_error_comes_through_unchanged() -> None:
 
 def test_an_unregistered_value_is_refused_when_assigned() -> None:
     state = make_state()
-    with pytest.raises(AttributeError, match="give it to State"):
+    with pytest.raises(AttributeError, match="pass it to State"):
         state.best = 1.0
     with pytest.raises(AttributeError, match="no 'best'"):
         _ = state.best
@@ -121,7 +121,7 @@ def test_misuse_is_explained() -> None:
         next(elastic.State().batches())
     with pytest.raises(elastic.UsageError, match="inside of the function given to run"):
         make_state().average_gradients(1)
-    with pytest.raises(elastic.UsageError, match="give it to State"):
+    with pytest.raises(elastic.UsageError, match="pass it to State"):
         elastic.State().average_gradients(1)
     with pytest.raises(elastic.UsageError, match="give lr_scheduler to State"):
         elastic.State().step_schedule()

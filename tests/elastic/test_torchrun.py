@@ -146,7 +146,7 @@ class Orphaned(Counting):
         lost_at = time.monotonic()
         self.wait("goes on with 2", lambda: "of 2 workers" in self.log(self._first))
         print(f"went on after {time.monotonic() - lost_at:.1f} s")
-        assert f"generation {self.generation}.1 goes on without {self.lost}" in self.log(self._first)
+        assert f"generation {self.generation}.1 continues without {self.lost}" in self.log(self._first)
 
     def adopted(self) -> str:
         """What the history says."""
@@ -168,7 +168,7 @@ def test_two_of_three_go_on_without_the_daemon_which_then_adopts_them(tmp_path: 
         job.wait_for_the_others()
         daemon.start()
         job.wait_for_workers(3)
-        assert job.adopted().startswith(f"generation {job.generation}.1: its workers went on without {job.lost} ")
+        assert job.adopted().startswith(f"generation {job.generation}.1: its workers continued without {job.lost} ")
         assert all(agent.is_running() for agent in job.others), "no agent was started again"
         assert_every_step_counted(job.finish())
         assert len(job.workers()) == 4
@@ -185,7 +185,7 @@ def test_an_agent_that_was_left_out_alive_ends(tmp_path: Path) -> None:
         job.process.kill()
         job.wait_for_the_others()
         job.agent.resume()
-        left_out = f"went on without this worker, as generation {job.generation}.1: it ends"
+        left_out = f"continued without this one as generation {job.generation}.1: exiting"
         job.wait("is told", lambda: left_out in job.log(job.lost))
         daemon.start()
         job.wait_for_workers(3)

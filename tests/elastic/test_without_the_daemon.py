@@ -85,7 +85,7 @@ class Steady(RunningJob):
         self.wait("is adopted", lambda: bool(self.history("SUBGENERATION_ADOPTED")))
         (adopted,) = self.history("SUBGENERATION_ADOPTED")
         assert adopted["detail"] == (
-            f"generation {self.generation}.1: its workers went on without {lost} while no scheduler answered"
+            f"generation {self.generation}.1: its workers continued without {lost} while the scheduler was unreachable"
         )
 
     def finish(self) -> None:
@@ -137,7 +137,7 @@ def test_the_last_of_three_waits_for_the_daemon_and_then_goes_on(tmp_path: Path)
         daemon.kill()
         for rank in (0, 2):
             job.processes[rank].kill()
-        job.wait_alone("waits", lambda: "waits: no more than half of the generation's members answer" in job.log(last))
+        job.wait_alone("waits", lambda: "waits: at most half of the members of the generation respond" in job.log(last))
         assert not job.steps(last), "it was never the first, so it went on by itself"
         daemon.start()
         job.wait_for_workers(3)
@@ -161,7 +161,7 @@ def test_a_worker_that_was_left_out_alive_trains_no_more(tmp_path: Path, teller:
         if teller == "peers":
             job.processes[2].resume()
             job.wait_alone("ends", lambda: not is_running(job.processes[2]))
-            assert f"went on without this worker, as generation {job.generation}.1: it ends" in job.log(hung)
+            assert f"continued without this one as generation {job.generation}.1: exiting" in job.log(hung)
         daemon.start()
         job.wait_for_adoption(hung)
         job.wait_for_workers(3)

@@ -52,7 +52,8 @@ def test_a_member_that_was_left_out_alive_has_to_leave_and_the_others_are_the_ne
     assert {worker.id for worker in job.members} == ids(job_id, 1, 2)
     (leaving,) = job.leaving
     assert (leaving.id, leaving.leave_reason) == (worker_id(job_id, 3), LeaveReason.LEFT_OUT)
-    named = f"generation {before.generation}.1: its workers went on without {job_id}-3 while no scheduler answered"
+    without = f"its workers continued without {job_id}-3 while the scheduler was unreachable"
+    named = f"generation {before.generation}.1: {without}"
     assert adoptions(w, job_id) == [named]
     w.settle()
     job = w.expect(job_id, JobState.RUNNING, workers=3)
@@ -98,7 +99,7 @@ def test_a_later_agreement_of_the_same_generation_is_adopted_with_all_that_it_lo
     w.settle()
     tell(w, job_id, 4, 5, sub=2)
     assert {worker.id for worker in w.get(job_id).members} == ids(job_id, 1, 2, 3)
-    assert ".2: its workers went on without 1-4, 1-5 while" in adoptions(w, job_id)[0]
+    assert ".2: its workers continued without 1-4, 1-5 while" in adoptions(w, job_id)[0]
 
 
 def test_the_speed_of_those_who_went_on_is_not_taken_for_that_of_all(w: World, job_id: JobId) -> None:

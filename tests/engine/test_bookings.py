@@ -45,7 +45,7 @@ def test_what_the_cluster_cannot_hold_is_refused(w: World) -> None:
     w.tick()
     assert state(w, "large") is None
     [refused] = w.events(EventKind.REQUEST_REFUSED)
-    assert refused.detail == ("booking large: it needs 5 slots, and the nodes that suit it have 4")
+    assert refused.detail == ("booking large: it needs 5 slots, and the suitable nodes have 4")
 
 
 def test_overlapping_bookings_are_refused_beyond_capacity_and_later_ones_are_not(w: World) -> None:
@@ -58,7 +58,7 @@ def test_overlapping_bookings_are_refused_beyond_capacity_and_later_ones_are_not
     assert [each.name for each in w.store.list_bookings()] == ["first", "beside", "after"]
     [refused] = w.events(EventKind.REQUEST_REFUSED)
     assert refused.detail == (
-        "booking between: it needs 1 slot, and the cluster has not enough beside booking beside, first"
+        "booking between: it needs 1 slot, and the cluster does not have enough left beside booking beside, first"
     )
 
 
@@ -71,7 +71,7 @@ def test_a_cancelled_booking_is_gone_and_its_name_free(w: World) -> None:
     w.tick()
     assert state(w, "b") is None
     assert len(w.events(EventKind.BOOKING_CANCELLED)) == 1
-    assert [event.detail for event in w.events(EventKind.REQUEST_REFUSED)] == ["no booking b"]
+    assert [event.detail for event in w.events(EventKind.REQUEST_REFUSED)] == ["booking b not found"]
     w.book("b", slots=2, start=100, duration=50)
     w.tick()
     assert state(w, "b") is BookingState.PLANNED

@@ -105,7 +105,9 @@ def test_who_calls_about_its_shards_does_not_hang(w: World) -> None:
     assert not w.events(EventKind.WORKER_ENDED)
     w.cluster.hang(WorkerId(f"{job_id}-1"))
     w.advance(5)
-    assert [(e.cause, e.detail) for e in w.events(EventKind.WORKER_ENDED)][:1] == [("HUNG", "it said nothing for 10 s")]
+    assert [(e.cause, e.detail) for e in w.events(EventKind.WORKER_ENDED)][:1] == [
+        ("HUNG", "it sent no report for 10 s")
+    ]
 
 
 @pytest.mark.parametrize(

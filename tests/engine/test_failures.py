@@ -106,7 +106,7 @@ def test_a_hung_worker_is_killed_and_replaced(w: World) -> None:
     w.settle()
     job = w.expect(job_id, JobState.RUNNING, workers=2)
     assert hung not in {worker.id for worker in job.workers}
-    assert [(e.cause, e.detail) for e in w.events(EventKind.WORKER_ENDED)] == [("HUNG", "it said nothing for 10 s")]
+    assert [(e.cause, e.detail) for e in w.events(EventKind.WORKER_ENDED)] == [("HUNG", "it sent no report for 10 s")]
     assert job.retries_used == 1
 
 
@@ -271,7 +271,7 @@ def test_an_elastic_worker_that_never_gets_ready_is_killed_and_the_job_fails_in_
     w.advance(w.settings.engine.ready_seconds + 10)
     job = w.expect(job_id, JobState.FAILED)
     assert "HUNG" in job.detail
-    assert "it did not report that it is ready within" in job.detail
+    assert "it did not report ready within" in job.detail
 
 
 def test_those_that_go_on_when_one_is_done_early_get_a_list_without_it(w: World) -> None:
@@ -296,7 +296,7 @@ def test_who_was_done_first_is_told_while_the_others_go_on_and_where_they_fail_t
     first, second = w.get(job_id).workers
     w.cluster.crash(first.id, exit_code=0)
     w.settle()
-    early = f"worker {first.id} on a ended with exit code 0 before the others: ranks of one group have to end together"
+    early = f"worker {first.id} on a ended with exit code 0 before the others: all ranks of a group must end together"
     job = w.expect(job_id, JobState.RUNNING, workers=1)
     assert (job.finishing, job.detail) == (True, early)
     w.cluster.crash(second.id, exit_code=1)

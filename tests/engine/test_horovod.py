@@ -66,7 +66,7 @@ def test_workers_hold_the_slots_and_the_driver_runs_horovodrun(
         (["horovodrun", "-np", "2", "python", "train.py"], "leave -np out: min_workers, max_workers"),
         (["horovodrun", "--gloo", "--cycle-time-ms", "1", "--max-np=4", "python", "train.py"], "leave --max-np out"),
         (["horovodrun", "-H", "a:1", "python", "train.py"], "leave -H out: the scheduler says which hosts"),
-        (["horovodrun", "--mpi", "python", "train.py"], "leave --mpi out: only Gloo is elastic"),
+        (["horovodrun", "--mpi", "python", "train.py"], "option --mpi is not allowed: only Gloo supports elastic jobs"),
     ],
 )
 def test_what_the_scheduler_decides_is_refused(command: Sequence[str], says: str) -> None:

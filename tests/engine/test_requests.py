@@ -142,8 +142,8 @@ def test_requests_while_a_job_is_being_stopped(w: World) -> None:
     w.ask_cancel(cancelled)
     w.tick()
     assert [e.detail for e in w.events(EventKind.REQUEST_REFUSED)][-2:] == [
-        "it is suspended already",
-        "the job has ended",
+        "it is already suspended",
+        "the job has already ended",
     ]
 
 
@@ -180,7 +180,7 @@ def test_requests_for_nodes_that_do_not_exist_or_are_so_already(w: World) -> Non
     w.ask(IntentKind.UNCORDON, node=a)
     w.tick()
     (refused,) = w.events(EventKind.REQUEST_REFUSED)
-    assert (refused.node, refused.detail) == ("nowhere", "no such node")
+    assert (refused.node, refused.detail) == ("nowhere", "node not found")
 
 
 def test_a_node_may_shrink_only_as_its_slots_come_free(w: World) -> None:

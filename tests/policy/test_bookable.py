@@ -42,22 +42,22 @@ def test_what_empty_nodes_hold_at_every_moment_is_promised(asked: Booking, stand
 @pytest.mark.parametrize(
     ("asked", "standing", "why"),
     [
-        (booking("new", 17), [], "it needs 17 slots, and the nodes that suit it have 16 of one GPU type"),
-        (booking("new", 3, slots=8), [], "it needs 24 slots (3 × 8), and the nodes that suit it have 16"),
+        (booking("new", 17), [], "it needs 17 slots, and the suitable nodes have 16 of one GPU type"),
+        (booking("new", 3, slots=8), [], "it needs 24 slots (3 × 8), and the suitable nodes have 16"),
         (
             booking("new", 9, gpu_type="B"),
             [],
-            "it needs 9 slots of GPU type B, and the nodes that suit it have 8",
+            "it needs 9 slots of GPU type B, and the suitable nodes have 8",
         ),
         (
             booking("new", 1, node_selector=(("x", "y"),)),
             [],
-            "it needs 1 slot with x=y, and the nodes that suit it have 0",
+            "it needs 1 slot with x=y, and the suitable nodes have 0",
         ),
         (booking("new", 9), [booking("one", 8), booking("two", 8)], "has not enough beside booking one, two"),
         (booking("new", 2, slots=8), [booking("one", 16)], "has not enough beside booking one"),
         (booking("new", 12, (0, 9)), [booking("later", 16, (5, 6))], "has not enough beside booking later"),
-        (booking("new", 1, (-2, 0)), [], "its window is over already"),
+        (booking("new", 1, (-2, 0)), [], "its window has already ended"),
     ],
 )
 def test_what_they_do_not_hold_is_refused_in_one_line(asked: Booking, standing: list[Booking], why: str) -> None:

@@ -84,7 +84,7 @@ def test_jobs_get_as_many_workers_as_their_batch_feeds(tmp_path: Path, profiles:
         ("a,0,other,1,20", ":2: application: 'other' has no profile: "),
         ("a,0,toy,1,5", ":2: batch_size: 5 is not between 20 and 160, as measured"),
         ("a,0,toy,0,20", ":2: num_replicas: input should be greater than or equal to 1, not '0'"),
-        ("a,0,toy,1,20\na,0,toy,1,20", ":3: name: 'a' is given twice, first in line 2"),
+        ("a,0,toy,1,20\na,0,toy,1,20", ":3: name: 'a' is a duplicate, first given on line 2"),
     ],
 )
 def test_a_job_that_the_profiles_do_not_know_is_refused(tmp_path: Path, profiles: Path, row: str, said: str) -> None:
@@ -118,9 +118,9 @@ def test_a_broken_profile_is_refused_by_file_and_line(profiles: Path, name: str)
     ("name", "row", "said"),
     [
         ("placements.csv", "104,10,0.2,0.1", "placement: string should match pattern"),
-        ("placements.csv", "4,10,0.2,0.3", "sync_time 0.3 is more than step_time 0.2, of which it is a part"),
-        ("validation-20.csv", "200,30,0.7,1,1", "progress: 200 is no more than 200 an epoch before"),
-        ("validation-20.csv", "300,30,0.7,0,0", "grad_sqr and grad_var are both 0: nothing was learnt"),
+        ("placements.csv", "4,10,0.2,0.3", "sync_time 0.3 exceeds step_time 0.2, which includes it"),
+        ("validation-20.csv", "200,30,0.7,1,1", "progress: 200 must exceed 200 of the previous epoch"),
+        ("validation-20.csv", "300,30,0.7,0,0", "grad_sqr and grad_var must not both be 0"),
     ],
 )
 def test_a_profile_that_contradicts_itself_is_refused_by_file_and_line(

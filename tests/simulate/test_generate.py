@@ -62,7 +62,7 @@ def test_kueues_baseline_has_its_published_numbers() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("poisson:jobs", "poisson: 'jobs' must look like KEY=VALUE"),
+        ("poisson:jobs", "poisson: 'jobs' must have the form KEY=VALUE"),
         ("poisson:jobs=0", "poisson: jobs: input should be greater than or equal to 1, not '0'"),
         ("poisson:per_hour=1e-300", "poisson: per_hour: input should be greater than or equal to 0.001, not '1e-300'"),
         ("poisson:tail=1", "poisson: tail: input should be greater than 1, not '1'"),
@@ -70,10 +70,10 @@ def test_kueues_baseline_has_its_published_numbers() -> None:
         ("poisson:sizes=0", "poisson: sizes.0: input should be greater than or equal to 1, not '0'"),
         ("poisson:sizes=1/999999999", "poisson: sizes.1: input should be less than or equal to 100000, not "),
         (f"poisson:priorities=0/{10**20}", "poisson: priorities.1: input should be less than or equal to 1000000, "),
-        ("poisson:jobs=5,jobs=6", "poisson: jobs is given twice"),
+        ("poisson:jobs=5,jobs=6", "poisson: jobs is given more than once"),
         (f"poisson:jobs={5:0300}x", "poisson: jobs: input should be a valid integer, "),
         ("kueue:workloads=100000,queues=100", "kueue: cohorts × queues × workloads make 50000000 jobs: at most "),
-        ("kueue:jobs=3", "kueue: jobs: no such field"),
+        ("kueue:jobs=3", "kueue: jobs: unknown field"),
     ],
 )
 def test_what_cannot_be_made_is_refused_in_one_line(name: str, said: str) -> None:

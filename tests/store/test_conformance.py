@@ -139,7 +139,7 @@ def test_a_booking_waits_in_the_inbox_until_the_engine_has_decided(store: SqlSto
 def test_the_name_of_a_booking_is_taken_until_it_is_over(store: SqlStore) -> None:
     lease = lead(store)
     store.add_booking(BOOKING)
-    with pytest.raises(Conflict, match="there is a booking b already"):
+    with pytest.raises(Conflict, match="booking b already exists"):
         store.add_booking(replace(BOOKING, start_at=NOW + 15))
     assert len(store.take_inbox(10).intents) == 1
     over = replace(BOOKING, state=BookingState.OVER)

@@ -235,7 +235,7 @@ def test_older_and_newer_databases_are_told_apart(
         store.upgrade()
         store.check_schema()
     for refused in (store.check_schema, store.upgrade):
-        with pytest.raises(SchemaMismatch, match="this version is older than the database"):
+        with pytest.raises(SchemaMismatch, match="the database has a newer version than this scheduler"):
             refused()
     with monkeypatch.context() as patch:
         patch.setattr(migrate, "migrations_path", lambda: later)
@@ -254,7 +254,7 @@ def test_a_leader_of_an_older_version_is_deposed_by_the_migration(
         open_store(database_url).upgrade()
     with pytest.raises(LeaseLost):
         store.commit(Changes(), lease, NOW)
-    with pytest.raises(SchemaMismatch, match="this version is older than the database"):
+    with pytest.raises(SchemaMismatch, match="the database has a newer version than this scheduler"):
         store.acquire_lease("engine", NOW, 10.0)
     with monkeypatch.context() as patch:
         patch.setattr(migrate, "migrations_path", lambda: later)

@@ -128,7 +128,7 @@ def test_a_rule_between_fields_is_told_in_the_status_until_it_is_mended(site: Si
     site.node("a", slots=4)
     site.apply("odd", minWorkers=4, maxWorkers=2)
     status = site.await_status("odd", phase="Refused")
-    assert status["message"] == "spec.minWorkers: 4 is more than max_workers 2"
+    assert status["message"] == "spec.minWorkers: 4 exceeds max_workers 2"
     assert conditions(status) == {"Accepted": "False"}
     site.edit("odd", maxWorkers=4)
     job_id = site.job_of("odd")

@@ -66,7 +66,7 @@ def test_a_spec_is_a_job_request_in_other_letters() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"minWorkers": 9}, "spec.minWorkers: 9 is more than max_workers 4"),
+        ({"minWorkers": 9}, "spec.minWorkers: 9 exceeds max_workers 4"),
         ({"command": []}, "spec.command"),
         ({"graceSeconds": -1}, "spec.graceSeconds"),
         ({"speedup": [[1, 1], [1, 2]]}, "spec.speedup"),
@@ -77,7 +77,7 @@ def test_a_spec_is_a_job_request_in_other_letters() -> None:
             {"fixedReplicas": {"replicas": 1, "template": {"spec": {"nodeName": "a"}}}},
             "spec.fixedReplicas.template.spec.nodeName: ",
         ),
-        ({"fixedReplicas": {"replicas": 1}, "oversell": True}, "spec.oversell: goes not with fixed"),
+        ({"fixedReplicas": {"replicas": 1}, "oversell": True}, "spec.oversell: cannot be combined with fixed"),
         ({"fixedReplicas": 1}, "spec.fixedReplicas: "),
     ],
 )
