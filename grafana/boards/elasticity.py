@@ -13,15 +13,15 @@ def _shares(histogram: str) -> dict[str, str]:
 _SPEED = (
     Panel(
         "Preemption to running",
-        "From the first worker that was asked to leave for a job until the job ran.",
+        "Time from the first request to a worker to leave for a job until the job is running.",
         _shares("sched_preempt_to_running_seconds"),
         "s",
         names.QUEUE,
         examples=True,
     ),
     Panel(
-        "Pause of a resize",
-        "From the last step at the old size to the first one at the new size, as workers measured it.",
+        "Resize pause",
+        "Time from the last step at the old size to the first step at the new size, as measured by workers.",
         _shares("sched_resize_pause_seconds"),
         "s",
         names.JOBS,
@@ -31,21 +31,21 @@ _SPEED = (
 _COUNT = (
     Panel(
         "Resizes",
-        "Growths and shrinks of running jobs a second, by why.",
+        "Growths and shrinks of running jobs per second, by cause.",
         {"{{direction}} {{cause}}": "sum by (direction, cause) (rate(sched_resizes_total{@}[$__rate_interval]))"},
         "ops",
         names.JOBS,
     ),
     Panel(
         "Preemptions",
-        "Times a second that a job lost slots to another one: it shrank, or was stopped.",
+        "Preemptions per second: jobs that shrank or were stopped for another job.",
         {"{{how}}": "sum by (how) (rate(sched_preemptions_total{@}[$__rate_interval]))"},
         "ops",
         names.QUEUE,
     ),
     Panel(
-        "Stops and returns to the queue",
-        "Jobs a second that were asked to stop, by why, and those that went back to the queue.",
+        "Stops and requeues",
+        "Jobs per second that were stopped, by cause, and that went back to the queue.",
         {
             "stop {{cause}}": "sum by (cause) (rate(sched_job_stops_total{@}[$__rate_interval]))",
             "back to the queue": "sum(rate(sched_job_requeues_total{@}[$__rate_interval]))",
@@ -54,9 +54,9 @@ _COUNT = (
         names.JOBS,
     ),
     Panel(
-        "Room for shrinking and growing",
-        "Slots of running elastic jobs: above their minimum they can be had without stopping anybody; missing is what "
-        "the jobs would use besides.",
+        "Elastic slots",
+        "Slots of running elastic jobs. Those above the minimum can be taken without stopping a job; missing are those "
+        "up to the maximum.",
         {"{{state}}": "sum by (state) (sched_elastic_slots{@})"},
         "short",
         names.UTILIZATION,
@@ -64,8 +64,8 @@ _COUNT = (
 )
 _COST = (
     Panel(
-        "What held slots are spent on",
-        "Slots by what their workers do: working, standby (ready, not yet members), starting, leaving.",
+        "Use of held slots",
+        "Slots by phase of their workers: working, standby (ready, not yet members), starting, leaving.",
         {"{{spent}}": "sum by (spent) (rate(sched_slot_seconds_total{@}[$__rate_interval]))"},
         "short",
         names.UTILIZATION,
@@ -73,7 +73,7 @@ _COST = (
     ),
     Panel(
         "Lost work",
-        "Slot-seconds a second that were lost since the last commit, by why, and in pauses of resizes.",
+        "Slot-seconds per second lost since the last commit, by cause, and in resize pauses.",
         {
             "{{cause}}": "sum by (cause) (rate(sched_lost_work_slot_seconds_total{@}[$__rate_interval]))",
             "pauses": "sum(rate(sched_resize_pause_slot_seconds_total{@}[$__rate_interval]))",
@@ -83,7 +83,7 @@ _COST = (
     ),
     Panel(
         "Goodput",
-        "Work that was kept in relation to all slots, and the share of held slots' work that was lost in an hour.",
+        "Work kept as a share of all slots, and work lost as a share of held slots, over one hour.",
         {"goodput": "max(sched:goodput_ratio:rate_10m{@})", "lost": "max(sched:lost_work_ratio:rate_1h)"},
         "percentunit",
         names.UTILIZATION,
@@ -91,7 +91,7 @@ _COST = (
     ),
     Panel(
         "Workers by state",
-        "Live workers; leaving ones were asked to leave.",
+        "Live workers. Leaving workers have been asked to leave.",
         {"{{state}}": "sum by (state) (sched_workers{@})"},
         "short",
         names.JOBS,
@@ -102,6 +102,6 @@ _COST = (
 ELASTICITY = Dashboard(
     names.ELASTICITY,
     "Preemption and elasticity",
-    "Who gives up what for whom, how fast, and what it costs.",
-    {"How fast": _SPEED, "How often": _COUNT, "What it costs": _COST},
+    "Preemptions and resizes: how fast, how often and at what cost.",
+    {"Latency": _SPEED, "Rate": _COUNT, "Cost": _COST},
 )

@@ -1,4 +1,4 @@
-"""Whether the scheduler is well, and how long it takes for what it does."""
+"""State of the scheduler, and the duration of its operations."""
 
 from grafana.boards import names
 from grafana.dashboard import Dashboard
@@ -12,7 +12,7 @@ def _p99(histogram: str, by: str, also: str = "") -> str:
 _NOW = (
     Panel(
         "Leaders",
-        "Daemons that lead; one is right.",
+        "Number of leading daemons; must be 1.",
         {"": "sum(sched_leading{@})"},
         "short",
         names.JOBS,
@@ -20,11 +20,17 @@ _NOW = (
         width=4,
     ),
     Panel(
-        "Term", "Number of the present leadership.", {"": "max(sched_term{@})"}, "short", names.JOBS, "stat", width=4
+        "Term",
+        "Number of the current leadership term.",
+        {"": "max(sched_term{@})"},
+        "short",
+        names.JOBS,
+        "stat",
+        width=4,
     ),
     Panel(
         "Violated invariants",
-        "Plans that were dropped in the time that is shown.",
+        "Plans dropped in the selected time range.",
         {"": "sum(increase(sched_invariant_violations_total{@}[$__range]))"},
         "short",
         names.JOBS,
@@ -34,7 +40,7 @@ _NOW = (
     ),
     Panel(
         "Crashed ticks",
-        "Ticks that ended by a defect in the time that is shown; the daemon's log has the trace.",
+        "Ticks that failed with an internal error in the selected time range; see the log of the daemon.",
         {"": "sum(increase(sched_tick_crashes_total{@}[$__range]))"},
         "short",
         names.JOBS,
@@ -44,7 +50,7 @@ _NOW = (
     ),
     Panel(
         "Version",
-        "What the daemons run.",
+        "Versions of the daemons.",
         {"{{version}}": "count by (version) (sched_build_info{@})"},
         "short",
         names.JOBS,
@@ -53,7 +59,7 @@ _NOW = (
     ),
     Panel(
         "Running since",
-        "How long the daemon runs that was started last.",
+        "Time since the last start of a daemon.",
         {"": "min(time() - process_start_time_seconds{@} and on (instance) sched_leading)"},
         "s",
         names.JOBS,
@@ -64,22 +70,22 @@ _NOW = (
 _TICKS = (
     Panel(
         "Ticks",
-        "Ticks a second by result; error: the database or the cluster is away.",
+        "Ticks per second by result; error: the database or the cluster is unavailable.",
         {"{{result}}": "sum by (result) (rate(sched_ticks_total{@}[$__rate_interval]))"},
         "ops",
         names.UTILIZATION,
     ),
     Panel(
-        "Duration of a tick",
-        "The 99th percentile by daemon.",
+        "Tick duration",
+        "99th percentile by daemon.",
         {"{{instance}}": _p99("sched_tick_duration_seconds", "instance")},
         "s",
         names.UTILIZATION,
         limit=1,
     ),
     Panel(
-        "Phases of a tick",
-        "The mean of each phase, one above the other.",
+        "Tick phases",
+        "Mean duration of each phase, stacked.",
         {
             "{{phase}}": "sum by (phase) (rate(sched_tick_phase_seconds_sum{@}[$__rate_interval])) / "
             "sum by (phase) (rate(sched_tick_phase_seconds_count{@}[$__rate_interval]))"
@@ -90,7 +96,7 @@ _TICKS = (
     ),
     Panel(
         "Failed actions",
-        "Starts and stops of workers a second that the cluster could not do at once.",
+        "Starts and stops of workers per second that failed and are retried.",
         {"{{action}}": "sum by (action) (rate(sched_action_failures_total{@}[$__rate_interval]))"},
         "ops",
         names.JOBS,
@@ -98,22 +104,22 @@ _TICKS = (
 )
 _OTHERS = (
     Panel(
-        "Transactions of the database",
-        "The 99th percentile by kind, waiting for their turn included; urgent are the engine's own writes.",
+        "Database transactions",
+        "99th percentile by kind, including the wait for a turn; urgent are the writes of the engine.",
         {"{{kind}} {{outcome}}": _p99("sched_store_transaction_seconds", "kind, outcome")},
         "s",
         names.UTILIZATION,
     ),
     Panel(
-        "Calls of the cluster",
-        "The 99th percentile by call.",
+        "Cluster calls",
+        "99th percentile by call.",
         {"{{call}} {{outcome}}": _p99("sched_cluster_call_seconds", "call, outcome")},
         "s",
         names.UTILIZATION,
     ),
     Panel(
-        "Questions for hosts",
-        "Answers of discover_hosts a second by outcome, and requests that wait for news.",
+        "discover_hosts requests",
+        "discover_hosts answers per second by outcome, and requests waiting for news.",
         {
             "{{outcome}}": "sum by (outcome) (rate(sched_discover_hosts_requests_total{@}[$__rate_interval]))",
             "waiting for {{what}}": "sum by (what) (sched_long_polls{@})",
@@ -123,7 +129,7 @@ _OTHERS = (
     ),
     Panel(
         "Webhooks",
-        "Deliveries to webhooks a second, and webhooks whose receiver has not taken the next event.",
+        "Webhook deliveries per second, and webhooks whose receiver has not accepted the next event.",
         {
             "tried: {{outcome}}": "sum by (outcome) (rate(sched_webhook_tries_total{@}[$__rate_interval]))",
             "failing": "sum(sched_failing_webhooks{@})",
@@ -140,8 +146,8 @@ _OTHERS = (
         stacked=True,
     ),
     Panel(
-        "What happened to nodes",
-        "In the time that is shown.",
+        "Node changes",
+        "In the selected time range.",
         {"{{change}}": "sum by (change) (increase(sched_node_changes_total{@}[$__range]))"},
         "short",
         names.UTILIZATION,
@@ -149,7 +155,7 @@ _OTHERS = (
     ),
     Panel(
         "Nodes with unhealthy slots",
-        "Nodes that are down or quarantined with the slots that nobody holds there; at most twenty, and the sum.",
+        "Unused slots of nodes that are down or quarantined: the top 20, and the sum.",
         {
             "{{node}}": 'topk(20, sum by (node) (sched_slots{@,state="unhealthy"}))',
             "all": 'sum(sched:slots:sum{@,state="unhealthy"})',
@@ -159,30 +165,30 @@ _OTHERS = (
         "bargauge",
     ),
     Panel(
-        "CPU of the daemon",
+        "Daemon CPU",
         "Cores.",
         {"{{instance}}": "rate(process_cpu_seconds_total{@}[$__rate_interval]) and on (instance) sched_leading"},
         "short",
         names.UTILIZATION,
     ),
     Panel(
-        "Memory of the daemon",
-        "What is in RAM.",
+        "Daemon memory",
+        "Resident memory.",
         {"{{instance}}": "process_resident_memory_bytes{@} and on (instance) sched_leading"},
         "bytes",
         names.UTILIZATION,
     ),
     Panel(
         "Open files and connections",
-        "In relation to how many there may be.",
+        "Share of the limit.",
         {"{{instance}}": "process_open_fds{@} / process_max_fds and on (instance) sched_leading"},
         "percentunit",
         names.UTILIZATION,
         maximum=1,
     ),
     Panel(
-        "Duration of a scrape",
-        "How long Prometheus waits for the metrics.",
+        "Scrape duration",
+        "Time Prometheus waits for the metrics.",
         {"{{instance}}": "scrape_duration_seconds{@} and on (instance) sched_leading"},
         "s",
         names.UTILIZATION,
@@ -192,6 +198,6 @@ _OTHERS = (
 HEALTH = Dashboard(
     names.HEALTH,
     "Scheduler health",
-    "Whether the scheduler is well, and how long it takes for what it does.",
+    "State of the scheduler, and the duration of its operations.",
     {"Now": _NOW, "Ticks": _TICKS, "Database, cluster, nodes, process": _OTHERS},
 )

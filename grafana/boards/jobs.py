@@ -31,8 +31,8 @@ _STATES = (
         stacked=True,
     ),
     Panel(
-        "Slots that jobs get",
-        "Slot-seconds a second, by priority class: who uses the cluster.",
+        "Slots used by jobs",
+        "Slot-seconds per second, by priority class.",
         {
             "{{priority_class}}": "sum by (priority_class) "
             '(rate(sched_slot_seconds_total{@,priority_class=~"$priority_class"}[$__rate_interval]))'
@@ -43,7 +43,7 @@ _STATES = (
     ),
     Panel(
         "Time to completion",
-        "From being submitted to success, of the jobs that succeeded then.",
+        "Time from submission to success, of jobs that succeeded in the interval.",
         {
             f"{label} {{{{priority_class}}}}": f"histogram_quantile({share}, sum by (le, priority_class) "
             '(rate(sched_job_completion_seconds_bucket{@,priority_class=~"$priority_class"}[$__rate_interval])))'
@@ -57,7 +57,7 @@ _STATES = (
 _ENDS = (
     Panel(
         "Ended jobs",
-        "In the time that is shown, by how and why.",
+        "In the selected time range, by state and cause.",
         {"{{state}} {{cause}}": "sum by (state, cause) (increase(sched_jobs_ended_total{@}[$__range]))"},
         "short",
         names.ELASTICITY,
@@ -65,22 +65,22 @@ _ENDS = (
     ),
     Panel(
         "Ended workers",
-        "In the time that is shown, by what their end meant.",
+        "In the selected time range, by cause.",
         {"{{cause}}": "sum by (cause) (increase(sched_workers_ended_total{@}[$__range]))"},
         "short",
         names.ELASTICITY,
         "bargauge",
     ),
     Panel(
-        "Restarted workers",
-        "Failed workers a second that were replaced while the others went on, by how they ended.",
+        "Replaced workers",
+        "Failed workers per second that were replaced while the others continued, by cause.",
         {"{{cause}}": "sum by (cause) (rate(sched_worker_restarts_total{@}[$__rate_interval]))"},
         "ops",
         names.HEALTH,
     ),
     Panel(
         "Refused requests",
-        "Users' requests a second that could no longer be done when their turn came.",
+        "User requests per second that could no longer be carried out.",
         {"{{intent}}": "sum by (intent) (rate(sched_requests_refused_total{@}[$__rate_interval]))"},
         "ops",
         names.HEALTH,
@@ -89,14 +89,14 @@ _ENDS = (
 _DATA = (
     Panel(
         "Shards of data queues",
-        "Shards a second that readers were given, and that they said to be done, failed or returned.",
+        "Shards per second given to readers, and reported done, failed or returned.",
         {"{{outcome}}": "sum by (outcome) (rate(sched_shards_total{@}[$__rate_interval]))"},
         "ops",
         names.HEALTH,
     ),
     Panel(
         "Data queues",
-        "Active jobs that take shards from a data queue, and calls of their readers a second.",
+        "Active jobs that take shards from a data queue, and calls of their readers per second.",
         {"jobs": "sum(sched_data_jobs{@})", "calls": "sum(rate(sched_shard_calls_total{@}[$__rate_interval]))"},
         "short",
         names.HEALTH,
@@ -106,7 +106,7 @@ _DATA = (
 JOBS = Dashboard(
     names.JOBS,
     "Jobs",
-    "How jobs do and end. With a job's number chosen, what happened to it stands as marks on every panel.",
+    "Progress and outcome of jobs. Select a job to mark its events on every panel.",
     {"Jobs": _STATES, "Ends": _ENDS, "Data": _DATA},
     (INSTANCE, PRIORITY_CLASS),
     (_EVENTS,),

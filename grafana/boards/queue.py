@@ -1,4 +1,4 @@
-"""Who waits, for how long, and what for."""
+"""Waiting jobs, their waits and their reasons."""
 
 from grafana.boards import names
 from grafana.dashboard import INSTANCE, PRIORITY_CLASS, Dashboard
@@ -15,15 +15,15 @@ def _wait(share: float) -> str:
 _QUEUE = (
     Panel(
         "Waiting jobs by reason",
-        "`sched explain JOB` says it of one job, and what would change it.",
+        "`sched explain JOB` shows the reason of a job, and what would change it.",
         {"{{reason}}": "sum by (reason) (sched_waiting_jobs{@})"},
         "short",
         names.JOBS,
         stacked=True,
     ),
     Panel(
-        "Slots that waiting jobs need",
-        "At their minimum, by priority class, beside the slots that are free.",
+        "Slots needed by waiting jobs",
+        "Slots needed at the minimum, by priority class, and free slots.",
         {
             "class {{priority_class}}": "sum by (priority_class) "
             '(sched_waiting_slots{@,priority_class=~"$priority_class"})',
@@ -34,7 +34,7 @@ _QUEUE = (
     ),
     Panel(
         "Longest wait",
-        "How long the job has waited for slots that waits longest, by priority class.",
+        "Wait for slots of the longest-waiting job, by priority class.",
         {
             "{{priority_class}}": "max by (priority_class) "
             '(sched_oldest_wait_seconds{@,priority_class=~"$priority_class"})'
@@ -44,7 +44,7 @@ _QUEUE = (
     ),
     Panel(
         "Slots reserved",
-        "Free slots that are held for waiting jobs, and slots whose workers were asked to leave.",
+        "Free slots reserved for waiting jobs, and slots whose workers have been asked to leave.",
         {
             "reserved": 'sum(sched:slots:sum{@,state="reserved"})',
             "releasing": 'sum(sched:slots:sum{@,state="releasing"})',
@@ -56,7 +56,7 @@ _QUEUE = (
 _WAIT = (
     Panel(
         "Wait, median",
-        "From being queued to being started, of the jobs that started then.",
+        "Time from queueing to start, of jobs that started in the interval.",
         {"{{priority_class}}": _wait(0.5)},
         "s",
         names.JOBS,
@@ -64,7 +64,7 @@ _WAIT = (
     ),
     Panel(
         "Wait, 95th percentile",
-        "From being queued to being started, of the jobs that started then.",
+        "Time from queueing to start, of jobs that started in the interval.",
         {"{{priority_class}}": _wait(0.95)},
         "s",
         names.JOBS,
@@ -72,7 +72,7 @@ _WAIT = (
     ),
     Panel(
         "Starts and ends",
-        "Jobs a second: starts (repeated ones too) and ends by state.",
+        "Jobs per second: starts, including restarts, and ends by state.",
         {
             "started": "sum(rate(sched_jobs_started_total{@}[$__rate_interval]))",
             "{{state}}": "sum by (state) (rate(sched_jobs_ended_total{@}[$__rate_interval]))",
@@ -82,7 +82,7 @@ _WAIT = (
     ),
     Panel(
         "Booked capacity",
-        "Slots of bookings: planned ones lie ahead, open ones are in their window.",
+        "Slots of bookings: planned ones are in the future, open ones in their window.",
         {"{{state}}": "sum by (state) (sched_booked_slots{@})", "bookings": "sum(sched_bookings{@})"},
         "short",
         names.UTILIZATION,
@@ -92,7 +92,7 @@ _WAIT = (
 QUEUE = Dashboard(
     names.QUEUE,
     "Queue and wait",
-    "Who waits, for how long, and what for.",
-    {"The queue": _QUEUE, "Waiting": _WAIT},
+    "Waiting jobs, their waits and their reasons.",
+    {"Queue": _QUEUE, "Waiting": _WAIT},
     (INSTANCE, PRIORITY_CLASS),
 )

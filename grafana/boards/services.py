@@ -8,8 +8,8 @@ _GIVE_WAY = 'cause="FOREIGN"'
 
 _BESIDE = (
     Panel(
-        "Slots of others and of training",
-        "Foreign slots are held by others of the cluster, such as online services; training fills what they leave.",
+        "Slots of services and of training",
+        "Foreign slots are used by workloads outside this scheduler, such as online services; training uses the rest.",
         {
             "others": 'sum(sched:slots:sum{@,type=~"$type",state="foreign"})',
             "training": 'sum(sched:slots:sum{@,type=~"$type",state=~"used|releasing"})',
@@ -21,15 +21,15 @@ _BESIDE = (
         width=24,
     ),
     Panel(
-        "What others wait for",
-        "Slots; ignored: they did not take up what was free for them.",
+        "Slots awaited by services",
+        "Slots that workloads outside this scheduler wait for; ignored: they did not use what was free.",
         {"{{state}}": "sum by (state) (sched_awaited_slots{@})"},
         "short",
         names.UTILIZATION,
     ),
     Panel(
-        "Training that gives way",
-        "Jobs a second that shrank or were stopped for others of the cluster.",
+        "Training preempted for services",
+        "Jobs per second that shrank or were stopped for workloads outside this scheduler.",
         {
             "shrunk": f"sum(rate(sched_resizes_total{{@,{_GIVE_WAY}}}[$__rate_interval]))",
             "stopped": f"sum(rate(sched_job_stops_total{{@,{_GIVE_WAY}}}[$__rate_interval]))",
@@ -38,15 +38,15 @@ _BESIDE = (
         names.ELASTICITY,
     ),
     Panel(
-        "Jobs behind others",
-        "Jobs that wait since others wait for that room.",
+        "Jobs behind services",
+        "Jobs that wait because workloads outside this scheduler wait for the same slots.",
         {"jobs": 'sum(sched_waiting_jobs{@,reason="BEHIND_FOREIGN"})'},
         "short",
         names.QUEUE,
     ),
     Panel(
-        "Work lost to others",
-        "Slot-seconds a second.",
+        "Work lost to services",
+        "Slot-seconds per second.",
         {"lost": f"sum(rate(sched_lost_work_slot_seconds_total{{@,{_GIVE_WAY}}}[$__rate_interval]))"},
         "short",
         names.ELASTICITY,
@@ -54,8 +54,8 @@ _BESIDE = (
 )
 _SHARED = (
     Panel(
-        "Slots beyond the physical ones",
-        "For jobs that accept to share; only of oversold nodes.",
+        "Oversold slots",
+        "Slots beyond the physical ones, on oversold nodes, for jobs that allow sharing.",
         {"{{state}}": 'sum by (state) (sched_oversold_slots{@,type=~"$type"})'},
         "short",
         names.UTILIZATION,
@@ -63,14 +63,14 @@ _SHARED = (
     ),
     Panel(
         "Crowded slots",
-        "Slots whose load is or was above a limit of overselling, so that who shares them leaves.",
+        "Slots whose load exceeded a limit of overselling, so that jobs that share them leave.",
         {"slots": "sum(sched_crowded_slots{@})"},
         "short",
         names.UTILIZATION,
     ),
     Panel(
         "Jobs that left crowded slots",
-        "Jobs a second.",
+        "Jobs per second.",
         {
             "shrunk": 'sum(rate(sched_resizes_total{@,cause="OVERSOLD"}[$__rate_interval]))',
             "stopped": 'sum(rate(sched_job_stops_total{@,cause="OVERSOLD"}[$__rate_interval]))',
@@ -83,7 +83,7 @@ _SHARED = (
 SERVICES = Dashboard(
     names.SERVICES,
     "Online services beside training",
-    "What others of the cluster hold and want, what gives way to them, and what is shared.",
-    {"Beside each other": _BESIDE, "Overselling": _SHARED},
+    "Slots that services hold and need, training preempted for them, and shared slots.",
+    {"Services and training": _BESIDE, "Overselling": _SHARED},
     (INSTANCE, TYPE),
 )

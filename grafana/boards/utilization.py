@@ -19,7 +19,7 @@ _BUSY = _part_of('sched:busy_slots:sum{@,type=~"$type"}', 'sched:measured_slots:
 _NOW = (
     Panel(
         "Slots",
-        "Physical slots of all nodes, whatever their state.",
+        "Physical slots of all nodes, in any state.",
         {"": 'sum(sched:slots:sum{@,type=~"$type"})'},
         "short",
         names.SERVICES,
@@ -28,7 +28,7 @@ _NOW = (
     ),
     Panel(
         "Allocated",
-        "Share of the slots that workers hold; free slots of nodes that are down or quarantined do not count.",
+        "Share of slots held by workers; free slots of nodes that are down or quarantined do not count.",
         {"": _ALLOCATED},
         "percentunit",
         names.QUEUE,
@@ -38,7 +38,7 @@ _NOW = (
     ),
     Panel(
         "Busy",
-        "Utilization of the slots whose load is known: GPUs as NVML reads them, CPU slots by the CPU time of workers.",
+        "Utilization of slots with known load: GPUs as read by NVML, CPU slots by the CPU time of workers.",
         {"": _BUSY},
         "percentunit",
         names.JOBS,
@@ -48,7 +48,7 @@ _NOW = (
     ),
     Panel(
         "Free",
-        "Slots that nobody holds and that are held for nobody.",
+        "Slots neither used nor reserved.",
         {"": 'sum(sched:slots:sum{@,type=~"$type",state="free"})'},
         "short",
         names.QUEUE,
@@ -57,7 +57,7 @@ _NOW = (
     ),
     Panel(
         "Goodput, all types",
-        "Work that was kept, in relation to all slots: time of members, less lost work and pauses; 10 minutes.",
+        "Work kept as a share of all slots: time of members without lost work and pauses, over 10 minutes.",
         {"": "max(sched:goodput_ratio:rate_10m{@})"},
         "percentunit",
         names.ELASTICITY,
@@ -67,7 +67,7 @@ _NOW = (
     ),
     Panel(
         "Waiting jobs, all types",
-        "Jobs in the queue, whatever they wait for.",
+        "Jobs in the queue, for any reason.",
         {"": "sum(sched_waiting_jobs{@})"},
         "short",
         names.QUEUE,
@@ -78,8 +78,9 @@ _NOW = (
 _TIME = (
     Panel(
         "Slots by state",
-        "Every slot is in one state: used, releasing (its worker was asked to leave), foreign (others hold it), "
-        "reserved (held for a job), free, unhealthy (node down or quarantined), unavailable (node closed or cordoned).",
+        "Each slot is in one state: used, releasing (its worker has been asked to leave), foreign (used outside this "
+        "scheduler), reserved (for a job), free, unhealthy (node down or quarantined), unavailable (node closed or "
+        "cordoned).",
         {"{{state}}": 'sum by (state) (sched:slots:sum{@,type=~"$type"})'},
         "short",
         names.QUEUE,
@@ -88,7 +89,7 @@ _TIME = (
     ),
     Panel(
         "Held slots by priority class, all types",
-        "Physical slots that jobs hold; a class is named by the lower bound of its priorities.",
+        "Physical slots held by jobs. A class is named by its lowest priority.",
         {"{{priority_class}}": 'sum by (priority_class) (sched_held_slots{@,priority_class=~"$priority_class"})'},
         "short",
         names.JOBS,
@@ -96,7 +97,7 @@ _TIME = (
     ),
     Panel(
         "Allocated, busy, idle",
-        "Allocated: held by workers. Busy: utilization of slots whose load is known. Idle: free in relation to all.",
+        "Allocated: held by workers. Busy: utilization of slots with known load. Idle: share of free slots.",
         {
             "allocated": _ALLOCATED,
             "busy": _BUSY,
@@ -110,7 +111,7 @@ _TIME = (
 _WHERE = (
     Panel(
         "Fragmentation",
-        "Share of the free slots that lie on nodes which are partly in use: who wants whole nodes cannot have them.",
+        "Share of free slots on partly used nodes, which jobs that need whole nodes cannot use.",
         {
             "fragmented": _part_of(
                 'sched:fragmented_slots:sum{@,type=~"$type"}', 'sched:slots:sum{@,type=~"$type",state="free"}'
@@ -123,7 +124,7 @@ _WHERE = (
     ),
     Panel(
         "Most free slots on one node",
-        "The widest worker that could start without anybody leaving.",
+        "Slots of the largest worker that could start without preemption.",
         {"{{type}}": 'max by (type) (sched_slots{@,type=~"$type",state="free"})'},
         "short",
         names.QUEUE,
@@ -131,7 +132,7 @@ _WHERE = (
     ),
     Panel(
         "Used slots by type",
-        "Slots that workers hold, by the type of their GPUs.",
+        "Slots held by workers, by GPU type.",
         {"{{type}}": 'sum by (type) (sched:slots:sum{@,type=~"$type",state=~"used|releasing"})'},
         "short",
         names.JOBS,
@@ -140,7 +141,7 @@ _WHERE = (
     ),
     Panel(
         "Nodes with most free slots",
-        "At most twenty.",
+        "The top 20.",
         {"{{node}}": 'topk(20, sum by (node) (sched_slots{@,type=~"$type",state="free"}))'},
         "short",
         names.HEALTH,
@@ -148,7 +149,7 @@ _WHERE = (
     ),
     Panel(
         "Least busy nodes in use",
-        "Utilization of the slots of nodes whose load is known and that workers use; at most twenty.",
+        "Utilization of nodes in use with known load; the 20 lowest.",
         {
             "{{node}}": 'bottomk(20, sum by (node) (sched_busy_slots{@,type=~"$type"}) '
             '/ sum by (node) (sched_measured_slots{@,type=~"$type"}) and '
@@ -164,7 +165,7 @@ _WHERE = (
 UTILIZATION = Dashboard(
     names.UTILIZATION,
     "Cluster utilization",
-    "Allocated, busy and idle slots over time, by priority class, and how they lie.",
+    "Allocated, busy and idle slots over time, by priority class and by node.",
     {"Now": _NOW, "Over time": _TIME, "Where": _WHERE},
     (INSTANCE, TYPE, PRIORITY_CLASS),
 )

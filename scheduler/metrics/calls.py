@@ -17,8 +17,8 @@ CALL_METRICS = (
         "sched_store_transaction_seconds",
         "histogram",
         ("kind", "outcome"),
-        "Transactions of the database, waiting for their turn included: read, write, urgent (the engine's writes); "
-        "error: also those that were refused or rolled back.",
+        "Duration of database transactions, including the wait for a turn: read, write, urgent (writes of the engine); "
+        "error includes those that were refused or rolled back.",
         TICK_BUCKETS,
         each(("read", "write", "urgent"), _OUTCOMES),
     ),
@@ -26,7 +26,7 @@ CALL_METRICS = (
         "sched_cluster_call_seconds",
         "histogram",
         ("call", "outcome"),
-        "Calls of the cluster: observe, apply (all actions of a tick at once).",
+        "Duration of cluster calls: observe, apply (all actions of a tick at once).",
         TICK_BUCKETS,
         each(("observe", "apply"), _OUTCOMES),
     ),
@@ -34,38 +34,38 @@ CALL_METRICS = (
         "sched_discover_hosts_requests_total",
         "counter",
         ("outcome",),
-        "Answered questions for hosts: given, unchanged (the client has the list), none (nothing is published, or the "
-        "job has ended or never was), refused.",
+        "Answered discover_hosts requests: given, unchanged (the client has the list), none (nothing is "
+        "published, or the job has ended or does not exist), refused.",
         watched=True,
     ),
     Metric(
         "sched_long_polls",
         "gauge",
         ("what",),
-        "Requests that wait for news: of hosts, of events.",
+        "Requests waiting for news: of hosts, of events.",
     ),
     Metric(
         "sched_shard_calls_total",
         "counter",
         (),
-        "Calls of data queues' readers that were answered.",
+        "Answered calls of readers of data queues.",
         watched=True,
     ),
     Metric(
         "sched_shards_total",
         "counter",
         ("outcome",),
-        "Shards of data queues: given to readers; done, failed or returned as readers said.",
+        "Shards of data queues: given to readers, or reported done, failed or returned.",
         watched=True,
     ),
     Metric(
         "sched_webhook_tries_total",
         "counter",
         ("outcome",),
-        "Deliveries to webhooks that were tried: ok, error (the receiver has not taken it, and is asked again).",
+        "Webhook delivery attempts: ok, error (not accepted by the receiver; retried).",
         watched=True,
     ),
-    Metric("sched_failing_webhooks", "gauge", (), "Webhooks whose receiver has not taken the next event."),
+    Metric("sched_failing_webhooks", "gauge", (), "Webhooks whose receiver has not accepted the next event."),
 )
 
 

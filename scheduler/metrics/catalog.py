@@ -12,9 +12,9 @@ from scheduler.metrics.ticks import TICK_METRICS
 CHAPTERS = {
     "Slots and nodes": SLOT_METRICS,
     "Jobs and workers": JOB_METRICS,
-    "What happened": EVENT_METRICS,
-    "What slots were spent on": SPENT_METRICS,
-    "The scheduler": TICK_METRICS,
+    "Events": EVENT_METRICS,
+    "Use of slots": SPENT_METRICS,
+    "Scheduler": TICK_METRICS,
     "Database, cluster, HTTP": CALL_METRICS,
 }
 OWN_METRICS = tuple(metric for chapter in CHAPTERS.values() for metric in chapter)

@@ -23,36 +23,36 @@ JOB_METRICS = (
         "sched_jobs",
         "gauge",
         ("state", "priority_class"),
-        "Jobs that have not ended; the class is the lower bound of its priorities.",
+        "Jobs that have not ended. A class is named by its lowest priority.",
     ),
-    Metric("sched_waiting_jobs", "gauge", ("reason",), "Queued jobs by the reason why they wait."),
+    Metric("sched_waiting_jobs", "gauge", ("reason",), "Queued jobs by wait reason."),
     Metric(
         "sched_waiting_slots",
         "gauge",
         ("reason", "priority_class"),
-        "Slots that queued jobs need to start, at their minimum.",
+        "Slots that queued jobs need to start at their minimum.",
     ),
     Metric(
         "sched_oldest_wait_seconds",
         "gauge",
         ("priority_class",),
-        "How long the job that waits longest for slots has waited since it was queued, or queued again. What it waited "
-        "for the start of its booking or in a pause after a failure does not count, nor does a job that the "
-        "nodes, all empty, would not hold, or that the policy in force never starts.",
+        "Time since the longest-waiting job was queued, or requeued, and needs slots. Waits for the start of a booking "
+        "or in a pause after a failure do not count, nor do jobs that would not fit on empty nodes or that the "
+        "current policy never starts.",
     ),
-    Metric("sched_workers", "gauge", ("state",), "Live workers by state; leaving: asked to leave."),
+    Metric("sched_workers", "gauge", ("state",), "Live workers by state; leaving workers have been asked to leave."),
     Metric(
         "sched_held_slots",
         "gauge",
         ("priority_class",),
-        "Physical slots that workers hold, those that are leaving included.",
+        "Physical slots held by workers, including leaving ones.",
     ),
     Metric(
         "sched_elastic_slots",
         "gauge",
         ("state",),
-        "Slots of running elastic jobs: at_minimum could not be taken without stopping them, above_minimum could; "
-        "missing is what they would use up to their maximum.",
+        "Slots of running elastic jobs: at_minimum cannot be taken without stopping the job, above_minimum can; "
+        "missing are those up to the maximum.",
     ),
     Metric("sched_data_jobs", "gauge", (), "Active jobs whose workers take shards from a data queue."),
 )

@@ -21,46 +21,46 @@ SLOT_METRICS = (
         "sched_slots",
         "gauge",
         ("node", "type", "state"),
-        "Physical slots by state, which add up to all there are: used, releasing (held by workers that were asked to "
-        "leave), foreign (held by others than workers), reserved (free, held for a job), free, unhealthy (not held, on "
-        "a node that is down or quarantined), unavailable (not held, on a node that is closed or cordoned).",
+        "Physical slots by state; the states add up to all slots: used, releasing (held by leaving workers), foreign "
+        "(used outside this scheduler), reserved (free, for a job), free, unhealthy (not held, on a node that is down "
+        "or quarantined), unavailable (not held, on a node that is closed or cordoned).",
     ),
     Metric(
         "sched_oversold_slots",
         "gauge",
         ("node", "type", "state"),
-        "Slots beyond the physical ones, for jobs that accept to share, by the same states; only of oversold nodes.",
+        "Slots beyond the physical ones, for jobs that allow sharing, by the same states; only oversold nodes.",
     ),
     Metric(
         "sched_crowded_slots",
         "gauge",
         ("node",),
-        "Slots whose load is or was above a limit of overselling; only of oversold nodes.",
+        "Slots whose load exceeded a limit of overselling; only oversold nodes.",
     ),
     Metric(
         "sched_utilization_ratio",
         "gauge",
         (),
-        "Allocated: slots that workers hold in relation to all slots of nodes that are up; 0 without nodes.",
+        "Share of the slots of nodes that are up that workers hold; 0 without nodes.",
     ),
     Metric(
         "sched_busy_slots",
         "gauge",
         ("node", "type"),
-        "Sum of the utilization of slots, from 0 to 1 each, as NVML tells it of GPUs and the kernel of CPU slots.",
+        "Sum of the utilization of slots, from 0 to 1 each, read from NVML for GPUs and from the kernel for CPU slots.",
     ),
     Metric(
         "sched_measured_slots",
         "gauge",
         ("node", "type"),
-        "Slots whose utilization is known: what sched_busy_slots is to be compared with.",
+        "Slots with known utilization: the denominator for sched_busy_slots.",
     ),
     Metric("sched_nodes", "gauge", ("health", "intent"), "Nodes by health and intent."),
     Metric(
         "sched_awaited_slots",
         "gauge",
         ("state",),
-        "Slots that others of the cluster wait for: waiting, or ignored since they did not take up what was free.",
+        "Slots that workloads outside this scheduler wait for: waiting, or ignored (did not use free slots).",
     ),
     Metric("sched_bookings", "gauge", ("state",), "Bookings by state."),
     Metric("sched_booked_slots", "gauge", ("state",), "Slots of bookings by state."),

@@ -34,7 +34,7 @@ SPENT_METRICS = (
         "sched_slot_seconds_total",
         "counter",
         ("spent", "priority_class"),
-        "Time that workers held physical slots, by what they did: working (members of their job's generation), "
+        "Time that workers held physical slots, by phase: working (members of their job's generation), "
         "standby (ready, not yet members), starting, leaving.",
         series=each(Spent, (ANY_CLASS,)),
     ),
