@@ -190,7 +190,7 @@ def _with_a_host(url: str) -> str:
     except ValueError:
         valid = False
     if not valid:
-        raise ValueError("its host or its port is not valid")
+        raise ValueError("invalid host or port")
     return url
 
 
@@ -280,7 +280,8 @@ def load_settings(path: Path | None = None, overrides: dict[str, Any] | None = N
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"setting {name}: {first['msg']}") from None
+        rule = "unknown setting" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"setting {name}: {rule}") from None
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

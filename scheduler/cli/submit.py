@@ -39,7 +39,7 @@ def submit(
     workdir is relative to the file. Options override the file; --env, --label and --node-selector add to it.
 
     On the daemon's own machine the job takes the variables of your environment that --export chooses, and runs in this
-    directory. If "sched" runs from a virtual environment that is not activated, programs of that environment come first.
+    directory. If "sched" runs from a virtual environment that is not activated, its programs come first.
     """
     request, source = read_request(flags, file)
     with source.pointed_at():

@@ -57,7 +57,7 @@ class LocalCluster:
         self._workers: dict[WorkerId, WorkerObservation] = {}
         self._forgetting: set[WorkerId] = set()
         self._snapshot: Mapping[WorkerId, WorkerObservation] | None = None
-        self._down_reason: str | None = "the supervisor of local workers has not answered yet"
+        self._down_reason: str | None = "the supervisor of local workers has not responded yet"
         limits = (settings.log_bytes_max, settings.log_files_max)
         self._link = SupervisorLink(
             state_dir.resolve(), limits, supervisor_idle_seconds, self._on_notice, self._on_down
@@ -87,11 +87,11 @@ class LocalCluster:
         with self._changed:
             for action in actions:
                 if action.node != self._node.name:
-                    failures.append(ActionFailure(action, f"no node {action.node} here"))
+                    failures.append(ActionFailure(action, f"node {action.node} not found"))
                 elif isinstance(action, ForgetWorker) and self._is_alive(action.worker_id):
                     failures.append(ActionFailure(action, "it is still alive"))
                 elif isinstance(action, StartWorker) and self._lacks(action.slot_ids):
-                    failures.append(ActionFailure(action, f"there are only {len(self._gpus)} GPUs here now"))
+                    failures.append(ActionFailure(action, f"only {len(self._gpus)} GPUs are left on this machine"))
                 else:
                     passed.append(action)
             if not passed:

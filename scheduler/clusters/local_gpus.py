@@ -32,13 +32,13 @@ def read_gpus() -> tuple[Gpu, ...]:
     except pynvml.NVMLError_LibraryNotFound:
         return ()  # a machine without the driver: nothing to tell
     except pynvml.NVMLError as error:
-        _log.warning("GPUs cannot be read; slots are CPU slots", error=str(error))
+        _log.warning("cannot read GPUs; using CPU slots", error=str(error))
         return ()
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
         return tuple(Gpu(_text(pynvml.nvmlDeviceGetUUID(h)), _text(pynvml.nvmlDeviceGetName(h))) for h in handles)
     except pynvml.NVMLError as error:
-        _log.warning("GPUs cannot be read; slots are CPU slots", error=str(error))
+        _log.warning("cannot read GPUs; using CPU slots", error=str(error))
         return ()
     finally:
         pynvml.nvmlShutdown()

@@ -89,7 +89,7 @@ class SupervisorLink:
         try:
             supervisor = os.pidfd_open(pid)
         except (OSError, ValueError):
-            raise ClusterError("no supervisor of local workers to shut down") from None
+            raise ClusterError("no supervisor of local workers is running") from None
         try:
             self.send(Request(shutdown=True))
             ended, _, _ = select.select([supervisor], [], [], _JOIN_SECONDS_MAX)
@@ -114,8 +114,8 @@ class SupervisorLink:
                 reason = str(error)
                 pause = min(pause * 2, _RETRY_SECONDS_MAX)
             if not self._closed.is_set():
-                self._on_down(f"no supervisor of local workers: {reason}")
-                _log.warning("connecting to the supervisor of local workers again", reason=reason)
+                self._on_down(f"cannot reach the supervisor of local workers: {reason}")
+                _log.warning("reconnecting to the supervisor of local workers", reason=reason)
                 self._closed.wait(pause)
 
     def _open(self) -> socket.socket | None:
@@ -156,7 +156,9 @@ class SupervisorLink:
         if "protocol" in notice:
             self._supervisor_pid = notice["pid"]
             if notice["protocol"] != PROTOCOL:
-                raise ClusterError(f"the running one (pid {notice['pid']}) is of another version; it must end first")
+                raise ClusterError(
+                    f"the running one (pid {notice['pid']}) has another version and must be stopped first"
+                )
 
 
 def _receive(connection: socket.socket) -> bytes:

@@ -65,7 +65,7 @@ def save_log(path: str, data: bytes, start: int) -> None:
     """Write a whole log of which only the bytes from `start` on are left. Raises `OSError`."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     if start and not _try_save_range(path, LogRange(start, start)):
-        raise OSError(errno.EIO, "where the log starts cannot be written down")
+        raise OSError(errno.EIO, "cannot record the start of the log")
     with open(f"{path}.new", "wb") as file:
         file.write(data)
     os.rename(f"{path}.new", path)
@@ -150,7 +150,7 @@ class LogTrimmer:
                 trim_log(path, self._keep_max, self._keep_min)
         except OSError as error:
             if error.errno != errno.ENOENT:  # removed by hand
-                print(f"{path}: cannot be trimmed: {error.strerror}", file=sys.stderr)
+                print(f"{path}: cannot be truncated: {error.strerror}", file=sys.stderr)
 
     def look(self, paths: Iterable[str], now: float) -> None:
         """Trim what is too large and set `due_at` for the next look."""

@@ -18,8 +18,8 @@ from scheduler.clusters.local_records import ProcessRecord, Records, WorkerRecor
 from scheduler.clusters.local_worker import LocalWorker
 from scheduler.model.observation import Phase
 
-_UNSEEN = "ended while no supervisor ran: exit unknown"
-_REBOOTED = "the machine was restarted: exit unknown"
+_UNSEEN = "ended while no supervisor was running: exit code unknown"
+_REBOOTED = "the machine was restarted: exit code unknown"
 
 
 def recover(state_dir: Path) -> list[LocalWorker]:

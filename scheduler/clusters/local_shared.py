@@ -40,7 +40,7 @@ class SharedLocalCluster:
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
         """See `LocalCluster.apply`."""
         if self._cluster is None:
-            raise ClusterError("the local cluster was not observed yet")
+            raise ClusterError("the local cluster has not been observed yet")
         return self._cluster.apply(actions, until)
 
     def on_change(self, wake: Callable[[], None]) -> None:

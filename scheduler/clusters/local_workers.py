@@ -138,7 +138,7 @@ class LocalWorkers:
             return
         if worker.phase is Phase.LAUNCHING:
             worker.exit_code = _STOPPED_BEFORE_START
-            self._finish(worker, Phase.EXITED, "stopped before it was started")
+            self._finish(worker, Phase.EXITED, "stopped before it started")
             return
         kill_at = self._clock.monotonic() + grace_seconds
         if worker.kill_at is None or kill_at < worker.kill_at:
@@ -283,4 +283,6 @@ def _describe(worker: LocalWorker, code: int) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    return f"killed by {name}" + (" at the end of its grace" if worker.killed and -code == signal.SIGKILL else "")
+    return f"killed by {name}" + (
+        " at the end of its grace period" if worker.killed and -code == signal.SIGKILL else ""
+    )

@@ -25,7 +25,7 @@ class Cron:
         self._zone = _zone(timezone)
         fields = expression.split()
         if len(fields) != len(_FIELDS):
-            raise InvalidInput("cron", "needs five fields: minute, hour, day of month, month, day of week")
+            raise InvalidInput("cron", "must have five fields: minute, hour, day of month, month and day of week")
         values = dict(zip(_FIELDS, fields, strict=True))
         try:
             values["day_of_week"] = _weekdays(fields[4])
@@ -34,7 +34,7 @@ class Cron:
                 variants = [{**values, "day": "*"}, {**values, "day_of_week": "*"}]
             triggers = [CronTrigger(**variant, timezone=self._zone) for variant in variants]
         except (ValueError, TypeError, KeyError) as error:
-            raise InvalidInput("cron", f"{expression[:100]!r} is no cron expression: {error}") from None
+            raise InvalidInput("cron", f"{expression[:100]!r} is not a valid cron expression: {error}") from None
         #: For APScheduler.
         self.trigger: Any = triggers[0] if len(triggers) == 1 else OrTrigger(triggers)
 
@@ -52,7 +52,7 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise InvalidInput("timezone", f"no timezone {name!r}: write it like UTC or Europe/Berlin") from None
+        raise InvalidInput("timezone", f"unknown time zone {name!r}: use a name such as UTC or Europe/Berlin") from None
 
 
 def _weekdays(field: str) -> str:
@@ -81,5 +81,5 @@ def _weekday(text: str) -> int:
     if text in _DAYS:
         return _DAYS.index(text)
     if not text.isascii() or not text.isdecimal() or int(text) > 7:
-        raise ValueError(f"no weekday {text[:20]!r}")
+        raise ValueError(f"unknown weekday {text[:20]!r}")
     return int(text)

@@ -56,7 +56,7 @@ class DecisionLog:
     def _run(self) -> None:
         while (report := self._reports.get()) is not None:
             if self._left_out:
-                log.warning("decisions of some ticks are not in the log: see `sched events`", ticks=self._left_out)
+                log.warning("decisions of some ticks were not logged: see `sched events`", ticks=self._left_out)
                 self._left_out = 0
             for what, facts in self.lines(report):
                 log.info(what, **facts)
@@ -72,7 +72,7 @@ class DecisionLog:
             elif event.kind in DECISIONS:
                 yield event.kind.lower().replace("_", " "), _facts(event, jobs.get(event.job_id or JobId(0)))
         for reason, count in unsaid.items():
-            yield "more jobs wait", {"jobs": count, "reason": reason}
+            yield "more jobs are waiting", {"jobs": count, "reason": reason}
 
 
 def _facts(event: Event, job: Job | None) -> dict[str, Any]:

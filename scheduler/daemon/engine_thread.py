@@ -19,8 +19,8 @@ BACKOFF_SECONDS_MAX = 30.0
 
 def _standing(report: TickReport) -> str:
     if report.error is not None:
-        return "nothing is decided"
-    return "following: another replica leads" if report.following else "leading: deciding"
+        return "the scheduler is not making decisions"
+    return "following: another replica leads" if report.following else "leading: making decisions"
 
 
 class EngineThread:
@@ -74,7 +74,7 @@ class EngineThread:
         """
         report, world = self._report, self._board.world
         if self._crash is not None:
-            return f"the engine met a defect and starts again: {self._crash}"
+            return f"the engine is restarting after an internal error: {self._crash}"
         # without nodes nothing can be told of what a job would find, and the first tick is about to observe them
         if report is None and (world is None or not world.nodes):
             return "the daemon is starting"
@@ -104,11 +104,11 @@ class EngineThread:
         before = self._report
         self._report, self._crash, self._backoff_seconds = report, None, BACKOFF_SECONDS_MIN
         if report.error is not None and (before is None or before.error != report.error):
-            log.warning("nothing is decided now", reason=report.error)
+            log.warning("the scheduler is not making decisions", reason=report.error)
         elif report.error is None and (before is None or _standing(before) != _standing(report)):
             log.info(_standing(report))
         for violation in report.violations:
-            log.error("plan dropped: it breaks an invariant", invariant=violation.invariant, detail=violation.detail)
+            log.error("plan dropped: it violates an invariant", invariant=violation.invariant, detail=violation.detail)
         if report.leading and report.error is None:
             self._tell_failures(report)
         self._on_report(report)
@@ -118,7 +118,7 @@ class EngineThread:
         alike = Counter((type(failure.action).__name__, failure.error) for failure in report.action_failures)
         for (action, error), count in alike.items():
             if (action, error) not in self._failing:
-                log.warning("worker actions failed, asked again", action=action, error=error, count=count)
+                log.warning("worker actions failed, retrying", action=action, error=error, count=count)
         if self._failing and not alike:
             log.info("worker actions succeed again")
         self._failing = self._failing | alike.keys() if alike else frozenset()

@@ -70,15 +70,15 @@ class RecurringJobs:
             for entry in self._store.list_recurring():
                 self._submit_due(entry)
         except SchedulerError as error:
-            log.warning("recurring jobs: tried again later", error=str(error))
+            log.warning("recurring jobs failed, retrying later", error=str(error))
 
     def add(self, cron: str, timezone: str, spec: JobSpec) -> Schedule:
         now = self._clock.now()
         if Cron(cron, timezone).next_after(now) is None:
-            raise InvalidInput("cron", f"{cron!r} names no time that will ever come")
+            raise InvalidInput("cron", f"{cron!r} never matches a future time")
         entry = self._store.get_recurring(self._store.add_recurring(cron, timezone, spec, now))
         if entry is None:
-            raise InvalidInput("cron", "the recurring job was deleted at once by somebody else")
+            raise InvalidInput("cron", "the recurring job was deleted concurrently")
         self._set_timer(entry)
         return self._schedule(entry)
 
@@ -115,7 +115,7 @@ class RecurringJobs:
             if entry is not None:
                 self._submit_due(entry)
         except SchedulerError as error:
-            log.warning("recurring job: tried again later", recurring=recurring_id, error=str(error))
+            log.warning("recurring job failed, retrying later", recurring=recurring_id, error=str(error))
 
     def _submit_due(self, entry: Recurring) -> None:
         job_id = submit_due(self._store, entry, self._clock.now())

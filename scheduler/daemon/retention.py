@@ -67,7 +67,7 @@ class Retention:
                 self._store, self._logs_dir, self._remove_logs, now - self._settings.jobs_seconds
             )
         except (SchedulerError, OSError) as error:
-            log.warning("upkeep: tried again later", error=str(error))
+            log.warning("retention failed, retrying later", error=str(error))
             return
         if purged.jobs or purged.events or logs:
-            log.info("upkeep: removed what is old", jobs=purged.jobs, events=purged.events, logs=logs)
+            log.info("retention removed old rows", jobs=purged.jobs, events=purged.events, logs=logs)

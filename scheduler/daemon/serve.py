@@ -155,7 +155,7 @@ class Daemon:
             server = Server(app, on_stop=self._finish)
             server.run(sockets=[bound])
             if not server.started:
-                raise ConfigError(f"the HTTP server could not start on {self._url}: the log says why")
+                raise ConfigError(f"the HTTP server could not start on {self._url}: see the log")
 
     def _new_engine(self) -> Engine:
         advertised_url = self._settings.http.advertised_url or self._url

@@ -35,7 +35,7 @@ def bind(settings: HttpSettings) -> socket.socket:
     except OSError as error:
         bound.close()
         what = f"cannot listen on {settings.host}:{settings.port}: {error.strerror}"
-        raise ConfigError(f"{what}: choose another with http.port (SCHED_HTTP__PORT)") from None
+        raise ConfigError(f"{what}: use another port with --port or http.port (SCHED_HTTP__PORT)") from None
     return bound
 
 

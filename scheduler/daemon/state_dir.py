@@ -24,14 +24,17 @@ def claimed(path: Path) -> Iterator[Path]:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise ConfigError(f"state directory {path}: {error.strerror}: choose another with state_dir") from None
+        raise ConfigError(
+            f"state directory {path}: {error.strerror}: use another directory with --state-dir or state_dir"
+        ) from None
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
             raise Conflict(
-                f"a daemon runs in {path} already (pid {holder}): stop it first, or choose another state_dir"
+                f"another daemon (pid {holder}) uses the state directory {path}: "
+                "stop it first, or use another directory with --state-dir"
             ) from None
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)

@@ -248,7 +248,7 @@ class Agent:
             if not refusal or refusal in self._refusals or len(self._refusals) >= _REFUSALS_MAX:
                 return
             self._refusals.add(refusal)
-        _LOG.error("the scheduler does not take what this worker says: %s", refusal)
+        _LOG.error("the scheduler rejected the report of this worker: %s", refusal)
 
     def _look_after_termination(self, client: Client) -> None:
         """Finds out what SIGTERM means. Call only after an answered report: a starting scheduler publishes nothing."""

@@ -166,9 +166,11 @@ class Agreement:
         membership = newest.after(voter.chain)
         lost = [worker for worker in newest.workers if worker not in membership.workers]
         if voter.left_out:
-            _LOG.warning("the others went on without this worker, as generation %s: it ends", membership.name)
+            _LOG.warning("the other workers continued without this one as generation %s: exiting", membership.name)
             self._agent.end()
-        _LOG.warning("the scheduler is away: generation %s goes on without %s", membership.name, ", ".join(lost))
+        _LOG.warning(
+            "the scheduler is unreachable: generation %s continues without %s", membership.name, ", ".join(lost)
+        )
         agreed = {"generation": membership.generation, "sub": membership.sub, "lost": lost}
         self._agent.update({"agreed": agreed}, at_once=True)
         self._agent.take_list(membership)

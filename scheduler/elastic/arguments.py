@@ -16,7 +16,7 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
             number = operator.index(value)
     if number is None or number < least or (most is not None and number > most):
         bounds = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
-        raise UsageError(f"{name} is a whole number, {bounds}, not {shown(value)}")
+        raise UsageError(f"{name} must be an integer, {bounds}, not {shown(value)}")
     return number
 
 

@@ -96,7 +96,7 @@ class ScaledBatch:
         whole("base_workers", self.base_workers, 1)
         whole("warmup_steps", self.warmup_steps, 0)
         if self.rate not in get_args(Rate):
-            raise UsageError(f"rate is one of {', '.join(get_args(Rate))}, not {shown(self.rate)}")
+            raise UsageError(f"rate must be one of {', '.join(get_args(Rate))}, not {shown(self.rate)}")
 
     def global_batch(self, world_size: int) -> int:
         """Grows with the group."""
@@ -133,10 +133,10 @@ def micro_batches(tensors: Sequence[torch.Tensor], samples: int) -> Iterator[tup
     """
     size = whole("samples", samples, 1)
     if not _are_a_batch(tensors):
-        raise UsageError("micro_batches() splits the tensors of a batch: micro_batches((inputs, targets), samples)")
+        raise UsageError("micro_batches() expects the tensors of a batch: micro_batches((inputs, targets), samples)")
     lengths = {len(tensor) for tensor in tensors}
     if len(lengths) > 1:
-        raise UsageError(f"the tensors of a batch have the same first dimension, not {sorted(lengths)}")
+        raise UsageError(f"the tensors of a batch must have the same first dimension, not {sorted(lengths)}")
     return zip(*(tensor.split(size) for tensor in tensors), strict=True) if lengths != {0} else iter(())
 
 

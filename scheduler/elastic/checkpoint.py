@@ -58,7 +58,7 @@ class CheckpointDirectory:
             try:
                 return commits, torch.load(path, map_location="cpu", weights_only=False)
             except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
-                _LOG.warning("checkpoint %s cannot be read, trying the one before: %s", path, error)
+                _LOG.warning("cannot read checkpoint %s, trying the previous one: %s", path, error)
         return None
 
     def _found(self) -> list[tuple[int, int, Path]]:

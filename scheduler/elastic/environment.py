@@ -29,7 +29,7 @@ class Environment:
         missing = [name for name in ("SCHED_JOB_ID", "SCHED_WORKER_ID") if not variables.get(name)]
         if missing:
             raise UsageError(
-                f"SCHED_URL is set but {' and '.join(missing)} is not: unset it to run without a scheduler"
+                f"SCHED_URL is set but {' and '.join(missing)} is not: to run without a scheduler, unset SCHED_URL"
             )
         return cls(
             url=url.rstrip("/"),

@@ -81,7 +81,7 @@ class Group:
                 if work.is_completed():
                     raise
                 if self._broken or self._connections.any_closed():
-                    raise GroupBroken("a member of the group is gone") from None
+                    raise GroupBroken("a member of the group has left") from None
 
     def largest(self, value: int) -> int:
         """The largest of all ranks' values; a collective on the CPU."""
@@ -116,7 +116,7 @@ class Group:
         if torch.cuda.is_available():
             torch.cuda.current_stream().synchronize()
         if self._broken:
-            raise GroupBroken("a member of the group is gone")
+            raise GroupBroken("a member of the group has left")
 
     def shut(self) -> None:
         """Breaks the group, from any thread: whoever waits in one of its collectives, on any rank, gets an error."""

@@ -26,18 +26,18 @@ class Metrics:
     def put(self, metrics: Mapping[str, Any]) -> None:
         """Replaces all. One that is not finite is left out, which is said once; `UsageError` for what is no number."""
         if len(metrics) > METRICS_MAX:
-            raise UsageError(f"report() takes at most {METRICS_MAX} numbers, not {len(metrics)}")
+            raise UsageError(f"report() accepts at most {METRICS_MAX} numbers, not {len(metrics)}")
         numbers = {_checked(name): _number(name, value) for name, value in metrics.items()}
         self.numbers = {name: number for name, number in numbers.items() if math.isfinite(number)}
         for name in numbers.keys() - self.numbers.keys() - self._left_out:
             if len(self._left_out) < METRICS_MAX:
                 self._left_out.add(name)
-                _LOG.warning("%s is %g: it is left out of reports while it is not finite", name, numbers[name])
+                _LOG.warning("%s is %g: left out of reports while it is not finite", name, numbers[name])
 
 
 def _checked(name: str) -> str:
     if _NAME.fullmatch(name) is None:
-        raise UsageError(f"report() takes names of 1 to 128 letters, digits and . _ / -, not {shown(name)}")
+        raise UsageError(f"report() accepts names of 1 to 128 letters, digits and . _ / -, not {shown(name)}")
     return name
 
 
@@ -49,4 +49,4 @@ def _number(name: str, value: Any) -> float:
             return float(value)
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             cause = error
-    raise UsageError(f"report() takes numbers: {name} is {shown(value)}") from cause
+    raise UsageError(f"report() accepts numbers only: {name} is {shown(value)}") from cause

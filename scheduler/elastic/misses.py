@@ -66,6 +66,6 @@ class Misses:
         self._told = workers
         generation = self._membership.generation
         names = ", ".join(workers)
-        _LOG.warning("generation %d waits for %s, for more than %g s", generation, names, self._patience_seconds)
+        _LOG.warning("generation %d has waited for %s for more than %g s", generation, names, self._patience_seconds)
         missed = {"generation": generation, "workers": workers, "seconds": self._patience_seconds}
         self._agent.update({"missed": missed}, at_once=True)

@@ -30,12 +30,12 @@ Chain = tuple[Members, ...]
 class Wait(Enum):
     """Why a round brought no decision."""
 
-    ATTENDED = "the scheduler answers another member"
+    ATTENDED = "another member can reach the scheduler"
     BEHIND = "another member knows more"
-    CONTENDED = "another member asks as well"
-    COMPLETE = "all members answer, so nobody is lost"
-    MINORITY = "no more than half of the generation's members answer"
-    BELOW_MINIMUM = "fewer members than the job's minimum answer"
+    CONTENDED = "another member is asking too"
+    COMPLETE = "all members respond: none is lost"
+    MINORITY = "at most half of the members of the generation respond"
+    BELOW_MINIMUM = "fewer members than the minimum of the job respond"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -95,7 +95,7 @@ class RateScaler:
         if not self._acts:
             return
         if self._policy.needs_noise and not self.measures:
-            raise UsageError("this learning rate follows the noise in the gradients: call average_gradients() first")
+            raise UsageError("this learning rate depends on the noise in the gradients: call average_gradients() first")
         self._rates = [group["lr"] for group in optimizer.param_groups]
         self._applied = self.factor
         for group in optimizer.param_groups:

@@ -53,7 +53,7 @@ def creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
 def _create(parameters: RendezvousParameters) -> RendezvousHandler:
     environment = Environment.read(os.environ)
     if environment is None:
-        raise SystemExit("--rdzv-backend=sched is for workers that the scheduler starts: SCHED_URL is not set")
+        raise SystemExit("--rdzv-backend=sched requires a worker started by the scheduler: SCHED_URL is not set")
     if not {"--run-path", "--run_path"}.isdisjoint(sys.argv):
         # Processes are forked from this one. What any training imports at its first step is best imported here; the GPU
         # must not be touched, not even to see whether there is one, or no forked process could use it.
@@ -133,7 +133,7 @@ class SchedulerRendezvous(RendezvousHandler):
             except Superseded:
                 continue
             except (OSError, RuntimeError) as error:
-                _LOG.info("meeting failed, trying again: %s", error)
+                _LOG.info("rendezvous failed, retrying: %s", error)
                 self._agent.wait(_WAIT_SECONDS)
 
     def num_nodes_waiting(self) -> int:
@@ -190,7 +190,7 @@ class SchedulerRendezvous(RendezvousHandler):
             self._leave_if_asked()
             misses.note(frozenset())
             if not early and failed.dismiss_done():
-                _LOG.warning("processes of another worker ended with 0 before these: they go on without it")
+                _LOG.warning("processes of another worker ended with exit code 0 before these: continuing without it")
                 early, patience_seconds = True, _BLAME_SECONDS_MAX
                 gives_up_at = time.monotonic() + patience_seconds
             standing = self._agent.refresh()
@@ -203,7 +203,7 @@ class SchedulerRendezvous(RendezvousHandler):
             elif time.monotonic() >= gives_up_at or (
                 patience_seconds == _NOTICE_SECONDS and failed.failed_everywhere()
             ):
-                _LOG.error("a process failed: this worker ends, and the scheduler starts another")
+                _LOG.error("a process failed: this worker exits, and the scheduler starts another")
                 raise SystemExit(_EXIT_FAILED)
             self._agent.wait(_ASK_SECONDS)
 

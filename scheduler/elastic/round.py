@@ -51,7 +51,7 @@ class Round:
                     return time.monotonic() >= self.leave_at
                 time.sleep(0.005)
         except RuntimeError:
-            _LOG.info("generation %d: its store is gone, so others have moved", self.membership.generation)
+            _LOG.info("generation %d: its store is gone; the other workers have moved on", self.membership.generation)
         return True
 
     def note_failure(self) -> bool:

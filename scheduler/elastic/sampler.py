@@ -100,7 +100,9 @@ class ElasticDistributedSampler(Sampler[list[int]]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes to a position; refuses that of another data set."""
         if state["samples"] != self.samples:
-            raise UsageError(f"the saved position is in {state['samples']} samples, the data set has {self.samples}")
+            raise UsageError(
+                f"the saved position is for {state['samples']} samples, but the data set has {self.samples}"
+            )
         self.epoch = state["epoch"]
         self.position = state["position"]
         self.seed = state["seed"]
@@ -129,7 +131,7 @@ def _size_of(samples: int | Sized) -> int:
     with suppress(TypeError):
         size = len(samples)  # type: ignore[arg-type]
     if size is None:
-        size = whole("samples, where it is no data set with a length,", samples, 0)
+        size = whole("samples, unless it is a data set with a length,", samples, 0)
     if size == 0:
         raise UsageError("the data set is empty")
     return size
@@ -139,4 +141,4 @@ def _policy_of(batch: int | BatchPolicy) -> BatchPolicy:
     # A class has what its objects have.
     if isinstance(batch, BatchPolicy) and not isinstance(batch, type):
         return batch
-    return ConstantBatch(whole("batch, where it is no policy such as ScaledBatch(64),", batch, 1))
+    return ConstantBatch(whole("batch, unless it is a policy such as ScaledBatch(64),", batch, 1))

@@ -112,7 +112,7 @@ class Session:
                 self._group.largest(0)
             except (RuntimeError, GroupBroken) as error:
                 # Training is complete here, and so it is wherever this last exchange was reached.
-                _LOG.info("a peer went before the end: %s", error)
+                _LOG.info("a peer left before the end: %s", error)
             else:
                 self.leave_group()
         self._agent.flush()
@@ -246,13 +246,13 @@ class Session:
             return
         self._checkpoint_at = time.monotonic()
         if not self._agent.confirm(self._generation):
-            _LOG.warning("no checkpoint: the scheduler does not confirm generation %d", self._generation)
+            _LOG.warning("no checkpoint written: the scheduler did not confirm generation %d", self._generation)
             return
         step, tree = committed
         try:
             self._checkpoints.write(self._generation, step, tree)
         except OSError as error:
-            _LOG.error("no checkpoint of step %d: %s", step, error)
+            _LOG.error("no checkpoint written for step %d: %s", step, error)
 
 
 def is_broken_group(error: BaseException) -> bool:

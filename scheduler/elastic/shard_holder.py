@@ -144,7 +144,7 @@ class Holder:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise UsageError("this ShardQueue is closed: make another to go on")
+            raise UsageError("this ShardQueue is closed: create another one to continue")
 
     def _request(self) -> int:
         """Number of an exchange that begins from now on; its answer is there when `_answered` has come so far."""

@@ -103,9 +103,9 @@ class Scheduler:
             if standing is Standing.FENCED:
                 return Answer(fenced=True)
             if standing is Standing.ENDED:
-                raise UsageError(f"{exchanged.refusal}: give the job a `data` of so many `shards`")
+                raise UsageError(f"{exchanged.refusal}: declare `data` with its number of `shards` in the job")
             if standing is Standing.REFUSED:
-                raise Refused(f"the scheduler does not take what this reader of shards says: {exchanged.refusal}")
+                raise Refused(f"the scheduler rejected the report of this shard reader: {exchanged.refusal}")
             if not goes_on():
                 return None
             time.sleep(pause_seconds)
@@ -137,7 +137,7 @@ class Own:
     def read(cls, shards: int | None, epochs: int, variables: Mapping[str, str]) -> "Own":
         """As torchrun's variables say."""
         if shards is None:
-            raise UsageError("without a scheduler nobody says how many shards there are: ShardQueue(shards=...)")
+            raise UsageError("without a scheduler the number of shards is required: ShardQueue(shards=...)")
         return cls(shards, epochs, int(variables.get("RANK", "0")), int(variables.get("WORLD_SIZE", "1")))
 
     def exchange(self, call: Call, goes_on: Callable[[], bool]) -> Answer | None:

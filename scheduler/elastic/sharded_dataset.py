@@ -65,7 +65,7 @@ class ShardedDataset(IterableDataset[Any]):
     def __iter__(self) -> Iterator[_Sample]:
         take = self._handed.get if get_worker_info() is not None and self._handed is not None else self._next_here
         if take is None:
-            raise UsageError("shards are dealt by a queue: iterate with ShardedDataset.batches(shards, loader)")
+            raise UsageError("shards come from a queue: iterate with ShardedDataset.batches(shards, loader)")
         while (shard := take()) is not None:
             yield from _samples(shard, self._read(shard))
 
@@ -83,7 +83,7 @@ class ShardedDataset(IterableDataset[Any]):
         if loader.dataset is not self or loader.collate_fn != self.collate:
             raise UsageError("the loader must be DataLoader(data, ..., collate_fn=data.collate)")
         if loader.drop_last:
-            raise UsageError("drop_last would leave shards undone: leave it out")
+            raise UsageError("drop_last is not supported: it would leave shards undone")
         if loader.num_workers and self._handed is None:
             context = loader.multiprocessing_context or torch.multiprocessing.get_context()
             self._handed = context.Queue(loader.num_workers)

@@ -120,6 +120,6 @@ def _open(environment: Environment, ahead: int) -> Holder:
     with _OPENING:
         other = _HOLDERS.get(place)
         if other is not None and other.deals:
-            raise UsageError("this worker reads from a ShardQueue already: share that one, or close it first")
+            raise UsageError("this worker already reads from a ShardQueue: share that one, or close it first")
         _HOLDERS[place] = Holder(Scheduler(environment), ahead, environment.grace_seconds)
         return _HOLDERS[place]

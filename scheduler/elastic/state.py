@@ -47,7 +47,7 @@ class State:
         given = {"model": model, "optimizer": optimizer, "lr_scheduler": lr_scheduler, "sampler": sampler, **values}
         for name, value in given.items():
             if hasattr(type(self), name) or name in ("step", "epoch"):
-                raise UsageError(f"{name!r} is a name of State itself: choose another")
+                raise UsageError(f"{name!r} is reserved by State: use another name")
             if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
                 self._components[name] = value
             elif name in values:
@@ -72,7 +72,7 @@ class State:
             found = self.__dict__.get(kept, {})
             if name in found:
                 return found[name]
-        raise AttributeError(f"the state has no {name!r}: give it to State(...) to keep it")
+        raise AttributeError(f"the state has no {name!r}: pass it to State(...) to keep it")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not self._own or name in self._own:
@@ -80,7 +80,7 @@ class State:
         elif name in self._values:
             self._values[name] = value
         else:
-            raise AttributeError(f"the state has no value {name!r}: give it to State({name}=...) to keep it")
+            raise AttributeError(f"the state has no value {name!r}: pass it to State({name}=...) to keep it")
 
     @property
     def rank(self) -> int:
@@ -126,13 +126,13 @@ class State:
         """
         schedule = self._components.get("lr_scheduler")
         if schedule is None:
-            raise UsageError("step_schedule() needs the schedule: give lr_scheduler to State")
+            raise UsageError("step_schedule() needs the schedule: pass lr_scheduler to State")
         for _ in range(self._rates().take_schedule_steps()):
             schedule.step()
 
     def _rates(self) -> RateScaler:
         if self._updates is None or self._updates.rates is None:
-            raise UsageError("steps are counted by the batch policy: give State an optimizer and a sampler")
+            raise UsageError("the batch policy counts steps: pass an optimizer and a sampler to State")
         return self._updates.rates
 
     def epochs(self, count: int) -> Iterator[int]:
@@ -157,7 +157,7 @@ class State:
         `commit`, so commit at the end of the loop's body.
         """
         if self._sampler is None:
-            raise UsageError("batches() deals what the sampler says: give State a sampler")
+            raise UsageError("batches() needs a sampler: pass one to State")
         steps = len(self._sampler)
         source = iter(self._sampler if loader is None else loader)
         for _ in range(steps):
@@ -180,9 +180,9 @@ class State:
             how many samples all ranks had together.
         """
         if self._updates is None:
-            raise UsageError("average_gradients() needs the optimizer: give it to State")
+            raise UsageError("average_gradients() needs the optimizer: pass it to State")
         if self._boundary is None or self._group is None:
-            raise UsageError("average_gradients() works inside of the function given to run()")
+            raise UsageError("average_gradients() only works inside the function passed to run()")
         total, self._voted = self._updates.average(self._group, samples, loss == "sum", self._boundary.wants_change())
         self._in_hand = total
         return total
@@ -193,7 +193,7 @@ class State:
         As `torch.distributed.all_reduce`, but a rank that waits in it always learns at once that a peer is gone.
         """
         if self._group is None:
-            raise UsageError("all_reduce() works inside of the function given to run()")
+            raise UsageError("all_reduce() only works inside the function passed to run()")
         self._group.all_reduce(tensor)
         return tensor
 

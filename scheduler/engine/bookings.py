@@ -27,7 +27,7 @@ def unbook(draft: Draft, name: str) -> None:
     """Cancel it: what its jobs hold they keep as ordinary jobs."""
     booking = draft.booking(name)
     if booking is None:
-        draft.event(EventKind.REQUEST_REFUSED, cause=IntentKind.UNBOOK, detail=f"no booking {name}")
+        draft.event(EventKind.REQUEST_REFUSED, cause=IntentKind.UNBOOK, detail=f"booking {name}")
         return
     _end(draft, booking, EventKind.BOOKING_CANCELLED, IntentKind.UNBOOK)
 
@@ -45,7 +45,7 @@ def _end(draft: Draft, booking: Booking, kind: EventKind, cause: Cause | IntentK
     """Its jobs go on as ordinary ones; those that nobody could take slots from are stopped and queued again."""
     for job in list(draft.active_jobs()):
         if not job.spec.preemptible and job.state in _STOPPABLE and not job.finishing and booking.admits(job):
-            begin_stop(draft, job.id, StopReason.BOOKING_ENDED, detail=f"booking {booking.name} is over")
+            begin_stop(draft, job.id, StopReason.BOOKING_ENDED, detail=f"booking {booking.name} has ended")
     _over(draft, booking)
     draft.event(kind, cause=cause, detail=_line(booking))
 

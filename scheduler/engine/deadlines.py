@@ -48,15 +48,15 @@ def hang_deadline(job: Job, worker: Worker, hearing: Hearing, settings: EngineSe
 def silence(job: Job, worker: Worker, settings: EngineSettings) -> str:
     """What a worker that counts as hung has not done, for people."""
     if worker.state is WorkerState.STARTING:
-        hint = "; an elastic script does so in elastic.run()" if job.spec.runtime is Runtime.ELASTIC else ""
-        return f"it did not report that it is ready within {settings.ready_seconds:g} s{hint}"
-    return f"it said nothing for {job.spec.heartbeat_seconds:g} s"
+        hint = "; an elastic script reports this in elastic.run()" if job.spec.runtime is Runtime.ELASTIC else ""
+        return f"it did not report ready within {settings.ready_seconds:g} s{hint}"
+    return f"it sent no report for {job.spec.heartbeat_seconds:g} s"
 
 
 def absence(job: Job, seconds: float, waiting: Worker) -> str:
     """What a worker that hangs in a step has not done, for people."""
-    hint = "; where a step may take longer, elastic.run() takes group_timeout_seconds"
+    hint = "; if a step may take longer, set group_timeout_seconds of elastic.run()"
     return (
-        f"it hangs: worker {waiting.id} waited {seconds:.0f} s for it to come back to the group of generation "
+        f"it hangs: worker {waiting.id} waited {seconds:.0f} s for it to rejoin the group of generation "
         f"{job.generation}{hint if job.spec.runtime is Runtime.ELASTIC else ''}"
     )

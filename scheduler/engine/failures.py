@@ -21,8 +21,8 @@ GROUP_SECONDS = 1.0
 _SIZED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 #: What it cost the job, for people.
 _CHARGED = {
-    Charge.SHARD: "; no retry is used: it had a shard that is suspected already",
-    Charge.FORGIVEN: "; no retry is used: it had shards, which may be why, and others were done",
+    Charge.SHARD: "; no retry used: it held a shard that is already suspected",
+    Charge.FORGIVEN: "; no retry used: its shards may be the cause, and others have been completed",
     Charge.RETRY: "",
 }
 #: Ends that are no failure, but of which the next try would give the same if it came at once.
@@ -60,7 +60,7 @@ def _react_to_ends(draft: Draft, job: Job, ended: Sequence[Worker], settings: En
     done = [w for w in ended if w.exit_reason is ExitReason.DONE]
     early = job.detail if job.finishing else ""
     if done and not early:
-        early = f"{_named(done[0])} ended with exit code 0 before the others: ranks of one group have to end together"
+        early = f"{_named(done[0])} ended with exit code 0 before the others: all ranks of a group must end together"
     failed = [w for w in ended if w.exit_reason in FAILURES]
     if failed:
         job = _count_failure(draft, job, failed, settings, before=early)
@@ -209,7 +209,7 @@ def _replace_worker(draft: Draft, worker: Worker, settings: EngineSettings) -> N
         worker_id=replacement.id,
         node=worker.node,
         cause=str(worker.exit_reason),
-        detail=f"{worker.id} is replaced in {pause:g} s",
+        detail=f"{worker.id} will be replaced in {pause:g} s",
     )
 
 
@@ -217,5 +217,5 @@ def expire(draft: Draft, job: Job) -> None:
     """Stop a job whose attempt has used up its time."""
     deadline = limit_deadline(job)
     if deadline is not None and draft.now >= deadline:
-        detail = f"ran longer than its {job.spec.time_limit_seconds:g} s"
+        detail = f"ran longer than its time limit of {job.spec.time_limit_seconds:g} s"
         begin_stop(draft, job.id, StopReason.TIME_LIMIT, detail=detail)

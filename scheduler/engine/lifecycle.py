@@ -81,7 +81,7 @@ def finish_if_empty(draft: Draft, job_id: JobId) -> None:
         done = draft.move(replace(job, detail=_left_undone(draft, job.id)), JobState.SUCCEEDED)
         _ended(draft, done, EventKind.JOB_SUCCEEDED, ExitReason.DONE.value)
     else:
-        begin_stop(draft, job_id, StopReason.BELOW_MINIMUM, detail="no worker is left")
+        begin_stop(draft, job_id, StopReason.BELOW_MINIMUM, detail="no workers are left")
 
 
 def _left_undone(draft: Draft, job_id: JobId) -> str:

@@ -48,7 +48,7 @@ def adopt(draft: Draft, job_id: JobId, agreed: Agreed) -> None:
         EventKind.SUBGENERATION_ADOPTED,
         job_id=job_id,
         cause=Cause.WORKERS_LOST,
-        detail=f"generation {agreed.name}: its workers went on without {names} while no scheduler answered",
+        detail=f"generation {agreed.name}: its workers continued without {names} while the scheduler was unreachable",
         amount=float(len(agreed.lost)),
     )
     if agreed.generation < job.generation or job.finishing:

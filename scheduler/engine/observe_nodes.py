@@ -27,7 +27,7 @@ def absorb_nodes(draft: Draft, seen: Mapping[NodeName, NodeObservation]) -> Gone
     for name, node in draft.base.nodes.items():
         if name not in seen and node.health is NodeHealth.UP:
             draft.put_node(replace(node, health=NodeHealth.DOWN))
-            draft.event(EventKind.NODE_DOWN, node=name, cause=Cause.OBSERVED, detail="the cluster does not list it")
+            draft.event(EventKind.NODE_DOWN, node=name, cause=Cause.OBSERVED, detail="not listed by the cluster")
     for name in draft.base.nodes:
         end_quarantine(draft, name)
     return gone
@@ -112,13 +112,13 @@ def _same(node: Node, seen: NodeObservation) -> bool:
 
 
 def end_quarantine(draft: Draft, name: NodeName) -> None:
-    """Let the node take work again if its quarantine is over."""
+    """Let the node take work again if quarantine ended."""
     node = draft.node(name)
     if node is None or node.intent is not NodeIntent.QUARANTINED:
         return
     if node.quarantined_until is not None and draft.now >= node.quarantined_until:
         draft.put_node(replace(node, intent=NodeIntent.ACTIVE, failures=()))
-        draft.event(EventKind.NODE_UNCORDONED, node=name, cause=Cause.TIME, detail="its quarantine is over")
+        draft.event(EventKind.NODE_UNCORDONED, node=name, cause=Cause.TIME, detail="quarantine ended")
 
 
 def count_failures(draft: Draft, ended: Sequence[Worker], settings: EngineSettings) -> None:
@@ -162,6 +162,6 @@ def _quarantine(draft: Draft, node: Node, settings: EngineSettings) -> None:
         EventKind.NODE_QUARANTINED,
         node=node.name,
         cause=Cause.FAILURES,
-        detail=f"{len(node.failures)} workers failed of late; no new ones for {seconds:g} s",
+        detail=f"{len(node.failures)} workers failed recently; no new workers for {seconds:g} s",
         amount=seconds,
     )

@@ -77,7 +77,7 @@ def _absorb_absence(draft: Draft, worker: Worker, uncertain: Mapping[WorkerId, s
         _note(draft, worker, uncertain[worker.id])
         return None
     if worker.state is not WorkerState.PENDING:
-        return draft.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "its node does not know it")
+        return draft.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "unknown to its node")
     if worker.desired is Desired.STOP:
         return draft.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None, "never started")
     if worker.condemned:  # it was given up before it ran, and its end went unseen

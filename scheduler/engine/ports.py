@@ -219,7 +219,7 @@ class ActionFailure:
 
 
 #: The error of an action that would have come too late; see `Cluster.apply`.
-TOO_LATE = "too late: another engine may lead"
+TOO_LATE = "lease expired: another engine may lead"
 
 
 class Cluster(Protocol):

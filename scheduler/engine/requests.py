@@ -37,7 +37,9 @@ def _absorb_job_intent(draft: Draft, intent: Intent) -> None:
     assert intent.job_id is not None
     job = draft.job(intent.job_id)
     if job is None or job.state.terminal:
-        draft.event(EventKind.REQUEST_REFUSED, job_id=intent.job_id, cause=intent.kind, detail="the job has ended")
+        draft.event(
+            EventKind.REQUEST_REFUSED, job_id=intent.job_id, cause=intent.kind, detail="the job has already ended"
+        )
         return
     refusal = _JOB_INTENTS[intent.kind](draft, job, intent)
     if refusal:
@@ -56,7 +58,7 @@ def _cancel(draft: Draft, job: Job, intent: Intent) -> str:
 
 def _suspend(draft: Draft, job: Job, intent: Intent) -> str:
     if job.state is JobState.SUSPENDED:
-        return "it is suspended already"
+        return "it is already suspended"
     if job.state is JobState.QUEUED:
         moved = draft.move(by_user(job, StopReason.SUSPENDED), JobState.SUSPENDED)
         draft.put(replace(moved, reservation=(), fixed_reservation=(), wait_reason=None, wait_for=None))
@@ -66,7 +68,7 @@ def _suspend(draft: Draft, job: Job, intent: Intent) -> str:
     elif job.stop_reason is not None and STOP_TARGETS[job.stop_reason] is JobState.QUEUED:
         draft.put(by_user(job, StopReason.SUSPENDED))
     else:
-        return f"it is being stopped: {job.stop_reason}"
+        return f"it is being stopped ({job.stop_reason})"
     return ""
 
 
@@ -85,7 +87,7 @@ def _resume(draft: Draft, job: Job, intent: Intent) -> str:
 
 def _set_priority(draft: Draft, job: Job, intent: Intent) -> str:
     if intent.priority is None:
-        return "no priority is given"
+        return "no priority given"
     draft.put(replace(job, priority=intent.priority))
     draft.event(
         EventKind.JOB_CHANGED,
@@ -100,7 +102,7 @@ def _scale(draft: Draft, job: Job, intent: Intent) -> str:
     low = job.min_workers if intent.min_workers is None else intent.min_workers
     high = job.max_workers if intent.max_workers is None else intent.max_workers
     if not 1 <= low <= high:
-        return f"min {low} must be at least 1 and at most max {high}"
+        return f"the minimum {low} must be at least 1 and at most the maximum {high}"
     draft.put(replace(job, min_workers=low, max_workers=high))
     draft.event(
         EventKind.JOB_CHANGED,
@@ -130,13 +132,13 @@ def _absorb_node_intent(draft: Draft, intent: Intent) -> None:
     assert intent.node is not None
     node = draft.node(intent.node)
     if node is None:
-        draft.event(EventKind.REQUEST_REFUSED, node=intent.node, cause=intent.kind, detail="no such node")
+        draft.event(EventKind.REQUEST_REFUSED, node=intent.node, cause=intent.kind, detail="node not found")
         return
     target, kind = _NODE_INTENTS[intent.kind]
     if node.intent is target:
         return
     if target not in NODE_TRANSITIONS[node.intent]:
-        detail = f"it is {node.intent}"
+        detail = f"the node is {node.intent}"
         draft.event(EventKind.REQUEST_REFUSED, node=node.name, cause=intent.kind, detail=detail)
         return
     fresh = target is NodeIntent.ACTIVE

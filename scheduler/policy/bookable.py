@@ -11,15 +11,15 @@ from scheduler.policy.amounts import Amount, add, fit_in, nano_cpus, needs
 def refusal(booking: Booking, standing: Iterable[Booking], nodes: Mapping[NodeName, Node], now: float) -> str | None:
     """Why the booking cannot be promised; None if it can. `now` is in unix seconds."""
     if booking.end_at <= now:
-        return "its window is over already"
+        return "its window has already ended"
     if not _fit_together([booking], nodes):
-        return f"it needs {described(booking)}, and the nodes that suit it have {_most_slots(booking, nodes)}"
+        return f"it needs {described(booking)}, and the suitable nodes have {_most_slots(booking, nodes)}"
     rivals = [each for each in standing if each.name != booking.name and each.overlaps(booking)]
     for moment in sorted({max(each.start_at, booking.start_at) for each in rivals}):
         meanwhile = [each for each in rivals if each.start_at <= moment < each.end_at]
         if not _fit_together([booking, *meanwhile], nodes):
             names = ", ".join(sorted(each.name for each in meanwhile))
-            return f"it needs {described(booking)}, and the cluster has not enough beside booking {names}"
+            return f"it needs {described(booking)}, and the cluster does not have enough left beside booking {names}"
     return None
 
 

@@ -39,9 +39,7 @@ class _StepRow(Row):
     @model_validator(mode="after")
     def _sync_is_part(self) -> Self:
         if self.sync_time > self.step_time:
-            raise ValueError(
-                f"sync_time {self.sync_time:g} is more than step_time {self.step_time:g}, of which it is a part"
-            )
+            raise ValueError(f"sync_time {self.sync_time:g} exceeds step_time {self.step_time:g}, which includes it")
         return self
 
 
@@ -62,7 +60,7 @@ class _EpochRow(Row):
     @model_validator(mode="after")
     def _gradients_are_known(self) -> Self:
         if self.grad_sqr == self.grad_var == 0:
-            raise ValueError("grad_sqr and grad_var are both 0: nothing was learnt")
+            raise ValueError("grad_sqr and grad_var must not both be 0")
         return self
 
 
@@ -168,10 +166,10 @@ def _validations(directory: Path) -> dict[int, Path]:
     for path in directory.glob("validation-*.csv"):
         batch = path.stem.removeprefix("validation-")
         if not (batch.isdecimal() and int(batch) > 0):
-            raise UserError(f"{path}: the name must be validation-BATCH.csv with a batch size")
+            raise UserError(f"{path}: the file name must be validation-BATCH.csv with a batch size")
         found[int(batch)] = path
     if not found:
-        raise UserError(f"{directory}: holds no validation-BATCH.csv")
+        raise UserError(f"{directory}: contains no validation-BATCH.csv")
     return found
 
 
@@ -180,6 +178,6 @@ def _read_run(path: Path) -> list[_EpochRow]:
     for (_, before), (line, row) in pairwise(rows):
         if row.progress <= before.progress:
             raise UserError(
-                f"{path}:{line}: progress: {row.progress:g} is no more than {before.progress:g} an epoch before"
+                f"{path}:{line}: progress: {row.progress:g} must exceed {before.progress:g} of the previous epoch"
             )
     return [row for _, row in rows]

@@ -35,7 +35,7 @@ def adaptdl_workload(path: Path, text: str, profiles: Path | None, *, tuned: boo
     rows = parse_csv(path, text, _AdaptdlRow)
     refuse_repeated(path, [(line, row.name) for line, row in rows], "name")
     if profiles is None:
-        raise UserError(f"{path}: names applications: --profiles must name the directory of their measured profiles")
+        raise UserError(f"{path}: the workload has applications: give the directory of their profiles with --profiles")
     applications: dict[str, Application] = {}
     works: dict[tuple[str, int], AdaptdlWork] = {}
     submissions = []
@@ -64,5 +64,7 @@ def _application(where: str, profiles: Path, name: str) -> Application:
     if known is None:
         raise UserError(f"--profiles: {profiles}: no such directory")
     if name not in known:
-        raise UserError(f"{where}: application: {name!r} has no profile: {profiles} holds {', '.join(known) or 'none'}")
+        raise UserError(
+            f"{where}: application: {name!r} has no profile: {profiles} contains {', '.join(known) or 'none'}"
+        )
     return Application(profiles / name)

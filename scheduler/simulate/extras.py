@@ -15,4 +15,4 @@ def needs(library: str) -> Iterator[None]:
         if error.name is None or error.name.startswith("scheduler"):
             raise
         install = "pip install 'elastic-gpu-scheduler[simulate]'"
-        raise UserError(f"this simulation needs {library}, and {error.name} is not installed: {install}") from None
+        raise UserError(f"this simulation needs {library}, but {error.name} is not installed: run {install}") from None

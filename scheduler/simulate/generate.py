@@ -137,9 +137,9 @@ def generated(kind: str, parameters: str, speedup: Speedup, seed: int) -> Worklo
     for word in filter(None, parameters.split(",")):
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise UserError(f"{kind}: {word!r} must look like KEY=VALUE")
+            raise UserError(f"{kind}: {word!r} must have the form KEY=VALUE")
         if key.strip() in values:
-            raise UserError(f"{kind}: {key.strip()} is given twice")
+            raise UserError(f"{kind}: {key.strip()} is given more than once")
         values[key.strip()] = value.strip()
     if kind == "poisson":
         return poisson(validated(Poisson, values, lambda _: kind), speedup, seed)

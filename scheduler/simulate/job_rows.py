@@ -73,7 +73,7 @@ class JobRow(Row):
     @model_validator(mode="after")
     def _bounds_agree(self) -> "JobRow":
         if self.min_workers > self.most_workers:
-            raise ValueError(f"min_workers {self.min_workers} is more than max_workers {self.most_workers}")
+            raise ValueError(f"min_workers {self.min_workers} exceeds max_workers {self.most_workers}")
         if not self.min_workers <= (self.preferred_workers or self.min_workers) <= self.most_workers:
             bounds = f"{self.min_workers} and {self.most_workers}"
             raise ValueError(f"preferred_workers {self.preferred_workers} is not between {bounds}")
@@ -131,7 +131,7 @@ def refuse_repeated(path: Path, names: list[tuple[int, str]], field: str) -> Non
     seen: dict[str, int] = {}
     for line, name in names:
         if name in seen:
-            raise UserError(f"{path}:{line}: {field}: {name!r} is given twice, first in line {seen[name]}")
+            raise UserError(f"{path}:{line}: {field}: {name!r} is a duplicate, first given on line {seen[name]}")
         seen[name] = line
 
 

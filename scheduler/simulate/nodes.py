@@ -56,7 +56,7 @@ def read_nodes(text: str, option: str) -> tuple[NodeObservation, ...]:
         return _equal_nodes(text, int(shape[1]), int(shape[2]), shape[3], option)
     path = Path(text)
     if not os.path.exists(path):
-        raise InvalidInput(option, f"{text!r} is neither a file nor nodes such as 16x4 (16 nodes of 4 slots)")
+        raise InvalidInput(option, f"{text!r} is neither a file nor a size such as 16x4 (16 nodes of 4 slots)")
     content = read_text(path)
     if path.suffix.lower() in (".yaml", ".yml", ".json"):
         items = read_items(path, content, "nodes")
@@ -65,15 +65,15 @@ def read_nodes(text: str, option: str) -> tuple[NodeObservation, ...]:
         rows = parse_csv(path, content, NodeRow)
     refuse_repeated(path, [(line, row.name) for line, row in rows], "name")
     if not any(row.slots for _, row in rows):
-        raise UserError(f"{path}: none of its nodes has a slot: nothing could run there")
+        raise UserError(f"{path}: none of the nodes has a slot")
     if len(rows) > NODES_MAX:
-        raise InvalidInput(option, f"{path} holds {len(rows)} nodes: at most {NODES_MAX} can be simulated")
+        raise InvalidInput(option, f"{path} contains {len(rows)} nodes: at most {NODES_MAX} can be simulated")
     return tuple(row.observed() for _, row in rows)
 
 
 def _equal_nodes(text: str, count: int, slots: int, label: str | None, option: str) -> tuple[NodeObservation, ...]:
     if not (1 <= count <= NODES_MAX and 1 <= slots <= 4096):
-        raise InvalidInput(option, f"{text!r}: needs 1 to {NODES_MAX} nodes of 1 to 4096 slots")
+        raise InvalidInput(option, f"{text!r}: must be 1 to {NODES_MAX} nodes of 1 to 4096 slots")
     width = len(str(count))
     names = [f"node-{number:0{width}}" for number in range(1, count + 1)]
     return tuple(

@@ -10,5 +10,5 @@ def parse_pairs(value: Any) -> Any:
     pairs = [word.partition("=") for word in value.split()]
     wrong = next((key or value for key, equals, text in pairs if not (key and equals and text)), None)
     if wrong is not None:
-        raise ValueError(f"{wrong!r} must look like KEY=VALUE, several with a blank between them")
+        raise ValueError(f"{wrong!r} must have the form KEY=VALUE, separated by blanks")
     return {key: text for key, _, text in pairs}

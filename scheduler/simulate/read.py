@@ -51,5 +51,5 @@ def read_workload(name: str, source: Source) -> Workload:
     if "num_gpu" in columns or "submission_time" in columns:
         return elasticflow_workload(path, text, source.speedup)
     if not text.strip():
-        raise UserError(f"{path}: is empty")
+        raise UserError(f"{path}: the file is empty")
     raise UserError(f"{path}:1: unknown columns: {_FORMATS}")

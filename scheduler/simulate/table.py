@@ -29,13 +29,13 @@ def read_text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(BYTES_MAX + 1)
     except IsADirectoryError:
-        raise UserError(f"{path}: is a directory, not a file") from None
+        raise UserError(f"{path}: not a file but a directory") from None
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
     except ValueError as error:
         raise UserError(f"{str(path)!r}: {error}") from None
     if len(data) > BYTES_MAX:
-        raise UserError(f"{path}: longer than {BYTES_MAX // 1024**2} MiB")
+        raise UserError(f"{path}: larger than {BYTES_MAX // 1024**2} MiB")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -74,7 +74,7 @@ def parse_csv(path: Path, text: str, kind: type[AnyRow]) -> list[tuple[int, AnyR
             if not cells:
                 continue
             if len(cells) != len(header):
-                raise UserError(f"{path}:{line}: has {len(cells)} fields where the header has {len(header)}")
+                raise UserError(f"{path}:{line}: has {len(cells)} fields, but the header has {len(header)}")
             if len(rows) == ROWS_MAX:
                 raise UserError(f"{path}:{line}: more than {ROWS_MAX} rows")
             values = {name: cell.strip() for name, cell in zip(header, cells, strict=True) if cell.strip()}
@@ -82,25 +82,25 @@ def parse_csv(path: Path, text: str, kind: type[AnyRow]) -> list[tuple[int, AnyR
     except csv.Error as error:
         raise UserError(f"{path}:{reader.line_num}: not valid CSV: {error}") from None
     if not rows:
-        raise UserError(f"{path}: holds no rows below its header")
+        raise UserError(f"{path}: no rows after the header")
     return rows
 
 
 def _check_header(path: Path, header: list[str], kind: type[Row]) -> None:
     if not header:
-        raise UserError(f"{path}: is empty")
+        raise UserError(f"{path}: the file is empty")
     fields = kind.model_fields
     missing = [name for name, field in fields.items() if field.is_required() and name not in header]
     if missing:
         needed = ",".join(name for name, field in fields.items() if field.is_required())
-        raise UserError(f"{path}:1: {missing[0]}: no such column: the header must name {needed}")
+        raise UserError(f"{path}:1: {missing[0]}: missing column: the header must contain {needed}")
     twice = next((name for name in header if header.count(name) > 1), None)
     if twice is not None:
-        raise UserError(f"{path}:1: {twice}: two columns have this name")
+        raise UserError(f"{path}:1: {twice}: duplicate column")
     unknown = [name for name in header if name not in fields]
     if unknown and kind.model_config.get("extra") == "forbid":
         what = unknown[0] or f"column {header.index('') + 1}, which has no name"
-        raise UserError(f"{path}:1: {what}: no known column: they are {', '.join(fields)}")
+        raise UserError(f"{path}:1: {what}: unknown column: use {', '.join(fields)}")
 
 
 def validated(
@@ -120,7 +120,7 @@ def _rule(error: Any) -> str:
     if error["type"] == "missing":
         return "is missing"
     if error["type"] == "extra_forbidden":
-        return "no such field"
+        return "unknown field"
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
     message: str = error["msg"]

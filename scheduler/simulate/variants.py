@@ -35,12 +35,12 @@ def _variant(config: Path | None, text: str) -> Variant:
         name, equals, value = (part.strip() for part in word.partition("="))
         keys = name.split(".")
         if not equals or not all(keys):
-            raise InvalidInput("--compare", f"{word!r} must look like policy.grow_cooldown_seconds=300")
+            raise InvalidInput("--compare", f"{word!r} must have the form policy.grow_cooldown_seconds=300")
         target = overrides
         for key in keys[:-1]:
             target = target.setdefault(key, {})
             if not isinstance(target, dict):
-                raise InvalidInput("--compare", f"{name!r} is below a setting that has a value itself")
+                raise InvalidInput("--compare", f"{name!r} is nested in a setting that already has a value")
         target[keys[-1]] = value
     settings = load_settings(config, overrides)
     return Variant(text.removeprefix("policy.name="), settings)

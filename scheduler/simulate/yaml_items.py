@@ -30,7 +30,7 @@ class Item:
 def read_items(path: Path, text: str, key: str) -> list[Item]:
     """The items of a file that is a list, or a mapping with the list under `key`. Raises `UserError`."""
     if len(text) > CHARACTERS_MAX:
-        raise UserError(f"{path}: longer than {CHARACTERS_MAX // 1024**2} MiB of YAML: write it as CSV")
+        raise UserError(f"{path}: more than {CHARACTERS_MAX // 1024**2} MiB of YAML: use CSV")
     try:
         loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
@@ -50,15 +50,15 @@ def read_items(path: Path, text: str, key: str) -> list[Item]:
 
 def _list_node(path: Path, root: yaml.Node | None, key: str) -> yaml.SequenceNode:
     if root is None:
-        raise UserError(f"{path}: is empty")
+        raise UserError(f"{path}: the file is empty")
     node = root
     if isinstance(root, yaml.MappingNode):
         for name, value in root.value:
             if name.value != key:
-                raise UserError(f"{path}:{name.start_mark.line + 1}: {name.value}: no such field: give a list of {key}")
+                raise UserError(f"{path}:{name.start_mark.line + 1}: {name.value}: unknown field: give a list of {key}")
             node = value
     if not isinstance(node, yaml.SequenceNode):
-        raise UserError(f"{path}:{node.start_mark.line + 1}: must hold a list of {key}")
+        raise UserError(f"{path}:{node.start_mark.line + 1}: must be a list of {key}")
     return node
 
 
@@ -71,8 +71,10 @@ def _items(path: Path, loader: yaml.SafeLoader, node: yaml.SequenceNode) -> Iter
         for name, _ in each.value:
             here = name.start_mark.line + 1
             if not isinstance(name, yaml.ScalarNode) or name.tag != "tag:yaml.org,2002:str":
-                raise UserError(f"{path}:{here}: the key must be text")
+                raise UserError(f"{path}:{here}: the key must be a string")
             if name.value in lines:
-                raise UserError(f"{path}:{here}: {name.value}: given twice, first in line {lines[name.value]}")
+                raise UserError(
+                    f"{path}:{here}: {name.value}: duplicate field, first given on line {lines[name.value]}"
+                )
             lines[name.value] = here
         yield Item(path, line, loader.construct_document(each), lines)

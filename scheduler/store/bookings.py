@@ -21,7 +21,7 @@ def add(connection: Connection, statements: Statements, booking: Booking) -> int
     intent = Intent(0, IntentKind.BOOK, booking.created_at, booking=booking.name)
     intent_id = add_intent(connection, statements, intent)
     if get(connection, booking.name) is not None:
-        raise Conflict(f"there is a booking {booking.name} already: choose another name, or cancel that one first")
+        raise Conflict(f"booking {booking.name} already exists: use another name, or cancel it first")
     connection.execute(insert(bookings), booking_values(booking))
     return intent_id
 

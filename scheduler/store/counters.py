@@ -34,5 +34,5 @@ def take_ids(connection: Connection, *, jobs: int = 0, intents: int = 0, events:
     taken = {"add_jobs": jobs, "add_intents": intents, "add_events": events, "add_recurring": recurring}
     row = connection.execute(_TAKE, taken).one_or_none()
     if row is None:
-        raise SchemaMismatch("the database has no row of counters: it was not built by `sched db upgrade`")
+        raise SchemaMismatch("the database has no row of counters: it was not created by `sched db upgrade`")
     return Ids(row.jobs - jobs + 1, row.intents - intents + 1, row.events - events + 1, row.recurring - recurring + 1)

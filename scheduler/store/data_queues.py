@@ -181,7 +181,7 @@ def _live_workers(connection: Connection, job_id: JobId, ordinals: Sequence[int]
 def _call(queue: DataQueue, asked: ShardsAsked, live: Mapping[int, Desired], now: float) -> ShardsGiven | UserError:
     desired = live.get(asked.call.reader.ordinal)
     if desired is None:
-        return Conflict(f"worker {asked.worker_id} is fenced: it is not (or no longer) part of job {asked.job_id}")
+        return Conflict(f"worker {asked.worker_id} is fenced: it does not belong to job {asked.job_id} (any more)")
     stays = desired is Desired.RUN
     try:
         answer = queue.call(asked.call, now, may_take=stays)
@@ -192,7 +192,7 @@ def _call(queue: DataQueue, asked: ShardsAsked, live: Mapping[int, Desired], now
 
 def _no_queue(connection: Connection, job_id: JobId) -> UserError:
     known = connection.execute(select(func.count()).where(jobs.c.id == job_id)).scalar_one()
-    return NotFound(f"job {job_id} has declared no data" if known else f"no job {job_id}")
+    return NotFound(f"job {job_id} has not declared data" if known else f"job {job_id} not found")
 
 
 def _events(job_id: JobId, queue: DataQueue, now: float) -> Iterator[Event]:

@@ -85,7 +85,7 @@ class Database:
             return
         with self._turns.taken(self._busy_timeout_seconds, urgent=urgent) as taken:
             if not taken:
-                raise StoreUnavailable(f"database is busy: {self.where}: other writes did not end in time; try again")
+                raise StoreUnavailable(f"database is busy: {self.where}: other writes took too long; try again")
             yield
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ def parse_url(url: str) -> URL:
     match parsed.drivername:
         case "sqlite" | "sqlite+pysqlite":
             if not parsed.database or parsed.database == ":memory:" or parsed.database.startswith("file:"):
-                raise ConfigError("database_url: SQLite needs a file, as in sqlite:////var/lib/sched/sched.db")
+                raise ConfigError("database_url: SQLite needs a file, such as sqlite:////var/lib/sched/sched.db")
             return parsed.set(drivername="sqlite+pysqlite")
         case "postgresql" | "postgres" | "postgresql+psycopg":
             return parsed.set(drivername="postgresql+psycopg")

@@ -12,17 +12,17 @@ from scheduler.errors import InvalidInput, SchedulerError, SchemaMismatch, Store
 
 #: SQLite's primary result codes that pass without a change to the program, with what to do about each.
 _SQLITE_PASSING = {
-    sqlite3.SQLITE_BUSY: "database is locked: {where}: another process writes to it; tried again until it is free",
-    sqlite3.SQLITE_LOCKED: "database is locked: {where}: tried again until it is free",
-    sqlite3.SQLITE_FULL: "database or disk is full: {where}: free some space; work goes on by itself then",
-    sqlite3.SQLITE_READONLY: "database cannot be written: {where}: check the rights on the file and its directory",
+    sqlite3.SQLITE_BUSY: "database is locked: {where}: another process is writing to it; retrying until it is free",
+    sqlite3.SQLITE_LOCKED: "database is locked: {where}: retrying until it is free",
+    sqlite3.SQLITE_FULL: "database or disk is full: {where}: free some space; the daemon then continues by itself",
+    sqlite3.SQLITE_READONLY: "database cannot be written: {where}: check the permissions of the file and its directory",
     sqlite3.SQLITE_IOERR: "disk error: {where}: {error}: check the disk and its free space",
-    sqlite3.SQLITE_CANTOPEN: "database cannot be opened: {where}: check that its directory exists and may be written",
-    sqlite3.SQLITE_PROTOCOL: "database is locked: {where}: tried again until it is free",
+    sqlite3.SQLITE_CANTOPEN: "database cannot be opened: {where}: check that its directory exists and is writable",
+    sqlite3.SQLITE_PROTOCOL: "database is locked: {where}: retrying until it is free",
     sqlite3.SQLITE_NOMEM: "out of memory: {where}",
 }
 
-_NO_SCHEMA = "the database has not the tables that this version needs: {where}: run `sched db upgrade`"
+_NO_SCHEMA = "the database does not have the tables of this version: {where}: run `sched db upgrade`"
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def translated(where: str) -> Iterator[None]:
     except StatementError as error:
         raise _translate(error.orig, where) from error
     except PoolTimeout as error:
-        raise StoreUnavailable(f"database is busy: {where}: no connection came free in time") from error
+        raise StoreUnavailable(f"database is busy: {where}: no connection became free in time") from error
     except (OverflowError, UnicodeError) as error:
         raise _unstorable(error) from error
     except PendingRollbackError as error:
@@ -63,7 +63,7 @@ def _from_sqlite(error: sqlite3.Error, where: str) -> SchedulerError:
     if code == sqlite3.SQLITE_ERROR and "no such table" in str(error):
         return SchemaMismatch(_NO_SCHEMA.format(where=where))
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-        return StoreError(f"not a database, or a damaged one: {where}: restore it from a backup")
+        return StoreError(f"not a database, or damaged: {where}: restore it from a backup")
     return StoreError(f"{where}: {_first_line(error)}")
 
 
@@ -73,9 +73,13 @@ def _from_postgres(error: psycopg.Error, where: str) -> SchedulerError:
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
         return SchemaMismatch(_NO_SCHEMA.format(where=where))
     if isinstance(error, psycopg.errors.DiskFull):
-        return StoreUnavailable(f"database or disk is full: {where}: free some space; work goes on by itself then")
+        return StoreUnavailable(
+            f"database or disk is full: {where}: free some space; the daemon then continues by itself"
+        )
     if isinstance(error, psycopg.errors.LockNotAvailable):
-        return StoreUnavailable(f"database is locked: {where}: another session holds its rows; tried again until free")
+        return StoreUnavailable(
+            f"database is locked: {where}: another session holds locks on its rows; retrying until they are free"
+        )
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
         return StoreUnavailable(f"database cannot be written: {where}: the server is read-only (a standby?)")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
@@ -84,7 +88,7 @@ def _from_postgres(error: psycopg.Error, where: str) -> SchedulerError:
 
 
 def _unstorable(error: BaseException) -> InvalidInput:
-    return InvalidInput("value", f"the database cannot hold it: {_first_line(error)}")
+    return InvalidInput("value", f"the database rejected a value: {_first_line(error)}")
 
 
 def _first_line(error: BaseException | None) -> str:

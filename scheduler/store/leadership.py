@@ -75,5 +75,5 @@ def _lost(connection: Connection, lease: Lease) -> LeaseLost:
 
 def _seen(row: Row[Any] | None) -> SeenLease:
     if row is None:
-        raise SchemaMismatch("the database has no row for the lease: it was not built by `sched db upgrade`")
+        raise SchemaMismatch("the database has no row for the lease: it was not created by `sched db upgrade`")
     return SeenLease(row.holder, row.term, row.expires_at, row.ttl_seconds, row.url, row.revision)

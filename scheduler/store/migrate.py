@@ -36,7 +36,7 @@ def migrations_path() -> Path:
     for path in (package / "_migrations", package.parent / "migrations"):
         if (path / "env.py").is_file():
             return path
-    raise StoreError(f"no migrations found beside {package}: the installation is not complete")
+    raise StoreError(f"no migrations found next to {package}: the installation is incomplete")
 
 
 def newest_revision() -> str:
@@ -92,7 +92,7 @@ def check_on(connection: Connection, where: str) -> None:
         raise SchemaMismatch(f"the database has no tables yet: {where}: run `sched db upgrade`")
     _refuse_newer(current, where)
     if current != newest_revision():
-        raise SchemaMismatch(f"the database is of an older version: {where}: run `sched db upgrade`")
+        raise SchemaMismatch(f"the database has an older version: {where}: run `sched db upgrade`")
 
 
 def _is_up_to_date(database: Database) -> bool:
@@ -120,7 +120,7 @@ def _refuse_newer(current: str | None, where: str) -> None:
     from alembic.script import ScriptDirectory
 
     if current not in {script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()}:
-        raise SchemaMismatch(f"this version is older than the database: {where}: install a newer version")
+        raise SchemaMismatch(f"the database has a newer version than this scheduler: {where}: install a newer version")
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def locked(database: Database) -> Iterator[Connection]:
                 connection.execute(select(func.pg_advisory_xact_lock(ADVISORY_LOCK)))
             yield connection
             if database.sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
-                raise StoreError(f"the migration would break references: {database.where}: nothing was changed")
+                raise StoreError(f"the migration would violate references: {database.where}: nothing was changed")
     finally:
         engine.dispose()
     # Connections of before may know statements that were prepared for the former tables.

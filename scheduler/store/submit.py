@@ -113,7 +113,7 @@ def _check_intent(intent: Intent) -> None:
         if getattr(intent, other) is not None:
             raise InvalidInput(other, f"{intent.kind} takes none")
     if (intent.priority is not None) != (intent.kind is IntentKind.PRIORITY):
-        raise InvalidInput("priority", "goes with PRIORITY, and only with it")
+        raise InvalidInput("priority", "must be given with PRIORITY, and only with it")
     bounded = intent.min_workers is not None or intent.max_workers is not None
     if bounded != (intent.kind is IntentKind.SCALE):
-        raise InvalidInput("min_workers", "min_workers or max_workers go with SCALE, and only with it")
+        raise InvalidInput("min_workers", "min_workers or max_workers must be given with SCALE, and only with it")

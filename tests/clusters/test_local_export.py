@@ -79,8 +79,8 @@ def test_a_jobs_own_variables_and_directory_win(run: Callable[..., Seen], tmp_pa
 
 def test_the_path_that_was_searched_is_named_in_one_line_of_bounded_length(world: LocalWorld) -> None:
     for path, said in (
-        ("/a/bin:/b/bin", "no-such: no such program in PATH, which is /a/bin:/b/bin"),
-        ("/a\n/b", "no-such: no such program in PATH, which is /a /b"),
+        ("/a/bin:/b/bin", "no-such: not found in PATH, which is /a/bin:/b/bin"),
+        ("/a\n/b", "no-such: not found in PATH, which is /a /b"),
         (":".join(["/folder/of/many"] * 200), "(200 folders)"),
     ):
         assert not world.apply([replace(world.action("1-1", "no-such"), export=Export((("PATH", path),)))])

@@ -122,7 +122,7 @@ def test_none_leaves_the_daemons_environment_and_keeps_the_directory(submitter: 
 def test_a_program_that_is_not_found_is_looked_up_where_the_submitter_would(submitter: Submitter) -> None:
     number = submitter.submit("--max-retries", "0", "--", "no-such-program")
     submitter.reach(number, "FAILED")
-    said = f"no-such-program: no such program in PATH, which is {submitter.path}"
+    said = f"no-such-program: not found in PATH, which is {submitter.path}"
     assert said in submitter.view(number)["detail"]
 
 

@@ -35,7 +35,7 @@ def told(url: str) -> Iterator[None]:
     except (urllib3.exceptions.HTTPError, OSError) as error:
         raise ClusterError(f"the API server at {url} does not answer: {_cause(error)}") from None
     except orjson.JSONDecodeError:
-        raise ClusterError(f"the API server at {url} answers with something else than JSON") from None
+        raise ClusterError(f"the API server at {url} returned something other than JSON") from None
 
 
 def line(text: str) -> str:
@@ -54,7 +54,7 @@ def _refused(error: ApiException) -> RefusedError:
         status = {}
     message = line(str(status.get("message") or text or error.reason))
     if error.status == UNAUTHORIZED:
-        message = f"the API server does not accept the credentials: {message}"
+        message = f"the API server rejected the credentials: {message}"
     return RefusedError(error.status or 0, str(status.get("reason") or error.reason), message)
 
 

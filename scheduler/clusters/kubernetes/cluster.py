@@ -73,7 +73,7 @@ class KubernetesCluster:
         try:
             self._owner(clock.now() + settings.request_seconds)
         except ClusterError as error:
-            log.warning("kubernetes: no workers can be started now", namespace=settings.namespace, error=str(error))
+            log.warning("kubernetes: cannot start workers", namespace=settings.namespace, error=str(error))
 
     def observe(self) -> Observation:
         """What is known. Raises `ClusterError` while that is too old to be relied upon; nobody is lost by that."""
@@ -155,7 +155,7 @@ class KubernetesCluster:
         if self._picture.worker(start.worker_id) is not None:
             return
         if not self._picture.has_node(start.node):
-            raise ClusterError(f"there is no node {start.node}")
+            raise ClusterError(f"node {start.node}")
         self._fail_while_refused(start.worker_id)
         try:
             body = pod_manifest(start, self._settings, owner)
@@ -193,7 +193,7 @@ class KubernetesCluster:
         name = pod["metadata"]["name"]
         who = worker_pod(pod, self._settings.namespace, self._settings.instance)
         if who is None or who.worker_id != start.worker_id:
-            raise ClusterError(f"there is a pod {name} that is no worker of {self._settings.instance}")
+            raise ClusterError(f"pod {name} exists, but is not a worker of {self._settings.instance}")
         return pod
 
     def _stop(self, stop: StopWorker, until: float) -> None:
@@ -262,7 +262,7 @@ class _Nodes:
     def keep_only(self, items: Iterable[tuple[str, str]]) -> bool:
         news = self._picture.keep_nodes({name for name, _ in items})
         if not self._picture.offers_slots():
-            log.warning("kubernetes: no node offers the resource that is a slot", resource=self._resource)
+            log.warning("kubernetes: no node offers the resource used as a slot", resource=self._resource)
         return news
 
 

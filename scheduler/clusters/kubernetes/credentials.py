@@ -39,7 +39,7 @@ class Client:
         self._read()
         if not self._api.configuration.verify_ssl:
             # Said once, not at every request.
-            log.warning("kubernetes: the API server's certificate is not checked", url=self.url)
+            log.warning("kubernetes: the certificate of the API server is not verified", url=self.url)
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class Client:
             try:
                 self._read()
             except ConfigError as error:
-                log.warning("kubernetes: the credentials could not be read again", error=str(error))
+                log.warning("kubernetes: the credentials could not be reloaded", error=str(error))
                 return
             former.close()
 
@@ -80,7 +80,7 @@ def _configuration(settings: KubernetesSettings) -> Any:
         else:
             _load_default(settings.context, configuration)
     except (ConfigException, OSError) as error:
-        where = settings.kubeconfig or "no service account and no default kubeconfig"
+        where = settings.kubeconfig or "found neither a service account nor a default kubeconfig"
         raise ConfigError(f"kubernetes.kubeconfig: {where}: {line(str(error))}") from None
     return configuration
 

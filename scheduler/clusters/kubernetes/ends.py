@@ -120,7 +120,7 @@ def _terminated(pod: Document, end: Mapping[str, Any]) -> PodState:
         return PodState(Phase.LAUNCH_FAILED, None, message, None, False, *times)
     cause = _CAUSES.get(reason) or _pod_cause(pod) or _removal(pod, times[1])
     if reason in _UNKNOWN:
-        return PodState(Phase.LOST, None, "its node does not know how it ended", cause, False, *times)
+        return PodState(Phase.LOST, None, "its node did not report how it ended", cause, False, *times)
     if cause is EndCause.REMOVED:
         message = "its pod was deleted"
     elif cause is not None and cause is not EndCause.OUT_OF_MEMORY:

@@ -58,7 +58,7 @@ class Inquiries:
         try:
             displaced = was_displaced(self._connection.events_of(uid))
         except ClusterError as error:
-            log.warning("kubernetes: who deleted a pod is not known", uid=uid, error=str(error))
+            log.warning("kubernetes: cannot determine who deleted a pod", uid=uid, error=str(error))
             return
         if displaced and self._picture.displace(uid):
             self._changed()

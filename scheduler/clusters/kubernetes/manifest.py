@@ -26,7 +26,7 @@ def owner_manifest(settings: KubernetesSettings) -> Document:
             "namespace": settings.namespace,
             "labels": {pods.INSTANCE: settings.instance, _MANAGED_BY: pods.PREFIX},
         },
-        "data": {"about": "Owns the workers of this scheduler. Deleting it deletes them."},
+        "data": {"about": "Owner of the workers of this scheduler. Deleting it deletes the workers."},
     }
 
 
@@ -55,7 +55,7 @@ def pod_manifest(start: StartWorker, settings: KubernetesSettings, owner: Docume
     try:
         return _manifest(start, settings, owner)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InvalidInput("pod_template", f"cannot be built upon: {error}") from None
+        raise InvalidInput("pod_template", f"cannot be used: {error}") from None
 
 
 def _manifest(start: StartWorker, settings: KubernetesSettings, owner: Document) -> Document:
@@ -144,7 +144,7 @@ def _worker(container: dict[str, Any], start: StartWorker, settings: KubernetesS
         },
     }
     if not worker["image"]:
-        raise InvalidInput("pod_template", "names no image, and kubernetes.image is not set")
+        raise InvalidInput("pod_template", "has no image, and kubernetes.image is not set")
     if start.workdir is not None:
         worker.setdefault("workingDir", start.workdir)
     worker.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")

@@ -274,7 +274,7 @@ class Picture:
         """The state, given what is known of who deletes the pod."""
         if state.cause is not EndCause.REMOVED or uid not in self._displaced:
             return state
-        detail = "the cluster's scheduler gave its place to a more important pod"
+        detail = "preempted by the scheduler of the cluster for a more important pod"
         return replace(state, cause=EndCause.DISPLACED, detail=detail)
 
     def _bury(self, known: KnownWorker, state: PodState) -> bool:
@@ -305,7 +305,7 @@ class Picture:
 
 def _vanished(last: PodState) -> PodState:
     """Its pod was deleted while nobody watched."""
-    what = last.detail or "its pod was deleted while the API could not be watched"
+    what = last.detail or "its pod was deleted while the API was not being watched"
     return replace(last, phase=Phase.LOST, exit_code=None, detail=what, cause=None, blocked=False)
 
 

@@ -89,14 +89,14 @@ class Reflector:
         """Why what was read cannot be relied upon; None if it can."""
         with self._lock:
             if not self._synced:
-                return self._problem or f"the list of {self.kind} is not there yet"
+                return self._problem or f"{self.kind} have not been listed yet"
             if self._deaf_since is None:
                 return None
             if self._clock.monotonic() - self._deaf_since <= stale_seconds:
                 return None
             # The same words as long as it lasts, so that it is logged once.
             why = self._problem or "the watch ended"
-            return f"nothing was heard of {self.kind} for more than {stale_seconds:g} s: {why}"
+            return f"no news of {self.kind} for more than {stale_seconds:g} s: {why}"
 
     def _run(self) -> None:
         pause = _PAUSE_SECONDS
@@ -186,7 +186,7 @@ class Reflector:
             return
         with self._lock:
             if self._problem is None:
-                log.warning("kubernetes: not in step", kind=self.kind, error=problem)
+                log.warning("kubernetes: watch failed, retrying", kind=self.kind, error=problem)
             self._problem = problem
             if self._deaf_since is None:
                 self._deaf_since = self._clock.monotonic()

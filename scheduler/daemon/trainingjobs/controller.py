@@ -227,8 +227,8 @@ class TrainingJobs:
             except SchedulerError as error:
                 self._retry(key, str(error))
             except Exception:
-                log.exception("a TrainingJob could not be reconciled", namespace=key[0], name=key[1])
-                self._retry(key, "a defect; the log says more")
+                log.exception("TrainingJob could not be reconciled", namespace=key[0], name=key[1])
+                self._retry(key, "internal error: see the log of the daemon")
             else:
                 self._failures.pop(key, None)
 
@@ -247,6 +247,6 @@ class TrainingJobs:
     def _retry(self, key: ObjectKey, error: str) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         pause = min(RETRY_SECONDS * 2.0 ** (failures - 1), RETRY_SECONDS_MAX)
-        log.warning("TrainingJob: tried again later", namespace=key[0], name=key[1], error=error, seconds=pause)
+        log.warning("TrainingJob failed, retrying later", namespace=key[0], name=key[1], error=error, seconds=pause)
         with self._lock:
             self._due.setdefault(key, self._clock.now() + pause)

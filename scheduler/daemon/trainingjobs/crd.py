@@ -27,14 +27,14 @@ _COUNT: Schema = {"type": "integer", "format": "int64"}
 _TIME: Schema = {"type": "string", "format": "date-time"}
 
 _COLUMNS = (
-    ("Phase", "string", ".status.phase", "What the job is doing."),
-    ("Workers", "integer", ".status.workers", "Workers that it has."),
-    ("Min", "integer", ".spec.minWorkers", "Fewest workers."),
-    ("Max", "integer", ".spec.maxWorkers", "Most workers."),
-    ("Priority", "integer", ".spec.priority", "Greater is more important."),
-    ("Generation", "integer", ".status.generation", "How often its membership changed."),
-    ("Reason", "string", ".status.reason", "Why it waits, or how it ended."),
-    ("Age", "date", ".metadata.creationTimestamp", "Since it was created."),
+    ("Phase", "string", ".status.phase", "State of the job."),
+    ("Workers", "integer", ".status.workers", "Current number of workers."),
+    ("Min", "integer", ".spec.minWorkers", "Minimum number of workers."),
+    ("Max", "integer", ".spec.maxWorkers", "Maximum number of workers."),
+    ("Priority", "integer", ".spec.priority", "Priority; higher is more important."),
+    ("Generation", "integer", ".status.generation", "Number of membership changes."),
+    ("Reason", "string", ".status.reason", "Reason why it waits, or how it ended."),
+    ("Age", "date", ".metadata.creationTimestamp", "Time since creation."),
 )
 
 
@@ -106,11 +106,11 @@ def _spec_schema() -> Schema:
     properties = {name: _structural(fields[field], parts) for name, field in request_fields()}
     properties["suspend"] = {
         "type": "boolean",
-        "description": "Whether it gives its slots back and waits until this is false again.",
+        "description": "Suspend the job: it releases its slots and waits until this is false again.",
     }
     return {
         "type": "object",
-        "description": "What to run. After creation only priority, minWorkers, maxWorkers and suspend may change.",
+        "description": "The job to run. After creation, only priority, minWorkers, maxWorkers and suspend can change.",
         "required": ["command"],
         "properties": dict(sorted(properties.items())),
     }
@@ -119,22 +119,22 @@ def _spec_schema() -> Schema:
 def _status_schema() -> Schema:
     return {
         "type": "object",
-        "description": "What has become of it; written by the scheduler.",
+        "description": "Observed state, written by the scheduler.",
         "properties": {
             "phase": {**_TEXT, "description": "State of the job, or Refused."},
-            "jobId": {**_COUNT, "description": "Its number in the scheduler, as in `sched show`."},
-            "workers": {**_COUNT, "description": "Workers that nobody asked to leave, but for fixed ones."},
-            "fixedWorkers": {**_COUNT, "description": "Live workers of its fixed group."},
+            "jobId": {**_COUNT, "description": "Id of the job in the scheduler, as in `sched show`."},
+            "workers": {**_COUNT, "description": "Number of workers that are not leaving, without fixed ones."},
+            "fixedWorkers": {**_COUNT, "description": "Number of live workers of the fixed group."},
             "generation": {**_COUNT, "description": "Counter of published memberships."},
-            "attempt": {**_COUNT, "description": "Starts so far."},
-            "priority": {**_COUNT, "description": "Priority in force; a user of the scheduler may have changed it."},
-            "minWorkers": {**_COUNT, "description": "Fewest workers in force."},
-            "maxWorkers": {**_COUNT, "description": "Most workers in force."},
-            "reason": {**_TEXT, "description": "Why it waits or was stopped, in one word."},
-            "message": {**_TEXT, "description": "The same in one line."},
-            "startTime": {**_TIME, "description": "Start of this attempt."},
-            "completionTime": {**_TIME, "description": "When it ended."},
-            "observedGeneration": {**_COUNT, "description": "The metadata.generation that this status is about."},
+            "attempt": {**_COUNT, "description": "Number of starts."},
+            "priority": {**_COUNT, "description": "Current priority; users of the scheduler may have changed it."},
+            "minWorkers": {**_COUNT, "description": "Current minimum number of workers."},
+            "maxWorkers": {**_COUNT, "description": "Current maximum number of workers."},
+            "reason": {**_TEXT, "description": "Reason for waiting or stopping, in one word."},
+            "message": {**_TEXT, "description": "Reason for waiting or stopping, in one line."},
+            "startTime": {**_TIME, "description": "Start time of the current attempt."},
+            "completionTime": {**_TIME, "description": "End time."},
+            "observedGeneration": {**_COUNT, "description": "The metadata.generation that this status describes."},
             "conditions": {
                 "type": "array",
                 "x-kubernetes-list-type": "map",

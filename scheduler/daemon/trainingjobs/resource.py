@@ -152,9 +152,9 @@ def status_of(wanted: TrainingJob, job: Job, message: str, now: float, ignored: 
         "completionTime": _written(job.finished_at),
         "observedGeneration": wanted.generation,
     }
-    told = "it is a job"
+    told = "is a job"
     if ignored:
-        told = f"{', '.join(ignored)}: cannot change after creation; delete the object and create another"
+        told = f"{', '.join(ignored)}: cannot be changed after creation: delete the object and create another"
     conditions = {
         "Accepted": (not ignored, "FieldsIgnored" if ignored else "Accepted", told),
         "Running": (job.state is JobState.RUNNING, PHASES[job.state], message),

@@ -125,7 +125,7 @@ class Courier:
         found = self._store.scan_events(self._seen, self._settings.events, STRETCH)
         if found.missed:
             log.error(
-                "webhook: events were removed before they could be delivered: retention.events_seconds is too short",
+                "webhook: events were removed before delivery: increase retention.events_seconds",
                 webhook=self._name,
                 events=found.missed,
             )
@@ -156,7 +156,7 @@ class Courier:
         pause = pause_seconds(attempts, self._settings, self._random)
         if attempts == 1:
             log.warning(
-                "webhook cannot deliver, tries again",
+                "webhook delivery failed, retrying",
                 webhook=self._name,
                 reason=error,
                 event_id=self._waiting[0].id,
@@ -189,7 +189,7 @@ class Courier:
             with self._client.stream("POST", self._settings.url, content=body, headers=headers) as answer:
                 with suppress(httpx.HTTPError):  # its status has told whether it has taken the event
                     drain(answer, self._clock.monotonic, self._settings.timeout_seconds)
-                return None if answer.is_success else f"the receiver answers {answer.status_code}"
+                return None if answer.is_success else f"the receiver responded with status {answer.status_code}"
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return (str(error) or type(error).__name__).partition("\n")[0]
 

@@ -28,7 +28,7 @@ def check_kinds(webhooks: Mapping[str, WebhookSettings]) -> None:
         for kind in settings.events:
             if kind not in EventKind.__members__:
                 known = ", ".join(EventKind.__members__)
-                raise ConfigError(f"setting webhooks.{name}.events: no kind of event {kind[:50]!r}: there are {known}")
+                raise ConfigError(f"setting webhooks.{name}.events: unknown event kind {kind[:50]!r}: use {known}")
 
 
 class Couriers:
@@ -98,6 +98,8 @@ class _Round:
         except SchedulerError:
             return LOOK_SECONDS  # the store is away, which the engine tells
         except Exception:
-            log.exception("webhook met a defect, tries again", webhook=self._name, retry_seconds=DEFECT_PAUSE_SECONDS)
+            log.exception(
+                "webhook hit an internal error, retrying", webhook=self._name, retry_seconds=DEFECT_PAUSE_SECONDS
+            )
             self._stopping.wait(DEFECT_PAUSE_SECONDS)
             return 0.0

@@ -19,7 +19,7 @@ def main(words: list[str]) -> int:
         return 0
     environment = Environment.read(os.environ)
     if environment is None:
-        raise SystemExit("scheduler.elastic.horovod is for workers that the scheduler starts: SCHED_URL is not set")
+        raise SystemExit("scheduler.elastic.horovod must be started by the scheduler: SCHED_URL is not set")
     if words[:1] == ["drive"]:
         split = words.index("--")
         return drive(environment, words[1:split], words[split + 1 :])

@@ -91,11 +91,11 @@ class _Driver:
             roster = self._roster
             assert roster is not None, "there was one before horovodrun was started"
             if sum(worker.slots for worker in roster.workers) < processes_min:
-                print(f"driver: the job may be smaller than it was: starts again with --min-np {roster.fewest}")
+                print(f"driver: the minimum of the job was lowered: restarting with --min-np {roster.fewest}")
                 return _EXIT_REPLACE
             self._hand_out(roster)
             if self._deadlocked(processes_min):
-                print(f"driver: for {_DEADLOCK_SECONDS:g} s fewer than {processes_min} processes ran", file=sys.stderr)
+                print(f"driver: fewer than {processes_min} processes ran for {_DEADLOCK_SECONDS:g} s", file=sys.stderr)
                 return _EXIT_FAILED
             with self._changed:
                 if self._roster is roster:
@@ -127,7 +127,7 @@ class _Driver:
             published = client.discover(known, _POLL_SECONDS)
             if published.refusal not in ("", told):
                 told = published.refusal
-                print(f"driver: the scheduler refuses the list of workers: {told}", file=sys.stderr, flush=True)
+                print(f"driver: the scheduler refused the list of workers: {told}", file=sys.stderr, flush=True)
             if published.standing is Standing.OK:
                 with self._changed:
                     self._roster = Roster.parse(published.body)
@@ -158,10 +158,10 @@ def _missing(launcher: Sequence[str]) -> str | None:
     if len(launcher) > 1:
         if importlib.util.find_spec("horovod") is None:
             return (
-                f"Horovod is not installed in {sys.executable}: install it there, or name another Python in the command"
+                f"Horovod is not installed in {sys.executable}: install it there, or use another Python in the command"
             )
     elif shutil.which(launcher[0]) is None:
-        return f"there is no program {launcher[0]}: install horovod, or say where its horovodrun is"
+        return f"{launcher[0]} not found: install horovod, or give the path of horovodrun"
     return None
 
 

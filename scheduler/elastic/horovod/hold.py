@@ -144,7 +144,7 @@ class Holder:
         if failed:
             for other in others:
                 _signal_group(other, signal.SIGKILL)
-            print(f"the process ended with exit code {code}: so does this worker", file=sys.stderr)
+            print(f"the process ended with exit code {code}; this worker exits with the same code", file=sys.stderr)
             self._exit(code)
         if leaving and not others:
             self._exit(EXIT_DRAINED)

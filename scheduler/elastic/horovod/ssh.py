@@ -68,7 +68,7 @@ def _read(words: Sequence[str]) -> tuple[str, str]:
     while rest and rest[0].startswith("-"):
         del rest[: 2 if rest[0] in _WITH_VALUE else 1]
     if len(rest) < 2:
-        raise ValueError(f"horovodrun called ssh in an unknown way: {shlex.join(words)}")
+        raise ValueError(f"horovodrun called ssh with unexpected arguments: {shlex.join(words)}")
     return rest[0], " ".join(rest[1:])
 
 
@@ -76,7 +76,7 @@ def split_command(text: str) -> tuple[dict[str, str], list[str]]:
     """Variables and program of horovodrun's `cd … ; env NAME=value … program …`. ValueError for another form."""
     words = shlex.split(text)
     if "env" not in words:
-        raise ValueError(f"horovodrun wants an unknown command: {text[:200]}")
+        raise ValueError(f"horovodrun sent an unexpected command: {text[:200]}")
     rest = words[words.index("env") + 1 :]
     variables: dict[str, str] = {}
     while rest and _ASSIGNMENT.match(rest[0]):
@@ -84,7 +84,7 @@ def split_command(text: str) -> tuple[dict[str, str], list[str]]:
         if _PASSED_ON.match(name):
             variables[name] = value
     if not rest:
-        raise ValueError(f"horovodrun wants no program: {text[:200]}")
+        raise ValueError(f"horovodrun sent a command without a program: {text[:200]}")
     return variables, rest
 
 
