@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from scheduler.errors import ConfigError
+from scheduler.errors import ConfigError, broken_rule
 
 Seconds = Annotated[float, Field(ge=0, le=10**9)]
 Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+$", max_length=500)]
@@ -280,7 +280,7 @@ def load_settings(path: Path | None = None, overrides: dict[str, Any] | None = N
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        rule = "unknown setting" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
+        rule = "unknown setting" if first["type"] == "extra_forbidden" else broken_rule(first)
         raise ConfigError(f"setting {name}: {rule}") from None
 
 

@@ -1,5 +1,58 @@
 """The one tree of errors. A user's mistake says what was wrong, where, and what would be right."""
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
+#: Values longer than this are not repeated in a message.
+_SHOWN_MAX = 60
+#: Fields whose values are never repeated in a message; `env` and `secret` anywhere in the path.
+_SECRET = frozenset({"env", "secret", "token", "url", "database_url"})
+#: How pydantic words a rule, and how we do.
+_WORDING = tuple(
+    (re.compile(pattern), text)
+    for pattern, text in (
+        (r"^(?:Value error|Assertion failed), ", ""),
+        (r"^Field required$", "is required"),
+        (r"^Input should be a valid string$", "must be a string"),
+        (r"^(?:Input|String|List|Tuple|Dictionary|Value) should ", "must "),
+        (r"^must be a valid (integer|datetime)\b", r"must be an \1"),
+        (r"^must be a valid (number|list|tuple|string)\b", r"must be a \1"),
+        (r"^must be a valid boolean\b", "must be true or false"),
+        (r"^must be a valid dictionary\b", "must be a mapping"),
+        (r"^must match pattern '\^https\?://.*", "must be a URL that starts with http:// or https://"),
+        (r"^must match pattern '\^/.*", "must be an absolute path"),
+        (r"^must match pattern '\^\[\^\\x00-\\x1f.*", "must not contain control characters"),
+        (r"^must match pattern ", "must match the pattern "),
+        (r"^must have at least 1 (?:character|item)\b(?!s).*", "must not be empty"),
+        (r", (?:unable to|got a number with) .*| after validation", ""),
+        (r"greater than or equal to", "at least"),
+        (r"less than or equal to", "at most"),
+    )
+)
+
+
+def plain_rule(message: str) -> str:
+    """A rule in pydantic's words, in ours: `must be at least 1`."""
+    for pattern, text in _WORDING:
+        message = pattern.sub(text, message)
+    return message
+
+
+def broken_rule(error: Mapping[str, Any]) -> str:
+    """The rule that one of pydantic's errors names, with the value that breaks it: `must be at least 1, not 0`."""
+    if error["type"] == "extra_forbidden":
+        return "unknown field"
+    if error["type"] == "model_type":
+        return "must be a mapping of fields"
+    rule, value = plain_rule(str(error["msg"])), error.get("input")
+    if error["type"] == "value_error" or not rule.startswith("must ") or value == "":
+        return rule
+    if not isinstance(value, str | int | float) or not _SECRET.isdisjoint(error["loc"]):
+        return rule
+    shown = repr(value)
+    return f"{rule}, not {shown}" if len(shown) <= _SHOWN_MAX else rule
+
 
 class SchedulerError(Exception):
     """Root of everything this package raises on purpose."""

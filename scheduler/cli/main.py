@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 from scheduler.cli.discovery import print_hosts_at_once
 from scheduler.cli.exits import Exit, status_of
 from scheduler.cli.output import note
-from scheduler.errors import SchedulerError
+from scheduler.errors import SchedulerError, plain_rule
 
 if TYPE_CHECKING:
     import typer
@@ -75,7 +75,8 @@ def _run_command(words: list[str]) -> int:
 
 def _usage_message(error: "typer.TyperException") -> str:
     """What was wrong with the command line, and where to read how it goes."""
-    message = " ".join(error.format_message().split()).rstrip(".")
+    what, colon, rule = " ".join(error.format_message().split()).rstrip(".").partition(": ")
+    message = f"{what}{colon}{plain_rule(rule)}"
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "sched"
     return f'{message} (see "{path} --help")'

@@ -154,9 +154,7 @@ def _booking(request: BookingRequest, services: Services) -> Booking:
     now = services.clock.now()
     start_at = now if request.start_at is None else request.start_at
     if start_at < now - LATE_SECONDS:
-        raise InvalidInput(
-            "start_at", f"lies {now - start_at:.0f} s in the past: use a future time, or omit it to start now"
-        )
+        raise InvalidInput("start_at", "is in the past: use a future time, or omit it to start now")
     shape = WorkerShape(
         slots=request.slots_per_worker,
         cpus=request.cpus_per_worker,

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from scheduler.errors import Conflict, InvalidInput, NotFound, StoreError, UserError
+from scheduler.errors import Conflict, InvalidInput, NotFound, StoreError, UserError, broken_rule
 from scheduler.http.json import JsonResponse
 
 log = structlog.get_logger(__name__)
@@ -92,21 +92,13 @@ def error_response(
 
 def invalid_input(error: ValidationError, prefix: Sequence[str | int] = ()) -> InvalidInput:
     """The first broken rule, named as the sender wrote the field."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return InvalidInput(_field_name((*prefix, *first["loc"])), _rule(first))
+    first = error.errors(include_url=False, include_context=False)[0]
+    return InvalidInput(_field_name((*prefix, *first["loc"])), broken_rule(first))
 
 
 def _field_name(location: Sequence[str | int]) -> str:
     # A key of a mapping may be anything that the sender chose; it is quoted only as far as it is readable.
     return ".".join(str(part)[:100] for part in location if part != "[key]") or "body"
-
-
-def _rule(error: Mapping[str, Any]) -> str:
-    if error["type"] == "extra_forbidden":
-        return "unknown field"
-    if error["type"] == "model_type":
-        return "must be a mapping of fields"
-    return str(error["msg"]).removeprefix("Value error, ")
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -144,7 +136,7 @@ def install_error_handlers(app: FastAPI) -> None:
     async def bad_parameter(_: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         field = _field_name(first["loc"][1:] or first["loc"])
-        return error_response(422, ErrorCode.INVALID, f"{field}: {_rule(first)}", field)
+        return error_response(422, ErrorCode.INVALID, f"{field}: {broken_rule(first)}", field)
 
     @app.exception_handler(HTTPException)
     async def http_error(_: Request, error: HTTPException) -> Response:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from scheduler.errors import UserError
+from scheduler.errors import UserError, broken_rule
 
 BYTES_MAX = 64 * 1024 * 1024
 ROWS_MAX = 1_000_000
@@ -113,17 +113,4 @@ def validated(
         first = error.errors()[0]
         where = place(str(first["loc"][0]) if first["loc"] else "")
         field = ".".join(map(str, first["loc"]))
-        raise UserError(": ".join(filter(None, (where, field, _rule(first))))) from None
-
-
-def _rule(error: Any) -> str:
-    if error["type"] == "missing":
-        return "is missing"
-    if error["type"] == "extra_forbidden":
-        return "unknown field"
-    if error["type"] == "value_error":
-        return str(error["ctx"]["error"])
-    message: str = error["msg"]
-    shown = repr(error["input"])
-    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-    return f"{message[0].lower()}{message[1:]}, not {shown}"
+        raise UserError(": ".join(filter(None, (where, field, broken_rule(first))))) from None

@@ -102,8 +102,8 @@ def test_names_as_the_scheduler_takes_them_are_taken(site: Site, monkeypatch: py
     ("fields", "words"),
     [
         ({"samples_per_second": NAN}, "422: body: not valid JSON"),
-        ({"metrics": {"top 5": 1.0}}, "422: metrics.top 5: String should match pattern"),
-        ({"efficiency": 2.0}, "422: efficiency: Input should be less than or equal to 1"),
+        ({"metrics": {"top 5": 1.0}}, "422: metrics.top 5: must match the pattern"),
+        ({"efficiency": 2.0}, "422: efficiency: must be at most 1"),
         ({"metrics": {f"{number}{'x' * 100}": 1.0 for number in range(15)}}, "413: the body is larger than 1024 bytes"),
     ],
 )

@@ -59,7 +59,7 @@ def test_the_driver_of_a_horovod_job_is_its_fixed_group(site: Site) -> None:
     ("fields", "field", "rule"),
     [
         ({"fixed": {}}, "fixed.replicas", "required"),
-        ({"fixed": {"replicas": 0}}, "fixed.replicas", "greater than or equal to 1"),
+        ({"fixed": {"replicas": 0}}, "fixed.replicas", "must be at least 1"),
         ({"fixed": {"replicas": 257}}, "fixed.replicas", "less than or equal to 256"),
         ({"fixed": {"replicas": 1, "command": []}}, "fixed.command", "at least 1"),
         ({"fixed": {"replicas": 1, "slots": 1}}, "fixed.slots", "unknown field"),

@@ -83,7 +83,7 @@ def test_jobs_get_as_many_workers_as_their_batch_feeds(tmp_path: Path, profiles:
     [
         ("a,0,other,1,20", ":2: application: 'other' has no profile: "),
         ("a,0,toy,1,5", ":2: batch_size: 5 is not between 20 and 160, as measured"),
-        ("a,0,toy,0,20", ":2: num_replicas: input should be greater than or equal to 1, not '0'"),
+        ("a,0,toy,0,20", ":2: num_replicas: must be at least 1, not '0'"),
         ("a,0,toy,1,20\na,0,toy,1,20", ":3: name: 'a' is a duplicate, first given on line 2"),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_broken_profile_is_refused_by_file_and_line(profiles: Path, name: str)
 @pytest.mark.parametrize(
     ("name", "row", "said"),
     [
-        ("placements.csv", "104,10,0.2,0.1", "placement: string should match pattern"),
+        ("placements.csv", "104,10,0.2,0.1", "placement: must match the pattern"),
         ("placements.csv", "4,10,0.2,0.3", "sync_time 0.3 exceeds step_time 0.2, which includes it"),
         ("validation-20.csv", "200,30,0.7,1,1", "progress: 200 must exceed 200 of the previous epoch"),
         ("validation-20.csv", "300,30,0.7,0,0", "grad_sqr and grad_var must not both be 0"),

@@ -109,7 +109,7 @@ def test_a_drawing_is_the_same_each_time(sched: Sched, tmp_path: Path) -> None:
         (("jobs.csv", "--policy", "best"), "setting policy.name: "),
         (
             ("jobs.csv", "--compare", "policy.aging_per_hour=inf"),
-            "setting policy.aging_per_hour: Input should be a finite",
+            "setting policy.aging_per_hour: must be a finite",
         ),
         (("jobs.csv", "--compare", "policy"), "--compare: 'policy' must have the form"),
         (("jobs.csv", "--compare", "policy.speed=1"), "setting policy.speed: "),
