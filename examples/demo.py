@@ -86,7 +86,7 @@ class Story:
             if failed:
                 raise DemoError(f"job {failed[0]} {self.record.jobs[failed[0]]['state']}: {self._why(failed[0])}")
             if time.monotonic() > deadline:
-                raise DemoError(f"waited {seconds:g} s in vain: {what}")
+                raise DemoError(f"timed out after {seconds:g} s: {what}")
             time.sleep(POLL_SECONDS)
 
     def _why(self, name: str) -> str:
@@ -131,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
         except DemoError as error:
             problems.append(str(error))
     problems += missing(record, SLOTS, {"low": options.low_epochs, "high": options.high_epochs})
-    problems += [f"process {p.pid} is left behind" for p in daemon.processes()]
+    problems += [f"process {p.pid} is still running" for p in daemon.processes()]
     report(record, problems, time.monotonic() - began, options)
     return 1 if problems else 0
 
@@ -153,23 +153,23 @@ def report(record: Record, problems: list[str], seconds: float, options: argpars
     for problem in problems:
         print(f"MISSING: {problem}", file=sys.stderr)
     if not problems:
-        print("All of it happened: no step was lost, every sample of every epoch was seen exactly once.")
+        print("Success: no step was lost, and every sample of every epoch was seen exactly once.")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--low-epochs", type=int, default=22, help="length of the low-priority job")
     parser.add_argument("--high-epochs", type=int, default=6, help="length of the high-priority job")
-    parser.add_argument("--step-seconds", type=float, default=0.1, help="least duration of a training step")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements there")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="write the timeline there, as SVG")
+    parser.add_argument("--step-seconds", type=float, default=0.1, help="minimum duration of a training step")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for the measurements")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="file for the timeline (SVG)")
     options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
         return run(options)
     except KeyboardInterrupt:
-        print("interrupted: daemon and jobs are stopped", file=sys.stderr)
+        print("interrupted: stopping the daemon and the jobs", file=sys.stderr)
         return 130
     except DemoError as error:
         print(f"MISSING: {error}", file=sys.stderr)

@@ -52,12 +52,12 @@ def results(record: Record) -> dict[str, Any]:
         "accuracy": {name: _accuracy(record.logs_of.get(name, "")) for name in record.ids},
         "seconds": {
             "high submitted -> both its workers started": _between(submitted, max(started, default=None)),
-            "high submitted -> training (it imports torch meanwhile)": _between(submitted, running),
-            "low asked to shrink -> its two slots free": _between(shrunk, max(filter(None, left), default=None)),
+            "high submitted -> training (including its import of torch)": _between(submitted, running),
+            "low asked to shrink -> its two slots are free": _between(shrunk, max(filter(None, left), default=None)),
             "low's pause at the shrink 4 -> 2 (measured by its workers)": record.pause_after("low", shrunk, 2),
             "low's pause at the loss of a worker (measured by the other)": record.pause_after("low", killed_at, 1),
             "worker killed -> its replacement is a member": _between(killed_at, _replacement_joined(record)),
-            "high ended -> low is grown to 4": _between(ended, grown[0] if grown else None),
+            "high ended -> low has grown to 4": _between(ended, grown[0] if grown else None),
             "low's pause at the growth to 4 (measured by its workers)": record.pause_after("low", ended, 4),
         },
     }

@@ -95,7 +95,7 @@ class Daemon:
         deadline = time.monotonic() + START_SECONDS_MAX
         while not self._ready():
             if self._process.poll() is not None:
-                raise DemoError(f"the daemon ended with {self._process.returncode}{self._last_words()}")
+                raise DemoError(f"the daemon exited with status {self._process.returncode}{self._last_words()}")
             if time.monotonic() > deadline:
                 raise DemoError(f"the daemon is not ready after {START_SECONDS_MAX:g} s{self._last_words()}")
             time.sleep(_POLL_SECONDS)
@@ -141,7 +141,7 @@ class Daemon:
                     process.kill()
             psutil.wait_procs(left, timeout=1)
             if time.monotonic() > deadline:
-                raise DemoError(f"processes do not end: {[p.pid for p in left]}")
+                raise DemoError(f"processes still running: {[p.pid for p in left]}")
 
 
 def _mentions(process: psutil.Process, text: str) -> bool:

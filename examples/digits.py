@@ -40,10 +40,8 @@ def main(pause: Callable[[float], None] = time.sleep) -> None:
     """Trains; `pause` is called with what is left of each step's least duration."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--batch", type=int, default=64, help="samples of a step on all workers together")
-    parser.add_argument(
-        "--step-seconds", type=float, default=0.0, help="least duration of a step, so that a demo lasts"
-    )
+    parser.add_argument("--batch", type=int, default=64, help="number of samples per step over all workers")
+    parser.add_argument("--step-seconds", type=float, default=0.0, help="minimum duration of a step, for demos")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -9,7 +9,7 @@ the queue counts as done is in the rows, also after the servers have died and st
 
     sched submit examples/parameter_server.yaml          # two servers, one to four workers
     python -m examples.parameter_server out --alone 30   # alone, without a scheduler
-    python -m examples.parameter_server out --test       # how good it has become
+    python -m examples.parameter_server out --test       # print the quality of the model
 """
 
 import argparse
@@ -108,7 +108,7 @@ class Remote:
             return self._connection.recv()
         except (EOFError, OSError) as error:
             # The fault of neither this worker nor its shard: the scheduler starts the job again as a whole.
-            print(f"a parameter server has gone: {error or 'connection closed'}", flush=True)
+            print(f"lost a parameter server: {error or 'connection closed'}", flush=True)
             raise SystemExit(EXIT_REPLACE) from None
 
 
@@ -119,7 +119,7 @@ def serve(table: Table, port: int, token: bytes) -> None:
             try:
                 connection = listener.accept()
             except (AuthenticationError, EOFError, OSError) as error:
-                print(f"refused a caller: {error}", flush=True)
+                print(f"rejected a connection: {error}", flush=True)
                 continue
             threading.Thread(target=answer, args=(table, connection), daemon=True).start()
 
@@ -195,10 +195,10 @@ def test(directory: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=Path, help="where the servers store their rows")
-    parser.add_argument("--alone", type=int, metavar="SHARDS", help="how many shards where there is no scheduler")
-    parser.add_argument("--shard-seconds", type=float, default=0.0, help="least duration of a shard")
-    parser.add_argument("--test", action="store_true", help="how good it has become")
+    parser.add_argument("directory", type=Path, help="directory for the rows of the servers")
+    parser.add_argument("--alone", type=int, metavar="SHARDS", help="number of shards without a scheduler")
+    parser.add_argument("--shard-seconds", type=float, default=0.0, help="minimum duration of a shard")
+    parser.add_argument("--test", action="store_true", help="print the quality of the model")
     options = parser.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)

@@ -18,8 +18,8 @@ from scheduler import elastic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--alone", type=int, metavar="SHARDS", help="how many shards where there is no scheduler")
-    parser.add_argument("--sum", action="store_true", help="add up what was written")
+    parser.add_argument("--alone", type=int, metavar="SHARDS", help="number of shards without a scheduler")
+    parser.add_argument("--sum", action="store_true", help="sum up the written results")
     arguments = parser.parse_args()
     if arguments.sum:
         add_up(arguments.directory)
@@ -43,7 +43,7 @@ def write(path: Path, moments: torch.Tensor) -> None:
 def add_up(directory: Path) -> None:
     parts = [torch.load(path) for path in directory.glob("part-*.pt")]
     if not parts:
-        raise SystemExit(f"{directory} holds no part-*.pt: let workers write there first")
+        raise SystemExit(f"{directory} contains no part-*.pt: run the job first")
     count, total, squares = sum(parts)
     mean = total / count
     spread = (squares / count - mean.square()).clamp(min=0).sqrt()

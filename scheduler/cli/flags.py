@@ -70,7 +70,7 @@ class Flags:
         Runtime | None,
         typer.Option(
             "--runtime",
-            help="elastic: a script that uses scheduler.elastic; torchrun, horovod: one of these (default: command).",
+            help="Kind of script; elastic is for scripts that use scheduler.elastic (default: command).",
             rich_help_panel=WHAT,
         ),
     ] = None

@@ -34,7 +34,7 @@ def _sizes(size: View) -> list[tuple[str, str | None]]:
         ("would lose", _changes(lose)),
         ("would gain", _changes(gain)),
         ("others", None if size["others"] else "no other job would change its size"),
-        ("not looked at", None if size["settled"] else "the final sizes: the search ran out of time"),
+        ("not known", None if size["settled"] else "the final sizes: the search ran out of time"),
     ]
 
 

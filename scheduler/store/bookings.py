@@ -56,4 +56,4 @@ def write(connection: Connection, changed: Sequence[Booking]) -> None:
         over = booking.state is BookingState.OVER
         statement = bookings.delete() if over else bookings.update().values(state=booking.state.value)
         if connection.execute(statement.where(mine)).rowcount != 1:
-            raise StaleWrite(f"booking {booking.name} is gone since it was read")
+            raise StaleWrite(f"booking {booking.name} was removed concurrently")

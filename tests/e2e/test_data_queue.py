@@ -124,4 +124,4 @@ def test_the_example_says_where_there_is_nothing_to_add_up(tmp_path: Path) -> No
     command = [sys.executable, "-m", "examples.pixels", str(tmp_path), "--sum"]
     summed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (summed.returncode, summed.stdout) == (1, "")
-    assert summed.stderr == f"{tmp_path} holds no part-*.pt: let workers write there first\n"
+    assert summed.stderr == f"{tmp_path} contains no part-*.pt: run the job first\n"
