@@ -12,7 +12,7 @@ from scheduler.errors import InvalidInput, UserError
 from scheduler.model.export import in_default_export, is_schedulers, is_secret
 
 _ALL, _NONE = "ALL", "NONE"
-_FORM = "write NONE, ALL, or names such as HF_HOME,SEED=1"
+_FORM = "use NONE, ALL, or names such as HF_HOME,SEED=1"
 #: A shell's own, and what a scheduler says to a worker: true of where they were set and of nothing else.
 _OF_THE_CALLER = frozenset(
     {
@@ -70,7 +70,7 @@ def exported_env(
         elif name in environ:
             taken[name] = environ[name]
         else:
-            raise InvalidInput("export", f"{name} is not set here: leave it out, or write {name}=VALUE")
+            raise InvalidInput("export", f"{name} is not set in this environment: remove it, or use {name}=VALUE")
     if items is None or _ALL in items or "PATH" in taken:
         taken = with_own_environment(taken, environ, prefix, base_prefix)
     return {**taken, **given}
@@ -131,7 +131,7 @@ def _items(chosen: Any) -> list[str] | None:
 def _check_name(name: str, item: str) -> None:
     """Raise `InvalidInput` for what no job can take."""
     if not _NAME.fullmatch(name):
-        raise InvalidInput("export", f"{item!r} names no variable: {_FORM}")
+        raise InvalidInput("export", f"{item!r} is not a variable: {_FORM}")
     if is_schedulers(name):
         raise InvalidInput("export", f"{name} is the scheduler's own: leave it out")
 

@@ -54,8 +54,8 @@ class Flags:
         typer.Option(
             "--export",
             metavar="NONE|ALL|NAME[=VALUE],...",
-            help="What it takes of your environment, below --env (default: PATH, VIRTUAL_ENV, CONDA_*, PYTHONPATH, "
-            "LD_LIBRARY_PATH). ALL leaves out secrets, which are taken only by name. Not for pods.",
+            help="Variables of your environment to pass on; --env overrides them (default: PATH, VIRTUAL_ENV, CONDA_*, "
+            "PYTHONPATH, LD_LIBRARY_PATH). ALL excludes secrets, which must be named. Not for pods.",
             rich_help_panel=WHAT,
         ),
     ] = None

@@ -23,8 +23,8 @@ def keep_export(spec: JobSpec, settings: Settings) -> tuple[JobSpec, list[str]]:
         return replace(spec, export=None), _named(export)
     here = socket.gethostname()
     if export.host not in (None, here):
-        told = f"submitted on {export.host}, runs on {here}: takes no directory and no variables of its submitter"
-        return replace(spec, export=None), [f"{told}; give what it needs with --workdir and --env"]
+        told = f"submitted on {export.host}, but runs on {here}: directory and environment were not passed on"
+        return replace(spec, export=None), [f"{told}; use --workdir and --env"]
     return spec, []
 
 
@@ -34,4 +34,4 @@ def _named(export: Export) -> list[str]:
     if not chosen:
         return []
     shown = ", ".join(chosen[:_NAMED_MAX]) + (", …" if len(chosen) > _NAMED_MAX else "")
-    return [f"pods take no variables of the submitter's environment ({shown}): give what they need with --env"]
+    return [f"the environment of the submitter is not passed on to pods ({shown}): use --env"]

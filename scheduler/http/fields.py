@@ -16,7 +16,9 @@ EXPORTED_NAME_LENGTH_MAX = 256
 def _exported_name(name: Any) -> Any:
     """Raises `ValueError` that says what would be right."""
     if isinstance(name, str) and (not name or "=" in name or "\0" in name or len(name) > EXPORTED_NAME_LENGTH_MAX):
-        raise ValueError(f"a variable's name has 1 to {EXPORTED_NAME_LENGTH_MAX} characters, none of them = or NUL")
+        raise ValueError(
+            f"the name of a variable must have 1 to {EXPORTED_NAME_LENGTH_MAX} characters, without = and NUL"
+        )
     return name
 
 

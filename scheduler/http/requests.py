@@ -109,10 +109,10 @@ class ExportRequest(Request):
     def broken_rule(self) -> BrokenRule | None:
         for name in self.env:
             if is_schedulers(name):
-                return f"env.{name}", "SCHED_ is how the scheduler's own variables begin: leave it out"
+                return f"env.{name}", "must not be set: variables that start with SCHED_ are reserved"
         size = sum(len(text.encode(errors="surrogatepass")) for item in self.env.items() for text in item)
         if size > BYTES_MAX:
-            return "env", f"holds {size // 1024} KiB, more than {BYTES_MAX // 1024} KiB: name fewer variables"
+            return "env", f"has {size // 1024} KiB, more than {BYTES_MAX // 1024} KiB: name fewer variables"
         return None
 
     def export(self) -> Export:

@@ -69,11 +69,11 @@ def test_names_take_these_alone_with_values_from_here_or_their_own() -> None:
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [
-        ("", r"is empty: write NONE, ALL, or names such as HF_HOME,SEED=1"),
-        ("A=1,,B=2", r"'' names no variable: write NONE, ALL"),
-        ("=1", r"'=1' names no variable"),
-        ("A\0B", r"names no variable"),
-        ("NOT_HERE", r"NOT_HERE is not set here: leave it out, or write NOT_HERE=VALUE"),
+        ("", r"is empty: use NONE, ALL, or names such as HF_HOME,SEED=1"),
+        ("A=1,,B=2", r"'' is not a variable: use NONE, ALL"),
+        ("=1", r"'=1' is not a variable"),
+        ("A\0B", r"is not a variable"),
+        ("NOT_HERE", r"NOT_HERE is not set in this environment: remove it, or use NOT_HERE=VALUE"),
         ("NONE,HF_HOME", r"NONE stands alone"),
         ("SCHED_TOKEN", r"SCHED_TOKEN is the scheduler's own: leave it out"),
         ("sched_url=x", r"sched_url is the scheduler's own"),

@@ -154,7 +154,9 @@ def test_names_are_taken_alone(submitter: Submitter) -> None:
     assert (seen["SEED"], seen["LR"], seen["PATH"]) == ("1", "2", BARE)
     refused = submitter.sched("submit", "--export", "NOT_HERE", "--", "true")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr == "sched: --export: NOT_HERE is not set here: leave it out, or write NOT_HERE=VALUE\n"
+    assert (
+        refused.stderr == "sched: --export: NOT_HERE is not set in this environment: remove it, or use NOT_HERE=VALUE\n"
+    )
     refused = submitter.sched("submit", "--export", "ALL", "--", "true", env={"BIG": "x" * 70_000})
     assert refused.returncode == 2
     assert refused.stderr.startswith("sched: --export: export.env.BIG: ")

@@ -76,8 +76,8 @@ def test_all_runs_of_a_recurring_job_have_what_it_was_stored_with(site: Site) ->
 def test_another_machine_takes_nothing_and_says_so(site: Site) -> None:
     body = {"command": ["true"], "export": {**EXPORT, "host": "laptop"}}
     answer = site.client.post("/v1/jobs", json=body).json()
-    told = f"submitted on laptop, runs on {HERE}: takes no directory and no variables of its submitter"
-    assert answer["warnings"] == [f"{told}; give what it needs with --workdir and --env"]
+    told = f"submitted on laptop, but runs on {HERE}: directory and environment were not passed on"
+    assert answer["warnings"] == [f"{told}; use --workdir and --env"]
     assert stored(site, answer["id"]) is None
     recurring = site.client.post("/v1/recurring", json={"cron": "* * * * *", "job": body})
     assert site.client.get(f"/v1/recurring/{recurring.json()['id']}").json()["export"] is None
@@ -92,15 +92,13 @@ def test_pods_take_nothing_and_a_choice_that_is_left_out_is_named() -> None:
     chosen = Export((*default.env, *((f"A{number}", "") for number in range(6))), "/home/ann", HERE)
     spec, warnings = keep_export(JobSpec("j", ("x",), workdir="/data", export=chosen), settings)
     assert spec == JobSpec("j", ("x",), workdir="/data")
-    assert warnings == [
-        "pods take no variables of the submitter's environment (A0, A1, A2, A3, A4, …): give what they need with --env"
-    ]
+    assert warnings == ["the environment of the submitter is not passed on to pods (A0, A1, A2, A3, A4, …): use --env"]
 
 
 @pytest.mark.parametrize(
     ("export", "field", "rule"),
     [
-        ({"env": {"": "x"}}, "export.env.", "a variable's name has 1 to 256 characters, none of them = or NUL"),
+        ({"env": {"": "x"}}, "export.env.", "the name of a variable must have 1 to 256 characters, without = and NUL"),
         ({"env": {"A=B": "x"}}, "export.env.A=B", "a variable's name has"),
         ({"env": {"A\0B": "x"}}, "export.env.A\0B", "a variable's name has"),
         ({"env": {"A" * 257: "x"}}, f"export.env.{'A' * 100}", "a variable's name has"),
