@@ -5,7 +5,6 @@ import re
 import socket
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from scheduler.errors import InvalidInput, UserError
@@ -21,6 +20,7 @@ _OF_THE_CALLER = frozenset(
     }
 )
 _OF_THE_CALLER_PREFIXES = ("PET_", "TORCHELASTIC_")
+_FOLDERS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 _NAME = re.compile(r"[^=\x00]+")
 
 
@@ -54,11 +54,12 @@ def exported_env(
     items = _items(chosen)
     if items == [_NONE]:
         return {}
+    readable = _readable(environ)
     taken: dict[str, str] = {}
     if items is None:
-        taken = {name: value for name, value in environ.items() if in_default_export(name) and not _kept(name, value)}
+        taken = {name: value for name, value in readable.items() if in_default_export(name) and not _kept(name, value)}
     elif _ALL in items:
-        taken = {name: value for name, value in environ.items() if not _kept(name, value)}
+        taken = {name: value for name, value in readable.items() if not _kept(name, value)}
     given: dict[str, str] = {}
     for item in items or ():
         name, equals, value = item.partition("=")
@@ -67,12 +68,14 @@ def exported_env(
         _check_name(name, item)
         if equals:
             given[name] = value
+        elif name in readable:
+            taken[name] = readable[name]
         elif name in environ:
-            taken[name] = environ[name]
+            raise InvalidInput("export", f"{name} is not UTF-8 text: no job can take it")
         else:
             raise InvalidInput("export", f"{name} is not set in this environment: remove it, or use {name}=VALUE")
     if items is None or _ALL in items or "PATH" in taken:
-        taken = with_own_environment(taken, environ, prefix, base_prefix)
+        taken = with_own_environment(taken, readable, prefix, base_prefix)
     return {**taken, **given}
 
 
@@ -87,7 +90,7 @@ def with_own_environment(
     own = {**taken}
     folders = environ.get("PATH", os.defpath).split(os.pathsep)
     bin_dir = os.path.join(prefix, "bin")
-    if prefix == base_prefix or _another_is_active(environ, prefix, folders):
+    if prefix == base_prefix or not is_text(prefix) or _another_is_active(environ, prefix, folders):
         return own
     if not (_same(environ.get("VIRTUAL_ENV"), prefix) and any(_same(folder, bin_dir) for folder in folders)):
         own["PATH"] = os.pathsep.join([bin_dir, *(folder for folder in folders if not _same(folder, bin_dir))])
@@ -110,6 +113,26 @@ def _another_is_active(environ: Mapping[str, str], prefix: str, folders: list[st
 def _same(one: str | None, other: str) -> bool:
     """Whether these are one directory. An empty one is the present directory to a shell, and none here."""
     return bool(one) and os.path.realpath(one or "") == os.path.realpath(other)
+
+
+def _readable(environ: Mapping[str, str]) -> dict[str, str]:
+    """What can be sent as text: UTF-8. Of lists of folders, the folders that can."""
+    found: dict[str, str] = {}
+    for name, value in environ.items():
+        if is_text(name) and is_text(value):
+            found[name] = value
+        elif name in _FOLDERS:
+            found[name] = os.pathsep.join(folder for folder in value.split(os.pathsep) if is_text(folder))
+    return found
+
+
+def is_text(value: str) -> bool:
+    """Whether a variable, or the name of a directory, is UTF-8. The system lets them be any bytes."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _items(chosen: Any) -> list[str] | None:
@@ -145,8 +168,10 @@ def _kept(name: str, value: str) -> bool:
 
 def _directory() -> str:
     try:
-        return str(Path.cwd())
+        directory = os.getcwd()
     except OSError as error:
-        raise UserError(
-            f"the present directory: {error.strerror}: go to one that there is, or give --workdir"
-        ) from None
+        rule = f"the present directory: {error.strerror}: go to one that there is, or give --workdir"
+        raise UserError(rule) from None
+    if not is_text(directory):
+        raise UserError("the present directory has a name that is not UTF-8 text: go to another, or give --workdir")
+    return directory

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from scheduler.cli.export import export_request
+from scheduler.cli.export import export_request, is_text
 from scheduler.cli.flags import OPTION_OF, Flags
 from scheduler.cli.jobfile import is_job_file, read_job_file
 from scheduler.cli.quantities import duration_seconds, memory_mib, pairs, workers_range
@@ -140,6 +140,8 @@ def _environment(items: list[str]) -> dict[str, str]:
     for item in items:
         if "=" in item:
             env |= pairs([item], "--env")
+        elif item in os.environ and not is_text(os.environ[item]):
+            raise InvalidInput("--env", f"{item} is not UTF-8 text: no job can take it")
         elif item in os.environ:
             env[item] = os.environ[item]
         else:

@@ -147,6 +147,16 @@ def test_condas_base_and_what_a_stale_variable_names_are_not_in_force(venv: Path
     assert taken(environ=stale, prefix=str(venv)) == {"PATH": f"{venv}/bin:/usr/bin", "VIRTUAL_ENV": str(venv)}
 
 
+def test_what_is_not_text_is_left_out_folder_by_folder_and_refused_by_name(venv: Path) -> None:
+    strange = os.fsdecode(b"/b\xff")
+    environ = {"PATH": f"{strange}:/usr/bin", "CONDA_X": strange, "HF_HOME": strange, strange: "x", "SEED": "1"}
+    assert taken(environ=environ) == {"PATH": "/usr/bin"}
+    assert taken("ALL", environ=environ) == {"PATH": "/usr/bin", "SEED": "1"}
+    assert taken(environ=environ, prefix=str(venv))["PATH"] == f"{venv}/bin:/usr/bin"
+    with pytest.raises(InvalidInput, match="HF_HOME is not UTF-8 text: no job can take it"):
+        taken("HF_HOME", environ=environ)
+
+
 def test_an_interpreters_home_does_not_lead_past_the_environment(venv: Path) -> None:
     environ = {"PATH": "/usr/bin", "PYTHONHOME": "/opt/python"}
     assert "PYTHONHOME" not in taken("ALL", environ=environ, prefix=str(venv))

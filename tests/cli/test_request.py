@@ -1,6 +1,7 @@
 """A request put together from options and a file."""
 
 import getpass
+import os
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,9 @@ def test_env_without_value_is_copied_from_here(monkeypatch: pytest.MonkeyPatch) 
     assert built(Flags(command=["a"], env=["FROM_HERE", "B="]))["env"] == {"FROM_HERE": "x=y", "B": ""}
     with pytest.raises(UserError, match="--env: NOT_HERE is not set in this environment: use NOT_HERE=VALUE"):
         built(Flags(command=["a"], env=["NOT_HERE"]))
+    monkeypatch.setenv("NO_TEXT", os.fsdecode(b"\xff"))
+    with pytest.raises(UserError, match="--env: NO_TEXT is not UTF-8 text: no job can take it"):
+        built(Flags(command=["a"], env=["NO_TEXT"]))
 
 
 def test_a_workdir_of_a_file_is_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from scheduler.clusters.local_env import InheritedEnv, inherited_env
-from scheduler.clusters.local_launch import _PATH_SHOWN_MAX
 from scheduler.model.export import Export
 from scheduler.model.observation import Phase
 from tests.clusters.local_world import LocalWorld
@@ -43,14 +43,16 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalWorl
 def run(world: LocalWorld, tmp_path: Path) -> Callable[..., Seen]:
     """`run(export, env=…, workdir=…)`: environment and directory of a worker that was started so."""
 
+    numbers = count(1)
+
     def one(export: Export | None = None, env: dict[str, str] | None = None, workdir: str | None = None) -> Seen:
         out = tmp_path / "seen.json"
-        action = world.action("1-1", sys.executable, "-S", "-c", WRITE, str(out), env=env, workdir=workdir)
+        worker = f"1-{next(numbers)}"  # no id is used twice
+        action = world.action(worker, sys.executable, "-S", "-c", WRITE, str(out), env=env, workdir=workdir)
         assert not world.apply([replace(action, export=export)])
-        assert world.ended("1-1").exit_code == 0
-        found: list[object] = json.loads(out.read_text())
-        world.forget("1-1")
-        return found[0], found[1]  # type: ignore[return-value]
+        assert world.ended(worker).exit_code == 0
+        env_seen, directory = json.loads(out.read_text())
+        return env_seen, directory
 
     return one
 
@@ -78,18 +80,19 @@ def test_a_jobs_own_variables_and_directory_win(run: Callable[..., Seen], tmp_pa
 
 
 def test_the_path_that_was_searched_is_named_in_one_line_of_bounded_length(world: LocalWorld) -> None:
-    for path, said in (
+    cases = (
         ("/a/bin:/b/bin", "no-such: not found in PATH, which is /a/bin:/b/bin"),
         ("/a\n/b", "no-such: not found in PATH, which is /a /b"),
         (":".join(["/folder/of/many"] * 200), "(200 folders)"),
-    ):
-        assert not world.apply([replace(world.action("1-1", "no-such"), export=Export((("PATH", path),)))])
-        worker = world.ended("1-1")
+    )
+    for number, (path, said) in enumerate(cases, 1):
+        action = world.action(f"1-{number}", "no-such")
+        assert not world.apply([replace(action, export=Export((("PATH", path),), "/"))])
+        worker = world.ended(action.worker_id)
         assert worker.phase is Phase.LAUNCH_FAILED
         assert said in worker.detail
         assert "\n" not in worker.detail
-        assert len(worker.detail) < _PATH_SHOWN_MAX + 100
-        world.forget("1-1")
+        assert len(worker.detail) < 600
 
 
 def test_a_program_is_found_on_the_submitters_path_seen_from_its_directory(world: LocalWorld, tmp_path: Path) -> None:
