@@ -63,9 +63,11 @@ class Submitter:
     def output(self, number: int) -> dict[str, Any]:
         """What the job's workers told, once it has succeeded."""
         self.reach(number, "SUCCEEDED")
-        text = self.daemon.client.get(f"/v1/jobs/{number}/logs").text
-        line = next(line for line in text.splitlines() if line.startswith("{"))
-        found: dict[str, Any] = json.loads(line)
+        workers = self.daemon.client.get(f"/v1/jobs/{number}/workers").json()["workers"]
+        logs = [self.daemon.client.get(f"/v1/jobs/{number}/logs", params={"worker": each["id"]}) for each in workers]
+        lines = [line for log in logs for line in log.text.splitlines()]
+        assert any(line.startswith("{") for line in lines), lines
+        found: dict[str, Any] = json.loads(next(line for line in lines if line.startswith("{")))
         return found
 
     def view(self, number: int) -> dict[str, Any]:

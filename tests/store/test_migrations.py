@@ -184,7 +184,7 @@ def test_jobs_of_before_take_nothing_of_an_environment(database_url: str, open_s
     migrate.downgrade(Database(database_url), "0014")
     store.upgrade()
     without = tuple(replace(job, spec=replace(job.spec, export=None)) for job in before.jobs)
-    assert store.load_world() == replace(before, jobs=list(without))
+    assert store.load_world() == replace(before, jobs=without)
     assert (store.take_inbox(10), store.list_recurring()) == (inbox, recurring)
     later = replace(waiting[0].spec, export=export)
     assert [job.spec for job in admitted(store, lead(store), later)][-1] == later
