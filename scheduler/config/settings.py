@@ -1,0 +1,366 @@
+"""Every setting: its type, its bounds, its default, and what it means. Frozen, and validated once."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+Seconds = Annotated[float, Field(ge=0, le=10**9)]
+Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+$", max_length=500)]
+KubernetesName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+#: Ours first, then those of published schedulers; see `scheduler.policy`.
+PolicyName = Literal["elastic", "fifo", "easy", "conservative", "elastic-fifo", "edl", "afs", "tiresias", "shortest"]
+
+
+class PolicySettings(_Frozen):
+    """What the planner may be told."""
+
+    name: PolicyName = Field(
+        default="elastic",
+        description="How slots are divided among jobs. Each name is described on the page about policies.",
+    )
+    aging_per_hour: float = Field(
+        default=0.0,
+        ge=0,
+        description="Priority points that a waiting job gains per hour; 0 turns aging off. Only `elastic` ages jobs.",
+    )
+    aging_ceilings: tuple[int, ...] = Field(
+        default=(), description="Priorities, ascending, that a job below them never reaches by aging alone."
+    )
+    grow_cooldown_seconds: Seconds = Field(default=2.0, description="Shortest time between two growths of one job.")
+    grow_cooldown_factor: float = Field(
+        default=2.0, ge=0, description="A job grows again only after this multiple of its measured resize cost."
+    )
+    grow_payback_factor: float = Field(
+        default=48.0, ge=0, description="A job grows only if its end comes nearer by this multiple of its resize cost."
+    )
+    rebalance_seconds: Seconds = Field(
+        default=30.0,
+        description="Published elastic policies: shortest time between two resizes of a job in favour of equals.",
+    )
+    tiresias_slot_seconds: float = Field(
+        default=3600.0 * 16, gt=0, description="`tiresias`: slot-seconds after which a job falls into the second queue."
+    )
+    near_end_seconds: Seconds = Field(
+        default=5.0, description="A job does not grow if its time limit ends within this time."
+    )
+    booking_lead_seconds: Seconds = Field(
+        default=5.0,
+        description="Time by which booked slots are free before their window, added to the grace of leaving jobs.",
+    )
+    booking_idle_seconds: Seconds = Field(
+        default=60.0,
+        description="Booked slots that are still unused this long after the window began are lent to elastic jobs.",
+    )
+    demand_patience_seconds: Seconds = Field(
+        default=60.0,
+        description="How long room is kept for a waiting pod of others; after that it must lack something else.",
+    )
+    share: bool = Field(
+        default=True, description="Whether jobs of equal priority give each other workers above their minimum."
+    )
+    share_margin: float = Field(
+        default=2.0,
+        ge=0,
+        description="A worker moves to an equal job only if its worth there exceeds its worth here by this share.",
+    )
+    share_interval_seconds: float = Field(
+        default=60.0, gt=0, description="Longest time between two looks at the division of slots while jobs compete."
+    )
+    service_class_slot_seconds: float = Field(
+        default=28800.0,
+        gt=0,
+        description="Slot-seconds of the first service class; each further class reaches four times as far.",
+    )
+    measured_gain: bool = Field(
+        default=True,
+        description="Whether sizes follow the reported speed; if not, each worker is assumed to add nearly as much.",
+    )
+    unmeasured_workers: int = Field(
+        default=4,
+        ge=1,
+        description="A job that has not reported its speed grows to at most this size during `measure_seconds`.",
+    )
+    measure_seconds: Seconds = Field(
+        default=30.0, description="How long `unmeasured_workers` bounds a job that has not reported its speed."
+    )
+    remeasure_seconds: float = Field(
+        default=1800.0, gt=0, description="Speeds measured at larger sizes are forgotten after this time at one size."
+    )
+    oversell_memory_max: float | None = Field(
+        default=0.9,
+        gt=0,
+        le=1,
+        description="Used share of the memory of a GPU above which jobs that share it leave; none: not watched.",
+    )
+    oversell_utilization_max: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Utilization of a GPU above which jobs that share it leave; none: not watched.",
+    )
+    oversell_cooldown_seconds: Seconds = Field(
+        default=10.0,
+        description="Time between the end of a job that left a crowded GPU and the request to the next one.",
+    )
+    oversell_reopen_seconds: Seconds = Field(
+        default=300.0, description="Time for which a GPU that was crowded is not shared again."
+    )
+
+
+class EngineSettings(_Frozen):
+    """Timing of the tick and of failure handling."""
+
+    tick_interval_seconds: Seconds = Field(default=1.0, description="Longest time between two ticks.")
+    tick_gap_seconds: Seconds = Field(
+        default=0.01, description="Shortest time between two ticks, so that one takes a burst of requests."
+    )
+    lease_seconds: float = Field(
+        default=3.0, gt=0, le=10**9, description="A standby replaces a leader that has been silent for this long."
+    )
+    backoff_seconds: Seconds = Field(
+        default=1.0, description="Pause before the first replacement of a failed worker; it doubles with each failure."
+    )
+    backoff_max_seconds: Seconds = Field(default=300.0, description="Longest pause before a replacement.")
+    failure_reset_seconds: Seconds = Field(
+        default=3600.0, description="A job that has had no failure for this long gets all its retries back."
+    )
+    join_wait_seconds: Seconds = Field(
+        default=2.0, description="Longest time that a ready new worker waits for slower ones to join with it."
+    )
+    ready_seconds: Seconds = Field(
+        default=600.0, description="A worker of an elastic job that is not ready after this time is hung."
+    )
+    progress_interval_seconds: Seconds = Field(
+        default=5.0, description="Shortest time between two writes of the progress of one job."
+    )
+    quarantine_failures: int = Field(
+        default=4,
+        ge=2,
+        description="A node is quarantined after this many failures of at least two jobs within the window.",
+    )
+    quarantine_window_seconds: Seconds = Field(
+        default=600.0, description="The window in which failures of a node are counted."
+    )
+    quarantine_seconds: Seconds = Field(
+        default=60.0, description="Length of the first quarantine of a node; it doubles with each further one."
+    )
+    quarantine_max_seconds: Seconds = Field(default=3600.0, description="Longest quarantine.")
+    master_port_first: int = Field(
+        default=21000, ge=1024, le=65535, description="First of the ports that are used as MASTER_PORT."
+    )
+    master_port_count: int = Field(
+        default=8000, ge=1, le=60000, description="Number of ports that are used as MASTER_PORT."
+    )
+
+
+class LocalSettings(_Frozen):
+    """The local cluster."""
+
+    directory: Path | None = Field(
+        default=None,
+        description="Directory of workers, logs and checkpoints; none: the state directory. Replicas share it.",
+    )
+    slots: int | None = Field(
+        default=None, ge=1, le=4096, description="CPU slots to declare on a machine without a GPU; none: one per core."
+    )
+    oversell: float = Field(
+        default=1.0,
+        ge=1,
+        le=64,
+        description="Slots given out per slot that exists; those above 1 go to jobs that accept to share.",
+    )
+    node_name: str = Field(default="local", description="Name of the node.")
+    host: str = Field(default="127.0.0.1", description="Address at which workers reach each other.")
+    log_bytes_max: int = Field(
+        default=16 * 1024 * 1024, ge=4096, description="Size at which the log file of a worker is rotated."
+    )
+    log_files_max: int = Field(
+        default=3, ge=1, le=100, description="Number of log files that are kept for each worker."
+    )
+
+
+class KubernetesSettings(_Frozen):
+    """A Kubernetes cluster: workers are pods."""
+
+    namespace: KubernetesName = Field(default="default", description="Namespace of the workers. It must exist.")
+    kubeconfig: Path | None = Field(
+        default=None,
+        description="Path of the kubeconfig; none: the service account of the daemon's pod, or the default kubeconfig.",
+    )
+    context: str | None = Field(default=None, description="Context of the kubeconfig; none: its current one.")
+    instance: KubernetesName = Field(
+        default="sched",
+        description="Name of this scheduler in labels and names of pods, so that several can share a namespace.",
+    )
+    resource: str = Field(
+        default="nvidia.com/gpu",
+        pattern=r"^([a-z0-9.-]+/)?[A-Za-z0-9._-]+$",
+        max_length=253,
+        description="The resource of a slot, which nodes offer and workers request. With `cpu`, a slot is one CPU.",
+    )
+    gpu_type_label: str = Field(default="nvidia.com/gpu.product", description="Node label with the type of the GPUs.")
+    training_jobs: bool = Field(
+        default=True,
+        description="Whether TrainingJob objects of the namespace are queued, if their custom resource is installed.",
+    )
+    image: str | None = Field(default=None, description="Image of workers whose job names none.")
+    priority_class: str | None = Field(
+        default=None, description="Priority class of the workers' pods; none: the default of the cluster."
+    )
+    service_account: str | None = Field(
+        default=None, description="Service account of the workers' pods; none: the default of the cluster."
+    )
+    yield_to_priority: int | None = Field(
+        default=None,
+        description="Workers leave for pods of others of at least this priority; none: any above the workers' own.",
+    )
+    tolerations: tuple[dict[str, Any], ...] = Field(
+        default=(),
+        description="Taints that workers tolerate, written as in a pod. Other tainted nodes take no workers.",
+    )
+    jobs_dir: Path = Field(
+        default=Path("/checkpoints"),
+        description="Directory in containers that holds a checkpoint directory per job: mount a volume there.",
+    )
+    launch_limit_seconds: float = Field(
+        default=120.0,
+        ge=1,
+        le=86400,
+        description="A pod that cannot be bound, or whose image cannot be pulled, is given up after this.",
+    )
+    stale_seconds: float = Field(
+        default=30.0,
+        ge=1,
+        le=3600,
+        description="How long decisions rest on the last known state while the API does not answer.",
+    )
+    requests_per_second: float = Field(
+        default=50.0, gt=0, le=10_000, description="Most API requests per second, watches not counted."
+    )
+    connections: int = Field(default=8, ge=1, le=256, description="Most API requests at the same time.")
+    request_seconds: float = Field(
+        default=10.0, gt=0, le=600, description="Longest time that one API request may take."
+    )
+
+
+class HttpSettings(_Frozen):
+    host: str = Field(default="127.0.0.1", description="Address to listen on. Any address but loopback needs a token.")
+    port: int = Field(default=8470, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    advertised_url: Url | None = Field(
+        default=None, description="URL at which other replicas reach this daemon; none: the address it listens on."
+    )
+    workers_url: Url | None = Field(
+        default=None,
+        description="URL at which workers reach any replica, such as that of a Service; none: `advertised_url`.",
+    )
+    token: str | None = Field(
+        default=None, min_length=16, description="Bearer token of users; required on any address but loopback."
+    )
+    request_bytes_max: int = Field(default=32 * 1024 * 1024, ge=1024, description="Largest body of a request.")
+    jobs_per_batch_max: int = Field(default=10_000, ge=1, description="Most jobs in one batch.")
+    page_size_max: int = Field(default=1000, ge=1, description="Most rows in one page of an answer.")
+
+
+def _words(value: Any) -> Any:
+    """A variable of the environment holds a list as words with commas between them."""
+    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
+
+
+def _with_a_host(url: str) -> str:
+    """Says nothing of the rest, which may be a secret."""
+    try:
+        parts = urlsplit(url)
+        valid = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ValueError("invalid host or port")
+    return url
+
+
+class WebhookSettings(_Frozen):
+    """Who is told of events by HTTP: a POST for each, signed, in their order, and again until it is taken."""
+
+    url: Annotated[str, AfterValidator(_with_a_host)] = Field(
+        pattern=r"^https?://[^/\s]+(/\S*)?$", max_length=2000, description="URL that each event is sent to."
+    )
+    secret: str = Field(min_length=16, repr=False, description="Key of the signature.")
+    events: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(
+        default=(), description="Kinds of events to send; empty: all. In a variable they are separated by commas."
+    )
+    timeout_seconds: float = Field(default=10.0, gt=0, le=60, description="Time that the receiver has for its answer.")
+    backoff_seconds: float = Field(
+        default=1.0,
+        gt=0,
+        le=3600,
+        description="Pause after the first failed attempt; doubles with each, and is cut at random by up to half.",
+    )
+    backoff_max_seconds: float = Field(default=300.0, gt=0, le=86400, description="Longest pause between two attempts.")
+
+
+class RetentionSettings(_Frozen):
+    """How long ended jobs, their events and logs are kept."""
+
+    jobs_seconds: Seconds = Field(
+        default=30 * 86400.0, description="How long ended jobs, with their events and logs, are kept."
+    )
+    events_seconds: Seconds = Field(default=30 * 86400.0, description="How long events are kept.")
+
+
+class LogSettings(_Frozen):
+    """What the daemon writes to stderr beside trouble."""
+
+    decisions: bool = Field(default=True, description="Whether each decision is a line of the log.")
+
+
+class TracingSettings(_Frozen):
+    """OpenTelemetry traces of ticks; needs the extra `otel`. Its own variables say where they go."""
+
+    enabled: bool = Field(default=False, description="Whether ticks are traced.")
+
+
+class Settings(_Frozen):
+    """All settings of one daemon."""
+
+    state_dir: Path = Field(
+        default=Path("~/.sched"),
+        description="Directory of the database, logs, checkpoints and the secret of the daemon.",
+    )
+    database_url: str | None = Field(
+        default=None, description="`sqlite:///PATH` or `postgresql+psycopg://…`; none: SQLite in the state directory."
+    )
+    policy: PolicySettings = PolicySettings()
+    engine: EngineSettings = EngineSettings()
+    cluster: Literal["local", "kubernetes"] = Field(default="local", description="Where workers run.")
+    local: LocalSettings = LocalSettings()
+    kubernetes: KubernetesSettings = KubernetesSettings()
+    http: HttpSettings = HttpSettings()
+    retention: RetentionSettings = RetentionSettings()
+    log: LogSettings = LogSettings()
+    tracing: TracingSettings = TracingSettings()
+    webhooks: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")], WebhookSettings] = Field(
+        default_factory=dict,
+        max_length=32,
+        description="Webhooks by name. A webhook keeps its place in the history under its name.",
+    )
+
+    @property
+    def state_path(self) -> Path:
+        return self.state_dir.expanduser().absolute()
+
+    @property
+    def workers_path(self) -> Path:
+        """Where local workers are kept."""
+        return self.state_path if self.local.directory is None else self.local.directory.expanduser().absolute()
+
+    @property
+    def store_url(self) -> str:
+        return self.database_url or f"sqlite:///{self.state_path / 'sched.db'}"
