@@ -1,4 +1,4 @@
-"""`python -m benchmarks.readme` writes README.md's generated parts: measured and simulated figures, commands.
+"""`python -m benchmarks.readme` writes README.md's generated parts: measured and simulated figures.
 
 Figures come from benchmarks/results; where a benchmark has no result, the rows that stand there stay.
 """
@@ -10,7 +10,6 @@ from pathlib import Path
 
 from benchmarks.__main__ import MEASURED, SIMULATED
 from benchmarks.figure import RESULTS, Figure, load
-from scheduler.cli.reference import BEGIN, END, reference
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -21,7 +20,6 @@ def main() -> int:
     text = _replace(text, *_marks("figures"), "\n".join(_measured_rows(figures)))
     figures = _part(text, *_marks("simulated"))
     text = _replace(text, *_marks("simulated"), "\n".join(_simulated_rows(figures)))
-    text = _replace(text, BEGIN, END, reference().strip())
     machines = {json.loads(path.read_text())["machine"] for path in RESULTS.glob("*.json")}
     if len(machines) == 1:
         text = _replace(text, *_marks("machine"), f"On {machines.pop()}.")

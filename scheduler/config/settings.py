@@ -6,9 +6,16 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-Seconds = Annotated[float, Field(ge=0, le=10**9)]
+#: Some 30 years: only keeps sums of times finite.
+SECONDS_MAX = 10**9
+Seconds = Annotated[float, Field(ge=0, le=SECONDS_MAX)]
 Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+$", max_length=500)]
 KubernetesName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
+
+
+def _words(value: Any) -> Any:
+    """A variable of the environment holds a list as words with commas between them."""
+    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
 class _Frozen(BaseModel):
@@ -20,18 +27,18 @@ PolicyName = Literal["elastic", "fifo", "easy", "conservative", "elastic-fifo", 
 
 
 class PolicySettings(_Frozen):
-    """What the planner may be told."""
+    """How the planner decides."""
 
     name: PolicyName = Field(
         default="elastic",
-        description="How slots are divided among jobs. Each name is described on the page about policies.",
+        description="How slots are divided among jobs. The page about policies describes each.",
     )
     aging_per_hour: float = Field(
         default=0.0,
         ge=0,
         description="Priority points that a waiting job gains per hour; 0 turns aging off. Only `elastic` ages jobs.",
     )
-    aging_ceilings: tuple[int, ...] = Field(
+    aging_ceilings: Annotated[tuple[int, ...], BeforeValidator(_words)] = Field(
         default=(), description="Priorities, ascending, that a job below them never reaches by aging alone."
     )
     grow_cooldown_seconds: Seconds = Field(default=2.0, description="Shortest time between two growths of one job.")
@@ -98,13 +105,13 @@ class PolicySettings(_Frozen):
         default=0.9,
         gt=0,
         le=1,
-        description="Used share of the memory of a GPU above which jobs that share it leave; none: not watched.",
+        description="Used share of the memory of a GPU above which jobs that share it leave; not set: not watched.",
     )
     oversell_utilization_max: float | None = Field(
         default=None,
         gt=0,
         le=1,
-        description="Utilization of a GPU above which jobs that share it leave; none: not watched.",
+        description="Utilization of a GPU above which jobs that share it leave; not set: not watched.",
     )
     oversell_cooldown_seconds: Seconds = Field(
         default=10.0,
@@ -123,7 +130,7 @@ class EngineSettings(_Frozen):
         default=0.01, description="Shortest time between two ticks, so that one takes a burst of requests."
     )
     lease_seconds: float = Field(
-        default=3.0, gt=0, le=10**9, description="A standby replaces a leader that has been silent for this long."
+        default=3.0, gt=0, le=SECONDS_MAX, description="A standby replaces a leader that has been silent for this long."
     )
     backoff_seconds: Seconds = Field(
         default=1.0, description="Pause before the first replacement of a failed worker; it doubles with each failure."
@@ -162,14 +169,17 @@ class EngineSettings(_Frozen):
 
 
 class LocalSettings(_Frozen):
-    """The local cluster."""
+    """The machine of the daemon as a cluster of one node (`cluster = "local"`)."""
 
     directory: Path | None = Field(
         default=None,
-        description="Directory of workers, logs and checkpoints; none: the state directory. Replicas share it.",
+        description="Directory of workers, logs and checkpoints; not set: the state directory. Replicas share it.",
     )
     slots: int | None = Field(
-        default=None, ge=1, le=4096, description="CPU slots to declare on a machine without a GPU; none: one per core."
+        default=None,
+        ge=1,
+        le=4096,
+        description="CPU slots to declare on a machine without a GPU; not set: one per core.",
     )
     oversell: float = Field(
         default=1.0,
@@ -188,14 +198,14 @@ class LocalSettings(_Frozen):
 
 
 class KubernetesSettings(_Frozen):
-    """A Kubernetes cluster: workers are pods."""
+    """A Kubernetes cluster, where workers are pods (`cluster = "kubernetes"`)."""
 
     namespace: KubernetesName = Field(default="default", description="Namespace of the workers. It must exist.")
     kubeconfig: Path | None = Field(
         default=None,
-        description="Path of the kubeconfig; none: the service account of the daemon's pod, or the default kubeconfig.",
+        description="Path of the kubeconfig; not set: the service account of the pod, or the default kubeconfig.",
     )
-    context: str | None = Field(default=None, description="Context of the kubeconfig; none: its current one.")
+    context: str | None = Field(default=None, description="Context of the kubeconfig; not set: its current one.")
     instance: KubernetesName = Field(
         default="sched",
         description="Name of this scheduler in labels and names of pods, so that several can share a namespace.",
@@ -213,14 +223,14 @@ class KubernetesSettings(_Frozen):
     )
     image: str | None = Field(default=None, description="Image of workers whose job names none.")
     priority_class: str | None = Field(
-        default=None, description="Priority class of the workers' pods; none: the default of the cluster."
+        default=None, description="Priority class of the workers' pods; not set: the default of the cluster."
     )
     service_account: str | None = Field(
-        default=None, description="Service account of the workers' pods; none: the default of the cluster."
+        default=None, description="Service account of the workers' pods; not set: the default of the cluster."
     )
     yield_to_priority: int | None = Field(
         default=None,
-        description="Workers leave for pods of others of at least this priority; none: any above the workers' own.",
+        description="Workers leave for pods of others of at least this priority; not set: any above the workers' own.",
     )
     tolerations: tuple[dict[str, Any], ...] = Field(
         default=(),
@@ -252,14 +262,16 @@ class KubernetesSettings(_Frozen):
 
 
 class HttpSettings(_Frozen):
+    """The HTTP API and the live page."""
+
     host: str = Field(default="127.0.0.1", description="Address to listen on. Any address but loopback needs a token.")
     port: int = Field(default=8470, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     advertised_url: Url | None = Field(
-        default=None, description="URL at which other replicas reach this daemon; none: the address it listens on."
+        default=None, description="URL at which other replicas reach this daemon; not set: the address it listens on."
     )
     workers_url: Url | None = Field(
         default=None,
-        description="URL at which workers reach any replica, such as that of a Service; none: `advertised_url`.",
+        description="URL at which workers reach any replica, such as that of a Service; not set: `advertised_url`.",
     )
     token: str | None = Field(
         default=None, min_length=16, description="Bearer token of users; required on any address but loopback."
@@ -267,11 +279,6 @@ class HttpSettings(_Frozen):
     request_bytes_max: int = Field(default=32 * 1024 * 1024, ge=1024, description="Largest body of a request.")
     jobs_per_batch_max: int = Field(default=10_000, ge=1, description="Most jobs in one batch.")
     page_size_max: int = Field(default=1000, ge=1, description="Most rows in one page of an answer.")
-
-
-def _words(value: Any) -> Any:
-    """A variable of the environment holds a list as words with commas between them."""
-    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
 def _with_a_host(url: str) -> str:
@@ -287,14 +294,14 @@ def _with_a_host(url: str) -> str:
 
 
 class WebhookSettings(_Frozen):
-    """Who is told of events by HTTP: a POST for each, signed, in their order, and again until it is taken."""
+    """A receiver of events by HTTP: a signed POST for each event, in order, repeated until it is accepted."""
 
     url: Annotated[str, AfterValidator(_with_a_host)] = Field(
         pattern=r"^https?://[^/\s]+(/\S*)?$", max_length=2000, description="URL that each event is sent to."
     )
     secret: str = Field(min_length=16, repr=False, description="Key of the signature.")
     events: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(
-        default=(), description="Kinds of events to send; empty: all. In a variable they are separated by commas."
+        default=(), description="Kinds of events to send; empty: all."
     )
     timeout_seconds: float = Field(default=10.0, gt=0, le=60, description="Time that the receiver has for its answer.")
     backoff_seconds: float = Field(
@@ -316,13 +323,13 @@ class RetentionSettings(_Frozen):
 
 
 class LogSettings(_Frozen):
-    """What the daemon writes to stderr beside trouble."""
+    """What the daemon writes to stderr in addition to warnings and errors."""
 
     decisions: bool = Field(default=True, description="Whether each decision is a line of the log.")
 
 
 class TracingSettings(_Frozen):
-    """OpenTelemetry traces of ticks; needs the extra `otel`. Its own variables say where they go."""
+    """OpenTelemetry traces of ticks, with the extra `otel`. The variables of OpenTelemetry say where they go."""
 
     enabled: bool = Field(default=False, description="Whether ticks are traced.")
 
@@ -335,7 +342,8 @@ class Settings(_Frozen):
         description="Directory of the database, logs, checkpoints and the secret of the daemon.",
     )
     database_url: str | None = Field(
-        default=None, description="`sqlite:///PATH` or `postgresql+psycopg://…`; none: SQLite in the state directory."
+        default=None,
+        description="`sqlite:///PATH` or `postgresql+psycopg://…`; not set: SQLite in the state directory.",
     )
     policy: PolicySettings = PolicySettings()
     engine: EngineSettings = EngineSettings()

@@ -28,26 +28,28 @@ _IMPOSSIBLE = frozenset({WaitReason.NO_MATCHING_NODE, WaitReason.EXCEEDS_CLUSTER
 
 
 class Certainty(StrEnum):
-    """How sure the start is, as long as nothing unforeseen happens: failures, new jobs, changes by users."""
+    """How sure an estimated start is, if nothing unforeseen happens: failures, new jobs, changes by users."""
 
-    #: It hangs on nothing but what is free, or what others give up within their grace.
+    #: It depends only on slots that are free or that others leave within their grace.
     CERTAIN = "CERTAIN"
-    #: It hangs on time limits: it may be sooner.
+    #: It depends on time limits, so it may be earlier.
     UPPER_BOUND = "UPPER_BOUND"
-    #: It hangs on durations that were declared or derived from reported progress.
+    #: It depends on durations that were declared or derived from reported progress.
     ESTIMATE = "ESTIMATE"
     #: No start is known.
     UNKNOWN = "UNKNOWN"
 
 
 class CutOff(StrEnum):
-    """Why the search for a start was given up."""
+    """Why the search for a start ended without one."""
 
-    #: The nodes that suit the job, all of them empty, would not hold it.
+    #: The nodes that suit the job would not hold it even if they were empty.
     IMPOSSIBLE = "IMPOSSIBLE"
-    #: Nothing is known to happen any more.
+    #: No further end of a job is known.
     NOTHING_KNOWN = "NOTHING_KNOWN"
+    #: The search reached 30 days ahead.
     HORIZON = "HORIZON"
+    #: The search looked at its largest number of moments.
     ROUNDS = "ROUNDS"
     #: The time for the answer was used up.
     TIME = "TIME"

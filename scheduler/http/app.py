@@ -48,6 +48,16 @@ _USER_ROUTERS = (
 
 def create_app(services: Services) -> Entry:
     """The whole application. Its lifespan must run: it ties the board's news to the event loop."""
+    api = routes(guarded=not services.access.open_to_users)
+    api.state.services = services
+    api.state.live = live.Live(services)
+    api.state.history = history.History(services)
+    _build_routes(api)
+    return Entry(api, services.answers, services.access)
+
+
+def routes(*, guarded: bool) -> FastAPI:
+    """Every route and its description, without what answers it. `guarded`: users need a token."""
     api = FastAPI(
         title="Elastic GPU scheduler",
         version=__version__,
@@ -56,13 +66,10 @@ def create_app(services: Services) -> Entry:
         redoc_url=None,
         separate_input_output_schemas=False,
     )
-    api.state.services = services
-    api.state.live = live.Live(services)
-    api.state.history = history.History(services)
     install_error_handlers(api)
     api.router.routes[:0] = static.ROUTES
     users: list[Any] = [Depends(require_user)]
-    if not services.access.open_to_users:
+    if guarded:
         users.append(Security(HTTPBearer(auto_error=False, scheme_name="users", description="http.token")))
     for module in _USER_ROUTERS:
         api.include_router(module.router, dependencies=users)
@@ -70,8 +77,7 @@ def create_app(services: Services) -> Entry:
     api.include_router(shards.router)
     api.include_router(health.router)
     api.openapi = lambda: _openapi(api)  # type: ignore[method-assign]
-    _build_routes(api)
-    return Entry(api, services.answers, services.access)
+    return api
 
 
 @asynccontextmanager

@@ -123,47 +123,63 @@ class JobRequest(Request):
     """A job to run."""
 
     command: Command
-    #: The program's name where none is given.
+    #: Its name; null: that of the program or script.
     name: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN)] | None = None
+    #: Who submits it, for lists and reports.
     user: Line = ""
+    #: Variables of its workers' environment.
     env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
+    #: Directory in which it runs, absolute.
     workdir: Workdir | None = None
+    #: Labels to find it by.
     labels: Labels = Field(default_factory=dict)
+    #: How its workers are started, and how it is resized.
     runtime: Literal["command", "elastic", "torchrun", "horovod"] = "command"
+    #: A higher priority goes first.
     priority: Priority = 0
     #: Both bounds at once.
     workers: Workers | None = None
+    #: Fewest workers; null: `workers`, or 1.
     min_workers: Workers | None = None
+    #: Most workers; null: `workers`, or `min_workers`.
     max_workers: Workers | None = None
+    #: Slots of each worker, all on one node.
     slots_per_worker: int = Field(default=1, ge=1, le=4096)
+    #: CPUs that each worker needs.
     cpus_per_worker: float = Field(default=0.0, ge=0, le=65536)
+    #: Memory that each worker needs.
     memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
+    #: Only nodes with these labels are used.
     node_selector: Labels = Field(default_factory=dict)
+    #: Only GPUs of this type are used.
     gpu_type: GpuType | None = None
-    #: Wall time of one attempt.
+    #: Longest wall time of one attempt.
     time_limit_seconds: float | None = Field(default=None, gt=0, le=10**9)
+    #: Restarts after failures.
     max_retries: int = Field(default=3, ge=0, le=10_000)
-    #: Between being asked to leave and being killed.
+    #: Time between the request to leave and the kill of a worker.
     grace_seconds: float = Field(default=30.0, ge=0, le=86400)
-    #: A worker that reports nothing for so long is hung.
+    #: A worker that reports nothing for this long is hung; null: not watched.
     heartbeat_seconds: float | None = Field(default=None, gt=0, le=86400)
+    #: Whether more important jobs may take its slots.
     preemptible: bool = True
-    #: The size at which policies that never resize run it.
+    #: Its size under policies that never resize; null: `max_workers`.
     preferred_workers: Workers | None = None
-    #: How long it runs at its preferred size.
+    #: Expected duration at its preferred size.
     expected_seconds: float | None = Field(default=None, gt=0, le=10**9)
     #: Pairs of workers and speed, in any one unit, ascending.
     speedup: Annotated[list[SpeedAt], Field(max_length=64)] = Field(default_factory=list)
     #: Whether its workers may share slots beyond the physical count.
     oversell: bool = False
-    #: The booked capacity that it belongs to.
+    #: Name of the booking whose capacity it uses.
     booking: BookingName | None = None
+    #: The same key again gives the same job.
     client_key: ClientKey | None = None
-    #: What its workers' pods are built upon, on Kubernetes: metadata and spec of a pod.
+    #: Kubernetes: the pod template (`metadata` and `spec`) of its workers.
     pod_template: dict[str, Any] | None = None
-    #: What its workers take in shards.
+    #: Its data set, for workers that take shards.
     data: DataRequest | None = None
-    #: Workers beside these that are never scaled, started before them and stopped after them.
+    #: Its fixed group: workers that are never scaled, started before the others and stopped after them.
     fixed: FixedRequest | None = None
     #: What it takes of its submitter's environment; its own `env` and `workdir` win.
     export: ExportRequest | None = None

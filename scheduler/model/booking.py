@@ -9,13 +9,15 @@ from scheduler.model.shape import WorkerShape
 
 
 class BookingState(StrEnum):
+    """Where a booking is between request and end."""
+
     #: Stored; no tick has decided on it yet.
     REQUESTED = "REQUESTED"
     #: Promised; its window lies ahead.
     PLANNED = "PLANNED"
     #: Its window has begun.
     OPEN = "OPEN"
-    #: Refused, cancelled, or its window has ended: it is stored no longer, and its jobs are ordinary ones.
+    #: Refused, cancelled, or its window has ended: it is no longer stored, and its jobs are ordinary ones.
     OVER = "OVER"
 
 

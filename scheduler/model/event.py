@@ -7,44 +7,75 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 
 
 class EventKind(StrEnum):
+    """What happened. Kinds of jobs, workers, nodes and bookings begin with that word."""
+
+    #: A user submitted the job.
     JOB_SUBMITTED = "JOB_SUBMITTED"
-    #: It comes to wait for another reason, which is the cause.
+    #: The job waits for another reason than before; the cause is a wait reason.
     JOB_WAITS = "JOB_WAITS"
+    #: The job got slots and its workers are launched; the amount is how many seconds it waited.
     JOB_STARTED = "JOB_STARTED"
+    #: All members of the job have reported the published generation.
     JOB_RUNNING = "JOB_RUNNING"
+    #: The job got further workers.
     JOB_GREW = "JOB_GREW"
+    #: Some workers of the job were asked to leave; the cause is a leave reason.
     JOB_SHRANK = "JOB_SHRANK"
+    #: All workers of the job were asked to leave; the cause is a stop reason, the amount the slot-seconds lost.
     JOB_STOPPING = "JOB_STOPPING"
+    #: The last worker of a stopped job is gone and the job is back in the queue; the cause is a stop reason.
     JOB_REQUEUED = "JOB_REQUEUED"
+    #: The job is stopped and stays so until it is resumed.
     JOB_SUSPENDED = "JOB_SUSPENDED"
+    #: A user put a suspended job back into the queue.
     JOB_RESUMED = "JOB_RESUMED"
+    #: Slots are held for a waiting job while they are freed.
     JOB_RESERVED = "JOB_RESERVED"
+    #: The job ended with success.
     JOB_SUCCEEDED = "JOB_SUCCEEDED"
+    #: The job ended with failure; the cause is a stop reason.
     JOB_FAILED = "JOB_FAILED"
+    #: A user cancelled the job.
     JOB_CANCELLED = "JOB_CANCELLED"
+    #: A user changed the priority or the bounds of the job; the cause is a request.
     JOB_CHANGED = "JOB_CHANGED"
+    #: A new host list of the job was published.
     GENERATION_PUBLISHED = "GENERATION_PUBLISHED"
-    #: Workers went on without lost ones while no scheduler answered, and this one goes by it.
+    #: Workers had agreed to go on without lost ones while no scheduler answered, and the scheduler accepted it.
     SUBGENERATION_ADOPTED = "SUBGENERATION_ADOPTED"
+    #: The worker was seen on its node.
     WORKER_STARTED = "WORKER_STARTED"
+    #: The worker can join its group: imports and device initialisation are done.
     WORKER_READY = "WORKER_READY"
+    #: The worker is gone; the cause is an exit reason, the amount the slot-seconds lost.
     WORKER_ENDED = "WORKER_ENDED"
+    #: A new worker takes the place of one that failed or was lost; the cause is the exit reason of the old one.
     WORKER_REPLACED = "WORKER_REPLACED"
+    #: The node is reachable, with its number of slots.
     NODE_UP = "NODE_UP"
+    #: The node is out of reach or gone.
     NODE_DOWN = "NODE_DOWN"
+    #: The node takes no new workers.
     NODE_CORDONED = "NODE_CORDONED"
+    #: The node takes new workers again.
     NODE_UNCORDONED = "NODE_UNCORDONED"
+    #: The node takes no new workers and its workers are moved off.
     NODE_DRAINING = "NODE_DRAINING"
+    #: The node takes no new workers for a time, because workers of several jobs failed on it.
     NODE_QUARANTINED = "NODE_QUARANTINED"
-    #: Events of a booking begin their detail with its name.
+    #: The booking was promised. The detail of every event of a booking begins with its name.
     BOOKING_PLANNED = "BOOKING_PLANNED"
+    #: The window of the booking began.
     BOOKING_STARTED = "BOOKING_STARTED"
+    #: The window of the booking ended.
     BOOKING_ENDED = "BOOKING_ENDED"
+    #: A user cancelled the booking.
     BOOKING_CANCELLED = "BOOKING_CANCELLED"
-    #: Shards of its data set failed too often.
+    #: Shards of the data set of the job failed too often; the amount is their number.
     SHARDS_SET_ASIDE = "SHARDS_SET_ASIDE"
-    #: The last shard of its data set is over.
+    #: Every shard of the data set of the job is done or set aside.
     DATA_ENDED = "DATA_ENDED"
+    #: A request that was stored can no longer be carried out; the cause is the request.
     REQUEST_REFUSED = "REQUEST_REFUSED"
 
 
@@ -63,21 +94,21 @@ DECISIONS = frozenset(EventKind) - {
 class Cause(StrEnum):
     """Why something was decided, where no reason of a job, a worker or a request says so."""
 
-    #: What is free suffices.
+    #: Enough slots are free.
     FREE_SLOTS = "FREE_SLOTS"
-    #: What was held for it is free.
+    #: The slots that were held for the job are free.
     RESERVED_SLOTS = "RESERVED_SLOTS"
-    #: What it needs is being freed for it.
+    #: The slots that the job needs are being freed for it.
     SLOTS_BEING_FREED = "SLOTS_BEING_FREED"
     #: Workers joined or left.
     MEMBERS_CHANGED = "MEMBERS_CHANGED"
-    #: Peers could not reach them.
+    #: Workers could not reach the others.
     WORKERS_LOST = "WORKERS_LOST"
-    #: The cluster says so.
+    #: The cluster reported it.
     OBSERVED = "OBSERVED"
-    #: Workers of several jobs failed there.
+    #: Workers of several jobs failed on the node.
     FAILURES = "FAILURES"
-    #: A time that was set has come.
+    #: A set time has come.
     TIME = "TIME"
 
 

@@ -7,15 +7,25 @@ from scheduler.model.ids import JobId, NodeName
 
 
 class IntentKind(StrEnum):
-    #: A new job was stored; the tick lets it into the queue.
+    """What a user asked for."""
+
+    #: A new job was stored; the tick puts it into the queue.
     SUBMIT = "SUBMIT"
+    #: Cancel a job.
     CANCEL = "CANCEL"
+    #: Stop a job until it is resumed.
     SUSPEND = "SUSPEND"
+    #: Put a suspended job back into the queue.
     RESUME = "RESUME"
+    #: Change the priority of a job.
     PRIORITY = "PRIORITY"
+    #: Change the bounds of a job.
     SCALE = "SCALE"
+    #: Start no new workers on a node.
     CORDON = "CORDON"
+    #: Use a node again.
     UNCORDON = "UNCORDON"
+    #: Start no new workers on a node and move its workers off.
     DRAIN = "DRAIN"
     #: A new booking was stored; the tick promises or refuses it.
     BOOK = "BOOK"

@@ -36,14 +36,25 @@ class Runtime(StrEnum):
 
 
 class JobState(StrEnum):
+    """Where a job is between submission and end."""
+
+    #: Waits for slots.
     QUEUED = "QUEUED"
+    #: Has slots; its workers are launched and not ready yet.
     STARTING = "STARTING"
+    #: Its workers work at the published generation.
     RUNNING = "RUNNING"
+    #: Works, and its workers are changing.
     RESIZING = "RESIZING"
+    #: Its workers were asked to leave and are not all gone.
     STOPPING = "STOPPING"
+    #: Stopped until a user resumes it.
     SUSPENDED = "SUSPENDED"
+    #: Ended with success.
     SUCCEEDED = "SUCCEEDED"
+    #: Ended with failure.
     FAILED = "FAILED"
+    #: Ended by a user.
     CANCELLED = "CANCELLED"
 
     @property
@@ -76,28 +87,33 @@ JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 class StopReason(StrEnum):
     """Why a job is being stopped; decides where it goes from there."""
 
+    #: A more important job needs its slots, and shrinking was not enough.
     PREEMPTED = "PREEMPTED"
-    #: Another job of the same priority goes before it now.
+    #: Another job of the same priority goes first now.
     REBALANCED = "REBALANCED"
+    #: Its node is being drained, and its workers have no other place.
     DRAINED = "DRAINED"
-    #: Fewer workers than its minimum are left and no room for more; no fault of the job.
+    #: Fewer workers than its minimum are left and there is no room for more; not a failure of the job.
     BELOW_MINIMUM = "BELOW_MINIMUM"
-    #: It shared slots whose load crossed a limit, or that are not oversold any more.
+    #: It shared slots whose load crossed a limit, or that are no longer oversold.
     OVERSOLD = "OVERSOLD"
-    #: A worker failed and the job starts again as a gang.
+    #: A worker failed, and the job starts again as a whole.
     GANG_RESTART = "GANG_RESTART"
-    #: A worker failed and the retries are used up.
+    #: A worker failed and no retry is left.
     RETRIES_EXHAUSTED = "RETRIES_EXHAUSTED"
+    #: Its time limit is over.
     TIME_LIMIT = "TIME_LIMIT"
+    #: A user suspended it.
     SUSPENDED = "SUSPENDED"
-    #: Resumed before the workers of the suspended job were gone.
+    #: A user resumed it before the workers of the suspended job were gone.
     RESUMED = "RESUMED"
+    #: A user cancelled it.
     CANCELLED = "CANCELLED"
     #: Its slots are booked, and shrinking was not enough.
     BOOKED = "BOOKED"
-    #: Its booking is over, and nobody could take slots from it.
+    #: Its booking is over, and its slots could not be preempted.
     BOOKING_ENDED = "BOOKING_ENDED"
-    #: Others than this scheduler's jobs need its slots, and shrinking was not enough.
+    #: Pods of others than this scheduler need its slots, and shrinking was not enough.
     FOREIGN = "FOREIGN"
 
 
@@ -120,31 +136,31 @@ STOP_TARGETS: dict[StopReason, JobState] = {
 
 
 class WaitReason(StrEnum):
-    """Why a queued job does not run; exactly one at a time."""
+    """Why a queued job does not run; exactly one reason at a time."""
 
     #: No tick has looked at it yet.
     SUBMITTED = "SUBMITTED"
-    #: Nodes suit it, but too little is free, and what less important jobs hold would not do.
+    #: Nodes suit it, but too few slots are free, and preempting less important jobs would not free enough.
     INSUFFICIENT_SLOTS = "INSUFFICIENT_SLOTS"
     #: Slots are reserved for it and are being freed.
     WAITING_FOR_VICTIMS = "WAITING_FOR_VICTIMS"
     #: It would fit, but would delay a job ahead of it.
     BEHIND_RESERVATION = "BEHIND_RESERVATION"
-    #: A worker failed; it starts again after a pause.
+    #: A worker failed; the job starts again after a pause.
     BACKOFF = "BACKOFF"
     #: No node has its labels and GPU type.
     NO_MATCHING_NODE = "NO_MATCHING_NODE"
-    #: The nodes that suit it, all empty, would not hold its minimum.
+    #: The nodes that suit it would not hold its minimum even if they were empty.
     EXCEEDS_CLUSTER = "EXCEEDS_CLUSTER"
     #: The window of its booking has not begun.
     BOOKED_LATER = "BOOKED_LATER"
-    #: Other jobs of its booking use what is booked.
+    #: Other jobs of its booking use the booked slots.
     BOOKING_FULL = "BOOKING_FULL"
-    #: It would fit, but could not be out of booked slots in time.
+    #: It would fit, but could not leave booked slots in time.
     BEHIND_BOOKING = "BEHIND_BOOKING"
-    #: It would fit, but others than this scheduler's jobs wait for that room.
+    #: It would fit, but pods of others than this scheduler wait for that room.
     BEHIND_FOREIGN = "BEHIND_FOREIGN"
-    #: It has a fixed group, of which the policy in force knows nothing.
+    #: It has a fixed group, and the policy in force supports none.
     POLICY_WITHOUT_FIXED = "POLICY_WITHOUT_FIXED"
     #: Nodes that suit it are down, cordoned, draining or quarantined.
     NODES_UNAVAILABLE = "NODES_UNAVAILABLE"

@@ -8,18 +8,24 @@ from scheduler.model.shape import WorkerShape
 
 
 class NodeHealth(StrEnum):
+    """What was seen of a node."""
+
+    #: Reachable.
     UP = "UP"
-    #: Unreachable or gone: its slots cannot be used, its workers are lost unless the cluster still lists them.
+    #: Out of reach or gone: its slots cannot be used; its workers are lost unless the cluster still lists them.
     DOWN = "DOWN"
 
 
 class NodeIntent(StrEnum):
+    """What is intended with a node."""
+
+    #: Takes workers.
     ACTIVE = "ACTIVE"
-    #: No new workers.
+    #: Takes no new workers.
     CORDONED = "CORDONED"
-    #: No new workers, and its workers are moved off.
+    #: Takes no new workers, and its workers are moved off.
     DRAINING = "DRAINING"
-    #: Cordoned by the engine after failures, until `quarantined_until`.
+    #: Cordoned by the scheduler after failures, until a set time.
     QUARANTINED = "QUARANTINED"
 
 

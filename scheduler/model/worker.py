@@ -14,15 +14,17 @@ class Desired(StrEnum):
 
 
 class WorkerState(StrEnum):
+    """What was seen of a worker."""
+
     #: Decided and stored; not yet seen on its node.
     PENDING = "PENDING"
     #: Seen on its node; has not reported ready.
     STARTING = "STARTING"
     #: Imports and device initialisation are done (for a plain command: its process runs).
     READY = "READY"
-    #: Gone, exit known.
+    #: Gone, and its exit is known.
     EXITED = "EXITED"
-    #: Gone or out of reach, exit unknown.
+    #: Gone or out of reach, and its exit is unknown.
     LOST = "LOST"
 
     @property
@@ -44,59 +46,64 @@ WORKER_TRANSITIONS: dict[WorkerState, frozenset[WorkerState]] = {
 class LeaveReason(StrEnum):
     """Why a worker was asked to leave."""
 
+    #: A more important job needs its slots.
     PREEMPTED = "PREEMPTED"
+    #: Its node is being drained.
     DRAINED = "DRAINED"
     #: It is worth more to another job that is at least as important.
     REBALANCED = "REBALANCED"
     #: Its slots are booked.
     BOOKED = "BOOKED"
-    #: Others than this scheduler's jobs need its slots.
+    #: Pods of others than this scheduler need its slots.
     FOREIGN = "FOREIGN"
-    #: A user lowered the job's maximum.
+    #: A user lowered the maximum of the job.
     SCALED = "SCALED"
-    #: The load of a slot that it shares crossed a limit, or the slot is not oversold any more.
+    #: The load of a slot that it shares crossed a limit, or the slot is no longer oversold.
     OVERSOLD = "OVERSOLD"
     #: The whole job is being stopped.
     JOB_STOPPING = "JOB_STOPPING"
-    #: The job's members are done; a standby worker has nothing to join, a fixed one nothing to serve.
+    #: The members of the job are done; a standby worker has nothing to join, a fixed worker nothing to serve.
     JOB_FINISHING = "JOB_FINISHING"
     #: It never got ready, or missed its heartbeat limit; it is killed without being asked, and replaced.
     HUNG = "HUNG"
-    #: The cluster could not get it to run in time; it is given up without being asked.
+    #: The cluster could not run it in time because of what the job asks for; it is given up without being asked.
     NOT_LAUNCHED = "NOT_LAUNCHED"
-    #: The same, where that is not its job's doing.
+    #: The cluster could not run it in time for a reason outside the job; it is given up without being asked.
     NOT_ADMITTED = "NOT_ADMITTED"
-    #: Its node is out of reach: the others go on without it.
+    #: Its node is out of reach; the others go on without it.
     UNREACHABLE = "UNREACHABLE"
-    #: While no scheduler answered, its peers could not reach it and went on without it.
+    #: While no scheduler answered, the other workers could not reach it and went on without it.
     LEFT_OUT = "LEFT_OUT"
 
 
 class ExitReason(StrEnum):
-    """What a worker's end means; see engine/exits.py for the rules."""
+    """What the end of a worker means; see engine/exits.py for the rules."""
 
-    #: It was asked to leave: never a failure, whatever its exit code.
+    #: It left because it was asked to; never a failure, whatever its exit status.
     ASKED = "ASKED"
+    #: It finished its work and exited with 0.
     DONE = "DONE"
-    #: It left in order without being asked by the engine (its machine told it to).
+    #: It left in order without being asked by the scheduler, because its machine told it to.
     DRAINED = "DRAINED"
-    #: It asks for a fresh replacement; consumes no retry.
+    #: It asked for a replacement; uses no retry.
     REPLACE = "REPLACE"
+    #: It exited with a status that means failure.
     FAILED = "FAILED"
+    #: It was killed because it stopped reporting or never got ready; a failure.
     HUNG = "HUNG"
-    #: Its process could not be started at all.
+    #: Its process could not be started; a failure.
     LAUNCH_FAILED = "LAUNCH_FAILED"
     #: It used more memory than it may; a failure.
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
-    #: The cluster did not let it run, which is not its job's doing; no failure.
+    #: The cluster did not run it for a reason outside the job; not a failure.
     NOT_ADMITTED = "NOT_ADMITTED"
-    #: Its node ran short of something; no failure.
+    #: Its node ran short of a resource; not a failure.
     EVICTED = "EVICTED"
-    #: The cluster itself gave its place to something more important; no failure.
+    #: The cluster gave its place to something more important; not a failure.
     DISPLACED = "DISPLACED"
-    #: Somebody else than the engine removed it; no failure.
+    #: Somebody other than this scheduler removed it; not a failure.
     REMOVED = "REMOVED"
-    #: Gone with its node, or without a trace; no failure.
+    #: It is gone with its node, or without a trace; not a failure.
     LOST = "LOST"
 
 

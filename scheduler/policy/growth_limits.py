@@ -22,33 +22,37 @@ from scheduler.policy.worth import Worth
 
 
 class Limit(StrEnum):
-    """The first that holds, in this order."""
+    """Why a running job does not grow; the first that holds, in this order."""
 
+    #: It has its maximum of workers.
     MAXIMUM = "MAXIMUM"
     #: The policy in force gives it no other size.
     FIXED_SIZE = "FIXED_SIZE"
+    #: One of its workers has already ended with success.
     FINISHING = "FINISHING"
-    #: A resize is under way: who leaves is not gone, or the group does not stand yet.
+    #: A resize is under way: leaving workers are not gone, or the new group is not formed yet.
     CHANGING = "CHANGING"
+    #: Its time limit is near.
     NEAR_END = "NEAR_END"
-    #: More workers are tried once it has reported the speed of these, or from then on.
+    #: More workers are tried once it has reported the speed at this size, or after a set time.
     UNTRIED = "UNTRIED"
     #: More workers would add nothing, by the speeds that it reported.
     NO_GAIN = "NO_GAIN"
-    #: A resize costs more than it would gain until the job ends.
+    #: A resize costs more than it would gain before the job ends.
     PAYBACK = "PAYBACK"
-    #: There is no room for one more.
+    #: There is no room for one more worker.
     NO_ROOM = "NO_ROOM"
-    #: What room there is is held for a waiting job.
+    #: The free room is held for a waiting job.
     RESERVED = "RESERVED"
-    #: Its booking has no more.
+    #: Its booking has no more slots.
     BOOKING_FULL = "BOOKING_FULL"
-    #: The planner keeps the room for somebody else.
+    #: The planner keeps the free room for another job.
     KEPT = "KEPT"
+    #: Its last resize was too short a time ago.
     COOLDOWN = "COOLDOWN"
-    #: Nothing: it grows at the next look.
+    #: Nothing: it grows at the next tick.
     NOTHING = "NOTHING"
-    #: There is room, and whether it is given to this job is not known.
+    #: There is room, and whether this job gets it is not known.
     UNKNOWN = "UNKNOWN"
 
 

@@ -14,13 +14,13 @@ OVERRUN_SHARE = 0.05
 class EndBasis(StrEnum):
     """What tells when a job ends."""
 
-    #: The time limit of its attempt: it may end sooner, and not later.
+    #: The time limit of its attempt; it may end earlier, and not later.
     TIME_LIMIT = "TIME_LIMIT"
     #: The duration that was declared for it.
     DECLARED = "DECLARED"
-    #: The share that its workers report as done.
+    #: The share of the work that its workers report as done.
     REPORTED = "REPORTED"
-    #: One of its workers has ended with success already.
+    #: One of its workers has already ended with success.
     FINISHING = "FINISHING"
 
 

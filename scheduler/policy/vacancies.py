@@ -13,17 +13,17 @@ from scheduler.policy.place import Group, Places
 
 
 class Lack(StrEnum):
-    """What there is too little of, in the order in which it is looked for."""
+    """What is missing for a waiting job, in the order in which it is checked."""
 
     #: Too few slots are free.
     SLOTS = "SLOTS"
-    #: Enough are, but not on GPUs of one type.
+    #: Enough slots are free, but not on GPUs of one type.
     GPU_TYPE = "GPU_TYPE"
-    #: Enough are, but too few on one node.
+    #: Enough slots are free, but too few on one node.
     SPLIT = "SPLIT"
-    #: Slots are free together, without the CPUs.
+    #: Slots are free together, but without the CPUs.
     CPUS = "CPUS"
-    #: Slots and CPUs are, without the memory.
+    #: Slots and CPUs are free together, but without the memory.
     MEMORY = "MEMORY"
 
 

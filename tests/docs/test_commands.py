@@ -1,16 +1,15 @@
-"""Every command explains itself, and the README says the same."""
+"""Every command explains itself, and the page holds all of them."""
 
+import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
-from scheduler.cli.reference import BEGIN, END, reference
+from docsgen.commands import page
+from scheduler.cli.exits import Exit
 from scheduler.cli.root import root
-
-README = Path(__file__).parent.parent.parent / "README.md"
 
 
 def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -29,14 +28,18 @@ def test_every_command_and_option_has_a_help_text(path: str, command: Any) -> No
     assert not silent
 
 
-@pytest.mark.parametrize("path", [path for path, command in EVERY if not hasattr(command, "commands")])
-def test_the_reference_holds_every_command(path: str) -> None:
-    assert f"#### `{path}" in reference()
+@pytest.mark.parametrize(("path", "command"), [each for each in EVERY if not hasattr(each[1], "commands")])
+def test_the_page_holds_every_command_with_its_options(path: str, command: Any) -> None:
+    sections = re.split(r"^## ", page(), flags=re.MULTILINE)
+    (section,) = [each for each in sections if each.startswith(f"{path}\n")]
+    shared = next(each for each in sections if each.startswith("Options of every command"))
+    for each in command.params:
+        names = [name for name in each.opts if name.startswith("-") and each.name != "help"]
+        assert all(f"`{name}`" in section or f"`{name}`" in shared for name in names), each.name
 
 
-def test_the_readme_holds_the_reference_as_it_is_made() -> None:
-    text = README.read_text() if README.exists() else ""
-    if BEGIN not in text:
-        pytest.skip(f"README.md has no {BEGIN!r} yet")
-    section = text.partition(BEGIN)[2].partition(END)[0]
-    assert section.strip() == reference().strip(), "run: python -m scheduler.cli.reference"
+def test_the_page_holds_every_exit_status() -> None:
+    section = page().partition("## Exit statuses")[2]
+    assert [int(status) for status in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)] == [
+        each.value for each in Exit
+    ]

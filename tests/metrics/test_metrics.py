@@ -18,7 +18,6 @@ from scheduler.engine.tick import Step, TickReport
 from scheduler.errors import ClusterError, StoreUnavailable
 from scheduler.metrics import METRICS, Metric, Metrics
 from scheduler.metrics.classes import PriorityClasses
-from scheduler.metrics.document import document
 from scheduler.metrics.families import Family
 from scheduler.metrics.jobs import JOB_METRICS
 from scheduler.metrics.ticks import PHASES
@@ -360,10 +359,6 @@ def test_transactions_are_measured_by_kind(w: Observed) -> None:
     w.tick()
     for kind in ("read", "write", "urgent"):
         assert w.value("sched_store_transaction_seconds_count", kind=kind, outcome="ok") >= 1
-
-
-def test_the_documentation_is_made_from_the_metrics() -> None:
-    assert (ROOT / "docs" / "metrics.md").read_text() == document()
 
 
 def test_every_metric_is_documented_and_no_other() -> None:

@@ -1,7 +1,4 @@
-"""The command reference of the README: `python -m scheduler.cli.reference` prints it.
-
-It stands in README.md between the two markers; a test compares them.
-"""
+"""docs/commands.md: every command of `sched` with its options, from their own help texts, and the exit statuses."""
 
 import inspect
 from collections.abc import Iterator
@@ -9,19 +6,21 @@ from typing import Any
 
 import typer
 
+from docsgen.markdown import heading, table
 from scheduler.cli.command import COMMON_PANEL
 from scheduler.cli.exits import Exit
 from scheduler.cli.root import root
 
-BEGIN = "<!-- commands: made by python -m scheduler.cli.reference -->"
-END = "<!-- commands: end -->"
+_HEAD = """
+`sched --help` and `sched COMMAND --help` show the same texts. Every command also takes the
+[options of every command](#options-of-every-command).
+"""
 
 
-def reference() -> str:
-    """Every command with its options, the options that all share, and the exit statuses, as Markdown."""
+def page() -> str:
     commands = list(_commands(typer.main.get_command(root), "sched"))
-    parts = [_section(path, command) for path, command in commands]
     shared = next(command for path, command in commands if path == "sched list")
+    parts = [heading("Commands") + _HEAD.rstrip(), *(_section(path, command) for path, command in commands)]
     return "\n\n".join([*parts, _shared(shared), _statuses()]) + "\n"
 
 
@@ -39,7 +38,7 @@ def _section(path: str, command: Any) -> str:
     arguments = [each for each in command.params if each.param_type_name == "argument"]
     options = [each for each in command.params if each.param_type_name == "option" and not _is_shared(each)]
     words = " ".join([path, *(each.metavar if each.required else f"[{each.metavar}]" for each in arguments)])
-    lines = [f"#### `{words}`", "", inspect.cleandoc(command.help or "")]
+    lines = [f"## {path}", "", "```text", words, "```", "", inspect.cleandoc(command.help or "")]
     if arguments or options:
         lines += ["", *_rows([*arguments, *options])]
     return "\n".join(lines)
@@ -50,34 +49,23 @@ def _is_shared(parameter: Any) -> bool:
 
 
 def _rows(parameters: list[Any]) -> Iterator[str]:
-    yield "| | |"
-    yield "|---|---|"
-    for each in parameters:
-        yield f"| {_spelling(each)} | {_cell(each.help)} |"
+    yield from table(("option", "meaning"), ((_spelling(each), each.help) for each in parameters))
 
 
 def _spelling(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
-        return f"`{_cell(parameter.metavar)}`"
+        return f"`{parameter.metavar}`"
     names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
-    return names if parameter.is_flag or not parameter.metavar else f"{names} `{_cell(parameter.metavar)}`"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return names if parameter.is_flag or not parameter.metavar else f"{names} `{parameter.metavar}`"
 
 
 def _shared(command: Any) -> str:
     """Options that every command has."""
     shared = [each for each in command.params if _is_shared(each)]
-    lines = ["#### Options of every command", "", *_rows([each for each in shared if each.name != "help"])]
+    lines = ["## Options of every command", "", *_rows([each for each in shared if each.name != "help"])]
     return "\n".join(lines)
 
 
 def _statuses() -> str:
-    rows = [f"| {status.value} | {status.meaning} |" for status in Exit]
-    return "\n".join(["#### Exit statuses", "", "| | |", "|---|---|", *rows])
-
-
-if __name__ == "__main__":
-    print(reference(), end="")
+    rows = table(("status", "meaning"), ((str(status.value), status.meaning) for status in Exit))
+    return "\n".join(["## Exit statuses", "", *rows])

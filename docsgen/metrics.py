@@ -1,15 +1,13 @@
-"""The table of metrics for the documentation."""
+"""docs/metrics.md: every metric of the daemon."""
 
 from collections.abc import Iterator
 
+from docsgen.markdown import heading, table
 from scheduler.metrics.catalog import CHAPTERS
 from scheduler.metrics.metric import ANY_CLASS, Metric
 from scheduler.metrics.process import PROCESS_METRICS
 
-COMMAND = "python -m scheduler.metrics"
-_HEAD = f"""<!-- made by {COMMAND} -->
-# Metrics
-
+_HEAD = """
 Metrics that the daemon serves at `/metrics` for Prometheus, as text or as OpenMetrics with exemplars if requested (the
 histograms of jobs then name the job of a value). Labels are bounded by the nodes of the cluster or by what is
 listed here, never by jobs, users or workers. A priority class is named by the lower bound of its priorities; the bounds
@@ -18,25 +16,21 @@ value, so that `rate` and `increase` see the first change. A daemon that does no
 """
 
 
-def document() -> str:
-    """The page, as it stands in docs/metrics.md."""
+def page() -> str:
     return "\n".join(_lines()) + "\n"
 
 
 def _lines() -> Iterator[str]:
-    yield _HEAD
+    yield heading("Metrics") + _HEAD
     for title, metrics in {**CHAPTERS, "The process": PROCESS_METRICS}.items():
         yield f"## {title}\n"
-        yield "| metric | kind | labels | meaning |"
-        yield "|---|---|---|---|"
-        yield from (_row(metric) for metric in metrics)
+        yield from table(("metric", "kind", "labels", "meaning"), map(_row, metrics))
         yield ""
         yield from _listed(metrics)
 
 
-def _row(metric: Metric) -> str:
-    labels = ", ".join(f"`{label}`" for label in metric.labels)
-    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |"
+def _row(metric: Metric) -> tuple[str, ...]:
+    return f"`{metric.name}`", metric.kind, ", ".join(f"`{label}`" for label in metric.labels), metric.help
 
 
 def _listed(metrics: tuple[Metric, ...]) -> Iterator[str]:

@@ -1,0 +1,138 @@
+"""docs/http-api.md: every route of the API, from the OpenAPI document that the daemon serves."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fastapi.routing import APIRoute
+
+from docsgen.markdown import heading, sentence, table
+from docsgen.schemas import Schemas
+from scheduler.http import health, shards, workers
+from scheduler.http.app import routes
+from scheduler.http.authorize import require_user
+from scheduler.http.errors import ErrorCode
+from scheduler.http.workers import require_reader, require_worker
+
+_HEAD = """
+The daemon listens at `http://127.0.0.1:8470` unless `http.host` and `http.port` say otherwise. It describes the same
+API at `/openapi.json` and, for trying it out, at `/docs`.
+
+Bodies and answers are JSON (`content-type: application/json`) in UTF-8, except where a route says otherwise. Times are
+Unix seconds, durations are seconds. A body with a field that the API does not know is refused, so a misspelled name is
+noticed. Later versions may add fields to answers.
+
+## Who may call
+
+| caller | sends |
+|---|---|
+| anyone | nothing |
+| users | the setting `http.token` as a bearer token; nothing if the daemon has none, as on loopback |
+| the job's workers | their variable `SCHED_TOKEN` as a bearer token, which opens only calls of their own job |
+
+A bearer token is sent as `Authorization: Bearer TOKEN`.
+
+Requests from a web page of another origin are refused.
+
+## Errors
+
+Every error has the same body, `{"error": {"code": "conflict", "message": "…", "field": null}}`. `message` is one line
+for people, `field` names the field that breaks a rule, as the client wrote it, and `code` is one of CODES.
+
+STATUSES
+
+A submission that got no answer, or 503, may be sent again with the same `client_key`: it is stored once.
+"""
+#: Errors that any route may answer; the page lists them once.
+_COMMON = ("400", "401", "403", "422", "503")
+_CALLERS = {
+    require_user: "users",
+    require_worker: "users and the job's workers",
+    require_reader: "users and the job's workers; anyone if the daemon has no token",
+}
+
+
+def page() -> str:
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    document = routes(guarded=True).openapi()
+    operations = [
+        (method, path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    yield heading("HTTP API") + _HEAD.replace("STATUSES", "\n".join(_statuses(operations))).replace(
+        "CODES", ", ".join(f"`{code}`" for code in ErrorCode)
+    )
+    schemas = Schemas(document["components"]["schemas"])
+    for tag in dict.fromkeys(operation["tags"][0] for _, _, operation in operations):
+        yield f"## {sentence(tag)[:-1]}\n"
+        for method, path, operation in operations:
+            if operation["tags"][0] == tag:
+                yield from _operation(method.upper(), path, operation, schemas)
+    yield from schemas.lines()
+
+
+def _statuses(operations: list[tuple[str, str, Mapping[str, Any]]]) -> Iterator[str]:
+    """Every error status with what it means."""
+    found = {
+        status: answer["description"]
+        for _, _, operation in operations
+        for status, answer in operation["responses"].items()
+        if status >= "400"
+    }
+    found["500"] = "A defect of the scheduler; its log says more"
+    rows = (
+        (status, found[status], "any route" if status in (*_COMMON, "500") else "routes that list it")
+        for status in sorted(found)
+    )
+    yield from table(("status", "meaning", "from"), rows)
+
+
+def _operation(method: str, path: str, operation: Mapping[str, Any], schemas: Schemas) -> Iterator[str]:
+    yield f"### `{method} {path}`\n"
+    yield "\n\n".join(sentence(part) for part in operation["description"].split("\n\n")) + "\n"
+    yield f"Callers: {callers(method, path)}.\n"
+    if parameters := operation.get("parameters"):
+        yield from table(("parameter", "in", "type", "meaning"), (_parameter(each, schemas) for each in parameters))
+        yield ""
+    if body := operation.get("requestBody"):
+        need = "" if body.get("required") else " (may be left out)"
+        yield f"Body: {schemas.text(body['content']['application/json']['schema'])}{need}.\n"
+    yield from table(("status", "meaning", "answer"), _answers(operation, schemas))
+    yield ""
+
+
+def callers(method: str, path: str) -> str:
+    """Who may call a route, by the check that stands at its door."""
+    for router in (workers.router, shards.router, health.router):
+        for route in router.routes:
+            if isinstance(route, APIRoute) and route.path == path and method in (route.methods or ()):
+                doors = [_CALLERS[each.call] for each in route.dependant.dependencies if each.call in _CALLERS]
+                return doors[0] if doors else "anyone"
+    return _CALLERS[require_user]
+
+
+def _parameter(each: Mapping[str, Any], schemas: Schemas) -> tuple[str, ...]:
+    need = " (required)" if each.get("required") and each["in"] != "path" else ""
+    return (
+        f"`{each['name']}`",
+        each["in"] + need,
+        schemas.text(each["schema"]),
+        sentence(each.get("description") or " "),
+    )
+
+
+def _answers(operation: Mapping[str, Any], schemas: Schemas) -> Iterator[tuple[str, ...]]:
+    """All answers but the errors that any route may give."""
+    for status, answer in sorted(operation["responses"].items()):
+        if status in _COMMON:
+            continue
+        content = answer.get("content", {})
+        bodies = [
+            schemas.text(each["schema"]) if kind == "application/json" and each.get("schema") else f"`{kind}`"
+            for kind, each in content.items()
+        ]
+        done = answer["description"] == "Successful Response"
+        yield status, "Done" if done else answer["description"], ", ".join(bodies)
