@@ -11,19 +11,22 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo dashboards test simulate-faults lint format bench docs-check apt clean
+.PHONY: help venv demo dashboards test simulate-faults lint format bench docs docs-serve docs-pages docs-check apt clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: .venv/installed-test ## create .venv with all that tests and checks need (PYTHON=python3.12 to choose one)
 
-# torch comes first and alone, so that nothing else can pull another build of it.
-.venv/installed-torch:
+.venv/created:
 	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) here: install Python 3.11 or newer, or name one with PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is $$($(PYTHON) -V 2>&1), 3.11 or newer is needed: name one with PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) has no venv module: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
+	@touch $@
+
+# torch comes first and alone, so that nothing else can pull another build of it.
+.venv/installed-torch: .venv/created
 	$(BIN)/pip install torch==2.13.0
 	@touch $@
 
@@ -32,8 +35,12 @@ venv: .venv/installed-test ## create .venv with all that tests and checks need (
 	@touch $@
 
 .venv/installed-test: pyproject.toml .venv/installed-torch
-	$(BIN)/pip install -e '.[torch,examples,simulate,test]'
-	@touch .venv/installed-demo $@
+	$(BIN)/pip install -e '.[torch,examples,simulate,docs,test]'
+	@touch .venv/installed-demo .venv/installed-docs $@
+
+.venv/installed-docs: pyproject.toml .venv/created
+	$(BIN)/pip install -e '.[docs]'
+	@touch $@
 
 demo: .venv/installed-demo ## see two training jobs share four slots (about a minute after installation)
 	@$(BIN)/python examples/demo.py
@@ -61,6 +68,15 @@ format: venv ## rewrite the code in the project's style
 bench: venv ## run every benchmark (first: make apt SECTION=bench)
 	$(BIN)/python -m benchmarks
 
+docs: .venv/installed-docs ## build the documentation as a site, below site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+docs-serve: .venv/installed-docs ## show the documentation at http://127.0.0.1:8000 while it is written
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
+
+docs-pages: .venv/installed-docs ## write the pages and charts anew that are made from the code and from figures
+	$(BIN)/python -m docsgen
+
 docs-check: venv ## check that the documents are true
 	$(BIN)/python -m pytest tests/docs $(PYTEST_ARGS)
 
@@ -77,5 +93,5 @@ apt: ## install the Debian packages that tests use (SECTION=bench for the benchm
 	echo "not installed:$$missing (what needs it is skipped); as root: apt-get install$$missing"
 
 clean: ## remove .venv and everything that tools have left
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
