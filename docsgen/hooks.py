@@ -19,8 +19,8 @@ ROOT = Path(__file__).parent.parent
 FILES = "files"
 _FENCE = "`" * 4
 _LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json", ".sh": "sh"}
-#: Addresses that the theme's script would load from only for features that this site does not have.
-_FOREIGN = re.compile(r"https://(?:unpkg\.com|api\.github\.com)/[\w./@-]*")
+#: Addresses in the theme's scripts, for features that this site does not have and for one message.
+_FOREIGN = re.compile(r"https://(?:unpkg\.com|api\.github\.com|bit\.ly)/[\w./@-]*")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -62,6 +62,10 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
         assert not foreign_sources(path.read_text()), path.name
     for path in site.rglob("*.js"):
         assert not foreign_addresses(path.read_text()), path.name
+    for path in site.rglob("*.svg"):
+        text = path.read_text()
+        assert not foreign_sources(text), path.name
+        assert not re.findall(r"(?:href|src)=['\"](?:https?:)?//", text), path.name
 
 
 def foreign_sources(text: str) -> list[str]:
@@ -74,7 +78,7 @@ def foreign_addresses(text: str) -> list[str]:
     """Addresses in a script, but for its comments and the names of XML's vocabularies."""
     code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     code = re.sub(r"^\s*(?://|\*).*$", "", code, flags=re.MULTILINE)
-    return [each for each in re.findall(r"(?:https?:)?//[\w-]+\.[\w./-]+", code) if "//www.w3.org/" not in each]
+    return [each for each in re.findall(r"(?:https?:|['\"`])//[\w-]+\.[\w./-]+", code) if "//www.w3.org/" not in each]
 
 
 def test_an_address_in_a_script_or_a_style_is_noticed() -> None:
