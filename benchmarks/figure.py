@@ -4,12 +4,15 @@ import json
 import os
 import platform
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+#: What was measured here; not part of the project.
 RESULTS = Path(__file__).parent / "results"
+#: What the documentation quotes.
+PUBLISHED = Path(__file__).parent / "figures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +83,14 @@ def save(name: str, figures: Sequence[Figure]) -> Path:
 
 
 def load(name: str) -> list[Figure]:
-    """What `save` wrote; empty if the benchmark was not run."""
-    path = RESULTS / f"{name}.json"
-    if not path.exists():
-        return []
-    rows = json.loads(path.read_text())["figures"]
-    return [Figure(**{key: value for key, value in row.items() if key != "verdict"}) for row in rows]
+    """The published figures of a benchmark."""
+    return [Figure(**row) for row in json.loads((PUBLISHED / f"{name}.json").read_text())["figures"]]
+
+
+def published_machine(names: Iterable[str]) -> str:
+    """The machine on which these were measured; several, each named once."""
+    documents = (json.loads((PUBLISHED / f"{name}.json").read_text()) for name in names)
+    return "; ".join(dict.fromkeys(document["machine"] for document in documents))
 
 
 def machine() -> str:

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docsgen import commands, events, http_api, metrics, settings
+from docsgen import commands, events, figures, http_api, metrics, settings
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+README = ROOT / "README.md"
 #: File below docs/ and what makes its text; the same code gives the same text.
 PAGES: Mapping[str, Callable[[], str]] = {
     "settings.md": settings.page,
@@ -14,4 +15,5 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "http-api.md": http_api.page,
     "metrics.md": metrics.page,
     "events.md": events.page,
+    "figures.md": figures.page,
 }

@@ -1,0 +1,106 @@
+"""What the page of figures says of the workloads that others published, run in virtual time."""
+
+from docsgen.sections import Chart, Section
+
+_POLICIES = (
+    "ours, batch sizes tuned",
+    "shortest, oracle",
+    "ours, fixed batch sizes",
+    "afs, oracle",
+    "edl",
+    "tiresias",
+    "elastic-fifo",
+    "fifo",
+    "easy, durations declared",
+    "conservative, durations declared",
+)
+
+SIMULATED: tuple[Section, ...] = (
+    Section(
+        "adaptdl",
+        "Workloads of Pollux (AdaptDL)",
+        "Mean completion time of workloads 1 and 2 of Pollux: 160 training jobs with measured speeds on 16 nodes of 4 "
+        "GPUs. Published policies decide every 60 s, as they did there; the policy of this project (`ours`) decides at "
+        "once. An oracle is told in advance how long each job takes and how fast it is with any number of workers; "
+        "ours knows only what workers report: their speed and their progress. A change of the membership costs a job "
+        "30 s. Figures are means over the two workloads, which the notes give one by one. The figures of others are "
+        "those of the simulator of AdaptDL: of Pollux, Tiresias and Optimus as published, of the rest as measured with "
+        "it. The benchmark needs `--traces DIR` with workloads that are not part of this project, and says where they "
+        "come from.",
+        (
+            Chart(
+                "Mean completion time by policy",
+                (
+                    *((each, f"{each}: mean completion time") for each in _POLICIES[:2]),
+                    ("Pollux (published)", "published:ours, batch sizes tuned: mean completion time"),
+                    *((each, f"{each}: mean completion time") for each in _POLICIES[2:]),
+                ),
+                ours=("ours, batch sizes tuned", "ours, fixed batch sizes"),
+            ),
+        ),
+    ),
+    Section(
+        "kueue",
+        "Scheduler benchmark of Kueue",
+        "The baseline of the scheduler benchmark of Kueue: 15,000 workloads of 0.2 to 1 s on 5 cohorts of 120 slots, "
+        "submitted within a minute. Kueue measured a real server. In virtual time decisions and starts take no time, "
+        "so the processor time that they took is given beside it. The workloads run twice: once nobody is stopped, "
+        "once more important workloads stop others, which keep what they have done.",
+        (
+            Chart(
+                "Time until all is done",
+                (
+                    ("this scheduler", "more important ones stop others: all done"),
+                    ("Kueue (published)", "published:more important ones stop others: all done"),
+                    ("bound: all work ÷ all slots", "bound: from any moment on, all work that comes ÷ all slots"),
+                ),
+                ours=("this scheduler",),
+            ),
+        ),
+    ),
+    Section(
+        "paddle_edl",
+        "Experiments of Paddle EDL",
+        "133 nodes: 20 jobs of up to 60 trainers, and training beside nginx. Fixed sizes are those of the policy "
+        "`fifo`.",
+        (
+            Chart(
+                "Mean time pending of 20 jobs",
+                (
+                    ("this scheduler", "20 jobs: mean time pending"),
+                    ("Paddle EDL (published)", "published:20 jobs: mean time pending"),
+                    ("fixed sizes", "20 jobs, fixed sizes: mean time pending"),
+                ),
+                ours=("this scheduler",),
+            ),
+            Chart(
+                "Used share of the cluster",
+                (
+                    ("20 jobs: this scheduler", "20 jobs: use"),
+                    ("20 jobs: Paddle EDL (published)", "published:20 jobs: use"),
+                    ("beside nginx: this scheduler", "beside nginx: use"),
+                    ("beside nginx: Paddle EDL (published)", "published:beside nginx: use"),
+                ),
+                better="longer is better",
+                ours=("20 jobs: this scheduler", "beside nginx: this scheduler"),
+            ),
+        ),
+    ),
+    Section(
+        "elasticdl",
+        "Experiments of ElasticDL",
+        "Two jobs that do not fit beside each other, and training beside a service. Gang scheduling is that of the "
+        "policy `fifo`. Speed is linear.",
+        (
+            Chart(
+                "Two jobs of 175 workers on 320 CPUs: time until both are done",
+                (
+                    ("this scheduler", "2 × 175 workers on 320 CPUs: all done"),
+                    ("ElasticDL (published)", "published:2 × 175 workers on 320 CPUs: all done"),
+                    ("gang", "2 × 175 workers on 320 CPUs, gang: all done"),
+                ),
+                ours=("this scheduler",),
+            ),
+        ),
+    ),
+)
