@@ -11,7 +11,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo dashboards test simulate-faults lint format bench docs docs-serve docs-pages docs-check apt clean
+.PHONY: help venv demo dashboards test test-all simulate-faults lint format bench docs docs-serve docs-pages docs-check apt clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,9 +48,12 @@ demo: .venv/installed-demo ## see two training jobs share four slots (about a mi
 dashboards: .venv/installed-demo ## Prometheus and, where it is installed, Grafana over a running daemon (ARGS="--url http://...")
 	@$(BIN)/python -m grafana.show $(ARGS)
 
-# One process more than there are cores: tests of daemons and of clusters mostly wait.
-test: venv apt ## install what tests need and run them (PYTEST_ARGS="-k name" to choose)
-	$(BIN)/python -m pytest -n $$(($(JOBS) + 1)) --no-loadscope-reorder --cov --cov-report=term $(PYTEST_ARGS)
+# More processes than there are cores: tests with daemons and workers mostly wait.
+test: venv apt ## that the product works, in a few minutes (PYTEST_ARGS="-k name" to choose)
+	$(BIN)/python -m pytest -n $$(($(JOBS) + 1)) -m "not slow and not kubernetes" $(PYTEST_ARGS)
+
+test-all: venv apt ## every test, with coverage (PYTEST_ARGS="-m slow" to choose by cost)
+	$(BIN)/python -m pytest -n $$(($(JOBS) + 1)) --durations=20 --cov --cov-report=term $(PYTEST_ARGS)
 
 simulate-faults: venv ## random clusters, workloads and faults against the engine (SEEDS=2000 FIRST=0 JOBS=cores)
 	$(BIN)/python -m tests.faults --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)

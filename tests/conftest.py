@@ -1,12 +1,15 @@
-"""Which tests run beside each other, and how far Hypothesis looks: `ci` is the same each time, `dev` looks further."""
+"""Where and in which order tests run, which of them are traced for coverage, and what Hypothesis draws."""
 
+import fcntl
 import os
+import re
+import secrets
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
-from itertools import count
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,115 +17,100 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-#: Where tests start daemons, workers and servers, or read clocks: one after the other, and before what only computes.
-ON_THE_MACHINE = ("cli", "clusters", "docs", "e2e", "elastic", "manifests", "page", "test_daemon.py", "test_logs.py")
-#: Files of those that only compute all the same.
-ONLY_COMPUTING = (
-    "test_batch.py",
-    "test_jobfile.py",
-    "test_kubernetes_manifest.py",
-    "test_quantities.py",
-    "test_quorum.py",
-    "test_rates.py",
-    "test_request.py",
-    "test_sampler.py",
-    "test_shards.py",
-    "test_state.py",
-)
-#: What tests of these files make is made once for all of them.
-TOGETHER = ("test_published.py",)
-#: Tests of the parts that coverage is reported for; others run twice as fast when lines are not counted.
+ROOT = Path(__file__).parent.parent
+#: The order in which tests begin: those that take longest first.
+LONGEST_FIRST = ("kubernetes", "slow", "torch", "browser", "postgres")
+#: Tests that share servers or a cluster with other files: each group runs in one process.
+GROUPS = re.compile("kubernetes|trainingjobs|tests/page/")
+#: Coverage is reported for these; tests of other parts run twice as fast when lines are not counted.
 COUNTED = ("engine", "model", "policy", "store")
 
-#: So many examples of one property are traced: each takes twice as long, and further ones seldom reach another line.
-TRACED_EXAMPLES = 25
-
-#: The niceness that takes what nobody else wants.
-LEAST = 19
-
 # How long an example takes says more about the machine than about the code.
-settings.register_profile(
-    "ci",
-    deadline=None,
-    derandomize=True,
-    max_examples=100,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.register_profile("dev", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
-
+settings.register_profile("fresh", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fresh")
 
 # Where this runs in the background of a shell, what it starts would not hear Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _only_computes(nodeid: str) -> bool:
-    path = Path(nodeid.partition("::")[0])
-    return path.parts[1] not in ON_THE_MACHINE or path.name in ONLY_COMPUTING
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Every run draws other examples, from a seed that can be given again."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(secrets.randbits(32))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need the machine come first."""
-    items.sort(key=lambda item: _only_computes(item.nodeid))
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"examples drawn with --hypothesis-seed={config.option.hypothesis_seed}"
 
 
-class InTurn(LoadScopeScheduling):
-    """Tests that need the machine run in one process, and in another those that mostly wait for a Kubernetes cluster.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several processes share the tests, those that take longest come first."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=_rank)
 
-    Those that only compute run beside them wherever there is a process left.
+
+def _rank(item: pytest.Item) -> int:
+    marks = {mark.name for mark in item.iter_markers()}
+    return next((rank for rank, name in enumerate(LONGEST_FIRST) if name in marks), len(LONGEST_FIRST))
+
+
+class ByFixtures(LoadScopeScheduling):
+    """Each test runs wherever there is a process left, but those that share a fixture run in the same one.
+
+    (`--dist loadgroup` of xdist 3.8 has no effect with pytest 9.)
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        path = Path(nodeid.partition("::")[0])
-        if _only_computes(nodeid):
-            return str(path) if path.name in TOGETHER else nodeid
-        return "kubernetes" if "kubernetes" in nodeid else "machine"
+        if group := GROUPS.search(nodeid):
+            return group[0]
+        path = nodeid.partition("::")[0]
+        return path if _has_module_fixture(path) else nodeid
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InTurn:
-    """xdist's own groups are named in ids of tests, where newer releases of pytest do not let it."""
-    return InTurn(config, log)
+@cache
+def _has_module_fixture(path: str) -> bool:
+    return 'scope="module"' in (ROOT / path).read_text()
 
 
-@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFixtures:
+    """Tests begin in the order in which they were sorted."""
+    config.option.loadscopereorder = False
+    return ByFixtures(config, log)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A serial test waits until all others have ended, and no other begins meanwhile; no timeout counts the wait."""
+    with _turn(alone=item.get_closest_marker("serial") is not None):
+        return (yield)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A process that only computes gives way to those that need the machine."""
-    if _only_computes(item.nodeid):
-        os.nice(LEAST - os.nice(0))
+    mark = item.get_closest_marker("serial")
+    if mark is not None and not mark.kwargs.get("reason"):
+        pytest.fail("@pytest.mark.serial needs a reason")
+
+
+@contextmanager
+def _turn(*, alone: bool) -> Iterator[None]:
+    locks = f"{tempfile.gettempdir()}/sched-tests-{os.getuid()}"
+    with Path(f"{locks}.gate").open("w") as gate, Path(f"{locks}.machine").open("w") as machine:
+        # Who waits to be alone keeps the gate closed.
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        fcntl.flock(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        yield
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Some tests run untraced. (The marker `no_cover` does not reach workers of xdist, which trace twice.)"""
+    """Only some tests are traced. (The marker `no_cover` does not reach workers of xdist.)"""
     tracer = sys.gettrace()
-    if item.path.relative_to(Path(__file__).parent).parts[0] not in COUNTED:
+    if item.path.relative_to(ROOT / "tests").parts[0] not in COUNTED:
         sys.settrace(None)
     try:
-        with _first_examples_traced(getattr(item, "obj", None)):
-            return (yield)
+        return (yield)
     finally:
         sys.settrace(tracer)
-
-
-@contextmanager
-def _first_examples_traced(function: Any) -> Iterator[None]:
-    """A property's later examples run untraced."""
-    handle = getattr(function, "hypothesis", None)
-    if handle is None:
-        yield
-        return
-    inner, examples = handle.inner_test, count(1)
-
-    @wraps(inner)
-    def example(*args: Any, **kwargs: Any) -> Any:
-        if next(examples) > TRACED_EXAMPLES:
-            sys.settrace(None)
-        return inner(*args, **kwargs)
-
-    handle.inner_test = example
-    try:
-        yield
-    finally:
-        handle.inner_test = inner

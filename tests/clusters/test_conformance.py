@@ -12,7 +12,7 @@ from tests.clusters.desk import Desk, LocalDesk, Manner, SimulatedDesk
 from tests.clusters.kubernetes_desk import KubernetesDesk
 
 
-@pytest.fixture(params=["simulated", "local", "kubernetes"])
+@pytest.fixture(params=["simulated", "local", pytest.param("kubernetes", marks=pytest.mark.kubernetes)])
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     desk: Desk
     match request.param:

@@ -25,6 +25,8 @@ from scheduler.model.shape import WorkerShape
 from tests.clusters.control_plane import RESOURCE, ControlPlane
 from tests.clusters.desk import start_of
 
+pytestmark = pytest.mark.kubernetes
+
 SECONDS_MAX = 30.0
 _UNBOUND = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}
 _APART = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}

@@ -12,7 +12,7 @@ from tests.clusters.desk import Manner, eventually, shell
 from tests.clusters.kubernetes_desk import TEMPLATE, TestCluster
 from tests.daemon import Daemon, running_daemon
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 
 SECONDS_MAX = 120.0
 POLITE = list(shell(Manner.POLITE))

@@ -30,7 +30,13 @@ from tests.daemon import ROOT, Daemon
 from tests.effort import long, repeats
 from tests.postgres import missing_reason, running_server
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.postgres, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.slow,
+    pytest.mark.torch,
+    pytest.mark.postgres,
+    pytest.mark.timeout(900),
+]
 
 RESOURCE = "scheduler.test/gpu"
 SLOTS_PER_NODE = 2

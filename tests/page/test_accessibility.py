@@ -11,6 +11,8 @@ from tests.http.site import Site
 from tests.page.browser import Viewer
 from tests.page.conftest import Look
 
+pytestmark = pytest.mark.browser
+
 #: WCAG's levels, and what axe's authors hold to be good practice.
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 #: The width of a page at 400 % zoom (WCAG 1.4.10).

@@ -10,6 +10,8 @@ from tests.daemon import Daemon, running_daemon
 from tests.page.browser import Viewer
 from tests.page.conftest import Look
 
+pytestmark = pytest.mark.browser
+
 SLEEP = ["sleep", "1000"]
 TOKEN = "0123456789abcdef"
 

@@ -9,6 +9,8 @@ from structlog.testing import capture_logs
 from tests.http.site import Site
 from tests.page.conftest import Look
 
+pytestmark = pytest.mark.browser
+
 NASTY = "<img src=x onerror=alert(1)>"
 
 

@@ -7,6 +7,8 @@ from scheduler.model.job import JobState
 from tests.clusters.desk import eventually
 from tests.trainingjobs.conftest import SECONDS_MAX, Site
 
+pytestmark = pytest.mark.kubernetes
+
 
 def conditions(status: dict[str, object]) -> dict[str, str]:
     return {each["type"]: each["status"] for each in status["conditions"]}  # type: ignore[attr-defined]
