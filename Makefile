@@ -5,7 +5,7 @@ PYTEST_ARGS ?=
 SECTION ?= test
 ARGS ?=
 SEEDS ?= 2000
-FIRST ?= 0
+FIRST ?=
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 BIN := .venv/bin
 
@@ -55,8 +55,8 @@ test: venv apt ## that the product works, in a few minutes (PYTEST_ARGS="-k name
 test-all: venv apt ## every test, with coverage (PYTEST_ARGS="-m slow" to choose by cost)
 	$(BIN)/python -m pytest -n $$(($(JOBS) + 1)) --durations=20 --cov --cov-report=term $(PYTEST_ARGS)
 
-simulate-faults: venv ## random clusters, workloads and faults against the engine (SEEDS=2000 FIRST=0 JOBS=cores)
-	$(BIN)/python -m tests.faults --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)
+simulate-faults: venv ## random clusters, workloads and faults against the engine, others in every run (SEEDS=2000 FIRST=0 JOBS=cores)
+	$(BIN)/python -m tests.faults --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)) --jobs $(JOBS)
 
 lint: venv ## style, types and layers
 	$(BIN)/ruff check .

@@ -30,6 +30,7 @@ from scheduler.model.job import Job, JobSpec, JobState, Runtime
 from scheduler.model.observation import NodeObservation
 from scheduler.model.shape import WorkerShape
 from scheduler.store.sqlstore import SqlStore
+from tests.databases import migrated_sqlite
 from tests.invariants import InvariantChecker
 
 START = 1_000_000.0
@@ -41,8 +42,7 @@ class World:
     def __init__(self, directory: Path, url: str | None = None, settings: Settings | None = None) -> None:
         self.clock = VirtualClock(START)
         self.settings = settings or Settings(state_dir=directory)
-        self.store = SqlStore(url or f"sqlite:///{directory / 'world.db'}", durable=False)
-        self.store.upgrade()
+        self.store = SqlStore(url or migrated_sqlite(directory / "world.db"), durable=False)
         self.board = Board()
         self.reports = ReportBox()
         self.cluster = SimulatedCluster(self.clock, self.board, self.reports)

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from copy import copy
+from functools import cache
 from typing import Any
 
 from fastapi import Depends, FastAPI, Security
 from fastapi.openapi.utils import get_openapi
 from fastapi.security import HTTPBearer
 from pydantic.json_schema import models_json_schema
+from starlette.datastructures import State
 
 from scheduler import __version__
 from scheduler.http import (
@@ -48,16 +51,20 @@ _USER_ROUTERS = (
 
 def create_app(services: Services) -> Entry:
     """The whole application. Its lifespan must run: it ties the board's news to the event loop."""
-    api = routes(guarded=not services.access.open_to_users)
+    api = copy(routes(guarded=not services.access.open_to_users))
+    api.state = State()
     api.state.services = services
     api.state.live = live.Live(services)
     api.state.history = history.History(services)
-    _build_routes(api)
     return Entry(api, services.answers, services.access)
 
 
+@cache
 def routes(*, guarded: bool) -> FastAPI:
-    """Every route and its description, without what answers it. `guarded`: users need a token."""
+    """Every route and its description, without services; built once a process, since it takes long.
+
+    `guarded`: users need a token.
+    """
     api = FastAPI(
         title="Elastic GPU scheduler",
         version=__version__,
@@ -77,6 +84,7 @@ def routes(*, guarded: bool) -> FastAPI:
     api.include_router(shards.router)
     api.include_router(health.router)
     api.openapi = lambda: _openapi(api)  # type: ignore[method-assign]
+    _build_routes(api)
     return api
 
 

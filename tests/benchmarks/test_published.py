@@ -1,7 +1,5 @@
 """Workloads that others published do better here than there. In virtual time, so that it is the same everywhere."""
 
-from functools import cache
-
 import pytest
 
 from benchmarks import elasticdl, kueue, paddle_edl
@@ -15,16 +13,17 @@ from scheduler.simulate.speed import Linear
 AT_ONCE = 1.0
 
 
-@cache
+@pytest.fixture(scope="module")
 def elastic() -> Result:
     return paddle_edl.twenty_jobs("elastic")
 
 
-@cache
+@pytest.fixture(scope="module")
 def rigid() -> Result:
     return paddle_edl.twenty_jobs("fifo")
 
 
+@pytest.mark.slow
 def test_two_jobs_that_do_not_fit_side_by_side_run_at_once_and_end_sooner_than_elasticdls() -> None:
     result = elasticdl.two_on_320_cpus("elastic")
     assert longest_wait(result, "second") <= AT_ONCE
@@ -37,6 +36,7 @@ def test_two_jobs_on_six_gpus_end_sooner_than_elasticdls() -> None:
     assert all_done(result) <= 800.0
 
 
+@pytest.mark.slow
 def test_gangs_one_after_the_other_take_as_long_as_elasticdl_published() -> None:
     assert all_done(elasticdl.two_on_320_cpus("fifo")) == pytest.approx(1300.0, rel=0.01)
     assert all_done(elasticdl.two_on_6_gpus("fifo")) == pytest.approx(968.0, rel=0.01)
@@ -48,22 +48,26 @@ def test_training_uses_what_a_swinging_service_leaves_and_never_keeps_it_waiting
     assert percent_used(result, elasticdl.RECORD_SECONDS) >= 95.0
 
 
+@pytest.mark.slow
 def test_a_cluster_for_services_and_training_is_used_as_far_as_it_goes() -> None:
     result = paddle_edl.beside_nginx("elastic")
     assert longest_wait(result, "service") <= AT_ONCE
     assert percent_used(result, paddle_edl.RECORD_SECONDS) >= 95.0
 
 
-def test_jobs_of_fixed_sizes_wait_as_long_as_paddle_edl_published() -> None:
-    assert mean_wait(rigid()) == pytest.approx(280.5, rel=0.01)
+@pytest.mark.slow
+def test_jobs_of_fixed_sizes_wait_as_long_as_paddle_edl_published(rigid: Result) -> None:
+    assert mean_wait(rigid) == pytest.approx(280.5, rel=0.01)
 
 
-def test_twenty_elastic_jobs_use_more_than_twenty_of_fixed_sizes() -> None:
-    assert percent_used(elastic(), all_done(elastic())) >= percent_used(rigid(), all_done(rigid()))
+@pytest.mark.slow
+def test_twenty_elastic_jobs_use_more_than_twenty_of_fixed_sizes(elastic: Result, rigid: Result) -> None:
+    assert percent_used(elastic, all_done(elastic)) >= percent_used(rigid, all_done(rigid))
 
 
-def test_twenty_elastic_jobs_wait_no_longer_than_paddle_edls() -> None:
-    assert mean_wait(elastic()) <= 42.9
+@pytest.mark.slow
+def test_twenty_elastic_jobs_wait_no_longer_than_paddle_edls(elastic: Result) -> None:
+    assert mean_wait(elastic) <= 42.9
 
 
 def test_many_short_workloads_are_done_soon_after_the_earliest_possible_moment() -> None:

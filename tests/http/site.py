@@ -1,6 +1,7 @@
 """The API served on a real socket, over the test world's engine and store."""
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ from scheduler.model.ids import JobId
 from tests.world import World
 
 SECRET = b"s" * 32
+#: Sites are served without TLS: reading the system's certificates takes longer than most tests.
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class Site(World):
@@ -66,7 +69,7 @@ class Site(World):
         self.app: Entry = create_app(self.services)
         self.url = ""
         self.server: Server | None = None
-        self.client = httpx.Client()
+        self.client = httpx.Client(verify=_NO_TLS)
 
     def tick(self) -> TickReport:
         report = super().tick()
@@ -94,7 +97,7 @@ class Site(World):
         started.start()
         self.url = url_of(bound)
         try:
-            with httpx.Client(base_url=self.url, timeout=30.0) as self.client:
+            with httpx.Client(base_url=self.url, timeout=30.0, verify=_NO_TLS) as self.client:
                 yield self
         finally:
             server.should_exit = True

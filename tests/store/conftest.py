@@ -1,6 +1,5 @@
 """Stores on both databases. A test that takes `store` or `database_url` runs once on each."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,20 +7,11 @@ import pytest
 
 from scheduler.store import SqlStore
 from tests import postgres
+from tests.databases import migrated_sqlite
 
 OpenStore = Callable[..., SqlStore]
 
 BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
-
-
-@pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database file with all tables, to be copied."""
-    path = tmp_path_factory.mktemp("template") / "sched.db"
-    store = SqlStore(f"sqlite:///{path}")
-    store.upgrade()
-    store.close()
-    return path
 
 
 @pytest.fixture(scope="session")
@@ -45,9 +35,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 def database_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A fresh database with all tables."""
     if backend == "sqlite":
-        path = tmp_path / "sched.db"
-        shutil.copy(request.getfixturevalue("sqlite_template"), path)
-        yield f"sqlite:///{path}"
+        yield migrated_sqlite(tmp_path / "sched.db")
         return
     server: postgres.PostgresServer = request.getfixturevalue("postgres_server")
     url = server.new_database()

@@ -20,10 +20,9 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Runtime
 from scheduler.model.world import World as Snapshot
 from tests.clusters.control_plane import ControlPlane, control_plane
-from tests.clusters.desk import eventually
+from tests.eventually import becomes, eventually
 from tests.world import World
 
-SECONDS_MAX = 30.0
 SPEC = {"command": ["train"], "runtime": "elastic", "minWorkers": 1, "maxWorkers": 4}
 
 
@@ -33,7 +32,7 @@ def api() -> Iterator[ControlPlane]:
         api_client = config.new_client_from_config(str(plane.kubeconfig))
         client.ApiextensionsV1Api(api_client).create_custom_resource_definition(definition())
         custom = client.CustomObjectsApi(api_client)
-        eventually(lambda: _known(custom), SECONDS_MAX)
+        eventually(lambda: _known(custom), "the custom resource is not known")
         yield plane
         api_client.close()
 
@@ -105,16 +104,12 @@ class Site(World):
     def await_status(self, name: str, **expected: Any) -> dict[str, Any]:
         """Until the status says so; it does by itself, without a further tick."""
 
-        def seen() -> bool:
-            status = self.status(name)
-            return {key: status.get(key) for key in expected} == expected
-
-        eventually(seen, SECONDS_MAX)
+        becomes(lambda: {key: self.status(name).get(key) for key in expected}, expected)
         return self.status(name)
 
     def job_of(self, name: str) -> JobId:
         """The job that the object was given."""
-        eventually(lambda: "jobId" in self.status(name), SECONDS_MAX)
+        eventually(lambda: "jobId" in self.status(name), lambda: f"it has no job: {self.status(name)}")
         job_id = JobId(self.status(name)["jobId"])
         if job_id not in self.submitted:
             self.submitted.append(job_id)

@@ -4,8 +4,8 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from scheduler.model.job import JobState
-from tests.clusters.desk import eventually
-from tests.trainingjobs.conftest import SECONDS_MAX, Site
+from tests.eventually import becomes, eventually
+from tests.trainingjobs.conftest import Site
 
 pytestmark = pytest.mark.kubernetes
 
@@ -31,7 +31,7 @@ def test_an_object_becomes_a_job_that_runs_and_ends(site: Site) -> None:
     status = site.await_status("mnist", phase="Succeeded", workers=0)
     assert status["completionTime"] is not None
     assert conditions(status)["Complete"] == "True"
-    eventually(lambda: "finalizers" not in site.item("mnist")["metadata"], SECONDS_MAX)
+    eventually(lambda: "finalizers" not in site.item("mnist")["metadata"], "the finalizer stays")
 
 
 def test_what_waits_says_why(site: Site) -> None:
@@ -99,11 +99,11 @@ def test_deletion_cancels_and_waits_for_the_workers(site: Site) -> None:
     job_id = site.job_of("mnist")
     site.settle()
     site.delete("mnist")
-    eventually(lambda: site.store.take_inbox(10).intents != (), SECONDS_MAX)
+    eventually(lambda: site.store.take_inbox(10).intents, "nobody asks for the end")
     assert site.names() == ["mnist"]
     site.settle()
     site.expect(job_id, JobState.CANCELLED, workers=0)
-    eventually(lambda: site.names() == [], SECONDS_MAX)
+    becomes(site.names, [])
 
 
 def test_one_of_the_same_name_is_another_job(site: Site) -> None:
@@ -112,9 +112,9 @@ def test_one_of_the_same_name_is_another_job(site: Site) -> None:
     first = site.job_of("mnist")
     site.settle()
     site.delete("mnist")
-    eventually(lambda: site.store.take_inbox(10).intents != (), SECONDS_MAX)
+    eventually(lambda: site.store.take_inbox(10).intents, "nobody asks for the end")
     site.settle()
-    eventually(lambda: site.names() == [], SECONDS_MAX)
+    becomes(site.names, [])
     site.apply("mnist")
     assert site.job_of("mnist") != first
 
@@ -142,7 +142,7 @@ def test_objects_that_came_while_nobody_led_enter_once(site: Site) -> None:
     site.leading = False
     site.node("a", slots=4)
     site.apply("mnist")
-    eventually(lambda: site.objects.keys() != [], SECONDS_MAX)
+    eventually(site.objects.keys, "the object is not seen")
     assert site.status("mnist") == {}
     site.leading = True
     site.tick()
