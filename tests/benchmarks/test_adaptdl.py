@@ -15,6 +15,7 @@ b,30,toy,2,80
 """
 
 
+@pytest.mark.slow
 def test_every_policy_has_its_row_on_traces_that_are_laid_out_as_described(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,7 @@ def _may_last(seconds: object) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "path", "mode"), CASES)
 def test_answers_are_documented_and_no_defect_shows(fuzzed: Site, method: str, path: str, mode: GenerationMode) -> None:
     schema = schemathesis.openapi.from_dict(fuzzed.client.get("/openapi.json").json())
@@ -126,7 +127,6 @@ def test_answers_are_documented_and_no_defect_shows(fuzzed: Site, method: str, p
 
     @settings(
         max_examples=EXAMPLES_PER_CALL,
-        derandomize=True,
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),

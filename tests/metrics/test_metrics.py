@@ -379,6 +379,7 @@ def test_the_number_of_series_does_not_grow_with_jobs(w: Observed) -> None:
     assert w.metrics.render().count(b"\n") == before
 
 
+@pytest.mark.slow
 def test_sums_over_jobs_are_those_of_a_fresh_count(w: Observed) -> None:
     w.node("a", slots=8, oversell=1.5)
     jobs = [w.job(f"job {n}", priority=n * 7, workers=(1, 1 + n % 4), oversell=n % 3 == 0) for n in range(12)]

@@ -17,6 +17,7 @@ from tests.store.desk import NOW, SPEC, finished, lead, started, stored
 
 #: Seeds of the fault simulation with more than one daemon, and with all kinds of faults among them.
 SEEDS = [seed for seed in range(60) if draw(seed).replicas > 1][:12]
+FURTHER = [pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS[3:]]
 
 
 def test_commits_are_numbered_in_their_order(store: SqlStore) -> None:
@@ -64,7 +65,7 @@ def test_news_name_all_bookings_that_the_engine_has_decided_on(store: SqlStore) 
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*SEEDS[:3], *FURTHER])
 def test_replicas_on_postgresql_keep_every_invariant_whatever_goes_wrong(
     postgres_server: PostgresServer, seed: int
 ) -> None:

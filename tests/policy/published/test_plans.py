@@ -46,6 +46,7 @@ def test_capacity_and_bounds_hold_at_every_round(name: str, c: Cluster, seconds:
         c.now += 60
 
 
+@pytest.mark.slow
 @every_policy
 @examples
 @given(c=clusters(drains=True), seconds=durations)
