@@ -55,7 +55,7 @@ class Story:
         command = [sys.executable, str(DIGITS), "--epochs", str(epochs)]
         job = {
             "name": name,
-            "command": [*command, "--step-seconds", str(self._options.step_seconds)],
+            "command": [*command, "--sample-seconds", str(self._options.sample_seconds)],
             "workdir": str(DIGITS.parent.parent),
             "runtime": "elastic",
             "priority": priority,
@@ -158,9 +158,9 @@ def report(record: Record, problems: list[str], seconds: float, options: argpars
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--low-epochs", type=int, default=22, help="length of the low-priority job")
+    parser.add_argument("--low-epochs", type=int, default=20, help="length of the low-priority job")
     parser.add_argument("--high-epochs", type=int, default=6, help="length of the high-priority job")
-    parser.add_argument("--step-seconds", type=float, default=0.1, help="minimum duration of a training step")
+    parser.add_argument("--sample-seconds", type=float, default=0.00625, help="minimum duration of a sample's work")
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for the measurements")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="file for the timeline (SVG)")
     options = parser.parse_args()

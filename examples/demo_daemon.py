@@ -18,8 +18,6 @@ import psutil
 START_SECONDS_MAX = 20.0
 STOP_SECONDS_MAX = 8.0
 _POLL_SECONDS = 0.05
-#: On few cores, more workers train no faster, and a job that measures that would stay small.
-SETTINGS = {"SCHED_POLICY__MEASURED_GAIN": "false"}
 
 
 class DemoError(Exception):
@@ -86,7 +84,7 @@ class Daemon:
         with open(self.state_dir / "daemon.log", "ab") as log:
             self._process = subprocess.Popen(
                 [*command, "--state-dir", str(self.state_dir)],
-                env={name: value for name, value in os.environ.items() if not name.startswith("SCHED_")} | SETTINGS,
+                env={name: value for name, value in os.environ.items() if not name.startswith("SCHED_")},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -42,6 +42,12 @@ def main(pause: Callable[[float], None] = time.sleep) -> None:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=64, help="number of samples per step over all workers")
     parser.add_argument("--step-seconds", type=float, default=0.0, help="minimum duration of a step, for demos")
+    parser.add_argument(
+        "--sample-seconds",
+        type=float,
+        default=0.0,
+        help="minimum duration of a sample's computation: more workers share the samples of a step and are faster",
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -65,7 +71,8 @@ def main(pause: Callable[[float], None] = time.sleep) -> None:
                 loss = cross_entropy(model(inputs[indices]), targets[indices], reduction="sum")
                 loss.backward()
                 # Stands for the time that a larger model would compute.
-                pause(max(0.0, options.step_seconds - (time.monotonic() - began)))
+                least = max(options.step_seconds, options.sample_seconds * len(indices))
+                pause(max(0.0, least - (time.monotonic() - began)))
                 state.average_gradients(samples=len(indices), loss="sum")
                 optimizer.step()
                 count(state, indices)

@@ -11,7 +11,7 @@ from scheduler.elastic.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The `SCHED_` variables of one worker; see the README's chapter on workers."""
+    """The `SCHED_` variables of one worker; docs/guarantees.md says what they mean."""
 
     url: str
     token: str

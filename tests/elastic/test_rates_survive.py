@@ -57,7 +57,7 @@ class Job(RunningJob):
 
 
 def documented(sizes: list[int]) -> list[float]:
-    """The rates of steps at these sizes, by what the README says: linear, moved there over the warm-up."""
+    """The rates of steps at these sizes, by what docs/elastic.md says: linear, moved there over the warm-up."""
     rates = []
     start, factor, warmed, worth = 1.0, 1.0, WARMUP_STEPS, 0
     for before, size in pairwise([sizes[0], *sizes]):

@@ -1,0 +1,98 @@
+"""README.md and the tutorial from top to bottom as they stand: who copies each block gets what the page shows.
+
+The ordinary variant passes over the blocks that install: the reader's `.venv` is linked to what is there for the tests.
+The thorough one installs as written, which needs the network, and takes the daemon's own port.
+"""
+
+import os
+import pwd
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import ROOT
+from tests.docs.reader import Reader, reader
+
+README = ROOT / "README.md"
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+KUBERNETES = ROOT / "docs" / "tutorial-kubernetes.md"
+#: What the tutorial on Kubernetes has brought to the cluster when it starts the daemon and its job.
+IMAGES = ("elastic-gpu-scheduler", "busybox")
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(3000)]
+
+
+def ordinary_user() -> str | None:
+    """The name of somebody who is not root; None: the tests' own user is not."""
+    if os.getuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam("nobody").pw_name
+    except KeyError:
+        pytest.skip("there is no user but root here")
+
+
+def follow(page: Path, someone: Reader) -> None:
+    try:
+        someone.read(page)
+    finally:
+        name = someone.user.pw_name if someone.user else "the user of the tests"
+        print(f"\n{page.relative_to(ROOT)}, in {someone.checkout.name!r}, as {name}:")
+        for title, seconds in someone.took:
+            print(f"  {seconds:7.1f} s  {title}")
+
+
+@contextmanager
+def linked(folder: str, user: str | None) -> Iterator[Reader]:
+    try:
+        with reader(folder, user) as someone:
+            yield someone
+    except LookupError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("page", [README, pytest.param(TUTORIAL, marks=pytest.mark.slow)], ids=lambda page: page.stem)
+def test_a_page_is_true_in_a_folder_with_a_space_for_a_user_who_is_not_root(page: Path) -> None:
+    with linked("a b", ordinary_user()) as someone:
+        follow(page, someone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [README, TUTORIAL], ids=lambda page: page.stem)
+def test_a_page_is_true_for_the_user_of_the_tests(page: Path) -> None:
+    with linked("checkout", None) as someone:
+        follow(page, someone)
+
+
+@pytest.mark.slow
+@pytest.mark.serial("the daemon takes its default port, 8470")
+@pytest.mark.parametrize("page", [README, TUTORIAL], ids=lambda page: page.stem)
+@pytest.mark.parametrize(("folder", "root"), [("checkout", True), ("a b", False)], ids=["root", "not root, a space"])
+def test_a_page_is_true_where_nothing_is_installed(page: Path, folder: str, root: bool) -> None:
+    if shutil.which("make") is None:
+        pytest.skip("there is no make")
+    with reader(folder, None if root else ordinary_user(), installs=True) as someone:
+        status, printed = someone.shell(
+            "python3 -m venv try && try/bin/pip download --no-deps -d try typing-extensions && rm -rf try"
+        )
+        if status != 0:
+            pytest.skip(f"nothing can be installed here: {printed.strip()[-200:]}")
+        follow(page, someone)
+
+
+@pytest.mark.slow
+@pytest.mark.kubernetes
+@pytest.mark.serial("the page forwards the daemon's default port, 8470")
+def test_the_tutorial_on_kubernetes_is_true_for_a_cluster_with_the_images() -> None:
+    kubeconfig = os.environ.get("KUBECONFIG")
+    if not kubeconfig or shutil.which("kubectl") is None:
+        pytest.skip("KUBECONFIG names no cluster, or there is no kubectl")
+    with reader(env={"KUBECONFIG": kubeconfig}) as someone:
+        look = "kubectl get nodes -o jsonpath='{.items[*].status.images[*].names[*]}'"
+        names = re.findall(r"(?:^|\s)(?:docker\.io/(?:library/)?)?([\w-]+)(?=[:@\s]|$)", someone.shell(look)[1])
+        if missing := set(IMAGES) - set(names):
+            pytest.skip(f"the cluster has no image {', '.join(sorted(missing))}")
+        follow(KUBERNETES, someone)
