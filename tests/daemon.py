@@ -1,4 +1,7 @@
-"""A real daemon in a process of its own, for tests: `with running_daemon(tmp_path, slots=4) as daemon: ...`."""
+"""A real daemon in a process of its own, for tests: `with running_daemon(tmp_path, slots=4) as daemon: ...`.
+
+Where tests agree about its settings, `SharedDaemon` lends the same one to each of them.
+"""
 
 import json
 import os
@@ -7,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +20,15 @@ from scheduler.clock import SystemClock
 from scheduler.clusters.local import LocalCluster
 from scheduler.config import LocalSettings
 from scheduler.errors import ClusterError
+from tests.eventually import eventually
 
 ROOT = Path(__file__).parent.parent
-READY_SECONDS_MAX = 60.0
-END_SECONDS_MAX = 30.0
+READY_SECONDS_MAX = 120.0
+END_SECONDS_MAX = 60.0
+#: From one event that a test waits for to the next.
+EVENT_SECONDS_MAX = 120.0
+#: How long jobs that a test leaves behind may take to end, before their daemon is ended with them.
+CLEAR_SECONDS_MAX = 30.0
 
 
 class Daemon:
@@ -82,6 +90,31 @@ class Daemon:
         self.kill()
         self.start()
 
+    def events(self, **query: Any) -> Iterator[dict[str, Any]]:
+        """What has happened, from the beginning, and what happens; fails where nothing more does."""
+        after, last_at = 0, time.monotonic()
+        while time.monotonic() - last_at < EVENT_SECONDS_MAX:
+            page = self.client.get("/v1/events", params={**query, "after": after, "wait": 10}).json()
+            for event in page["events"]:
+                yield event
+                last_at = time.monotonic()
+            after = page["next"]
+        raise AssertionError(f"nothing more happens: {query}")
+
+    def is_running(self) -> bool:
+        """Whether its process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def clear(self) -> None:
+        """End all jobs and let all nodes take workers, so that the next test finds it as it was at first."""
+        jobs = self._active_jobs()
+        for job in jobs:
+            self.client.post(f"/v1/jobs/{job['id']}/cancel")
+        for node in self.client.get("/v1/nodes").json()["nodes"]:
+            if node["intent"] != "ACTIVE":
+                self.client.post(f"/v1/nodes/{node['name']}/uncordon").raise_for_status()
+        eventually(lambda: not self._active_jobs(), "jobs of the last test do not end", CLEAR_SECONDS_MAX)
+
     def log(self) -> str:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
@@ -94,6 +127,9 @@ class Daemon:
                 LocalCluster(self._workers_dir, LocalSettings(slots=1), SystemClock()).shutdown()
             except ClusterError as error:
                 raise AssertionError(f"workers may be left behind: {error}") from error
+
+    def _active_jobs(self) -> list[dict[str, Any]]:
+        return list(self.client.get("/v1/jobs", params={"active": "true", "limit": 100}).json()["jobs"])
 
     def _end(self, number: signal.Signals) -> int:
         process = self._process
@@ -173,3 +209,41 @@ def running_daemon(tmp_path: Path, *, slots: int = 4, ready: bool = True, **sett
         yield daemon
     finally:
         daemon.close()
+
+
+class SharedDaemon:
+    """A daemon that tests have one after the other. Settings as those of `running_daemon`.
+
+    No job of an earlier test lives, and its node takes workers. What one test broke, no later one gets.
+    """
+
+    def __init__(self, new_directory: Callable[[], Path], *, slots: int, **settings: Any) -> None:
+        self._new_directory = new_directory
+        # Failures of several tests must not make the node one that is avoided.
+        engine = {"quarantine_failures": 1_000_000, **settings.pop("engine", {})}
+        self._settings = {**settings, "engine": engine, "slots": slots}
+        self._running = ExitStack()
+        self._daemon: Daemon | None = None
+
+    @contextmanager
+    def lent(self) -> Iterator[Daemon]:
+        """For one test."""
+        if self._daemon is None:
+            self._daemon = self._running.enter_context(running_daemon(self._new_directory(), **self._settings))
+        try:
+            yield self._daemon
+        finally:
+            self._take_back(self._daemon)
+
+    def close(self) -> None:
+        """End it, if it runs."""
+        self._daemon = None
+        self._running.close()
+
+    def _take_back(self, daemon: Daemon) -> None:
+        try:
+            if not daemon.is_running():
+                daemon.start()
+            daemon.clear()
+        except (AssertionError, httpx.HTTPError):
+            self.close()

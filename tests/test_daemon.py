@@ -8,8 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -29,15 +28,8 @@ from scheduler.errors import Conflict
 from scheduler.model.ids import JobId
 from scheduler.model.observation import Observation
 from tests.daemon import ROOT, Daemon, running_daemon
+from tests.eventually import becomes
 from tests.world import World
-
-
-def eventually(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    """Wait for something that another process does."""
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, what
-        time.sleep(0.02)
 
 
 def run_daemon(state_dir: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -47,7 +39,7 @@ def run_daemon(state_dir: Path, **environment: str) -> subprocess.CompletedProce
         env={**os.environ, "SCHED_STATE_DIR": str(state_dir), "SCHED_HTTP__PORT": "0", **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         cwd=ROOT,
         check=False,
     )
@@ -62,7 +54,8 @@ def worker_pids(daemon: Daemon, marker: str) -> list[int]:
 
 
 def test_workers_outlive_a_daemon_that_is_stopped_or_killed(tmp_path: Path) -> None:
-    with running_daemon(tmp_path, slots=2) as daemon:
+    # Whoever waited for its own lease to expire would not be ready within the time of the test.
+    with running_daemon(tmp_path, slots=2, engine={"lease_seconds": 3600}) as daemon:
         go_on = tmp_path / "go-on"
         script = f"while [ ! -e {go_on} ]; do sleep 0.05; done; echo finished"
         job_id = daemon.client.post("/v1/jobs", json={"command": script}).json()["id"]
@@ -70,7 +63,7 @@ def test_workers_outlive_a_daemon_that_is_stopped_or_killed(tmp_path: Path) -> N
         def shown() -> str:
             return str(daemon.client.get(f"/v1/jobs/{job_id}").json()["state"])
 
-        eventually(lambda: shown() == "RUNNING", "the job does not start")
+        becomes(shown, "RUNNING")
         pids = worker_pids(daemon, str(go_on))
         assert pids
         assert daemon.stop() == 0
@@ -78,12 +71,10 @@ def test_workers_outlive_a_daemon_that_is_stopped_or_killed(tmp_path: Path) -> N
         assert worker_pids(daemon, str(go_on)) == pids
         daemon.start()
         assert shown() == "RUNNING"
-        before = time.monotonic()
         daemon.restart()
-        assert time.monotonic() - before < 9, "it waited for its own lease to expire"
         assert worker_pids(daemon, str(go_on)) == pids
         go_on.touch()
-        eventually(lambda: shown() == "SUCCEEDED", "the job does not end")
+        becomes(shown, "SUCCEEDED")
         assert daemon.client.get(f"/v1/jobs/{job_id}/logs").text == "finished\n"
         assert daemon.client.get(f"/v1/jobs/{job_id}").json()["attempt"] == 1
 
@@ -174,7 +165,7 @@ class _Held(SimulatedCluster):
 
     def observe(self) -> Observation:
         self.asked.set()
-        assert self.let_go.wait(20)
+        assert self.let_go.wait(120)
         return super().observe()
 
 
@@ -199,10 +190,10 @@ def test_ready_with_the_loaded_jobs_and_nodes_before_the_first_tick_ends(tmp_pat
     )
     assert thread.not_ready() == "the daemon is starting"
     thread.start()
-    assert held.asked.wait(20)
+    assert held.asked.wait(120)
     before_its_end = thread.not_ready()
     held.let_go.set()
-    assert ticked.wait(20)
+    assert ticked.wait(120)
     assert thread.not_ready() is None
     thread.stop()
     assert before_its_end == (None if known else "the daemon is starting")
@@ -238,7 +229,7 @@ def test_a_defect_in_a_tick_is_counted_and_the_engine_goes_on(tmp_path: Path) ->
     )
     with capture_logs() as logs:
         thread.start()
-        assert ticked.wait(20)
+        assert ticked.wait(120)
         thread.stop()
     assert reasons == ["the engine is restarting after an internal error: RuntimeError: a defect"]
     assert [line["event"] for line in logs if line["log_level"] == "error"] == ["tick failed"]
@@ -264,7 +255,7 @@ def test_actions_that_fail_alike_in_one_tick_are_one_line_of_the_log(tmp_path: P
     )
     with capture_logs() as logs:
         thread.start()
-        assert ticked.wait(20)
+        assert ticked.wait(120)
         thread.stop()
     told = [(line["action"], line["error"], line["count"]) for line in logs if line["log_level"] == "warning"]
     assert told == [("StartWorker", "refused", 2), ("StartWorker", "timed out", 1)]

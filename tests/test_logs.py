@@ -205,7 +205,7 @@ def test_without_the_extra_a_daemon_with_tracing_says_what_to_install(tmp_path: 
         env={**os.environ, "SCHED_STATE_DIR": str(tmp_path), "SCHED_HTTP__PORT": "0", "SCHED_TRACING__ENABLED": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         cwd=ROOT,
         check=False,
     )

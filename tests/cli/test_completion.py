@@ -12,7 +12,7 @@ from tests.daemon import ROOT, Daemon
 Sched = Callable[..., Call]
 
 
-def completed(words: str, state_dir: str) -> list[str]:
+def completed(words: str, state_dir: str, **variables: str) -> list[str]:
     """What bash would offer after these words."""
     environment = {
         **os.environ,
@@ -20,6 +20,7 @@ def completed(words: str, state_dir: str) -> list[str]:
         "_SCHED_COMPLETE": "complete_bash",
         "COMP_WORDS": words,
         "COMP_CWORD": str(len(words.split(" ")) - 1),
+        **variables,
     }
     done = subprocess.run(
         [sys.executable, "-m", "scheduler.cli"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=30
@@ -42,4 +43,4 @@ def test_jobs_nodes_and_commands_are_offered(sched: Sched, daemon: Daemon) -> No
 
 
 def test_nothing_is_offered_or_said_without_a_daemon() -> None:
-    assert completed("sched show ", "/nonexistent") == []
+    assert completed("sched show ", "/nonexistent", SCHED_URL="http://127.0.0.1:9") == []

@@ -36,7 +36,7 @@ def test_serve_runs_the_daemon_that_its_options_describe(alone: Sched, tmp_path:
         alone("serve", "--port", "0", "--state-dir", str(state)).failed(4, f"pid {process.pid}")
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=240)
     assert process.returncode == 0
     assert not (state / "daemon.json").exists()
 

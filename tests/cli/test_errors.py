@@ -176,7 +176,7 @@ def test_a_reader_that_goes_away_ends_the_output_quietly(daemon: Daemon) -> None
 
 def test_so_does_one_that_goes_away_from_help() -> None:
     command = f"{sys.executable} -m scheduler.cli simulate --help | true; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert (done.stdout.strip(), done.stderr) == ("141", "")
 
 
@@ -184,7 +184,7 @@ def test_so_does_one_that_goes_away_from_help() -> None:
 def test_a_full_disk_under_the_output_is_one_line(words: list[str]) -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "scheduler.cli", *words]
-        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=240)
     assert done.stderr == "sched: cannot write output: No space left on device\n"
     assert done.returncode == Exit.USAGE
 

@@ -25,11 +25,9 @@ def view(sched: Sched, job: int | str) -> dict[str, Any]:
 
 def until(daemon: Daemon, job: int, *states: str) -> None:
     """Wait, by the daemon's events, until the job is in one of the states."""
-    after = 0
-    while daemon.client.get(f"/v1/jobs/{job}").json()["state"] not in states:
-        page = daemon.client.get("/v1/events", params={"job": job, "after": after, "wait": 10}).json()
-        assert page["next"] > after, f"job {job} does not come to {states}"
-        after = page["next"]
+    for _ in daemon.events(job=job):
+        if daemon.client.get(f"/v1/jobs/{job}").json()["state"] in states:
+            return
 
 
 def test_a_listed_job_has_one_line_that_fits_and_shows_its_id(sched: Sched, daemon: Daemon) -> None:
@@ -156,10 +154,7 @@ def test_an_unknown_job_is_not_found(sched: Sched, command: str) -> None:
 
 def test_explain_says_why_a_job_waits(sched: Sched, daemon: Daemon) -> None:
     job = submitted(sched, "picky", "--gpu-type", "none-has-it")
-    after = 0
-    while view(sched, job)["reason"] == "SUBMITTED":
-        page = daemon.client.get("/v1/events", params={"after": after, "wait": 5}).json()
-        after = page["next"]
+    next(event for event in daemon.events(job=job) if event["kind"] == "JOB_WAITS")
     document = sched("explain", "picky", "-o", "json").ok().document
     assert document["reason"] == "NO_MATCHING_NODE"
     text = sched("explain", "picky").ok().out

@@ -19,13 +19,8 @@ def test_nodes_are_listed_cordoned_drained_and_used_again(
         monkeypatch.setenv("SCHED_STATE_DIR", str(daemon.state_dir))
 
         def intent_after(kind: str) -> str:
-            after = 0
-            while True:
-                page = daemon.client.get("/v1/events", params={"after": after, "wait": 10}).json()
-                if any(event["kind"] == kind for event in page["events"]):
-                    return str(alone("nodes", "-o", "json").ok().document["nodes"][0]["intent"])
-                assert page["next"] > after, f"no {kind}"
-                after = page["next"]
+            next(event for event in daemon.events() if event["kind"] == kind)
+            return str(alone("nodes", "-o", "json").ok().document["nodes"][0]["intent"])
 
         [node] = alone("nodes", "-o", "json").ok().document["nodes"]
         name = node["name"]

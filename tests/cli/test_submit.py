@@ -66,7 +66,7 @@ def test_ctrl_c_detaches_and_says_how_to_cancel(daemon: Daemon) -> None:
     job = process.stdout.readline().split()[1]
     assert process.stdout.readline() == "up\n"
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=240)
     assert process.returncode == 130
     assert f'detached: job {job} keeps running; to stop it, run "sched cancel {job}"' in said
     assert daemon.client.get(f"/v1/jobs/{job}").json()["state"] == "RUNNING"
@@ -182,5 +182,5 @@ def test_a_submission_outlives_a_restart_of_the_daemon(tmp_path: Path) -> None:
         assert "retrying" in process.stderr.readline()
         daemon.start()
         (tmp_path / "gate").write_text("go on\n")
-        said, _ = process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=240)
         assert (process.returncode, said) == (0, "job 1 SUCCEEDED\n")

@@ -71,7 +71,7 @@ def test_followed_events_come_one_a_line_until_ctrl_c(sched: Sched, daemon: Daem
         if (event["job_id"], event["kind"]) == (job, "JOB_SUCCEEDED"):
             break
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=240)
     assert (process.returncode, said) == (130, "")
 
 

@@ -90,10 +90,4 @@ def test_ten_questions_are_answered_by_one_command_each(sched: Sched, daemon: Da
 
 def until_waits(daemon: Daemon, job: int) -> None:
     """Wait, by the daemon's events, until a tick has looked at the job and left it in the queue."""
-    after = 0
-    while True:
-        page = daemon.client.get("/v1/events", params={"job": job, "after": after, "wait": 10}).json()
-        assert page["next"] > after, f"job {job} does not come to wait"
-        if any(event["kind"] == "JOB_WAITS" for event in page["events"]):
-            return
-        after = page["next"]
+    next(event for event in daemon.events(job=job) if event["kind"] == "JOB_WAITS")
