@@ -1,6 +1,7 @@
 """Debian's Chromium, driven by Playwright: pages that must not complain."""
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 CHROMIUM = shutil.which("chromium")
 #: For what the daemon and the page do together.
-PATIENCE_MS = 30_000
+PATIENCE_MS = 120_000
 
 
 def missing_reason() -> str | None:
@@ -85,11 +86,10 @@ class Viewer:
 
     def until_shown(self, seen: Callable[[], bool], what: str) -> None:
         """Look again after each frame until it is seen."""
-        for _ in range(PATIENCE_MS // 16):
-            if seen():
-                return
+        until = time.monotonic() + PATIENCE_MS / 1000
+        while not seen():
+            assert time.monotonic() < until, what
             self.page.evaluate("() => new Promise((done) => requestAnimationFrame(done))")
-        raise AssertionError(what)
 
     def forgive(self, word: str) -> None:
         """Complaints with this word were to be expected."""

@@ -11,7 +11,7 @@ from tests.http.site import Site
 from tests.page.browser import Viewer
 from tests.page.conftest import Look
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 #: WCAG's levels, and what axe's authors hold to be good practice.
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]

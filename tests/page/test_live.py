@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon import Daemon, running_daemon
+from tests.daemon import Daemon, SharedDaemon, running_daemon
 from tests.page.browser import Viewer
 from tests.page.conftest import Look
 
@@ -16,11 +16,18 @@ SLEEP = ["sleep", "1000"]
 TOKEN = "0123456789abcdef"
 
 
+@pytest.fixture(scope="module")
+def shared_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedDaemon]:
+    shared = SharedDaemon(lambda: tmp_path_factory.mktemp("page"), slots=4)
+    yield shared
+    shared.close()
+
+
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    """With four slots."""
-    with running_daemon(tmp_path, slots=4) as running:
-        yield running
+def daemon(shared_daemon: SharedDaemon) -> Iterator[Daemon]:
+    """With four slots and no job."""
+    with shared_daemon.lent() as daemon:
+        yield daemon
 
 
 def submit(daemon: Daemon, **fields: Any) -> int:
@@ -33,22 +40,23 @@ def test_the_map_changes_as_jobs_resize(daemon: Daemon, look: Look) -> None:
     viewer = look(daemon.url).open().live()
     assert viewer.colours() == 0
     assert "0 of 4 slots used" in viewer.text("#figures")
-    submit(daemon, name="wide", min_workers=1, max_workers=4)
+    wide = submit(daemon, name="wide", min_workers=1, max_workers=4)
     viewer.until_text("#figures", "4 of 4 slots used")
     viewer.until_text("#jobs", "4 of 1–4")
     assert viewer.colours() > 0
-    submit(daemon, name="urgent", priority=9, workers=2)
+    urgent = submit(daemon, name="urgent", priority=9, workers=2)
     viewer.until_text("#jobs", "2 of 1–4")
     viewer.until_text("#jobs", "2 of 2")
-    viewer.until_text("#events", "job shrank job 1 wide")
+    viewer.until_text("#events", f"job shrank job {wide} wide")
     viewer.page.click("#map-as-table summary")
-    viewer.until_text("#nodes", "job 1: 2 slots job 2: 2 slots")
+    viewer.until_text("#nodes", f"job {wide}: 2 slots job {urgent}: 2 slots")
     colours = viewer.colours()
-    daemon.client.post("/v1/jobs/1/cancel")
+    daemon.client.post(f"/v1/jobs/{wide}/cancel")
     viewer.until_text("#figures", "2 of 4 slots used")
     viewer.until_shown(lambda: viewer.colours() < colours, "the slots of a job that has ended keep its colour")
 
 
+@pytest.mark.slow
 def test_the_queue_stands_in_order_with_reasons(daemon: Daemon, look: Look) -> None:
     submit(daemon, name="first", workers=4, preemptible=False, priority=5)
     submit(daemon, name="later", workers=2)
@@ -67,6 +75,7 @@ def open_job(viewer: Viewer, number: int) -> Viewer:
     return viewer
 
 
+@pytest.mark.slow
 def test_what_is_asked_on_a_jobs_page_happens(daemon: Daemon, look: Look) -> None:
     job = submit(daemon, name="mine", min_workers=1, max_workers=2)
     viewer = look(daemon.url).open().live()
@@ -94,6 +103,7 @@ def test_what_is_asked_on_a_jobs_page_happens(daemon: Daemon, look: Look) -> Non
     assert (stored["state"], stored["priority"], stored["max_workers"]) == ("CANCELLED", 7, 4)
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_said(daemon: Daemon, look: Look) -> None:
     job = submit(daemon, min_workers=1, max_workers=2)
     viewer = look(daemon.url).open(f"/#/jobs/{job}")
@@ -104,6 +114,7 @@ def test_what_is_refused_is_said(daemon: Daemon, look: Look) -> None:
     viewer.forgive("422")
 
 
+@pytest.mark.slow
 def test_a_jobs_page_shows_its_explanation_workers_sizes_and_output(daemon: Daemon, look: Look) -> None:
     job = submit(daemon, command="echo hello from the worker; exec sleep 1000", name="talker")
     viewer = look(daemon.url).open(f"/#/jobs/{job}")
@@ -117,6 +128,7 @@ def test_a_jobs_page_shows_its_explanation_workers_sizes_and_output(daemon: Daem
     viewer.until_text(".summary", "slot")
 
 
+@pytest.mark.slow
 def test_a_jobs_page_says_who_gave_workers_to_whom_and_what_a_priority_would_do(daemon: Daemon, look: Look) -> None:
     low = submit(daemon, name="low", min_workers=1, max_workers=4, priority=3)
     viewer = look(daemon.url).open(f"/#/jobs/{low}")
@@ -124,20 +136,21 @@ def test_a_jobs_page_says_who_gave_workers_to_whom_and_what_a_priority_would_do(
     viewer.until_text(".reasons", "In this state since")
     high = submit(daemon, name="high", priority=9, workers=2)
     viewer.until_text(".reasons", f"It gave up workers (4 → 2 workers) for job {high}")
-    submit(daemon, name="waits", priority=2)
+    waits = submit(daemon, name="waits", priority=2)
     page = viewer.page
     page.get_by_label("Priority").fill("1")
     page.get_by_role("button", name="Preview").click()
     viewer.until_text(".actions", "it would settle at 1 worker. It has 2 now; without the change it settles at 2.")
-    viewer.until_text(".actions", "job 3 (waits): 0 → 1 workers")
+    viewer.until_text(".actions", f"job {waits} (waits): 0 → 1 workers")
     assert daemon.client.get(f"/v1/jobs/{low}").json()["priority"] == 3
-    page.goto(f"{daemon.url}/#/jobs/3")
+    page.goto(f"{daemon.url}/#/jobs/{waits}")
     viewer.until_text(".reasons", "What would change it: A priority of at least 4")
     page.get_by_label("Priority").fill("4")
     page.get_by_role("button", name="Preview").click()
-    viewer.until_text(".actions", "Taken from job 1 (low): 2 → 1 workers")
+    viewer.until_text(".actions", f"Taken from job {low} (low): 2 → 1 workers")
 
 
+@pytest.mark.slow
 def test_the_page_comes_back_with_the_daemon(daemon: Daemon, look: Look) -> None:
     submit(daemon, name="survivor", workers=3)
     viewer = look(daemon.url).open().live()
@@ -153,6 +166,7 @@ def test_the_page_comes_back_with_the_daemon(daemon: Daemon, look: Look) -> None
     viewer.forgive("ERR_")
 
 
+@pytest.mark.slow
 def test_a_token_opens_the_page_where_one_is_needed(tmp_path: Path, look: Look) -> None:
     with running_daemon(tmp_path, slots=4, http={"token": TOKEN}) as daemon:
         job = submit(daemon, name="secret")
@@ -174,6 +188,7 @@ def test_a_token_opens_the_page_where_one_is_needed(tmp_path: Path, look: Look) 
         viewer.forgive("401")
 
 
+@pytest.mark.slow
 def test_a_question_for_a_token_that_was_closed_can_be_asked_again(tmp_path: Path, look: Look) -> None:
     with running_daemon(tmp_path, slots=4, http={"token": TOKEN}) as daemon:
         viewer = look(daemon.url).open()

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from tests.http.site import Site
 from tests.page.conftest import Look
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 NASTY = "<img src=x onerror=alert(1)>"
 
