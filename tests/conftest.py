@@ -17,11 +17,17 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+pytest_plugins = ["tests.shared_servers"]
+
 ROOT = Path(__file__).parent.parent
 #: The order in which tests begin: those that take longest first.
 LONGEST_FIRST = ("kubernetes", "slow", "torch", "browser", "postgres")
-#: Tests that share servers or a cluster with other files: each group runs in one process.
-GROUPS = re.compile("kubernetes|trainingjobs|tests/page/")
+#: Tests that share a server or a cluster with other files: each group runs in one process. The first that fits counts.
+GROUPS = {
+    "control plane": re.compile(r"test_kubernetes_(api|addresses|trouble)|tests/(trainingjobs|manifests)/"),
+    "cluster": re.compile("kubernetes"),
+    "browser": re.compile("tests/page/"),
+}
 #: Coverage is reported for these; tests of other parts run twice as fast when lines are not counted.
 COUNTED = ("engine", "model", "policy", "store")
 
@@ -63,8 +69,8 @@ class ByFixtures(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        if group := GROUPS.search(nodeid):
-            return group[0]
+        if group := next((name for name, tests in GROUPS.items() if tests.search(nodeid)), None):
+            return group
         path = nodeid.partition("::")[0]
         return path if _has_module_fixture(path) else nodeid
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.clusters.control_plane import ControlPlane, control_plane
 from tests.clusters.kubernetes_desk import TestCluster, cluster_of
 from tests.clusters.local_world import LocalWorld, Signpost
 
@@ -38,9 +37,3 @@ def kubernetes() -> Iterator[TestCluster]:
         pytest.skip("KUBECONFIG names no cluster")
     with cluster_of(Path(kubeconfig)) as cluster:
         yield cluster
-
-
-@pytest.fixture(scope="session")
-def plane() -> Iterator[ControlPlane]:
-    with control_plane() as plane:
-        yield plane

@@ -3,7 +3,6 @@
 import itertools
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,11 +16,12 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from scheduler.config import KubernetesSettings
-from tests.clusters.desk import eventually
+from tests.eventually import eventually
+from tests.ports import free_port
 
 RESOURCE = "nvidia.com/gpu"
 TOKEN = "a-token-of-tests"
-START_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 120.0
 _READY = {"type": "Ready", "status": "True"}
 
 
@@ -31,7 +31,7 @@ class ControlPlane:
     def __init__(self, assets: Path, directory: Path) -> None:
         self._assets = assets
         self._directory = directory
-        self._etcd_port, self._peer_port, self._port = _free_ports(3)
+        self._etcd_port, self._peer_port, self._port = free_port(), free_port(), free_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._numbers = itertools.count(1)
         self.kubeconfig = directory / "kubeconfig"
@@ -75,7 +75,7 @@ class ControlPlane:
         )
         self.core = client.CoreV1Api(config.new_client_from_config(str(self.kubeconfig)))
         self.rights = client.RbacAuthorizationV1Api(self.core.api_client)
-        eventually(self._answers, START_SECONDS_MAX)
+        eventually(self._answers, "the API server does not answer", START_SECONDS_MAX)
 
     def stop_api(self) -> None:
         """Kill the API server; what it has stored stays."""
@@ -198,14 +198,3 @@ def control_plane() -> Iterator[ControlPlane]:
         pytest.skip(reason)
     with running_control_plane() as plane:
         yield plane
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.clusters.control_plane import ControlPlane
-from tests.clusters.desk import eventually
 from tests.daemon import Daemon, running_daemon
+from tests.eventually import eventually
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 STALE_SECONDS = 2.0
 _STARTED = {"startedAt": "2026-01-01T00:00:00Z"}
 
@@ -81,10 +81,7 @@ class Site:
         assert (self.job(job)["attempt"], self.job(job)["retries_used"]) == (1, 0)
 
     def comes(self, holds: Callable[[], bool], what: Callable[[], str]) -> None:
-        try:
-            eventually(holds, SECONDS_MAX)
-        except AssertionError:
-            raise AssertionError(f"{what()}\n{self.daemon.log()}") from None
+        eventually(holds, lambda: f"{what()}\n{self.daemon.log()}", SECONDS_MAX)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from scheduler.engine.reports import ReportBox
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.observation import NodeObservation, Phase, WorkerObservation
 from tests.clusters.local_world import LocalWorld
+from tests.eventually import eventually
 
 Workers = Mapping[WorkerId, WorkerObservation]
 GRACE_SECONDS = 30.0
@@ -35,7 +36,7 @@ class Desk(ABC):
 
     cluster: Cluster
     node: NodeName
-    seconds_max = 30.0
+    seconds_max = 120.0
 
     @abstractmethod
     def now(self) -> float:
@@ -144,24 +145,16 @@ class WaitingDesk(Desk):
     def running(self, worker: str) -> WorkerObservation:
         seen = super().running(worker)
         # Its process runs; whether it heeds signals already, only it can say.
-        eventually(lambda: self.output(worker).startswith(b"up"), self.seconds_max)
+        eventually(lambda: self.output(worker).startswith(b"up"), f"{worker} says nothing", self.seconds_max)
         return seen
 
     def wait(self, holds: Callable[[], bool]) -> None:
         """For what time alone brings about."""
-        eventually(holds, self.seconds_max)
+        eventually(holds, lambda: f"still {dict(self.workers())}", self.seconds_max)
 
     @abstractmethod
     def output(self, worker: str) -> bytes:
         """What it has written so far."""
-
-
-def eventually(holds: Callable[[], bool], seconds: float) -> None:
-    """Ask again and again, for what nobody tells of by itself."""
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until, "it does not come to pass"
-        time.sleep(0.05)
 
 
 class LocalDesk(WaitingDesk):

@@ -21,7 +21,8 @@ from scheduler.clusters.kubernetes.cluster import KubernetesCluster
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.model.ids import NodeName, WorkerId
-from tests.clusters.desk import Manner, WaitingDesk, eventually, shell, start_of
+from tests.clusters.desk import Manner, WaitingDesk, shell, start_of
+from tests.eventually import becomes, eventually
 
 #: Any image with a POSIX shell that the nodes have or can pull.
 IMAGE = os.environ.get("SCHED_TEST_IMAGE", "docker.io/local/busybox:1")
@@ -71,7 +72,7 @@ class TestCluster:
             with suppress(ApiException):  # it has gone meanwhile
                 self.core.delete_namespaced_pod(pod.metadata.name, self.namespace, body={"gracePeriodSeconds": 1})
         # a kubelet may take a minute to let go of a pod whose image it cannot have
-        eventually(lambda: not self.pods(instance), 180.0)
+        eventually(lambda: not self.pods(instance), "pods do not go", 180.0)
 
 
 @contextmanager
@@ -93,12 +94,12 @@ def cluster_of(kubeconfig: Path) -> Iterator[TestCluster]:
     finally:
         core.delete_namespace(namespace, grace_period_seconds=1)
         with suppress(AssertionError):  # the cluster goes on with it by itself
-            eventually(lambda: not _exists(core, namespace), 60.0)
+            eventually(lambda: not _exists(core, namespace), "the namespace does not go")
         core.api_client.close()
 
 
 class KubernetesDesk(WaitingDesk):
-    seconds_max = 60.0
+    seconds_max = 180.0
 
     def __init__(self, where: TestCluster, directory: Path, **changes: Any) -> None:
         super().__init__()
@@ -134,7 +135,7 @@ class KubernetesDesk(WaitingDesk):
 def advertise(core: client.CoreV1Api, node: str, resource: str, count: int) -> None:
     """Let a node offer so much of a resource; waits until it is to be had."""
     core.patch_node_status(node, {"status": {"capacity": {resource: str(count)}}})
-    eventually(lambda: core.read_node(node).status.allocatable.get(resource) == str(count), 60.0)
+    becomes(lambda: core.read_node(node).status.allocatable.get(resource), str(count), 120.0)
 
 
 def _selector(instance: str) -> str:

@@ -19,7 +19,8 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.observation import Phase, WorkerObservation
 
 NODE = NodeName("local")
-SECONDS_MAX = 20.0
+#: Far more than anything takes on an idle machine.
+SECONDS_MAX = 120.0
 
 Workers = Mapping[WorkerId, WorkerObservation]
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from scheduler.clusters.kubernetes.pods import PREFIX
-from tests.clusters.desk import Manner, eventually, shell
+from tests.clusters.desk import Manner, shell
 from tests.clusters.kubernetes_desk import TEMPLATE, TestCluster
 from tests.daemon import Daemon, running_daemon
+from tests.eventually import becomes, eventually
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 
@@ -34,7 +35,7 @@ class Site:
         return self.daemon.client.get(f"/v1/jobs/{number}").json()
 
     def reaches(self, number: int, state: str, workers: int = 0) -> Any:
-        eventually(lambda: self._is(number, state, workers), SECONDS_MAX)
+        eventually(lambda: self._is(number, state, workers), lambda: str(self.job(number)), SECONDS_MAX)
         return self.job(number)
 
     def causes(self, number: int) -> list[str]:
@@ -69,7 +70,7 @@ def test_a_job_grows_survives_the_loss_of_a_pod_and_of_the_daemon_and_leaves_not
 
     removed = min(before)
     site.where.core.delete_namespaced_pod(removed, site.where.namespace, grace_period_seconds=1)
-    eventually(lambda: site.causes(number) == ["REMOVED"], SECONDS_MAX)
+    becomes(lambda: site.causes(number), ["REMOVED"], SECONDS_MAX)
     job = site.reaches(number, "RUNNING", 4)
     assert job["retries_used"] == 0
 
@@ -82,7 +83,7 @@ def test_a_job_grows_survives_the_loss_of_a_pod_and_of_the_daemon_and_leaves_not
 
     site.daemon.client.post(f"/v1/jobs/{number}/cancel").raise_for_status()
     site.reaches(number, "CANCELLED")
-    eventually(lambda: not site.pods(), SECONDS_MAX)
+    becomes(site.pods, {}, SECONDS_MAX)
     assert set(site.causes(number)) == {"REMOVED", "ASKED"}
 
 
@@ -90,13 +91,17 @@ def test_a_job_grows_survives_the_loss_of_a_pod_and_of_the_daemon_and_leaves_not
 def test_a_job_whose_pods_cannot_be_had_fails_and_says_why_and_its_slots_return(site: Site) -> None:
     template = {"spec": {"nodeSelector": {"no-such": "label"}, **json.loads(TEMPLATE)["spec"]}}
     number = site.submit(pod_template=template, max_retries=0)
-    eventually(lambda: "Unschedulable" in site.daemon.client.get(f"/v1/jobs/{number}/explain").text, SECONDS_MAX)
+    eventually(
+        lambda: "Unschedulable" in site.daemon.client.get(f"/v1/jobs/{number}/explain").text,
+        "it is not said that the pod finds no room",
+        SECONDS_MAX,
+    )
     job = site.reaches(number, "FAILED")
     assert "LAUNCH_FAILED" in job["detail"]
     assert "Unschedulable" in job["detail"]
     refused = site.submit(pod_template={"spec": {"dnsPolicy": "Bogus"}}, max_retries=0)
     assert "image" in site.reaches(refused, "FAILED")["detail"]
-    eventually(lambda: not site.pods(), SECONDS_MAX)
+    becomes(site.pods, {}, SECONDS_MAX)
     nodes = site.daemon.client.get("/v1/nodes").json()["nodes"]
     assert sum(node["slots_used"] for node in nodes) == 0
 
@@ -119,7 +124,7 @@ def test_a_fixed_group_is_pods_of_its_own_template_that_come_first_and_go_last(s
     events = site.daemon.client.get("/v1/events", params={"job": number, "limit": 1000}).json()["events"]
     ended = [event["worker_id"] for event in events if event["kind"] == "WORKER_ENDED"]
     assert ended[-1] == job["live_workers"][0]["id"]
-    eventually(lambda: not site.pods(), SECONDS_MAX)
+    becomes(site.pods, {}, SECONDS_MAX)
 
 
 def _variables(pod: Any) -> dict[str, str]:

@@ -14,7 +14,7 @@ from kubernetes.client.exceptions import ApiException
 
 from tests.clusters.control_plane import ControlPlane
 from tests.clusters.control_plane_daemon import SECONDS_MAX, site_of
-from tests.clusters.desk import eventually
+from tests.eventually import becomes
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -154,7 +154,8 @@ class _Account:
     def delete(self) -> None:
         """Its tokens are worth nothing any more."""
         self._plane.core.delete_namespaced_service_account(self._name, "default")
-        eventually(lambda: not self._is_accepted(), SECONDS_MAX)  # the API server remembers them for some seconds
+        # The API server remembers them for some seconds.
+        becomes(self._is_accepted, False, SECONDS_MAX)
 
     def _is_accepted(self) -> bool:
         with config.new_client_from_config(str(self.kubeconfig)) as api:

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from scheduler import elastic
 
-FLOOD_BYTES = 1 << 30
+FLOOD_BYTES = 1 << 28
 STEPS = 40
 
 

@@ -5,28 +5,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from scheduler.store.sqlstore import SqlStore
 from tests.daemon import Daemon
-from tests.postgres import PostgresServer, missing_reason, running_server
-
-
-@contextmanager
-def migrated_server() -> Iterator[PostgresServer]:
-    """A server of one's own with the tables; the test is skipped where there is none."""
-    if reason := missing_reason():
-        pytest.skip(reason)
-    with running_server() as server:
-        store = SqlStore(server.url("postgres"))
-        store.upgrade()
-        store.close()
-        yield server
 
 
 @contextmanager
 def leader_and_standby(
-    directory: Path, server: PostgresServer, settings: Mapping[str, Any]
+    directory: Path, database_url: str, settings: Mapping[str, Any]
 ) -> Iterator[tuple[Daemon, Daemon]]:
     """Both run; the first leads."""
     workers = directory / "workers"
@@ -34,7 +18,7 @@ def leader_and_standby(
     with ExitStack() as stack:
         pair = []
         for name in ("a", "b"):
-            daemon = Daemon(directory / name, both, database_url=server.url("postgres"), workers_dir=workers)
+            daemon = Daemon(directory / name, both, database_url=database_url, workers_dir=workers)
             stack.callback(daemon.close)
             daemon.start()
             pair.append(daemon)

@@ -6,7 +6,7 @@ import time
 
 from scheduler import elastic
 
-PACE_SECONDS = 0.005
+PACE_SECONDS = 0.02
 
 
 def main() -> None:

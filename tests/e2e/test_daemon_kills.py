@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from tests.daemon import Daemon, running_daemon
-from tests.effort import repeats
 
-KILLS = repeats(50, 15)
+KILLS = 12
 #: From a start of the daemon to its death: before it serves, while it loads, while it decides.
 LIFE_SECONDS = (0.05, 2.2)
-END_SECONDS_MAX = 120.0
+END_SECONDS_MAX = 300.0
 
 #: Each worker writes a line when it starts, so that a double start shows.
 NOTE = 'echo "$SCHED_WORKER_ID" >> "$STARTS"; '
@@ -49,7 +48,7 @@ def _expected(name: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_kills_of_the_daemon_harm_no_job(tmp_path: Path) -> None:
     seed = int(os.environ.get("SCHED_TEST_SEED", "7"))
     print(f"seed {seed}: SCHED_TEST_SEED={seed} pytest {__file__}")

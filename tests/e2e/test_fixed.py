@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.clusters.desk import eventually
-from tests.daemon import ROOT, Daemon, running_daemon
+from tests.daemon import ROOT, Daemon
+from tests.eventually import becomes
 
-SECONDS_MAX = 60.0
 #: More than a test lives for.
 WITHOUT_END = 10**9
 
@@ -29,7 +28,7 @@ def reach(daemon: Daemon, number: int, state: str) -> dict[str, Any]:
         found: dict[str, Any] = daemon.client.get(f"/v1/jobs/{number}").json()
         return found
 
-    eventually(lambda: view()["state"] == state, SECONDS_MAX)
+    becomes(lambda: view()["state"], state)
     return view()
 
 
@@ -38,37 +37,37 @@ def workers(daemon: Daemon, number: int) -> list[dict[str, Any]]:
     return found
 
 
-def test_servers_start_before_the_workers_and_stop_after_them(tmp_path: Path) -> None:
+def test_servers_start_before_the_workers_and_stop_after_them(daemon: Daemon, tmp_path: Path) -> None:
     story = tmp_path / "story"
-    with running_daemon(tmp_path, slots=2) as daemon:
-        number = submit(daemon, story, 20)
-        job = reach(daemon, number, "SUCCEEDED")
-        assert (job["retries_used"], job["fixed"]["replicas"], job["fixed"]["workers"]) == (0, 2, 0)
-        lines = story.read_text().splitlines()
-        assert lines == ["done", "done", "down 40", "down 40"]
-        servers = [worker for worker in workers(daemon, number) if worker["fixed_index"] is not None]
-        others = [worker for worker in workers(daemon, number) if worker["fixed_index"] is None]
-        assert [worker["fixed_index"] for worker in servers] == [0, 1]
-        assert [worker["slot_ids"] for worker in servers] == [[], []]
-        assert max(each["ready_at"] for each in servers) <= min(each["started_at"] for each in others)
-        assert max(each["ended_at"] for each in others) <= min(each["ended_at"] for each in servers)
-        assert [each["exit_reason"] for each in servers] == ["ASKED", "ASKED"]
+    number = submit(daemon, story, 20)
+    job = reach(daemon, number, "SUCCEEDED")
+    assert (job["retries_used"], job["fixed"]["replicas"], job["fixed"]["workers"]) == (0, 2, 0)
+    lines = story.read_text().splitlines()
+    assert lines == ["done", "done", "down 40", "down 40"]
+    servers = [worker for worker in workers(daemon, number) if worker["fixed_index"] is not None]
+    others = [worker for worker in workers(daemon, number) if worker["fixed_index"] is None]
+    assert [worker["fixed_index"] for worker in servers] == [0, 1]
+    assert [worker["slot_ids"] for worker in servers] == [[], []]
+    assert max(each["ready_at"] for each in servers) <= min(each["started_at"] for each in others)
+    assert max(each["ended_at"] for each in others) <= min(each["ended_at"] for each in servers)
+    assert [each["exit_reason"] for each in servers] == ["ASKED", "ASKED"]
 
 
-def test_a_server_that_dies_takes_the_attempt_with_it_and_the_daemon_s_death_does_not(tmp_path: Path) -> None:
+def test_a_server_that_dies_takes_the_attempt_with_it_and_the_daemon_s_death_does_not(
+    daemon: Daemon, tmp_path: Path
+) -> None:
     story = tmp_path / "story"
-    with running_daemon(tmp_path, slots=2, engine={"backoff_seconds": 0.1}) as daemon:
-        number = submit(daemon, story, WITHOUT_END)
-        before = reach(daemon, number, "RUNNING")
-        daemon.restart()
-        assert reach(daemon, number, "RUNNING")["live_workers"] == before["live_workers"]
-        os.kill(_server_pid(daemon, before), signal.SIGKILL)
-        eventually(lambda: daemon.client.get(f"/v1/jobs/{number}").json()["attempt"] == 2, SECONDS_MAX)
-        job = reach(daemon, number, "RUNNING")
-        assert job["retries_used"] == 1
-        assert set(job["fixed"]["hosts"]).isdisjoint(before["fixed"]["hosts"])
-        daemon.client.post(f"/v1/jobs/{number}/cancel").raise_for_status()
-        reach(daemon, number, "CANCELLED")
+    number = submit(daemon, story, WITHOUT_END)
+    before = reach(daemon, number, "RUNNING")
+    daemon.restart()
+    assert reach(daemon, number, "RUNNING")["live_workers"] == before["live_workers"]
+    os.kill(_server_pid(daemon, before), signal.SIGKILL)
+    becomes(lambda: daemon.client.get(f"/v1/jobs/{number}").json()["attempt"], 2)
+    job = reach(daemon, number, "RUNNING")
+    assert job["retries_used"] == 1
+    assert set(job["fixed"]["hosts"]).isdisjoint(before["fixed"]["hosts"])
+    daemon.client.post(f"/v1/jobs/{number}/cancel").raise_for_status()
+    reach(daemon, number, "CANCELLED")
 
 
 def _server_pid(daemon: Daemon, job: dict[str, Any]) -> int:

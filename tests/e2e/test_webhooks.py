@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,24 +11,17 @@ import pytest
 
 from examples.webhook_receiver import verified
 from tests.daemon import ROOT, Daemon, running_daemon
-from tests.e2e.replicas import leader_and_standby, migrated_server
-from tests.postgres import PostgresServer
+from tests.e2e.replicas import leader_and_standby
+from tests.eventually import becomes, eventually
 from tests.webhooks.receiver import SECRET, Receiver
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def hook(receiver: Receiver, kinds: str) -> dict[str, str]:
     """Settings of a webhook that does not wait long."""
     fast = {"hook__backoff_seconds": "0.2", "hook__backoff_max_seconds": "1"}
     return {"hook__url": receiver.url, "hook__secret": SECRET, "hook__events": kinds, **fast}
-
-
-def eventually(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, what
-        time.sleep(0.05)
 
 
 def shown(daemon: Daemon) -> dict[str, Any]:
@@ -45,10 +37,7 @@ def sched(daemon: Daemon, *words: str) -> str:
 def run_jobs(daemon: Daemon, count: int) -> list[int]:
     jobs = [int(daemon.client.post("/v1/jobs", json={"command": "true"}).json()["id"]) for _ in range(count)]
     for job in jobs:
-        eventually(
-            lambda job=job: daemon.client.get(f"/v1/jobs/{job}").json()["state"] == "SUCCEEDED",  # type: ignore[misc]
-            "the job does not end",
-        )
+        becomes(lambda job=job: daemon.client.get(f"/v1/jobs/{job}").json()["state"], "SUCCEEDED")  # type: ignore[misc]
     return jobs
 
 
@@ -89,19 +78,13 @@ def test_a_daemon_that_is_killed_goes_on_telling(tmp_path: Path) -> None:
     )
 
 
-@pytest.fixture
-def server() -> Iterator[PostgresServer]:
-    with migrated_server() as server:
-        yield server
-
-
 @pytest.mark.postgres
-def test_the_next_leader_goes_on_where_the_last_one_was(tmp_path: Path, server: PostgresServer) -> None:
+def test_the_next_leader_goes_on_where_the_last_one_was(tmp_path: Path, database: str) -> None:
     receiver = Receiver()
     with ExitStack() as stack:
         stack.enter_context(receiver.listening())
         settings = {"webhooks": hook(receiver, "JOB_SUBMITTED")}
-        leader, standby = stack.enter_context(leader_and_standby(tmp_path, server, settings))
+        leader, standby = stack.enter_context(leader_and_standby(tmp_path, database, settings))
         eventually(lambda: shown(standby)["position"] is not None, "the webhook does not begin")
         jobs = run_jobs(leader, 2)
         receiver.until(lambda: len(receiver.taken) == 2)

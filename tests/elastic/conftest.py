@@ -1,4 +1,4 @@
-"""A scheduler for those tests that ask for one."""
+"""A scheduler in this process for those tests that ask for one."""
 
 from collections.abc import Iterator
 from pathlib import Path

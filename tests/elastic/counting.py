@@ -1,6 +1,6 @@
 """A torchrun script that counts: each step adds 64 samples, dealt over all ranks, to a total in its checkpoint.
 
-Its arguments: how many steps, and a file; while that exists, steps take a while.
+Its argument: a file; while that exists, steps take a while and the training does not end.
 """
 
 import os
@@ -14,18 +14,19 @@ import torch.distributed as dist
 SAMPLES = 64
 
 
-def main(steps: int, slow: Path) -> None:
+def main(slow: Path) -> None:
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     checkpoint = Path(os.environ["SCHED_CHECKPOINT_DIR"]) / "total.pt"
     step, total = torch.load(checkpoint) if checkpoint.exists() else (0, 0)
     restarts = os.environ["TORCHELASTIC_RESTART_COUNT"]
     print(f"rank {rank} of {size} from step {step}, {restarts} restarts", flush=True)
-    while step < steps:
-        share = torch.tensor(len(range(rank, SAMPLES, size)))
+    finding = 1
+    while finding:
+        share = torch.tensor([len(range(rank, SAMPLES, size)), int(slow.exists())])
         dist.all_reduce(share)
-        step, total = step + 1, total + int(share)
-        if slow.exists():
+        step, total, finding = step + 1, total + int(share[0]), int(share[1])
+        if finding:
             time.sleep(0.1)
         if rank == 0:
             partial = checkpoint.with_suffix(".new")
@@ -39,4 +40,4 @@ def main(steps: int, slow: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]))

@@ -1,6 +1,6 @@
 """A Horovod Elastic script that counts: each step adds 64 samples, dealt over all ranks, to a total, and commits.
 
-Its arguments: how many steps, and a file; while that exists, steps take a while.
+Its argument: a file; while that exists, steps take a while and the training does not end.
 """
 
 import sys
@@ -13,17 +13,19 @@ import torch
 SAMPLES = 64
 
 
-def main(steps: int, slow: Path) -> None:
+def main(slow: Path) -> None:
     hvd.init()
 
     @hvd.elastic.run
     def train(state: hvd.elastic.TorchState) -> None:
         print(f"rank {hvd.rank()} of {hvd.size()} from step {state.step}", flush=True)
-        while state.step < steps:
-            share = torch.tensor(len(range(hvd.rank(), SAMPLES, hvd.size())))
-            state.total += int(hvd.allreduce(share, op=hvd.Sum, name="share"))
+        finding = 1
+        while finding:
+            share = torch.tensor([len(range(hvd.rank(), SAMPLES, hvd.size())), int(slow.exists())])
+            total, finding = hvd.allreduce(share, op=hvd.Sum, name="share").tolist()
+            state.total += total
             state.step += 1
-            if slow.exists():
+            if finding:
                 time.sleep(0.2)
             # By all: one that is killed may not get to it for a step that the others commit.
             print(f"step {state.step} of {hvd.size()} workers", flush=True)
@@ -36,4 +38,4 @@ def main(steps: int, slow: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]))

@@ -2,28 +2,23 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.ports import free_port
+
 ROOT = Path(__file__).parents[2]
+#: How long a group of processes may take: each imports torch, maybe on a busy machine.
+SECONDS_MAX = 240.0
 
 
 def environment(**more: str) -> dict[str, str]:
     """This process's environment without any scheduler's, plus some."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SCHED_")}
     return {**kept, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR", **more}
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

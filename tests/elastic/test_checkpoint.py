@@ -73,7 +73,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_readable_checkpoint(tmp_path: Pa
         finished = [int(writer.stdout.readline()) for _ in range(20)]
         writer.send_signal(signal.SIGKILL)
         finished += [int(line) for line in writer.stdout if line.endswith("\n")]
-    writer.wait(10)
+    writer.wait()
     found = CheckpointDirectory(tmp_path).read()
     assert found is not None
     step, tree = found

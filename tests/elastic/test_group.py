@@ -14,7 +14,8 @@ from scheduler.elastic.group import form
 from scheduler.elastic.meeting import Meeting, connect
 from scheduler.elastic.membership import Membership
 from scheduler.elastic.session import is_broken_group
-from tests.elastic.processes import ROOT, environment, fixed_group, free_port, python
+from tests.elastic.processes import ROOT, SECONDS_MAX, environment, fixed_group, python
+from tests.ports import free_port
 
 DIGITS = str(ROOT / "examples" / "digits.py")
 
@@ -40,6 +41,9 @@ def train(state):
 elastic.run(train, elastic.State(model=model, optimizer=optimizer, sampler=sampler))
 """
 
+#: Of groups whose members must not have to wait for it to be freed: longer than they are waited for.
+GROUP_TIMEOUT_SECONDS = 4 * SECONDS_MAX
+
 # Forms generation 1, dies or fails in a collective, forms generation 2 with who is left, and equalises the snapshots.
 SURVIVE = """
 import os, signal, sys, time, torch, torch.distributed as dist
@@ -53,23 +57,21 @@ meeting = Meeting("127.0.0.1")
 print(meeting.endpoint, flush=True)
 first, second = input().split()
 everyone = Membership(1, tuple("abcd"[:size]), None)
-group = form(first, meeting.connections(), everyone, rank, 0, 60.0, lambda: True)
+group = form(first, meeting.connections(), everyone, rank, 0, TIMEOUT, lambda: True)
 pending = dist.all_reduce(torch.ones(1), async_op=True)
 pending.wait()
 if rank == victim:
     time.sleep(0.2)
     os.kill(os.getpid(), signal.SIGKILL)
-began = time.monotonic()
 try:
     while True:
         dist.all_reduce(torch.ones(1000))
 except RuntimeError:
     group.shut()
     group.dissolve()
-print("freed after", time.monotonic() - began, flush=True)
 rank -= rank > victim
 remaining = Membership(2, tuple("abc"[: size - 1]), None)
-group = form(second, meeting.connections(), remaining, rank, 0, 60.0, lambda: True)
+group = form(second, meeting.connections(), remaining, rank, 0, TIMEOUT, lambda: True)
 snapshot = Snapshot()
 snapshot.take({"from": rank, "tensors": [torch.full((3,), float(rank)), torch.tensor(rank == 1), torch.zeros(0)]})
 snapshot.send(group, 1)
@@ -84,7 +86,7 @@ group.dissolve()
 def test_gradients_are_those_of_the_mean_over_all_samples_even_with_empty_shares(loss: str, dtype: str) -> None:
     script = AVERAGE.replace("LOSS", loss).replace("DTYPE", dtype)
     with fixed_group(3, "-c", script) as workers:
-        outputs = [worker.communicate(timeout=60)[0] for worker in workers]
+        outputs = [worker.communicate(timeout=SECONDS_MAX)[0] for worker in workers]
     # The mean of rows 0 to 3, dealt as 2 + 1 + 1; then of row 4, which only rank 0 gets.
     expected = ["gradient 4 [0.3, 0.4]", "gradient 1 [0.8, 0.9]"]
     assert [output.splitlines() for output in outputs] == [expected] * 3
@@ -94,7 +96,8 @@ def test_gradients_are_those_of_the_mean_over_all_samples_even_with_empty_shares
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_death_frees_all_ranks_at_once_and_they_form_the_next_group(victim: int) -> None:
     size = 4
-    commands = [["-c", SURVIVE, str(rank), str(size), str(victim)] for rank in range(size)]
+    script = SURVIVE.replace("TIMEOUT", str(GROUP_TIMEOUT_SECONDS))
+    commands = [["-c", script, str(rank), str(size), str(victim)] for rank in range(size)]
     with python(*commands, env=[environment()] * size) as workers:
         endpoints = []
         for worker in workers:
@@ -105,14 +108,11 @@ def test_a_death_frees_all_ranks_at_once_and_they_form_the_next_group(victim: in
             assert worker.stdin is not None
             worker.stdin.write(f"{endpoints[0]} {second}\n")
             worker.stdin.flush()
-        outputs = [worker.communicate(timeout=60)[0] for worker in workers]
+        outputs = [worker.communicate(timeout=SECONDS_MAX)[0] for worker in workers]
         codes = [worker.returncode for worker in workers]
     assert codes == [-signal.SIGKILL if rank == victim else 0 for rank in range(size)]
     for rank, output in enumerate(outputs):
         if rank != victim:
-            freed = re.search(r"freed after ([\d.]+)", output)
-            assert freed is not None, output
-            assert float(freed[1]) < 5.0
             assert "'from': 1, 'tensors': [tensor([1., 1., 1.]), tensor(True), tensor([])]} [0, 10, 20]" in output
 
 
@@ -124,12 +124,12 @@ def test_one_sigterm_stops_all_ranks_at_the_same_step_with_a_checkpoint_that_res
         while "epoch 0" not in workers[0].stdout.readline():
             assert workers[0].poll() is None
         workers[1].terminate()
-        assert [worker.wait(30) for worker in workers] == [64, 64]
+        assert [worker.wait(SECONDS_MAX) for worker in workers] == [64, 64]
     (checkpoint,) = tmp_path.iterdir()
     step = int(checkpoint.stem.split("-")[2])
     assert step >= 24
     with python([*command], env=[environment(SCHED_CHECKPOINT_DIR=str(tmp_path))]) as (alone,):
-        output, _ = alone.communicate(timeout=60)
+        output, _ = alone.communicate(timeout=SECONDS_MAX)
     assert f"rank 0 of 1, step {step}" in output
     assert "epoch 2: every sample seen exactly once" in output
     assert "after 72 steps" in output
@@ -140,8 +140,8 @@ def test_the_number_of_ranks_does_not_change_what_is_learnt() -> None:
     accuracies = []
     for size in (1, 3):
         with fixed_group(size, DIGITS, "--epochs", "3") as workers:
-            output, _ = workers[0].communicate(timeout=60)
-            assert [worker.wait(30) for worker in workers] == [0] * size
+            output, _ = workers[0].communicate(timeout=SECONDS_MAX)
+            assert [worker.wait(SECONDS_MAX) for worker in workers] == [0] * size
         found = re.search(r"accuracy ([\d.]+) after 72 steps", output)
         assert found is not None, output
         accuracies.append(float(found[1]))
@@ -166,10 +166,10 @@ def test_a_death_while_connecting_is_ended_by_shutting_the_connections() -> None
     connect(meeting.endpoint).set("generation-1/attempt-0/came/1", "1")
     timer = threading.Timer(0.3, connections.shut)
     timer.start()
-    began = time.monotonic()
+    both = Membership(1, ("a", "b"), None)
+    # The timeout of the test ends it long before that of the group would.
     with pytest.raises(GroupBroken):
-        form(meeting.endpoint, connections, Membership(1, ("a", "b"), None), 0, 0, 60.0, lambda: True)
-    assert time.monotonic() - began < 3.0
+        form(meeting.endpoint, connections, both, 0, 0, GROUP_TIMEOUT_SECONDS, lambda: True)
     timer.join()
 
 

@@ -11,14 +11,11 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.daemon import ROOT, Daemon, running_daemon
-from tests.effort import long
+from tests.daemon import ROOT, Daemon
 from tests.elastic.jobs import RunningJob
 
 SCRIPT = str(Path(__file__).with_name("horovod_counting.py"))
 SAMPLES = 64
-STEPS = 1200
-POLICY = {"grow_cooldown_seconds": 0, "grow_payback_factor": 0}
 #: Of a process that has imported Horovod before it became the training.
 PROCESS = "warm"
 
@@ -37,7 +34,7 @@ class Counting(RunningJob):
         self._slow = slow
         slow.touch()
         fields: dict[str, Any] = {
-            "command": [sys.executable, SCRIPT, str(STEPS), str(slow)],
+            "command": [sys.executable, SCRIPT, str(slow)],
             "min_workers": 1,
             "max_workers": 3,
             "grace_seconds": 60.0,
@@ -68,9 +65,11 @@ class Counting(RunningJob):
         self.wait("ends", lambda: self.show()["state"] in ("SUCCEEDED", "FAILED"))
         output = self.logs()
         assert self.show()["state"] == "SUCCEEDED", (self.show(), output)
-        assert f"total {SAMPLES * STEPS} after {STEPS} steps" in output
+        (last,) = re.findall(r"total (\d+) after (\d+) steps", output)
+        total, taken = map(int, last)
+        assert total == SAMPLES * taken
         written = {step for step, _ in self.steps([worker["id"] for worker in self.workers()])}
-        assert written == set(range(1, STEPS + 1))
+        assert written >= set(range(1, taken + 1))
 
 
 def rival(daemon: Daemon, workers: int, priority: int) -> RunningJob:
@@ -82,93 +81,90 @@ def rival(daemon: Daemon, workers: int, priority: int) -> RunningJob:
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(1200)
-def test_planned_changes_consume_no_retry_and_lose_no_step(tmp_path: Path) -> None:
-    with running_daemon(tmp_path, slots=3, policy=POLICY) as daemon:
-        first = rival(daemon, workers=1, priority=5)
-        job = Counting(daemon, tmp_path / "slow")
-        job.wait_for_workers(2)
-        first.cancel()
-        job.wait_for_workers(3)
-        rivals = [rival(daemon, workers=1, priority=-1) for _ in range(2)]
-        for each in rivals:
-            each.change(priority=5)
-        job.wait_for_workers(1)
-        assert [each.show()["state"] for each in rivals] == ["RUNNING"] * 2
-        rivals[0].cancel()
-        job.wait_for_workers(2)
-        job.finish()
-        shown = job.show()
-        assert (shown["retries_used"], shown["attempt"]) == (0, 1)
-        assert {worker["exit_reason"] for worker in job.workers()} == {"ASKED", "DONE"}
+def test_planned_changes_consume_no_retry_and_lose_no_step(daemon: Daemon, tmp_path: Path) -> None:
+    first = rival(daemon, workers=1, priority=5)
+    job = Counting(daemon, tmp_path / "slow")
+    job.wait_for_workers(2)
+    first.cancel()
+    job.wait_for_workers(3)
+    rivals = [rival(daemon, workers=1, priority=-1) for _ in range(2)]
+    for each in rivals:
+        each.change(priority=5)
+    job.wait_for_workers(1)
+    assert [each.show()["state"] for each in rivals] == ["RUNNING"] * 2
+    rivals[0].cancel()
+    job.wait_for_workers(2)
+    job.finish()
+    shown = job.show()
+    assert (shown["retries_used"], shown["attempt"]) == (0, 1)
+    assert {worker["exit_reason"] for worker in job.workers()} == {"ASKED", "DONE"}
 
 
 @needs_horovod
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(1200)
-def test_a_killed_process_is_one_failure_and_loses_no_step(tmp_path: Path) -> None:
-    with running_daemon(tmp_path, slots=3, policy=POLICY, engine={"backoff_seconds": 0.1}) as daemon:
-        job = Counting(daemon, tmp_path / "slow", env={"OMP_NUM_THREADS": "1"})
-        job.wait_for_workers(3)
-        victim = job.member(1)
-        job.process_of(victim, PROCESS).kill()
-        job.wait(f"lost {victim}", lambda: not job.has(victim))
-        job.wait_for_workers(3)
-        job.finish()
-        shown = job.show()
-        assert (shown["retries_used"], shown["attempt"]) == (1, 1)
-        ended = {worker["id"]: (worker["exit_reason"], worker["exit_code"]) for worker in job.workers()}
-        assert ended[victim] == ("FAILED", 137)
+def test_a_killed_process_is_one_failure_and_loses_no_step(daemon: Daemon, tmp_path: Path) -> None:
+    job = Counting(daemon, tmp_path / "slow", env={"OMP_NUM_THREADS": "1"})
+    job.wait_for_workers(3)
+    victim = job.member(1)
+    job.process_of(victim, PROCESS).kill()
+    job.wait(f"lost {victim}", lambda: not job.has(victim))
+    job.wait_for_workers(3)
+    job.finish()
+    shown = job.show()
+    assert (shown["retries_used"], shown["attempt"]) == (1, 1)
+    ended = {worker["id"]: (worker["exit_reason"], worker["exit_code"]) for worker in job.workers()}
+    assert ended[victim] == ("FAILED", 137)
 
 
 @needs_horovod
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.timeout(600)
-@long
-def test_a_script_that_always_fails_ends_the_job_after_its_retries(tmp_path: Path) -> None:
+@pytest.mark.timeout(1200)
+def test_a_script_that_always_fails_ends_the_job_after_its_retries(daemon: Daemon, tmp_path: Path) -> None:
     script = tmp_path / "fails.py"
     script.write_text("raise SystemExit('no such data')\n")
-    with running_daemon(tmp_path, slots=1, policy=POLICY, engine={"backoff_seconds": 0.1}) as daemon:
-        job = Counting(daemon, tmp_path / "slow", command=[sys.executable, str(script)], max_workers=1, max_retries=1)
-        job.wait("fails", lambda: job.show()["state"] == "FAILED")
-        shown = job.show()
-        assert shown["retries_used"] == 2
-        assert "FAILED, exit code 1" in shown["detail"]
-        assert "no such data" in job.logs()
-
-
-@needs_horovod
-@pytest.mark.slow
-@pytest.mark.torch
-@pytest.mark.timeout(600)
-def test_the_example_trains_on_two_workers_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    script = str(ROOT / "examples" / "horovod_digits.py")
-    with running_daemon(tmp_path, slots=2) as daemon:
-        job = Counting(daemon, tmp_path / "slow", command=[sys.executable, script, "--epochs", "2"], min_workers=2)
-        job.wait("ends", lambda: job.show()["state"] == "SUCCEEDED")
-        (accuracy,) = re.findall(r"accuracy ([\d.]+) on 2 workers", job.logs())
-        assert float(accuracy) > 0.8
-        mine = {"SCHED_JOB_ID": str(job.id), "SCHED_URL": daemon.url}
-        for process in psutil.process_iter(["environ"]):
-            assert not mine.items() <= (process.info["environ"] or {}).items(), process
+    job = Counting(daemon, tmp_path / "slow", command=[sys.executable, str(script)], max_workers=1, max_retries=1)
+    job.wait("fails", lambda: job.show()["state"] == "FAILED")
+    shown = job.show()
+    assert shown["retries_used"] == 2
+    assert "FAILED, exit code 1" in shown["detail"]
+    assert "no such data" in job.logs()
 
 
 @needs_horovod
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(1200)
-@long
-def test_a_job_that_becomes_smaller_than_horovodrun_knows_starts_again_without_blame(tmp_path: Path) -> None:
-    with running_daemon(tmp_path, slots=2, policy=POLICY) as daemon:
-        job = Counting(daemon, tmp_path / "slow", min_workers=2, max_workers=2)
-        job.wait_for_workers(2)
-        job.change(min_workers=1, max_workers=1)
-        job.wait_for_workers(1)
-        job.finish()
-        shown = job.show()
-        assert (shown["retries_used"], shown["attempt"]) == (0, 2)
-        assert "starts again with --min-np 1" in job.logs()
+def test_the_example_trains_on_two_workers_and_leaves_nothing_behind(daemon: Daemon, tmp_path: Path) -> None:
+    script = str(ROOT / "examples" / "horovod_digits.py")
+    job = Counting(
+        daemon, tmp_path / "slow", command=[sys.executable, script, "--epochs", "2"], min_workers=2, max_workers=2
+    )
+    job.wait("ends", lambda: job.show()["state"] == "SUCCEEDED")
+    (accuracy,) = re.findall(r"accuracy ([\d.]+) on 2 workers", job.logs())
+    assert float(accuracy) > 0.8
+    mine = {"SCHED_JOB_ID": str(job.id), "SCHED_URL": daemon.url}
+    for process in psutil.process_iter(["environ"]):
+        assert not mine.items() <= (process.info["environ"] or {}).items(), process
+
+
+@needs_horovod
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(1200)
+def test_a_job_that_becomes_smaller_than_horovodrun_knows_starts_again_without_blame(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    job = Counting(daemon, tmp_path / "slow", min_workers=2, max_workers=2)
+    job.wait_for_workers(2)
+    job.change(min_workers=1, max_workers=1)
+    job.wait_for_workers(1)
+    job.finish()
+    shown = job.show()
+    assert (shown["retries_used"], shown["attempt"]) == (0, 2)
+    assert "starts again with --min-np 1" in job.logs()
 
 
 def test_the_driver_says_what_is_missing_where_horovod_is_not_installed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from scheduler.elastic.noise import NoiseScale, Shares, efficiency, gain
-from tests.elastic.processes import fixed_group
+from tests.elastic.processes import SECONDS_MAX, fixed_group
 
 # Linear regression with the parameters held still: gradients of single samples tell the true noise scale.
 REGRESSION = """
@@ -43,7 +43,7 @@ elastic.run(train, state)
 def measure(size: int, batch: str, dtype: str = "float32") -> list[tuple[float, float, float]]:
     """(true noise scale, measured, efficiency) of each rank."""
     with fixed_group(size, "-c", REGRESSION.replace("DTYPE", dtype), batch) as workers:
-        outputs = [worker.communicate(timeout=60)[0] for worker in workers]
+        outputs = [worker.communicate(timeout=SECONDS_MAX)[0] for worker in workers]
     return [ast.literal_eval(output.splitlines()[-1]) for output in outputs]
 
 

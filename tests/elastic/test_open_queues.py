@@ -8,7 +8,7 @@ import pytest
 
 from scheduler import elastic
 from tests.elastic.becoming import become_worker, done, running
-from tests.elastic.processes import environment, python
+from tests.elastic.processes import SECONDS_MAX, environment, python
 from tests.http.site import Site
 
 
@@ -56,7 +56,7 @@ def test_a_process_forked_from_a_reader_may_read_by_itself(site: Site, monkeypat
     become_worker(monkeypatch, site, job_id)
     variables = {name: value for name, value in os.environ.items() if name.startswith("SCHED_")}
     with python(["-c", FORKED], env=[environment(**variables)]) as (process,):
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=SECONDS_MAX)
     first, second, lost = [line for line in output.splitlines() if "Warning" not in line and "fork()" not in line]
     assert int(first) < int(second)
     assert lost == "[]"

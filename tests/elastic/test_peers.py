@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scheduler.elastic.peers import PeerServer, ask_all
-from tests.elastic.processes import free_port
+from tests.ports import free_port
 
 
 def echo(question: Any) -> Mapping[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon import Daemon, running_daemon
+from tests.daemon import Daemon
 from tests.elastic.jobs import RunningJob
 from tests.elastic.rated import BASE_RATE, DECAY, PER_WORKER, WARMUP_STEPS
 
@@ -17,8 +17,6 @@ SCRIPT = str(Path(__file__).with_name("rated.py"))
 
 class Job(RunningJob):
     """One such training."""
-
-    phase_seconds_max = 90.0
 
     def __init__(self, daemon: Daemon) -> None:
         super().__init__(
@@ -74,24 +72,21 @@ def documented(sizes: list[int]) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.timeout(400)
-def test_the_rate_follows_resizes_and_a_stop_as_documented_and_the_efficiency_arrives(tmp_path: Path) -> None:
-    policy = {"grow_cooldown_seconds": 0, "grow_payback_factor": 0}
-    engine = {"progress_interval_seconds": 0.5}
-    with running_daemon(tmp_path, slots=3, policy=policy, engine=engine) as daemon:
-        job = Job(daemon)
-        job.wait("is measured", lambda: bool(job.progress()["throughput"]))
-        for size in (3, 2):
-            job.resize(size)
-        progress = job.progress()
-        noise = progress["metrics"]["noise_scale"]
-        assert progress["efficiency"] == pytest.approx((noise + PER_WORKER) / (noise + 2 * PER_WORKER), abs=1e-5)
-        job.ask("suspend", "SUSPENDED")
-        stopped_at = job.progress()["step"]
-        job.ask("resume", "RUNNING")
-        job.wait("has warmed up again", lambda: job.progress()["step"] > stopped_at + WARMUP_STEPS)
-        job.ask("cancel", "CANCELLED")
-        steps = job.steps()
+@pytest.mark.timeout(900)
+def test_the_rate_follows_resizes_and_a_stop_as_documented_and_the_efficiency_arrives(daemon: Daemon) -> None:
+    job = Job(daemon)
+    job.wait("is measured", lambda: bool(job.progress()["throughput"]))
+    for size in (3, 2):
+        job.resize(size)
+    progress = job.progress()
+    noise = progress["metrics"]["noise_scale"]
+    assert progress["efficiency"] == pytest.approx((noise + PER_WORKER) / (noise + 2 * PER_WORKER), abs=1e-5)
+    job.ask("suspend", "SUSPENDED")
+    stopped_at = job.progress()["step"]
+    job.ask("resume", "RUNNING")
+    job.wait("has warmed up again", lambda: job.progress()["step"] > stopped_at + WARMUP_STEPS)
+    job.ask("cancel", "CANCELLED")
+    steps = job.steps()
     assert [step["step"] for step in steps] == list(range(len(steps))), "each step was taken once"
     sizes = [step["size"] for step in steps]
     assert [size for size, after in pairwise([*sizes, 0]) if size != after][:3] == [1, 3, 2]

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from itertools import count
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -9,6 +10,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
 
 import digits  # noqa: E402
 
+#: After so many steps each takes twice as long as the first, and so on: a slow training never comes to its end.
+STEPS = 20
+
 if __name__ == "__main__":
     slow = Path(sys.argv.pop())
-    digits.main(lambda seconds: time.sleep(seconds) if slow.exists() else None)
+    steps = count()
+    digits.main(lambda seconds: time.sleep(seconds * (1 + next(steps) / STEPS)) if slow.exists() else None)

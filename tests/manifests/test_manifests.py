@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import yaml
 from scheduler.config import load_settings
 from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.daemon.trainingjobs.resource import job_spec, training_job
-from tests.clusters.control_plane import ControlPlane, control_plane
+from tests.clusters.control_plane import ControlPlane
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 NAMESPACE = "sched-system"
@@ -40,11 +39,10 @@ class Kubectl:
 
 
 @pytest.fixture(scope="module")
-def kubectl() -> Iterator[Kubectl]:
+def kubectl(plane: ControlPlane) -> Kubectl:
     if shutil.which("kubectl") is None:
         pytest.skip("there is no kubectl")
-    with control_plane() as plane:
-        yield Kubectl(plane)
+    return Kubectl(plane)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import math
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,8 +13,10 @@ import httpx
 import pytest
 import yaml
 
+from tests.ports import free_port
+
 RULES = Path(__file__).parent.parent.parent / "grafana" / "prometheus"
-SECONDS_MAX = 30.0
+SECONDS_MAX = 120.0
 
 needs_prometheus = pytest.mark.skipif(
     shutil.which("prometheus") is None or shutil.which("promtool") is None,
@@ -101,10 +102,3 @@ def scraping(directory: Path, target: str) -> Iterator[Prometheus]:
         prometheus.close()
         process.terminate()
         process.wait(SECONDS_MAX)
-
-
-def free_port() -> int:
-    """A port that nobody has at the moment."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])

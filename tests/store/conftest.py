@@ -14,18 +14,6 @@ OpenStore = Callable[..., SqlStore]
 BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[postgres.PostgresServer]:
-    """A server whose template database has all tables."""
-    if reason := postgres.missing_reason():
-        pytest.skip(reason)
-    with postgres.running_server() as server:
-        store = SqlStore(server.make_template())
-        store.upgrade()
-        store.close()
-        yield server
-
-
 @pytest.fixture(params=BOTH)
 def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)

@@ -19,7 +19,7 @@ from scheduler.http.explain.explanation import explain
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Runtime
 from scheduler.model.world import World as Snapshot
-from tests.clusters.control_plane import ControlPlane, control_plane
+from tests.clusters.control_plane import ControlPlane
 from tests.eventually import becomes, eventually
 from tests.world import World
 
@@ -27,14 +27,15 @@ SPEC = {"command": ["train"], "runtime": "elastic", "minWorkers": 1, "maxWorkers
 
 
 @pytest.fixture(scope="session")
-def api() -> Iterator[ControlPlane]:
-    with control_plane() as plane:
-        api_client = config.new_client_from_config(str(plane.kubeconfig))
-        client.ApiextensionsV1Api(api_client).create_custom_resource_definition(definition())
+def api(plane: ControlPlane) -> Iterator[ControlPlane]:
+    with config.new_client_from_config(str(plane.kubeconfig)) as api_client:
+        extensions = client.ApiextensionsV1Api(api_client)
+        resource = definition()
+        if resource["metadata"]["name"] not in _names(extensions):
+            extensions.create_custom_resource_definition(resource)
         custom = client.CustomObjectsApi(api_client)
         eventually(lambda: _known(custom), "the custom resource is not known")
         yield plane
-        api_client.close()
 
 
 class Site(World):
@@ -131,6 +132,10 @@ def site(tmp_path: Path, api: ControlPlane) -> Iterator[Site]:
     with site.control.followed():
         yield site
     site.close()
+
+
+def _names(extensions: client.ApiextensionsV1Api) -> list[str]:
+    return [each.metadata.name for each in extensions.list_custom_resource_definition().items]
 
 
 def _known(custom: client.CustomObjectsApi) -> bool:
