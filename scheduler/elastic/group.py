@@ -1,6 +1,5 @@
 """A torch process group that can be formed, broken and formed again within one process. Imports torch."""
 
-import ctypes
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -9,6 +8,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 from torch.distributed import distributed_c10d
 
+from scheduler.elastic import old_groups
 from scheduler.elastic.errors import GroupBroken, Superseded
 from scheduler.elastic.meeting import CONNECT_SECONDS, Missing, meet
 from scheduler.elastic.membership import Membership
@@ -37,6 +37,8 @@ class Group:
         self.size = membership.size
         self._connections = connections
         self._broken = False
+        # Those of earlier generations that the script has let go of by now.
+        old_groups.release()
         # The count is part of the keys under which members look for each other; a start that failed leaves it raised.
         distributed_c10d._world.group_count = 0
         dist.init_process_group(
@@ -128,12 +130,17 @@ class Group:
 
     def dissolve(self) -> None:
         """Takes the group down, whole or broken; torch has no default group afterwards."""
-        if self._broken:
-            # Its destructor would wait for collectives that are stuck, even at the interpreter's end: it never runs.
-            # What stays are a few idle threads.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(dist.group.WORLD))
+        # The script's own groups (`new_group`) are among them.
+        for group in list(distributed_c10d._world.pg_map):
+            if self._broken:
+                # What stays are a few idle threads.
+                old_groups.hold_for_ever(group)
+            else:
+                old_groups.hold(group)
+            del group
         if dist.is_initialized():
             distributed_c10d._abort_process_group()
+        old_groups.release()
 
 
 def form(

@@ -66,6 +66,7 @@ def run(
             except Resized as resized:
                 membership = resized.membership
                 session.leave_group()
+                traceback.clear_frames(resized.__traceback__)
             except Stopped:
                 session.stop()
             except Exception as error:

@@ -1,0 +1,84 @@
+"""A group's end where the script still refers to it: nothing waits for the group's threads with Python's lock held."""
+
+import pytest
+
+from tests.elastic.processes import environment, python
+
+# A thread of the group is inside of a callback, and so needs the lock to go on, at the moment the script lets go of
+# what holds the group. Where a wait for that thread holds the lock, nothing ever happens again.
+LET_GO = """
+import functools, sys, threading, torch, torch.distributed as dist
+from torch._C._distributed_c10d import HashStore
+from torch.nn.parallel import DistributedDataParallel
+from scheduler.elastic import old_groups
+from scheduler.elastic.group import Group
+from scheduler.elastic.membership import Membership
+from scheduler.elastic.sockets import Connections
+
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+kept = {}
+inside, let_go = threading.Event(), threading.Event()
+
+def form(generation):
+    return Group(Membership(generation, ("a",), None), 0, HashStore(), 60.0, Connections(frozenset(), frozenset()))
+
+def busy(_future):
+    inside.set()
+    let_go.wait()
+
+class Trainer:
+    def __init__(self, parallel):
+        self.parallel = parallel
+
+def batches(parallel):
+    while True:
+        yield parallel
+
+def train(holder):
+    own = dist.new_group([0]) if holder == "subgroup" else None
+    parallel = DistributedDataParallel(model, process_group=own)
+    if holder == "global":
+        kept["it"] = parallel
+    elif holder == "class":
+        kept["it"] = Trainer(parallel)
+    elif holder == "closure":
+        kept["it"] = lambda: parallel
+    elif holder == "generator":
+        kept["it"] = batches(parallel)
+        next(kept["it"])
+    elif holder == "hook":
+        kept["it"] = optimizer.register_step_pre_hook(functools.partial(lambda parallel, *_: None, parallel))
+    parallel(torch.ones(2, 4)).sum().backward()
+    work = dist.all_reduce(torch.ones(1), group=own, async_op=True)
+    work.get_future().then(busy)
+    inside.wait()
+    raise LookupError
+
+for generation, holder in enumerate(sys.argv[1:], 1):
+    inside.clear()
+    let_go.clear()
+    group = form(generation)
+    try:
+        train(holder)
+    except LookupError:
+        group.dissolve()
+    print("out of the frames of", holder, flush=True)
+    if holder == "hook":
+        kept["it"].remove()
+    kept.clear()
+    print("let go by", holder, flush=True)
+    let_go.set()
+old_groups.release()
+print("held", len(old_groups._held), flush=True)
+"""
+
+
+@pytest.mark.torch
+def test_a_model_that_holds_the_group_goes_at_any_time_and_the_group_after_it() -> None:
+    holders = ("frame", "global", "class", "closure", "generator", "hook", "subgroup")
+    with python(["-c", LET_GO, *holders], env=[environment()]) as (alone,):
+        output, _ = alone.communicate(timeout=60)
+    told = [f"{what} {holder}" for holder in holders for what in ("out of the frames of", "let go by")]
+    assert output.splitlines() == [*told, "held 0"]
+    assert alone.returncode == 0
