@@ -28,6 +28,7 @@ MEASURED = (
     "scrape",
     "preempt",
     "resize_pause",
+    "ddp",
     "rates",
     "wide_deep",
     "frameworks",
@@ -38,7 +39,10 @@ MEASURED = (
 SIMULATED = ("elasticdl", "paddle_edl", "kueue", "adaptdl")
 NAMES = MEASURED + SIMULATED
 #: Options that a benchmark takes beside its name; what is not given stays as it is there.
-TAKEN = {"wide_deep": ("seeds", "samples", "picture")}
+TAKEN = {
+    "wide_deep": ("seeds", "samples", "picture"),
+    "ddp": ("variants", "resizes", "kills", "busy", "seed"),
+}
 
 
 def main() -> int:
@@ -49,6 +53,16 @@ def main() -> int:
     only.add_argument("--seeds", type=int, metavar="N", help="how many trainings of each kind")
     only.add_argument("--samples", type=int, metavar="N", help="records to train on")
     only.add_argument("--picture", metavar="FILE", help="where to draw the curves (default: benchmarks/results)")
+    only = parser.add_argument_group("ddp")
+    only.add_argument(
+        "--variants", metavar="LIST", help="with commas between: average, plain, buffers, accumulation, compile"
+    )
+    only.add_argument("--resizes", type=int, metavar="N", help="of each variant (default: 50)")
+    only.add_argument("--kills", type=int, metavar="N", help="after growths, of each variant (default: 20)")
+    only.add_argument("--busy", type=int, metavar="N", help="busy loops beside it (default: 2; 0 for quiet)")
+    only.add_argument(
+        "--seed", type=int, metavar="N", help="of the ranks that are killed (default: another one each time)"
+    )
     options = parser.parse_args()
     if options.traces:
         os.environ[traces.VARIABLE] = options.traces

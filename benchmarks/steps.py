@@ -33,7 +33,7 @@ def until_size(daemon: Daemon, job: int, size: int, seconds_max: float) -> None:
         shown = daemon.get(f"/v1/jobs/{job}")
         if shown["state"] in ("FAILED", "SUCCEEDED", "CANCELLED"):
             raise RuntimeError(f"the job is {shown['state']}: {shown['detail']}")
-        last = _read(daemon, job, shown["live_workers"], _TAIL_BYTES)[-STEPS_BETWEEN:]
+        last = read_steps(daemon, job, shown["live_workers"], _TAIL_BYTES)[-STEPS_BETWEEN:]
         if len(last) == STEPS_BETWEEN and all(step["size"] == size for step in last):
             return
         time.sleep(0.1)
@@ -42,10 +42,11 @@ def until_size(daemon: Daemon, job: int, size: int, seconds_max: float) -> None:
 
 def all_steps(daemon: Daemon, job: int) -> list[Step]:
     """All steps of all workers that the job has had, in their order in time."""
-    return _read(daemon, job, daemon.workers(job), 4 << 20)
+    return read_steps(daemon, job, daemon.workers(job), 4 << 20)
 
 
-def _read(daemon: Daemon, job: int, workers: Sequence[dict[str, Any]], tail_bytes: int) -> list[Step]:
+def read_steps(daemon: Daemon, job: int, workers: Sequence[dict[str, Any]], tail_bytes: int) -> list[Step]:
+    """What is in the last bytes of these workers' output, in its order in time."""
     steps: list[Step] = []
     for worker in workers:
         query = {"worker": worker["id"], "offset": -tail_bytes, "limit": tail_bytes}

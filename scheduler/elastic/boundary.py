@@ -1,13 +1,19 @@
 """What the training state asks of the session that it runs in. Standard library only."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
 class Boundary(Protocol):
     """What a running session does at a step boundary."""
 
-    def agree(self, voted: bool | None) -> int:
-        """All ranks decide what comes after this step; `voted`: what gradient averaging brought, None where unused."""
+    def agree(self, voted: bool | None, tell: Callable[[], tuple[float, ...]]) -> tuple[int, tuple[float, ...]]:
+        """All ranks decide what comes after this step, and add up what each tells; the decision, and the sums.
+
+        Args:
+            voted: what gradient averaging brought, None where unused. Where it is False nothing is added up.
+            tell: called when the device has done its work; as many numbers on all ranks.
+        """
 
     def proceed(self, decision: int) -> None:
         """Acts on the decision; may unwind the training function."""

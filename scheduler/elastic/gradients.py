@@ -145,7 +145,7 @@ class _Norms:
             return
         kept, squares_before, samples_before = self._last
         torch._foreach_add_(kept, bodies)
-        self._together = [_square(both.split(_PIECE)) for both in kept]
+        self._together = [square(both) for both in kept]
         self._apart.append((squares_before, samples_before))
         torch._foreach_copy_(kept, bodies)
         self._last = kept, squares, samples
@@ -197,6 +197,11 @@ def _buckets(parameters: list[torch.nn.Parameter]) -> list[_Bucket]:
     for parameter in parameters:
         kinds.setdefault((parameter.dtype, parameter.device), []).append(parameter)
     return [_Bucket(members) for members in kinds.values()]
+
+
+def square(flat: torch.Tensor) -> torch.Tensor:
+    """Squared norm of what is in a tensor of one dimension, at least in single precision."""
+    return _square(flat.split(_PIECE))
 
 
 def _square(pieces: tuple[torch.Tensor, ...]) -> torch.Tensor:

@@ -89,6 +89,18 @@ class Group:
         """The largest of all ranks' values; a collective on the CPU."""
         return max(self.gather(value)) if self.size > 1 else value
 
+    def agree(self, value: int, told: tuple[float, ...]) -> tuple[int, tuple[float, ...]]:
+        """The largest of all ranks' values, and the sums of their numbers, which are the same on all; a collective."""
+        if self.size == 1:
+            return value, told
+        rows = torch.zeros(self.size, 1 + len(told), dtype=torch.int64)
+        rows[self.rank, 0] = value
+        # Bit by bit: added to zeros they stay what they are.
+        rows[self.rank, 1:] = torch.tensor(told, dtype=torch.float64).view(torch.int64)
+        self.all_reduce(rows)
+        sums = rows[:, 1:].contiguous().view(torch.float64).sum(dim=0)
+        return int(rows[:, 0].max()), tuple(sums.tolist())
+
     def gather(self, value: int) -> list[int]:
         """All ranks' values in rank order; a collective on the CPU."""
         if self.size == 1:

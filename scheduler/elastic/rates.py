@@ -95,7 +95,10 @@ class RateScaler:
         if not self._acts:
             return
         if self._policy.needs_noise and not self.measures:
-            raise UsageError("this learning rate depends on the noise in the gradients: call average_gradients() first")
+            raise UsageError(
+                "this learning rate depends on the noise in the gradients: call average_gradients() first, or make "
+                "the DistributedDataParallel inside of the training function and give its own hook to state.measured()"
+            )
         self._rates = [group["lr"] for group in optimizer.param_groups]
         self._applied = self.factor
         for group in optimizer.param_groups:

@@ -66,14 +66,19 @@ class ElasticDistributedSampler(Sampler[list[int]]):
         return self.policy.global_batch(self.world_size)
 
     @property
+    def share(self) -> int:
+        """How many samples of the current step are this rank's."""
+        low, high = share_of(self._last, self.rank, self.world_size)
+        return high - low
+
+    @property
     def weight(self) -> float:
         """This rank's share of the current step relative to an even one.
 
         For `DistributedDataParallel`, which weighs all ranks alike: multiply a mean loss with it. It is 0 where
         the share is empty.
         """
-        low, high = share_of(self._last, self.rank, self.world_size)
-        return (high - low) * self.world_size / self._last if self._last else 0.0
+        return self.share * self.world_size / self._last if self._last else 0.0
 
     def advance(self) -> int:
         """Counts the next step's samples, of all ranks, as consumed and says how many they are."""

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -123,12 +124,13 @@ class Session:
             self._write_checkpoint()
         leave()
 
-    def agree(self, voted: bool | None) -> int:
+    def agree(self, voted: bool | None, tell: Callable[[], tuple[float, ...]]) -> tuple[int, tuple[float, ...]]:
         """See `Boundary`."""
         group = self._require_group()
         group.settle_device()
+        told = tell()
         if voted is False:
-            return 0
+            return 0, (0.0,) * len(told)
         order = self._agent.order(group.generation)
         newest = self._agent.membership()
         mine = 0
@@ -138,7 +140,7 @@ class Session:
             mine = _STOP
         elif order is Order.MOVE and newest is not None:
             mine = newest.generation << _RANK_BITS | group.rank
-        return group.largest(mine)
+        return group.agree(mine, told)
 
     def proceed(self, decision: int) -> None:
         """See `Boundary`."""

@@ -11,6 +11,7 @@ from scheduler.elastic.errors import UsageError
 from scheduler.elastic.group import Group
 from scheduler.elastic.metrics import Metrics
 from scheduler.elastic.pace import Pace
+from scheduler.elastic.parallel import NOTHING, Hook, Told
 from scheduler.elastic.rates import RateScaler
 from scheduler.elastic.sampler import ElasticDistributedSampler
 from scheduler.elastic.snapshot import Snapshot
@@ -101,7 +102,7 @@ class State:
     def noise_scale(self) -> float | None:
         """The gradient noise scale, in samples: where a batch is as much signal as noise; None before it is known.
 
-        Measured by `average_gradients`, and smoothed over some hundred steps.
+        Measured by `average_gradients` or under `DistributedDataParallel`, and smoothed over some hundred steps.
         """
         return self._updates.noise_scale if self._updates is not None else None
 
@@ -164,6 +165,8 @@ class State:
             item = next(source)
             self._in_hand = self._sampler.advance()
             self._first_step_begins()
+            if self._updates is not None:
+                self._updates.deal(self._sampler.share, self._in_hand)
             yield item
 
     def average_gradients(self, samples: int, loss: Literal["mean", "sum"] = "mean") -> int:
@@ -187,6 +190,16 @@ class State:
         self._in_hand = total
         return total
 
+    def measured(self, hook: Hook) -> Hook:
+        """A communication hook of the script's own for `DistributedDataParallel`, which measures the noise as well.
+
+        `model.register_comm_hook(None, state.measured(bf16_compress_hook))`. Without a hook of its own a model that
+        was made inside of the training function is measured by itself.
+        """
+        if self._updates is None:
+            raise UsageError("measured() needs the optimizer: give it to State")
+        return self._updates.measured(hook)
+
     def all_reduce(self, tensor: torch.Tensor) -> torch.Tensor:
         """Sums a tensor over all ranks, in place, and returns it; a collective.
 
@@ -204,11 +217,12 @@ class State:
         death takes the others back to here, and a resize waits for it. It does not return when the group changes:
         `run` then calls the training function again.
         """
-        decision = 0
+        decision, told = 0, NOTHING
         if self._boundary is not None:
-            decision = self._boundary.agree(self._voted)
+            decision, told = self._boundary.agree(self._voted, self._tell)
         self._voted = None
         if self._updates is not None:
+            self._updates.hear(told)
             self._updates.settle()
         self.step += 1
         self._keep()
@@ -259,7 +273,7 @@ class State:
         if self._sampler is not None:
             self._sampler.set_group(group.rank, group.size)
         if self._updates is not None:
-            self._updates.set_group(group.size)
+            self._updates.set_group(group.rank, group.size)
         self._pace.reset(time.monotonic())
 
     def _leave_group(self) -> None:
@@ -267,6 +281,9 @@ class State:
         self._boundary = None
         if self._updates is not None:
             self._updates.leave_group()
+
+    def _tell(self) -> Told:
+        return self._updates.tell() if self._updates is not None else NOTHING
 
     def _committed(self) -> tuple[int, Any] | None:
         """The last commit's step and a copy of it."""
