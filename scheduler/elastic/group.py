@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 from torch.distributed import distributed_c10d
 
-from scheduler.elastic import old_groups
+from scheduler.elastic import cuda, old_groups
 from scheduler.elastic.errors import GroupBroken, Superseded
 from scheduler.elastic.meeting import CONNECT_SECONDS, Missing, meet
 from scheduler.elastic.membership import Membership
@@ -21,7 +21,7 @@ _LOOK = timedelta(seconds=0.2)
 class Group:
     """One generation's process group; it is torch's default group while it lives.
 
-    Backends: gloo for CPU tensors, and NCCL for CUDA tensors where there are GPUs.
+    Backends: gloo for CPU tensors; for CUDA tensors NCCL, or gloo where ranks share a GPU.
     """
 
     def __init__(
@@ -41,14 +41,21 @@ class Group:
         old_groups.release()
         # The count is part of the keys under which members look for each other; a start that failed leaves it raised.
         distributed_c10d._world.group_count = 0
+        choice = cuda.choose(store, rank, self.size)
+        if choice.backend == cuda.NCCL:
+            cuda.apply_settings()
         dist.init_process_group(
-            "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "cpu:gloo",
+            f"cpu:gloo,cuda:{choice.backend}" if choice.backend is not None else "cpu:gloo",
             store=store,
             rank=rank,
             world_size=self.size,
             timeout=timedelta(seconds=CONNECT_SECONDS),
         )
         connections.seal()
+        self._nccl = cuda.NcclGroup() if choice.backend == cuda.NCCL else None
+        if self._nccl is not None and choice.in_use and self.size > 1:
+            with connections.opening():
+                self._nccl.connect()
         distributed_c10d._set_pg_timeout(timedelta(seconds=timeout_seconds))
 
     @property
@@ -72,7 +79,7 @@ class Group:
         """
         if work is None:
             return
-        if tensor.device.type != "cpu":
+        if tensor.device.type != "cpu" and self._nccl is not None:
             work.wait()
             return
         while True:
@@ -125,20 +132,21 @@ class Group:
     def settle_device(self) -> None:
         """Waits until the device has done what it was given, so that all collectives of the step have ended.
 
-        GroupBroken where the group was shut meanwhile: what the device computed then is worth nothing.
+        GroupBroken where the group was shut or a collective failed: what the device computed then is worth nothing.
         """
         if torch.cuda.is_available():
             torch.cuda.current_stream().synchronize()
         if self._broken:
             raise GroupBroken("a member of the group has left")
+        if self._nccl is not None and self._nccl.failed():
+            raise GroupBroken("a collective of NCCL failed or took too long")
 
     def shut(self) -> None:
         """Breaks the group, from any thread: whoever waits in one of its collectives, on any rank, gets an error."""
         self._broken = True
         self._connections.shut()
-        world = dist.group.WORLD
-        if world is not None and torch.cuda.is_available():
-            world._get_backend(torch.device("cuda")).abort()
+        if self._nccl is not None:
+            self._nccl.abort()
 
     def dissolve(self) -> None:
         """Takes the group down, whole or broken; torch has no default group afterwards."""

@@ -7,8 +7,13 @@ abort wake a thread that waits for a stopped process. Shutting the sockets does 
 
 import os
 import socket
-from contextlib import suppress
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+
+#: Sockets that appear after a group was shut are looked for this often.
+_LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,12 @@ class Connections:
         self._peers = peers
         self._before = open_sockets()
         self._sealed: frozenset[OpenSocket] | None = None
-        #: whether `shut` was called, perhaps before there was anything to shut
-        self.is_shut = False
+        self._shut = threading.Event()
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether `shut` was called, perhaps before there was anything to shut."""
+        return self._shut.is_set()
 
     def seal(self) -> None:
         """The group is connected: sockets that appear from now on are not its own."""
@@ -60,10 +69,30 @@ class Connections:
 
     def shut(self) -> None:
         """Shuts them, from any thread; also those that a group being formed has opened so far."""
-        self.is_shut = True
-        for entry in self._opened() if self._sealed is None else self._sealed & open_sockets():
-            with suppress(OSError), entry.duplicate() as connection:
-                connection.shutdown(socket.SHUT_RDWR)
+        self._shut.set()
+        _shut(self._opened() if self._sealed is None else self._sealed & open_sockets())
+
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """Around a call that opens further connections, and that nothing else can end: `shut` shuts them as well.
+
+        NCCL waits on a listening socket for ever where a member died before it connected. OSError where it was shut.
+        """
+        before, over = open_sockets(), threading.Event()
+
+        def shut_new() -> None:
+            while not over.wait(_LOOK_SECONDS):
+                if self.is_shut:
+                    _shut({entry for entry in open_sockets() - before if _listens(entry) or self._is_own(entry)})
+
+        thread = threading.Thread(target=shut_new, name="shut-new-sockets", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+        if self.is_shut:
+            raise OSError("the group was shut while it was being connected")
 
     def any_closed(self) -> bool:
         """Whether one that was open at `seal` is closed: gloo does that after an error on it, and only then."""
@@ -79,6 +108,18 @@ class Connections:
                 return False
             return not any(_port(end) is not None and f"{end[0]}:{end[1]}" in self._peers for end in (mine, theirs))
         return False
+
+
+def _shut(entries: Iterable[OpenSocket]) -> None:
+    for entry in entries:
+        with suppress(OSError), entry.duplicate() as connection:
+            connection.shutdown(socket.SHUT_RDWR)
+
+
+def _listens(entry: OpenSocket) -> bool:
+    with suppress(OSError), entry.duplicate() as listener:
+        return bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    return False
 
 
 def _port(address: object) -> int | None:

@@ -1,0 +1,55 @@
+"""GPUs are slots: the daemon finds them, a worker sees those of its slots, and how busy they are is measured."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from scheduler.clusters.local_gpus import Gpu, read_loads
+from tests.daemon import Daemon, running_daemon
+from tests.elastic.jobs import RunningJob
+
+COMPUTING = str(Path(__file__).with_name("computing.py"))
+
+
+def metric(daemon: Daemon, name: str) -> float:
+    """The sum of its samples."""
+    lines = daemon.client.get("/metrics").text.splitlines()
+    samples = [line for line in lines if line.startswith((name + "{", name + " "))]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in samples)
+
+
+def test_the_daemon_finds_the_gpus_by_itself(gpus: tuple[Gpu, ...], tmp_path: Path) -> None:
+    with running_daemon(tmp_path, slots=7) as daemon:
+        (node,) = daemon.client.get("/v1/nodes").json()["nodes"]
+        assert node["slots"] == len(gpus)
+        assert node["gpu_type"] == gpus[0].name
+        assert metric(daemon, "sched_measured_slots") == len(gpus)
+        assert f'type="{gpus[0].name}"' in daemon.client.get("/metrics").text
+
+
+def test_a_worker_sees_the_gpu_of_its_slot_and_how_busy_that_is_is_measured(cuda: Gpu, tmp_path: Path) -> None:
+    wanted = tmp_path / "wanted"
+    (idle, *_) = read_loads((cuda,))
+    with running_daemon(tmp_path) as daemon:
+        job = RunningJob(daemon, command=[sys.executable, COMPUTING, str(wanted)])
+        job.wait("computes", lambda: "multiplications" in job.logs())
+        assert f"sees {cuda.uuid}: 1 GPUs" in job.logs()
+        job.wait("is seen to be busy", lambda: metric(daemon, "sched_busy_slots") > 0.5)
+        (busy, *_) = read_loads((cuda,))
+        assert busy.memory is not None
+        assert idle.memory is not None
+        assert busy.memory > idle.memory
+        wanted.write_text("8192")
+        job.wait("is seen to hold more memory", lambda: (read_loads((cuda,))[0].memory or 0) > busy.memory + 0.02)
+        job.cancel()
+        job.wait("has left the GPU idle", lambda: metric(daemon, "sched_busy_slots") < 0.1)
+
+
+def test_a_daemon_whose_mask_names_no_gpu_has_slots_of_the_cpu(
+    gpus: tuple[Gpu, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with running_daemon(tmp_path, slots=3) as daemon:
+        (node,) = daemon.client.get("/v1/nodes").json()["nodes"]
+        assert (node["slots"], node["gpu_type"]) == (3, None)

@@ -1,0 +1,96 @@
+"""An elastic training on the GPU under the real daemon: grows, shrinks, loses workers, and goes back to its commits.
+
+The node has one GPU and is oversold, so that several workers share it.
+"""
+
+import re
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scheduler.clusters.local_gpus import Gpu
+from tests.daemon import Daemon, running_daemon
+from tests.elastic.jobs import RunningJob
+
+EPOCHS = 30
+TRAINING = str(Path(__file__).with_name("training.py"))
+POLICY = {"grow_cooldown_seconds": 0, "grow_payback_factor": 0, "oversell_memory_max": 0.98}
+
+
+class Training(RunningJob):
+    """Beside another job, which holds the GPUs' own slots."""
+
+    phase_seconds_max = 90.0
+
+    def __init__(self, daemon: Daemon, slow: Path, loop: str, backend: str) -> None:
+        self._slow = slow
+        slow.touch()
+        super().__init__(
+            daemon,
+            command=[sys.executable, TRAINING, str(slow), loop, str(EPOCHS), backend],
+            runtime="elastic",
+            min_workers=1,
+            max_workers=1,
+            oversell=True,
+            grace_seconds=20.0,
+        )
+
+    def trains_on(self, count: int) -> float:
+        """Waits for two steps of this size; the seconds that it took."""
+        began = time.monotonic()
+
+        def stepped() -> bool:
+            shown = self.show()
+            assert shown["state"] not in ("FAILED", "SUCCEEDED", "CANCELLED"), (shown, self.logs())
+            if not shown["members"] == shown["workers"] == count:
+                return False
+            return self.log(self.member(0)).count(f" of {count} with ") >= 2
+
+        self.wait(f"trains on {count}", stepped)
+        return time.monotonic() - began
+
+    def kill(self, rank: int) -> None:
+        """SIGKILL, and waits until the daemon knows."""
+        died = self.member(rank)
+        self.process_of(died, TRAINING).kill()
+        self.wait(f"lost {died}", lambda: not self.has(died))
+
+    def finish(self) -> str:
+        """Lets it run to its end; all output."""
+        self._slow.unlink()
+        self.wait("ends", lambda: self.show()["state"] == "SUCCEEDED")
+        return self.logs()
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("loop", ["average", "ddp"])
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+def test_resizes_and_deaths_lose_no_commit(cuda: Gpu, loop: str, backend: str, tmp_path: Path) -> None:
+    engine = {"backoff_seconds": 0.1}
+    with running_daemon(tmp_path, local={"oversell": 4.0}, policy=POLICY, engine=engine) as daemon:
+        (node,) = daemon.client.get("/v1/nodes").json()["nodes"]
+        RunningJob(daemon, name="owner", command=["sleep", "600"], workers=node["slots"])
+        job = Training(daemon, tmp_path / "slow", loop, backend)
+        took = [f"1: {job.trains_on(1):.1f} s"]
+        for count in (2, 3, 1, 3):
+            job.scale(count)
+            took.append(f"{count}: {job.trains_on(count):.1f} s")
+        for rank in (2, 0):
+            job.kill(rank)
+            took.append(f"3 after a death of rank {rank}: {job.trains_on(3):.1f} s")
+        print(f"{backend}, {loop}: " + ", ".join(took))
+        assert job.show()["retries_used"] == 2
+        output = job.finish()
+    assert f"every sample seen [{EPOCHS}] times" in output
+    assert f"cuda:{backend}" in output.split("of 3: ", 1)[1].splitlines()[0]
+    begun = re.findall(r"begins at (\d+) with (\S+)", output)
+    committed = dict(re.findall(r"commit (\d+) of \d with (\S+)", output))
+    assert len(begun) > 8
+    for step, value in begun:
+        # What a rank begins with is what was committed there; the end of an epoch is a commit as well.
+        expected = {committed.get(step), committed.get(str(int(step) - 1))} - {None}
+        assert step == "0" or value in expected, (step, value, expected)
