@@ -54,8 +54,7 @@ def main(slow: Path, with_ddp: bool, epochs: int) -> None:
                 state.seen += state.all_reduce(step)
                 if slow.exists():
                     time.sleep(0.2)
-                if state.rank == 0:
-                    print(f"commit {state.step + 1} of {state.world_size} with {holds()}", flush=True)
+                print(f"commit {state.step + 1} of {state.world_size} with {holds()}", flush=True)
                 state.commit()
         if state.rank == 0:
             print(f"every sample seen {state.seen.unique().tolist()} times", flush=True)
