@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
@@ -170,6 +171,17 @@ def test_a_death_while_connecting_is_ended_by_shutting_the_connections() -> None
     # The timeout of the test ends it long before that of the group would.
     with pytest.raises(GroupBroken):
         form(meeting.endpoint, connections, both, 0, 0, GROUP_TIMEOUT_SECONDS, lambda: True)
+    timer.join()
+
+
+@pytest.mark.timeout(30)
+def test_a_wait_for_a_connection_that_never_comes_is_ended_by_shutting_the_group() -> None:
+    connections = Meeting("127.0.0.1").connections()
+    timer = threading.Timer(0.2, connections.shut)
+    timer.start()
+    bound = ("127.0.0.1", 0)
+    with pytest.raises(OSError, match="Invalid argument"), connections.opening(), socket.create_server(bound) as server:
+        server.accept()
     timer.join()
 
 

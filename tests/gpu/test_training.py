@@ -87,11 +87,32 @@ def test_resizes_and_deaths_lose_no_commit(cuda: Gpu, loop: str, backend: str, t
         output = job.finish()
     assert f"every sample seen [{EPOCHS}] times" in output
     assert f"cuda:{backend}" in output.split("of 3: ", 1)[1].splitlines()[0]
+    begins_with_commits(output, 9)
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_suspended_training_goes_on_from_its_checkpoint(cuda: Gpu, tmp_path: Path) -> None:
+    with running_daemon(tmp_path, local={"oversell": 4.0}, policy=POLICY) as daemon:
+        job = Training(daemon, tmp_path / "slow", "average", "gloo")
+        job.trains_on(1)
+        assert daemon.client.post(f"/v1/jobs/{job.id}/suspend").status_code == 202
+        job.wait("is suspended", lambda: job.show()["state"] == "SUSPENDED")
+        assert daemon.client.post(f"/v1/jobs/{job.id}/resume").status_code == 202
+        job.trains_on(1)
+        output = job.finish()
+    assert "cuda:nccl" in output
+    assert f"every sample seen [{EPOCHS}] times" in output
+    begins_with_commits(output, 2)
+
+
+def begins_with_commits(output: str, least: int) -> None:
+    """At least so many ranks began somewhere, and each with what was committed there."""
     committed: dict[int, set[str]] = {}
     for step, value in re.findall(r"commit (\d+) of \d with (\S+)", output):
         committed.setdefault(int(step), set()).add(value)
     begun = [(int(step), value) for step, value in re.findall(r"begins at (\d+) with (\S+)", output)]
-    assert len(begun) > 8
+    assert len(begun) >= least
     for step, value in begun:
         # The commit at an epoch's end keeps what the one before did.
         assert step == 0 or value in (committed.get(step) or committed[step - 1]), (step, value)
