@@ -23,6 +23,7 @@ _WORDING = tuple(
         (r"^must match pattern '\^https\?://.*", "must be a URL that starts with http:// or https://"),
         (r"^must match pattern '\^/.*", "must be an absolute path"),
         (r"^must match pattern '\^\[\^\\x00-\\x1f.*", "must not contain control characters"),
+        (r"^must match pattern '\^\[\^\\x00\]\*\$'", "must not contain NUL"),
         (r"^must match pattern ", "must match the pattern "),
         (r"^must have at least 1 (?:character|item)\b(?!s).*", "must not be empty"),
         (r", (?:unable to|got a number with) .*| after validation", ""),

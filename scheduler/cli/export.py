@@ -141,7 +141,7 @@ def _items(chosen: Any) -> list[str] | None:
         return None
     texts = [chosen] if isinstance(chosen, str) else chosen
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise InvalidInput("export", f"must be text or a list of texts: {_FORM}")
+        raise InvalidInput("export", f"must be a string or a list of strings: {_FORM}")
     items = [item.strip() for text in texts for item in text.split(",")]
     if items == [""]:
         raise InvalidInput("export", f"is empty: {_FORM}")

@@ -77,9 +77,9 @@ def test_names_take_these_alone_with_values_from_here_or_their_own() -> None:
         ("NONE,HF_HOME", r"NONE stands alone"),
         ("SCHED_TOKEN", r"SCHED_TOKEN is the scheduler's own: leave it out"),
         ("sched_url=x", r"sched_url is the scheduler's own"),
-        (True, r"must be text or a list of texts: write NONE, ALL"),
-        ({"A": "1"}, r"must be text or a list of texts"),
-        (["A=1", 2], r"must be text or a list of texts"),
+        (True, r"must be a string or a list of strings: use NONE, ALL"),
+        ({"A": "1"}, r"must be a string or a list of strings"),
+        (["A=1", 2], r"must be a string or a list of strings"),
     ],
 )
 def test_what_can_not_be_taken_is_refused_in_a_line(chosen: Any, said: str) -> None:
@@ -193,9 +193,9 @@ def test_a_job_file_may_choose_and_the_option_wins_over_it(monkeypatch: pytest.M
 
 
 def test_a_complaint_names_the_option_or_the_line_of_the_file() -> None:
-    with pytest.raises(UserError, match=r"^--export: NOT_HERE is not set here"):
+    with pytest.raises(UserError, match=r"^--export: NOT_HERE is not set in this environment"):
         built(Flags(command=["x"], export=["NOT_HERE"]))
-    with pytest.raises(UserError, match=r"^job\.yaml:3: export: must be text or a list of texts"):
+    with pytest.raises(UserError, match=r"^job\.yaml:3: export: must be a string or a list of strings"):
         built(Flags(), {"command": "x", "export": {"A": "1"}}, "job.yaml", 3)
 
 
