@@ -51,7 +51,7 @@ def _read_text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(_BYTES_MAX + 1)
     except IsADirectoryError:
-        raise UserError(f"{path}: not a job file but a directory") from None
+        raise UserError(f"{path}: is a directory, not a job file") from None
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
     if len(data) > _BYTES_MAX:

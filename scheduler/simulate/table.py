@@ -29,7 +29,7 @@ def read_text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(BYTES_MAX + 1)
     except IsADirectoryError:
-        raise UserError(f"{path}: not a file but a directory") from None
+        raise UserError(f"{path}: is a directory, not a file") from None
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
     except ValueError as error:

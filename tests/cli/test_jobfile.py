@@ -111,7 +111,7 @@ def test_a_file_that_grows_by_aliases_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "folder.yaml"
     folder.mkdir()
-    with pytest.raises(UserError, match="not a job file but a directory"):
+    with pytest.raises(UserError, match="is a directory, not a job file"):
         read_job_file(folder)
     with pytest.raises(UserError, match="No such file"):
         read_job_file(tmp_path / "none.yaml")
