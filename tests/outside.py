@@ -20,7 +20,7 @@ _FAILURES = frozenset(reason.value for reason in FAILURES)
 def processes_fit(cluster: SimulatedCluster, snapshot: Snapshot) -> None:
     """I1, I3: processes that exist, seen or not, share no slot of their own and hold no more than their node has.
 
-    Who shares and is leaving may be on slots that are not oversold any more, and strays of a node that was out of reach
+    Who shares and is leaving may be on slots that are no longer oversold, and strays of a node that was out of reach
     may hold what it has no more.
     """
     held: dict[tuple[NodeName, int], WorkerId] = {}

@@ -258,7 +258,7 @@ def test_two_daemons_that_start_the_same_worker_make_one_pod(site: Site) -> None
 def test_a_pod_of_that_name_that_is_somebody_elses_is_left_alone(site: Site) -> None:
     site.plane.pod(site.namespace, POD, {}, {})
     (failure,) = site.apply(site.action())
-    assert "no worker of sched" in failure.error
+    assert "not a worker of sched" in failure.error
     assert not site.apply(StopWorker(W, NodeName("a"), 0.0))
     assert len(site.pods()) == 1
 

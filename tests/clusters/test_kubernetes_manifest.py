@@ -113,7 +113,7 @@ def test_a_pod_with_an_address_of_its_own_has_the_name_that_others_reach_it_by()
 
 
 def test_a_template_that_makes_no_sense_is_told() -> None:
-    with pytest.raises(InvalidInput, match="pod_template: cannot be built upon"):
+    with pytest.raises(InvalidInput, match="pod_template: cannot be used"):
         made({"spec": {"affinity": {"nodeAffinity": ["x"]}}})
 
 

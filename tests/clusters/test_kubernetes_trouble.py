@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.timeout(300)
 
 def test_a_namespace_that_is_not_there_is_told_and_jobs_start_once_it_is(plane: ControlPlane, tmp_path: Path) -> None:
     with site_of(plane, tmp_path, namespace="later") as site:
-        assert site.logged("no workers can be started now", 'namespaces \\"later\\" not found') == 1
+        assert site.logged("cannot start workers", 'namespaces \\"later\\" not found') == 1
         job = site.submit()
         site.is_told(job, 'Worker 1-1 on a is not running yet: namespaces "later" not found')
         plane.core.create_namespace({"metadata": {"name": "later"}})
@@ -45,7 +45,7 @@ def test_a_namespace_that_is_not_there_is_told_and_jobs_start_once_it_is(plane: 
 
 def test_a_resource_that_no_node_offers_is_told(plane: ControlPlane, tmp_path: Path) -> None:
     with site_of(plane, tmp_path, resource="nvidia.com/gqu") as site:
-        assert site.logged("no node offers the resource that is a slot", "nvidia.com/gqu") == 1
+        assert site.logged("no node offers the resource used as a slot", "nvidia.com/gqu") == 1
         site.comes(lambda: bool(site.nodes()["nodes"]), lambda: "no nodes")
         assert [node["closed"] for node in site.nodes()["nodes"]] == ["offers no nvidia.com/gqu"]
         job = site.submit()

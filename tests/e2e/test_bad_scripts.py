@@ -93,7 +93,7 @@ def test_torchrun_goes_on_without_an_agent_whose_processes_exit_with_0_early(dae
     assert (shown["state"], shown["retries_used"]) == ("SUCCEEDED", 0), job.logs()
     # First one of three is done early, then one of the two that went on.
     assert "seen once: 40 of 40 by 1" in job.logs()
-    assert "processes of another worker ended with 0 before these" in job.logs()
+    assert "processes of another worker ended with exit code 0 before these" in job.logs()
     assert {worker["exit_reason"] for worker in job.workers()} == {"DONE"}
 
 
@@ -122,7 +122,7 @@ def test_an_elastic_one_that_never_polls_is_given_up_and_it_is_said_why(tmp_path
         job = RunningJob(daemon, command=["sleep", "1000"], runtime="elastic", max_retries=0, grace_seconds=1)
         assert ended(job)["state"] == "FAILED"
         told = explained(daemon, job)
-        assert "did not report that it is ready within 1 s" in told
+        assert "did not report ready within 1 s" in told
         assert "elastic.run" in told
         assert processes(daemon, job) == []
 
@@ -149,6 +149,6 @@ def test_one_whose_loss_is_no_number_any_more_is_heard_as_before_and_keeps_its_c
     went_on_from = int(job.logs().rpartition("from step ")[2].split()[0])
     assert went_on_from > from_step
     assert (len(job.workers()), job.show()["retries_used"]) == (2, 0)
-    told = "loss is nan: it is left out of reports"
+    told = "loss is nan: left out of reports"
     job.wait("says so again", lambda: told in job.logs().rpartition("from step ")[2])
     assert job.logs().count(told) == 2, "each worker says so once"

@@ -78,5 +78,5 @@ def test_whole_numbers_of_other_libraries_are_whole_numbers() -> None:
 
 def test_an_unknown_rule_for_the_learning_rate_is_refused_with_those_there_are() -> None:
     rate: Any = "cubic"
-    with pytest.raises(UsageError, match="rate is one of linear, sqrt, adascale, not 'cubic'"):
+    with pytest.raises(UsageError, match="rate must be one of linear, sqrt, adascale, not 'cubic'"):
         ScaledBatch(8, rate=rate)

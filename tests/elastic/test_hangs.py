@@ -47,7 +47,7 @@ def test_one_that_hangs_in_a_step_while_it_reports_as_ever_is_missed_by_the_othe
     job.wait("ends", lambda: job.show()["state"] == "SUCCEEDED")
     cause, told = ends(daemon, job)[worker]
     assert cause == "HUNG"
-    assert f"waited {GROUP_TIMEOUT_SECONDS:.0f} s for it to come back to the group" in told
+    assert f"waited {GROUP_TIMEOUT_SECONDS:.0f} s for it to rejoin the group" in told
     assert job.show()["retries_used"] == 1
     assert f"every step taken [1] times, total {STEPS}" in job.logs()
 

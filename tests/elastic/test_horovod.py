@@ -164,7 +164,7 @@ def test_a_job_that_becomes_smaller_than_horovodrun_knows_starts_again_without_b
     job.finish()
     shown = job.show()
     assert (shown["retries_used"], shown["attempt"]) == (0, 2)
-    assert "starts again with --min-np 1" in job.logs()
+    assert "restarting with --min-np 1" in job.logs()
 
 
 def test_the_driver_says_what_is_missing_where_horovod_is_not_installed(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def test_a_second_queue_is_refused_while_the_first_one_deals(site: Site, monkeyp
     with elastic.ShardQueue() as shards:
         for shard in shards:
             if shard.number == 5:
-                with pytest.raises(elastic.UsageError, match="reads from a ShardQueue already"):
+                with pytest.raises(elastic.UsageError, match="already reads from a ShardQueue"):
                     elastic.ShardQueue()
         assert list(elastic.ShardQueue()) == [], "the first one is at its end"
     assert list(elastic.ShardQueue()) == []
@@ -66,7 +66,7 @@ def test_a_closed_queue_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("SCHED_URL", raising=False)
     with elastic.ShardQueue(shards=5) as shards:
         assert next(iter(shards)).number == 0
-    with pytest.raises(elastic.UsageError, match="this ShardQueue is closed: make another"):
+    with pytest.raises(elastic.UsageError, match="this ShardQueue is closed: create another"):
         next(iter(shards))
-    with pytest.raises(elastic.UsageError, match="this ShardQueue is closed: make another"):
+    with pytest.raises(elastic.UsageError, match="this ShardQueue is closed: create another"):
         shards.commit()

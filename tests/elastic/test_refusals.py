@@ -63,7 +63,7 @@ def test_a_number_that_is_not_finite_is_left_out_of_the_report_and_told_once(
         state.commit()
     worker.agent.flush()
     assert (worker.heard().metrics, worker.heard().step) == ((("accuracy", 0.5),), 3)
-    assert told(caplog) == ["loss is nan: it is left out of reports while it is not finite"]
+    assert told(caplog) == ["loss is nan: left out of reports while it is not finite"]
     state.report(loss=torch.tensor(0.25))
     worker.agent.flush()
     assert worker.heard().metrics == (("loss", 0.25),)
@@ -104,7 +104,7 @@ def test_names_as_the_scheduler_takes_them_are_taken(site: Site, monkeypatch: py
         ({"samples_per_second": NAN}, "422: body: not valid JSON"),
         ({"metrics": {"top 5": 1.0}}, "422: metrics.top 5: must match the pattern"),
         ({"efficiency": 2.0}, "422: efficiency: must be at most 1"),
-        ({"metrics": {f"{number}{'x' * 100}": 1.0 for number in range(15)}}, "413: the body is larger than 1024 bytes"),
+        ({"metrics": {f"{number}{'x' * 100}": 1.0 for number in range(15)}}, "413: the body exceeds 1024 bytes"),
     ],
 )
 def test_a_report_that_is_refused_for_a_number_keeps_the_worker_heard_and_its_checkpoints_confirmed(

@@ -49,7 +49,7 @@ def test_a_call_that_is_refused_is_not_made_again(site: Site, monkeypatch: pytes
     become_worker(monkeypatch, site, job_id)
     worker = Environment.read(os.environ)
     assert worker is not None
-    refusal = "what this reader of shards says: 422: want: must be at most"
+    refusal = "the report of this shard reader: 422: want: must be at most"
     with closing(Scheduler(worker)) as scheduler, pytest.raises(Refused, match=refusal):
         scheduler.exchange(Call(want=2_000_000), lambda: True)
 

@@ -112,20 +112,20 @@ def test_an_unregistered_value_is_refused_when_assigned() -> None:
         state.best = 1.0
     with pytest.raises(AttributeError, match="no 'best'"):
         _ = state.best
-    with pytest.raises(elastic.UsageError, match="'commit' is a name of State itself"):
+    with pytest.raises(elastic.UsageError, match="'commit' is reserved by State"):
         elastic.State(commit=1)
 
 
 def test_misuse_is_explained() -> None:
-    with pytest.raises(elastic.UsageError, match="give State a sampler"):
+    with pytest.raises(elastic.UsageError, match="needs a sampler"):
         next(elastic.State().batches())
-    with pytest.raises(elastic.UsageError, match="inside of the function given to run"):
+    with pytest.raises(elastic.UsageError, match="inside the function passed to run"):
         make_state().average_gradients(1)
     with pytest.raises(elastic.UsageError, match="pass it to State"):
         elastic.State().average_gradients(1)
-    with pytest.raises(elastic.UsageError, match="give lr_scheduler to State"):
+    with pytest.raises(elastic.UsageError, match="pass lr_scheduler to State"):
         elastic.State().step_schedule()
-    with pytest.raises(elastic.UsageError, match="give State an optimizer and a sampler"):
+    with pytest.raises(elastic.UsageError, match="pass an optimizer and a sampler to State"):
         _ = elastic.State().base_steps
     with pytest.raises(elastic.UsageError, match="at most 15 numbers, not 16"):
         elastic.State().report(**{f"m{number}": 0.0 for number in range(16)})

@@ -115,6 +115,6 @@ def test_a_failure_that_costs_no_retry_says_so(w: World) -> None:
     assert job.retries_used == 0
     assert job.detail == (
         f"worker {job_id}-1 on a: FAILED, exit code 9; "
-        "no retry is used: it had shards, which may be why, and others were done"
+        "no retry used: its shards may be the cause, and others have been completed"
     )
     assert len(w.events(EventKind.WORKER_REPLACED)) == 1

@@ -61,11 +61,14 @@ def test_workers_hold_the_slots_and_the_driver_runs_horovodrun(
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (["horovodrun"], "horovodrun needs a program to start"),
-        (["horovodrun", "--verbose"], "horovodrun needs a program to start"),
+        (["horovodrun"], "horovodrun needs a program to run"),
+        (["horovodrun", "--verbose"], "horovodrun needs a program to run"),
         (["horovodrun", "-np", "2", "python", "train.py"], "leave -np out: min_workers, max_workers"),
         (["horovodrun", "--gloo", "--cycle-time-ms", "1", "--max-np=4", "python", "train.py"], "leave --max-np out"),
-        (["horovodrun", "-H", "a:1", "python", "train.py"], "leave -H out: the scheduler says which hosts"),
+        (
+            ["horovodrun", "-H", "a:1", "python", "train.py"],
+            "option -H is not allowed: the scheduler provides the hosts",
+        ),
         (["horovodrun", "--mpi", "python", "train.py"], "option --mpi is not allowed: only Gloo supports elastic jobs"),
     ],
 )

@@ -35,12 +35,12 @@ def test_scripts_python_and_torchrun_become_torchrun(command: Sequence[str], lau
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (["/bin/sh", "-c", "torchrun train.py"], "/bin/sh is nothing that torchrun starts"),
-        (["python", "-c", "print()"], "begin it with a script"),
-        (["python"], "begin it with a script"),
-        (["torchrun"], "begin it with a script"),
-        (["pythonista", "train.py"], "begin it with a script"),
-        (["torchrun", "--nnodes=2", "train.py"], "leave --nnodes out: min_workers and max_workers say"),
+        (["/bin/sh", "-c", "torchrun train.py"], "/bin/sh cannot be started by torchrun"),
+        (["python", "-c", "print()"], "must start with a script"),
+        (["python"], "must start with a script"),
+        (["torchrun"], "must start with a script"),
+        (["pythonista", "train.py"], "must start with a script"),
+        (["torchrun", "--nnodes=2", "train.py"], "option --nnodes is not allowed: use min_workers and max_workers"),
         (["torchrun", "--role", "x", "--nproc_per_node", "2", "train.py"], "leave --nproc-per-node out"),
         (["torchrun", "-r3", "--rdzv-backend=c10d", "train.py"], "leave --rdzv-backend out"),
         (["torchrun", "--run-path", "--standalone", "train.py"], "leave --standalone out"),

@@ -39,7 +39,7 @@ def test_a_job_that_shares_slots_says_so_and_one_that_has_to_leave_says_why(site
     site.tick()
     view = explain(site, sharer)
     assert (view["state"], view["reason"]) == ("STOPPING", "OVERSOLD")
-    assert "not oversold any more" in view["summary"]
+    assert "no longer oversold" in view["summary"]
 
 
 def test_impossible_jobs_say_so(site: Site) -> None:
@@ -61,7 +61,7 @@ def test_a_running_job_says_why_it_is_not_larger(site: Site) -> None:
     full = site.submit(workers=1)
     hungry = site.submit(min_workers=1, max_workers=8)
     site.advance(10)
-    assert "all that it may have" in explain(site, full)["summary"]
+    assert "its maximum" in explain(site, full)["summary"]
     view = explain(site, hungry)
     assert (view["state"], view["reason"]) == ("RUNNING", "INSUFFICIENT_SLOTS")
     assert "3 of at most 8" in view["summary"]
@@ -77,7 +77,7 @@ def test_a_victim_names_whom_it_gives_way_to(site: Site) -> None:
     assert f"job {high} (high, priority 9)" in view["summary"]
     view = explain(site, high)
     assert (view["reason"], view["for_job"]) == ("WAITING_FOR_VICTIMS", None)
-    assert f"as soon as workers of job {low} (low, priority 1) have left" in view["summary"]
+    assert f"when the workers of job {low} (low, priority 1) have left" in view["summary"]
     assert "room for 2 workers on a" in view["summary"]
 
 
@@ -96,7 +96,7 @@ def test_a_suspended_job_says_how_to_go_on(site: Site) -> None:
     job_id = site.submit()
     site.client.post(f"/v1/jobs/{job_id}/suspend")
     site.tick()
-    assert "until it is resumed" in explain(site, job_id)["summary"]
+    assert "until a user resumes it" in explain(site, job_id)["summary"]
 
 
 def test_it_says_since_when_a_job_waits_for_this_reason(site: Site) -> None:

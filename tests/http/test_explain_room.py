@@ -36,7 +36,7 @@ def test_a_job_that_lacks_cpus_does_not_grow_and_says_so(site: Site) -> None:
         "Runs with 2 of at most 4 workers: 2 suitable slots are free, but too few CPUs are free on the same node: "
         "a worker takes 1."
     )
-    assert "running jobs that may have more workers: 1 without room (CPUs)" in idle(site)["idle"][0]["sentence"]
+    assert "running jobs below their maximum: 1 without room (lacking CPUs)" in idle(site)["idle"][0]["sentence"]
 
 
 def test_both_explanations_agree_on_slots_that_are_scattered(site: Site) -> None:
@@ -99,7 +99,7 @@ def test_idle_slots_of_a_node_that_is_down_wait_for_it(site: Site) -> None:
     job = site.job("waits", workers=3, priority=1, preemptible=False)
     site.settle()
     assert "4 idle slots are on nodes closed to new workers: a (DOWN)." in explain(site, job)["summary"]
-    assert "a node which is down comes back" in ways(site, job)
+    assert "return of a node that is down" in ways(site, job)
 
 
 def test_booked_slots_are_told_as_kept_and_their_losses_as_lost(site: Site) -> None:
@@ -176,7 +176,7 @@ def test_what_is_too_much_for_one_worker_is_named(site: Site) -> None:
     assert view["summary"] == (
         "Too large for every node: a worker needs 10000000 MiB, but no node has more than 64000."
     )
-    assert "less for each" in ways(site, job)
+    assert "smaller workers" in ways(site, job)
 
 
 def test_where_there_are_no_nodes_it_says_that(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_pauses_of_growth_are_told_with_what_the_planner_goes_by(site: Site) -> 
     for growth, reason, says in (
         (Growth(Limit.COOLDOWN, now + 7.0, 2), "COOLDOWN", "it was resized recently, and may grow again in 7.0 s."),
         (Growth(Limit.PAYBACK), "PAYBACK", "growth would save less than 48 times the 10.0 s that a resize takes."),
-        (Growth(Limit.UNTRIED, now + 5.0), "UNTRIED", "once it has reported its speed with these, or in 5.0 s."),
+        (Growth(Limit.UNTRIED, now + 5.0), "UNTRIED", "once it has reported its speed at this size, or in 5.0 s."),
     ):
         why, _, sentence = why_this_size(job, growth, world, site.settings.policy, now)
         assert (why, sentence.endswith(says)) == (reason, True), sentence

@@ -65,7 +65,7 @@ def test_the_driver_of_a_horovod_job_is_its_fixed_group(site: Site) -> None:
         ({"fixed": {"replicas": 1, "slots": 1}}, "fixed.slots", "unknown field"),
         ({"fixed": {"replicas": 1, "pod_template": {"kind": 1}}}, "fixed.pod_template.kind", "metadata and spec"),
         ({"fixed": {"replicas": 1}, "oversell": True}, "oversell", "cannot be combined with fixed"),
-        ({"runtime": "horovod", "fixed": {"replicas": 1}}, "fixed", "its driver is the fixed group"),
+        ({"runtime": "horovod", "fixed": {"replicas": 1}}, "fixed", "whose driver is the fixed group"),
         ({"runtime": "horovod", "oversell": True}, "oversell", "cannot be combined with runtime horovod"),
         ({"runtime": "horovod", "booking": "b"}, "booking", "cannot be combined with runtime horovod"),
         ({"fixed": {"replicas": 1}, "booking": "b"}, "booking", "cannot be combined with fixed"),
@@ -113,7 +113,7 @@ def test_why_it_waits_names_both_groups(site: Site) -> None:
     assert "2 workers of 1 slot each and, at the same time, 1 fixed worker of 1 slot each" in explain(site, waiting)
     body = {"command": ["true"], "workers": 4, "fixed": {"replicas": 1, "slots_per_worker": 1}}
     [warning] = site.client.post("/v1/jobs", json=body).json()["warnings"]
-    assert "does not hold both" in warning
+    assert "cannot hold both" in warning
     body = {"command": ["true"], "fixed": {"replicas": 1, "node_selector": {"zone": "x"}}}
     answer = site.client.post("/v1/jobs", json=body).json()
     assert answer["warnings"] == ["no node has label zone=x: the job waits until such a node is added"]

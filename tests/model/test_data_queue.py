@@ -186,7 +186,7 @@ def test_readers_of_one_worker_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     desk = Desk(shards=3)
     for name in ("a", "b"):
         desk.call(1, name=name)
-    with pytest.raises(Conflict, match="has had 2 readers"):
+    with pytest.raises(Conflict, match="has used 2 readers"):
         desk.call(1, name="c")
     desk.call(2, name="c")
 

@@ -54,9 +54,13 @@ def test_what_empty_nodes_hold_at_every_moment_is_promised(asked: Booking, stand
             [],
             "it needs 1 slot with x=y, and the suitable nodes have 0",
         ),
-        (booking("new", 9), [booking("one", 8), booking("two", 8)], "has not enough beside booking one, two"),
-        (booking("new", 2, slots=8), [booking("one", 16)], "has not enough beside booking one"),
-        (booking("new", 12, (0, 9)), [booking("later", 16, (5, 6))], "has not enough beside booking later"),
+        (
+            booking("new", 9),
+            [booking("one", 8), booking("two", 8)],
+            "does not have enough left beside booking one, two",
+        ),
+        (booking("new", 2, slots=8), [booking("one", 16)], "does not have enough left beside booking one"),
+        (booking("new", 12, (0, 9)), [booking("later", 16, (5, 6))], "does not have enough left beside booking later"),
         (booking("new", 1, (-2, 0)), [], "its window has already ended"),
     ],
 )

@@ -98,7 +98,7 @@ def test_a_job_that_the_profiles_do_not_know_is_refused(tmp_path: Path, profiles
 def test_without_profiles_the_option_is_named(tmp_path: Path) -> None:
     table = tmp_path / "w.csv"
     table.write_text("name,time,application,num_replicas,batch_size\na,0,toy,1,20\n")
-    with pytest.raises(UserError, match="--profiles must name the directory"):
+    with pytest.raises(UserError, match="give the directory of their profiles with --profiles"):
         read_workload(str(table), Source())
     with pytest.raises(UserError, match="no such directory"):
         read_workload(str(table), Source(profiles=tmp_path / "none"))

@@ -105,7 +105,7 @@ def test_a_drawing_is_the_same_each_time(sched: Sched, tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("none.csv",), "none.csv: No such file"),
-        (("jobs.csv", "--nodes", "many"), "--nodes: 'many' is neither a file nor nodes such as 16x4"),
+        (("jobs.csv", "--nodes", "many"), "--nodes: 'many' is neither a file nor a size such as 16x4"),
         (("jobs.csv", "--policy", "best"), "setting policy.name: "),
         (
             ("jobs.csv", "--compare", "policy.aging_per_hour=inf"),

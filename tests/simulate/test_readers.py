@@ -99,12 +99,12 @@ def test_elasticflow_jobs_last_as_long_as_they_did_at_the_size_that_they_had(tmp
         (f"{HEADER},\na,0,1,1,1,linear,\n", ":1: column 7, which has no name: unknown column: use name, "),
         (f"{HEADER},name\na,0,1,1,1,linear,b\n", ":1: name: duplicate column"),
         (f"{HEADER}\na,0,1,1,1,linear\nb,0,1\n", ":3: has 3 fields, but the header has 6"),
-        (f"{HEADER}\na,soon,1,1,1,linear\n", ":2: at_seconds: input should be a valid number, "),
+        (f"{HEADER}\na,soon,1,1,1,linear\n", ":2: at_seconds: must be a number, "),
         (f"{HEADER}\na,-1,1,1,1,linear\n", ":2: at_seconds: must be at least 0, not '-1'"),
-        (f"{HEADER}\na,nan,1,1,1,linear\n", ":2: at_seconds: input should be a finite number, not 'nan'"),
-        (f"{HEADER}\na,0,inf,1,1,linear\n", ":2: work_seconds: input should be a finite number, not 'inf'"),
+        (f"{HEADER}\na,nan,1,1,1,linear\n", ":2: at_seconds: must be a finite number, not 'nan'"),
+        (f"{HEADER}\na,0,inf,1,1,linear\n", ":2: work_seconds: must be a finite number, not 'inf'"),
         (f"{HEADER}\na,0,0,1,1,linear\n", ":2: work_seconds: must be greater than 0, not '0'"),
-        (f"{HEADER}\na,0,1,1.5,2,linear\n", ":2: min_workers: input should be a valid integer, "),
+        (f"{HEADER}\na,0,1,1.5,2,linear\n", ":2: min_workers: must be an integer"),
         (f"{HEADER}\na,0,1,4,2,linear\n", ":2: min_workers 4 exceeds max_workers 2"),
         (f"{HEADER}\na,0,1,1,1,fast\n", ":2: speed: 'fast' must be linear, amdahl SHARE with a share of 0 to 1, or "),
         (f"{HEADER}\n,0,1,1,1,linear\n", ":2: name: is required"),
@@ -127,11 +127,11 @@ def test_a_bad_table_is_refused_in_one_line_that_says_where(tmp_path: Path, text
     [
         ("", ": the file is empty"),
         ("jobs:\n  - {name: a, at_seconds: 0}\n", ":2: work_seconds: is required"),
-        ("jobs:\n  - name: a\n    at_seconds: soon\n", ":3: at_seconds: input should be a valid number, not 'soon'"),
+        ("jobs:\n  - name: a\n    at_seconds: soon\n", ":3: at_seconds: must be a number, not 'soon'"),
         ("jobs:\n  - {name: a, at_seconds: 0, work_seconds: 1, colour: red}\n", ":2: colour: unknown field"),
-        ("jobs:\n  - {name: a, at_seconds: 0, work_seconds: .nan}\n", ":2: work_seconds: input should be a finite"),
-        ("jobs:\n  - {name: a, at_seconds: true, work_seconds: 1}\n", ":2: at_seconds: input should be a valid number"),
-        ("jobs:\n  - {name: a, name: b}\n", ":2: name: given twice, first in line 2"),
+        ("jobs:\n  - {name: a, at_seconds: 0, work_seconds: .nan}\n", ":2: work_seconds: must be a finite"),
+        ("jobs:\n  - {name: a, at_seconds: true, work_seconds: 1}\n", ":2: at_seconds: must be a number"),
+        ("jobs:\n  - {name: a, name: b}\n", ":2: name: duplicate field, first given on line 2"),
         ("jobs: 3\n", ":1: must be a list of jobs"),
         ("work: []\n", ":1: work: unknown field: give a list of jobs"),
         ("jobs: []\n", ": the list of jobs is empty"),
@@ -182,9 +182,9 @@ def test_nodes_are_a_number_of_equal_ones_or_the_rows_of_a_file(tmp_path: Path) 
     [
         ("0x4", "must be 1 to 100000 nodes of 1 to 4096 slots"),
         ("4x99999", "must be 1 to 100000 nodes of 1 to 4096 slots"),
-        ("4", "is neither a file nor nodes such as 16x4"),
-        ("4" * 300, "is neither a file nor nodes such as 16x4"),
-        ("x", "is neither a file nor nodes such as 16x4"),
+        ("4", "is neither a file nor a size such as 16x4"),
+        ("4" * 300, "is neither a file nor a size such as 16x4"),
+        ("x", "is neither a file nor a size such as 16x4"),
     ],
 )
 def test_nodes_that_nobody_can_mean_are_refused(text: str, said: str) -> None:
@@ -196,7 +196,7 @@ def test_nodes_that_nobody_can_mean_are_refused(text: str, said: str) -> None:
     ("text", "said"),
     [
         ("name,slots,labels\na,4,zone\n", ":2: labels: 'zone' must have the form KEY=VALUE"),
-        ("name,slots\na,0\nb,0\n", ": none of its nodes has a slot"),
+        ("name,slots\na,0\nb,0\n", ": none of the nodes has a slot"),
     ],
 )
 def test_a_bad_file_of_nodes_is_refused_in_one_line_that_says_where(tmp_path: Path, text: str, said: str) -> None:

@@ -230,7 +230,7 @@ def test_older_and_newer_databases_are_told_apart(
     before = store.load_world()
     with monkeypatch.context() as patch:
         patch.setattr(migrate, "migrations_path", lambda: later)
-        with pytest.raises(SchemaMismatch, match=r"of an older version: .*: run `sched db upgrade`"):
+        with pytest.raises(SchemaMismatch, match=r"has an older version: .*: run `sched db upgrade`"):
             store.check_schema()
         store.upgrade()
         store.check_schema()

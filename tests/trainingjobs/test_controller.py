@@ -87,7 +87,7 @@ def test_a_field_that_cannot_change_any_more_is_told_and_ignored(site: Site) -> 
     site.edit("mnist", command=["other"], priority=3)
     status = site.await_status("mnist", observedGeneration=2)
     assert conditions(status)["Accepted"] == "False"
-    assert status["conditions"][0]["message"].startswith("command: cannot change after creation")
+    assert status["conditions"][0]["message"].startswith("command: cannot be changed after creation")
     site.settle()
     job = site.expect(job_id, JobState.RUNNING)
     assert (job.spec.command, job.priority) == (("train",), 3)

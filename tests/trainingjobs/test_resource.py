@@ -172,7 +172,7 @@ def test_a_status_is_written_only_where_it_says_something_else() -> None:
 def test_fields_that_are_ignored_are_told() -> None:
     accepted = status_of(item(), job(item()), "m", NOW, ["command"])["conditions"][0]
     assert (accepted["status"], accepted["reason"]) == ("False", "FieldsIgnored")
-    assert accepted["message"].startswith("command: cannot change after creation")
+    assert accepted["message"].startswith("command: cannot be changed after creation")
 
 
 def test_an_object_that_was_refused_is_looked_at_again_when_it_is_edited() -> None:
