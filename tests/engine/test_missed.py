@@ -45,7 +45,7 @@ def test_it_is_a_failure_and_the_others_are_the_next_generation(w: World, job_id
     assert (end.worker_id, end.cause) == (worker_id(job_id, 2), "HUNG")
     assert end.detail == (
         f"it hangs: worker {job_id}-1 waited 60 s for it to rejoin the group of generation {before.generation}; "
-        "where a step may take longer, elastic.run() takes group_timeout_seconds"
+        "if a step may take longer, set group_timeout_seconds of elastic.run()"
     )
 
 
