@@ -19,7 +19,11 @@ from scheduler.http.requests import JobRequest, check_request
         ({"spec": {"restartPolicy": "Always"}}, "pod_template.spec.restartPolicy", "leave it out"),
         ({"spec": {"terminationGracePeriodSeconds": 1}}, "pod_template.spec.terminationGracePeriodSeconds", "grace"),
         ({"spec": {"containers": {}}}, "pod_template.spec.containers", "list of mappings"),
-        ({"spec": {"containers": [{"command": ["x"]}]}}, "pod_template.spec.containers.0.command", "use command of the job"),
+        (
+            {"spec": {"containers": [{"command": ["x"]}]}},
+            "pod_template.spec.containers.0.command",
+            "use command of the job",
+        ),
         (
             {"spec": {"containers": [{"name": "logs"}, {"name": "worker", "args": ["x"]}]}},
             "pod_template.spec.containers.1.args",
