@@ -13,6 +13,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated import SimulatedCluster
@@ -26,12 +27,13 @@ from scheduler.model.booking import Booking
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import Job, JobSpec, JobState, Runtime
+from scheduler.model.job import Job, JobState, Runtime
 from scheduler.model.observation import NodeObservation
 from scheduler.model.shape import WorkerShape
 from scheduler.store.sqlstore import SqlStore
 from tests.databases import migrated_sqlite
 from tests.invariants import InvariantChecker
+from tests.specs import spec_of
 
 START = 1_000_000.0
 
@@ -78,37 +80,13 @@ class World:
         self,
         name: str,
         *,
-        priority: int = 0,
-        workers: int | tuple[int, int] = 1,
-        slots_per_worker: int = 1,
         runtime: Runtime = Runtime.ELASTIC,
         behaviour: Behaviour | None = None,
-        selector: dict[str, str] | None = None,
-        gpu_type: str | None = None,
-        oversell: bool = False,
-        **spec: object,
+        **fields: Any,
     ) -> JobId:
-        """Submit a job; `workers` is a fixed number or (min, max)."""
-        low, high = (workers, workers) if isinstance(workers, int) else workers
-        shape = WorkerShape(
-            slots=slots_per_worker,
-            cpus=float(spec.pop("cpus", 0.0)),  # type: ignore[arg-type]
-            memory_mib=int(spec.pop("memory_mib", 0)),  # type: ignore[call-overload]
-            node_selector=tuple(sorted((selector or {}).items())),
-            gpu_type=gpu_type,
-            oversell=oversell,
-        )
-        job_spec = JobSpec(
-            name=name,
-            command=("train",),
-            runtime=runtime,
-            priority=priority,
-            min_workers=low,
-            max_workers=high,
-            shape=shape,
-            **spec,  # type: ignore[arg-type]
-        )
-        job_id = self.store.submit([job_spec], self.clock.now())[0].id
+        """Submit a job that `tests.specs.spec_of` describes."""
+        spec = spec_of(name, runtime=runtime, **fields)
+        job_id = self.store.submit([spec], self.clock.now())[0].id
         self.submitted.append(job_id)
         self.cluster.behave(job_id, behaviour or Behaviour(runtime=runtime))
         return job_id

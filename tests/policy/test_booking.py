@@ -42,7 +42,7 @@ def test_elastic_jobs_fill_the_hole_and_leave_it_in_time() -> None:
 
 def test_jobs_of_a_booking_wait_for_its_start_and_then_start_at_once() -> None:
     c = Cluster().node("a", 8).running(1, {"a": 8}, workers=(2, 8), priority=9)
-    c.waiting(2, workers=(2, 4), slots=1, booking="b").booked("b", 6, HOUR, 2 * HOUR)
+    c.waiting(2, workers=(2, 4), slots_per_worker=1, booking="b").booked("b", 6, HOUR, 2 * HOUR)
     c.step()
     assert c.reason(2) is WaitReason.BOOKED_LATER
     c.step(HOUR - 1)
@@ -117,7 +117,7 @@ def test_a_job_that_stays_is_as_large_as_what_is_booked_allows() -> None:
 
 def test_one_who_stays_and_one_who_leaves_come_to_rest_beside_what_is_booked() -> None:
     """Who stays was to have more than what is not booked, got nothing, and who leaves got all, by turns."""
-    c = Cluster().node("b", 3).node("c", 3).running(1, {"b": 1, "c": 1}, workers=(2, 3), slots=3)
+    c = Cluster().node("b", 3).node("c", 3).running(1, {"b": 1, "c": 1}, workers=(2, 3), slots_per_worker=3)
     c.waiting(2, workers=(1, 4), priority=1, preemptible=False).booked("b", 1, -100, HOUR).booked("c", 2, -100, HOUR)
     c.settle(seconds=1)
     assert (c.size(1), c.size(2)) == (0, 3)
@@ -245,7 +245,7 @@ def test_a_node_lost_in_the_window_is_made_up_for_by_others() -> None:
 def test_workers_of_many_slots_find_them_together() -> None:
     c = Cluster().node("a", 8).node("b", 8).booked("b", 8, CLEAR, HOUR)
     c.running(1, {"a": 4, "b": 4}, workers=(1, 8), priority=1).running(2, {"a": 4, "b": 4}, workers=(1, 8), priority=1)
-    c.waiting(3, workers=(1, 1), slots=8, booking="b")
+    c.waiting(3, workers=(1, 1), slots_per_worker=8, booking="b")
     c.step()
     c.step(CLEAR)
     assert c.size(3) == 1
@@ -289,8 +289,8 @@ def test_pieces_make_up_any_part_of_a_number(count: int) -> None:
 def test_a_member_that_finds_no_room_does_not_keep_what_is_booked_from_being_held() -> None:
     c = Cluster().node("a", 4, labels={"zone": "b"}).node("b", 6).booked("exam", 4, -1.0, HOUR)
     c.running(1, {"a": 4}, workers=(4, 4), preemptible=False)
-    c.waiting(2, workers=(1, 2), slots=2, node_selector={"zone": "b"}, booking="exam")
-    c.waiting(3, workers=(2, 2), slots=3, priority=7).step()
+    c.waiting(2, workers=(1, 2), slots_per_worker=2, selector={"zone": "b"}, booking="exam")
+    c.waiting(3, workers=(2, 2), slots_per_worker=3, priority=7).step()
     assert sizes(c, 2, 3) == [0, 0]
     c.finish(1)
     c.step()
@@ -299,8 +299,8 @@ def test_a_member_that_finds_no_room_does_not_keep_what_is_booked_from_being_hel
 
 def test_a_member_that_finds_no_room_to_grow_does_not_keep_the_rest_from_being_held() -> None:
     c = Cluster().node("a", 2, labels={"zone": "a"}).node("b", 7).booked("exam", 3, -1.0, HOUR, WorkerShape(slots=2))
-    c.running(1, {"a": 2}, workers=(1, 3), node_selector={"zone": "a"}, booking="exam")
-    c.waiting(2, workers=(2, 6), slots=2, priority=8).step()
+    c.running(1, {"a": 2}, workers=(1, 3), selector={"zone": "a"}, booking="exam")
+    c.waiting(2, workers=(2, 6), slots_per_worker=2, priority=8).step()
     assert sizes(c, 1, 2) == [2, 0]
 
 
@@ -315,7 +315,7 @@ def test_beside_what_is_booked_the_first_in_the_queue_has_what_is_left() -> None
     c = Cluster().node("a", 4, gpu_type="y").node("b", 1, gpu_type="x").node("c", 6, gpu_type="x")
     c.booked("b", 4, -100, 2000)
     c.running(1, {"c": 2}, workers=(2, 2)).running(2, {"a": 3}, workers=(2, 3)).running(3, {"b": 1})
-    c.running(5, {"c": 1}).waiting(6).running(7, {"c": 1}, slots=3, booking="b")
+    c.running(5, {"c": 1}).waiting(6).running(7, {"c": 1}, slots_per_worker=3, booking="b")
     c.waiting(4, workers=(4, 4), priority=1)
     assert c.settle(seconds=0.01) <= 3
     assert sizes(c, 4, 1, 3, 5) == [4, 0, 0, 0]

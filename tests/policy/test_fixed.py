@@ -37,7 +37,7 @@ def test_both_groups_start_together_the_fixed_one_where_it_costs_the_others_leas
 
 def test_a_fixed_group_that_needs_slots_leaves_room_for_the_minimum() -> None:
     c = Cluster().node("a", 4).node("b", 2)
-    c.waiting(1, workers=(1, 1), slots=4, fixed=group(2, slots=1))
+    c.waiting(1, workers=(1, 1), slots_per_worker=4, fixed=group(2, slots=1))
     assert c.actions() == [Start(JobId(1), (("a", 1),), fixed=(("b", 2),))]
 
 
@@ -86,7 +86,7 @@ def test_no_fixed_worker_leaves_alone() -> None:
     (shrink,) = (action for action in c.actions() if isinstance(action, Shrink))
     assert shrink.workers == (c.jobs[JobId(1)].workers[-1].id,)
     c.jobs.pop(JobId(2))
-    c.waiting(3, workers=(1, 1), priority=1, slots=2)
+    c.waiting(3, workers=(1, 1), priority=1, slots_per_worker=2)
     assert StopJob(JobId(1), StopReason.PREEMPTED, JobId(3)) in c.actions()
 
 
@@ -163,7 +163,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
         c.waiting(
             number,
             workers=(low, low + draw(st.sampled_from((0, 0, 2)))),
-            slots=draw(st.sampled_from((1, 1, 2))),
+            slots_per_worker=draw(st.sampled_from((1, 1, 2))),
             cpus=draw(st.sampled_from((0.0, 1.0))),
             priority=draw(st.integers(0, 3)),
             preemptible=draw(st.sampled_from((True, True, False))),

@@ -54,7 +54,7 @@ def test_it_names_what_one_more_worker_lacks(node: dict[str, Any], shape: dict[s
 
 def test_slots_that_are_free_on_too_many_nodes_are_of_no_use() -> None:
     c = Cluster().node("a", 3).node("b", 3)
-    found = growth(elastic(c, {"a": 1, "b": 1}, slots=2))
+    found = growth(elastic(c, {"a": 1, "b": 1}, slots_per_worker=2))
     assert (found.limit, found.lack, found.slots) == (Limit.NO_ROOM, Lack.SPLIT, 2)
 
 

@@ -56,7 +56,7 @@ def random_fields(draw: st.DrawFn, shapes: tuple[int, ...], limits: tuple[float 
     low = draw(st.integers(1, 4))
     return {
         "workers": (low, low + draw(st.sampled_from((0, 0, 1, 3)))),
-        "slots": draw(st.sampled_from(shapes)),
+        "slots_per_worker": draw(st.sampled_from(shapes)),
         "priority": draw(st.integers(0, 3)),
         "preemptible": draw(st.sampled_from((True, True, True, False))),
         "time_limit_seconds": draw(st.sampled_from(limits)),
@@ -85,7 +85,7 @@ def _fill(
     kind = draw(st.sampled_from([node.gpu_type for node in c.nodes.values()]))
     size = draw(st.integers(low, high))
     for node in c.nodes.values():
-        fit = (node.slots - used[node.name].bit_count()) // fields["slots"]
+        fit = (node.slots - used[node.name].bit_count()) // fields["slots_per_worker"]
         if node.gpu_type == kind and fit and sum(spots.values()) < size:
             spots[node.name] = min(fit, size - sum(spots.values()))
     placed = sum(spots.values())
@@ -224,7 +224,7 @@ def full_clusters(draw: st.DrawFn) -> Cluster:
             c.running(number, dict(on), workers=bounds, priority=draw(st.integers(0, 3)))
     least = draw(st.integers(1, sum(slots.values())))
     return c.waiting(
-        99, workers=(least, least), slots=draw(st.sampled_from((1, 1, 2))), priority=draw(st.integers(2, 4))
+        99, workers=(least, least), slots_per_worker=draw(st.sampled_from((1, 1, 2))), priority=draw(st.integers(2, 4))
     )
 
 
@@ -365,7 +365,7 @@ def test_placement_uses_as_few_nodes_as_possible(nodes: list[int], workers: int,
     c = Cluster()
     for name, count in zip("abcde", nodes, strict=False):
         c.node(name, count)
-    c.waiting(1, workers=(workers, workers), slots=slots)
+    c.waiting(1, workers=(workers, workers), slots_per_worker=slots)
     starts = [a for a in c.actions() if isinstance(a, Start)]
     fits = sorted((count // slots for count in nodes), reverse=True)
     if sum(fits) < workers:

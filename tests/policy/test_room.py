@@ -41,7 +41,7 @@ def draft_of(dice: random.Random) -> Draft:
         if on:
             size = on.total()
             bounds = (dice.randrange(1, size + 1), size)
-            fields = {"priority": dice.choice(PRIORITIES), "slots": slots, "cpus": dice.choice((0.0, 1.0))}
+            fields = {"priority": dice.choice(PRIORITIES), "slots_per_worker": slots, "cpus": dice.choice((0.0, 1.0))}
             cluster.running(number, dict(on), workers=bounds, preemptible=dice.random() < 0.9, **fields)
     for number in range(20, 24):
         cluster.waiting(number, priority=dice.choice(PRIORITIES))
@@ -63,7 +63,11 @@ def disturb(dice: random.Random, draft: Draft) -> None:
 
 
 def asking(dice: random.Random) -> Job:
-    fields = {"priority": dice.choice(PRIORITIES), "slots": dice.choice((1, 2, 4)), "cpus": dice.choice((0.0, 3.0))}
+    fields = {
+        "priority": dice.choice(PRIORITIES),
+        "slots_per_worker": dice.choice((1, 2, 4)),
+        "cpus": dice.choice((0.0, 3.0)),
+    }
     count = dice.choice((1, 2, 3, 5))
     return Cluster().waiting(99, workers=(count, count), **fields).jobs[JobId(99)]
 

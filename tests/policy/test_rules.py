@@ -101,7 +101,7 @@ def test_one_gpu_type_per_job_and_a_better_fitting_type_wins() -> None:
 def test_selector_gpu_type_cpus_and_memory_are_respected() -> None:
     c = Cluster().node("a", 8, labels={"zone": "x"}, gpu_type="h").node("b", 8, labels={"zone": "y"}, gpu_type="h")
     c.node("c", 8, labels={"zone": "y"}, cpus=4, memory_mib=5, gpu_type="g")
-    c.waiting(1, node_selector={"zone": "x"}).waiting(2, gpu_type="g", cpus=1.0, memory_mib=2, workers=(2, 8))
+    c.waiting(1, selector={"zone": "x"}).waiting(2, gpu_type="g", cpus=1.0, memory_mib=2, workers=(2, 8))
     assert c.actions() == [Start(1, (("a", 1),)), Start(2, (("c", 2),))]
 
 
@@ -147,12 +147,12 @@ def test_nobody_is_stopped_where_shrinking_does_and_whoever_must_be_stopped_is_n
 def test_a_worker_of_several_slots_gets_them_from_one_node() -> None:
     c = Cluster().node("a", 2).node("b", 2)
     c.running(1, {"a": 1, "b": 1}, workers=(1, 2)).running(2, {"a": 1, "b": 1}, workers=(1, 2), priority=1)
-    c.waiting(3, priority=5, slots=2)
+    c.waiting(3, priority=5, slots_per_worker=2)
     # In turn, worker 1-2 on b and 2-2 on b.
     assert c.actions() == [shrink(1, 2, by=3), shrink(2, 2, by=3), Reserve(3, (("b", 1),))]
     c = Cluster().node("a", 2).node("b", 2).running(1, {"a": 1}).running(2, {"b": 1, "a": 1}, workers=(1, 2))
     c.running(3, {"b": 1}, workers=(1, 2), priority=1)
-    c.waiting(4, priority=5, slots=2)
+    c.waiting(4, priority=5, slots_per_worker=2)
     assert [a for a in c.actions() if isinstance(a, StopJob)] == [StopJob(1, StopReason.PREEMPTED, 4)]
 
 
@@ -161,7 +161,7 @@ def test_shrinking_node_by_node_saves_a_job_that_shrinking_in_turn_would_not() -
     c.running(1, {"b": 1, "a": 1}, workers=(1, 2))
     c.running(2, {"a": 1, "b": 2}, workers=(1, 3), priority=1)
     # The youngest of each are 1-2 on a and 2-3, 2-2 on b: b frees two together.
-    c.waiting(3, priority=5, slots=2, workers=(1, 1))
+    c.waiting(3, priority=5, slots_per_worker=2, workers=(1, 1))
     assert not any(isinstance(a, StopJob) for a in c.actions())
 
 
@@ -341,7 +341,7 @@ def test_what_starts_in_the_same_plan_counts_for_the_promise() -> None:
 
 def test_an_impossible_job_or_one_in_backoff_blocks_nobody() -> None:
     c = Cluster().node("a", 4).running(1, {"a": 2}, workers=(2, 2)).waiting(2, priority=9, workers=(5, 5))
-    c.waiting(3, priority=9, node_selector={"no": "where"}).waiting(4, priority=9, not_before=NOW + 5)
+    c.waiting(3, priority=9, selector={"no": "where"}).waiting(4, priority=9, not_before=NOW + 5)
     c.waiting(5, workers=(2, 2))
     made = c.plan()
     assert made.actions == (Start(5, (("a", 2),)),)

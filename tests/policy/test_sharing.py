@@ -63,10 +63,10 @@ def test_a_job_that_fits_only_on_shared_slots_is_not_too_large() -> None:
 
 
 def test_a_worker_shares_different_slots_so_it_needs_as_many_that_are_there() -> None:
-    c = oversold(1, 4.0).waiting(1, slots=2, oversell=True)
+    c = oversold(1, 4.0).waiting(1, slots_per_worker=2, oversell=True)
     assert c.actions() == []
     assert c.plan().waiting[1].reason is WaitReason.EXCEEDS_CLUSTER  # type: ignore[index]
-    c = full(oversold(2, 3.0)).waiting(2, slots=2, oversell=True)
+    c = full(oversold(2, 3.0)).waiting(2, slots_per_worker=2, oversell=True)
     assert c.actions() == [Start(2, (("a", 1),), shared=True)]  # type: ignore[arg-type]
     assert c.crowd("a", 0).actions() == []
 
@@ -150,7 +150,7 @@ def test_a_slot_whose_relief_is_not_known_yet_is_looked_at_later() -> None:
 
 
 def test_who_spans_two_crowded_slots_relieves_both() -> None:
-    c = full(oversold(2, 3.0)).running(2, {"a": 1}, oversell=True, shared=True, slots=2)
+    c = full(oversold(2, 3.0)).running(2, {"a": 1}, oversell=True, shared=True, slots_per_worker=2)
     c.running(3, {"a": 1}, oversell=True, shared=True, priority=1)
     assert c.crowd("a", 0).crowd("a", 1).actions() == [StopJob(2, StopReason.OVERSOLD)]
 
@@ -217,7 +217,7 @@ def _wishes(draw: st.DrawFn, cpus: bool) -> dict[str, Any]:
     low = draw(st.integers(1, 3))
     return {
         "workers": (low, low + draw(st.sampled_from((0, 1, 3)))),
-        "slots": draw(st.sampled_from((1, 1, 2))),
+        "slots_per_worker": draw(st.sampled_from((1, 1, 2))),
         "cpus": draw(st.sampled_from((0.0, 0.5, 1.0))) if cpus else 0.0,
         "priority": draw(st.integers(0, 2)),
         "preemptible": draw(st.sampled_from((True, True, False))),
@@ -231,9 +231,9 @@ def _fit(c: Cluster, name: str, fields: dict[str, Any], shared: bool) -> int:
     used = c.world().used(node.name)
     open_slots = node.slots - len(c.crowded.get(node.name, ()))
     slots = node.extra_slots - used.slots_shared if shared else node.slots - used.slots
-    if shared and fields["slots"] > open_slots:
+    if shared and fields["slots_per_worker"] > open_slots:
         return 0
-    fit = slots // fields["slots"]
+    fit = slots // fields["slots_per_worker"]
     return int(min(fit, (node.cpus - used.cpus) // fields["cpus"]) if fields["cpus"] else fit)
 
 

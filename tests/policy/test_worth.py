@@ -84,7 +84,7 @@ def test_large_jobs_are_looked_at_in_strides() -> None:
 
 
 def test_a_worker_of_several_slots_is_worth_less_per_slot() -> None:
-    one, two = (worth(running(2, slots=n, fraction=0.5, whole_slot_seconds=n * 4 * RAN)) for n in (1, 2))
+    one, two = (worth(running(2, slots_per_worker=n, fraction=0.5, whole_slot_seconds=n * 4 * RAN)) for n in (1, 2))
     assert two.of_next(1) == pytest.approx(one.of_next(1) / 2 / math.sqrt(2))
 
 
@@ -157,7 +157,7 @@ def test_what_is_left_follows_from_the_share_that_is_done() -> None:
 
 
 def test_nobody_is_nearer_to_its_end_than_a_minute() -> None:
-    assert worth(running(2, slots=2, fraction=1.0, whole_slot_seconds=4000.0)).remaining == 120.0
+    assert worth(running(2, slots_per_worker=2, fraction=1.0, whole_slot_seconds=4000.0)).remaining == 120.0
 
 
 def test_a_share_that_is_too_small_says_nothing() -> None:

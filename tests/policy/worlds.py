@@ -1,8 +1,12 @@
-"""Worlds built directly from model values, and a tiny engine that enacts plans on them at once."""
+"""Worlds built directly from model values, and a tiny engine that enacts plans on them at once.
+
+`tests.world.World` takes the same words and runs the real engine and store; here every moment can be written down,
+also one that no engine would come to, and a plan takes microseconds.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from scheduler.config import PolicySettings
@@ -12,7 +16,6 @@ from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import (
     STOP_TARGETS,
     Job,
-    JobSpec,
     JobState,
     Placement,
     Progress,
@@ -26,9 +29,20 @@ from scheduler.model.worker import Desired, LeaveReason, Worker, WorkerState
 from scheduler.model.world import CrowdedSlot, Stray, World, mask_of, sharers
 from scheduler.policy.invariants import check_plan, check_world
 from scheduler.policy.planner import plan
+from tests.specs import spec_of
 
 NOW = 1_000_000.0
 LONG_AGO = NOW - 1000.0
+#: What a job is described with beside its spec.
+JOB_FIELDS = {field.name for field in fields(Job)} - {
+    "id",
+    "spec",
+    "priority",
+    "min_workers",
+    "max_workers",
+    "workers",
+    "progress",
+}
 
 
 class Cluster:
@@ -80,7 +94,7 @@ class Cluster:
         return self
 
     def waiting(self, number: int, **fields: Any) -> "Cluster":
-        """A queued job; `workers=(min, max)`, `slots=` per worker, and any field of Job or JobSpec."""
+        """A queued job, as `tests.specs.spec_of` describes it, and any field of Job."""
         self.jobs[JobId(number)] = self._job(number, fields)
         return self
 
@@ -229,15 +243,6 @@ class Cluster:
         return self.jobs[JobId(number)].wait_reason
 
     def _job(self, number: int, fields: dict[str, Any]) -> Job:
-        low, high = fields.pop("workers", (1, 1))
-        shape_fields = {
-            "slots": fields.pop("slots", 1),
-            "cpus": fields.pop("cpus", 0.0),
-            "memory_mib": fields.pop("memory_mib", 0),
-            "gpu_type": fields.pop("gpu_type", None),
-            "oversell": fields.pop("oversell", False),
-            "node_selector": tuple(sorted(fields.pop("node_selector", {}).items())),
-        }
         progress = Progress(
             last_commit_at=fields.pop("last_commit_at", None),
             resize_seconds=fields.pop("resize_seconds", None),
@@ -246,14 +251,11 @@ class Cluster:
             whole_slot_seconds=fields.pop("whole_slot_seconds", None),
             reported_at=fields.pop("reported_at", None),
         )
-        names = (
-            *("time_limit_seconds", "preemptible", "runtime"),
-            *("expected_seconds", "preferred_workers", "speedup", "grace_seconds", "booking", "fixed"),
-        )
-        of_spec = {k: fields.pop(k) for k in names if k in fields}
-        spec = JobSpec(f"job-{number}", ("true",), shape=WorkerShape(**shape_fields), **of_spec)
-        fields = {"submitted_at": LONG_AGO, "queued_at": LONG_AGO, "priority": 0, "progress": progress, **fields}
-        return Job(JobId(number), spec, min_workers=low, max_workers=high, **fields)
+        of_job = {name: fields.pop(name) for name in JOB_FIELDS & fields.keys()}
+        spec = spec_of(f"job-{number}", **fields)
+        times = {"submitted_at": LONG_AGO, "queued_at": LONG_AGO}
+        sizes = {"min_workers": spec.min_workers, "max_workers": spec.max_workers}
+        return Job(JobId(number), spec, spec.priority, **sizes, **{**times, **of_job}, progress=progress)
 
 
 def enact(cluster: Cluster, made: Plan, *, slowly: bool = False) -> None:

@@ -71,7 +71,7 @@ def test_easy_protects_only_the_first_and_conservative_the_second_too() -> None:
 
 def test_conservative_promises_nothing_to_a_job_that_the_nodes_cannot_hold() -> None:
     c = cluster("conservative").node("a", 2).node("b", 2)
-    c.waiting(1, slots=3, priority=1).waiting(2, workers=(2, 2))
+    c.waiting(1, slots_per_worker=3, priority=1).waiting(2, workers=(2, 2))
     c.step()
     assert (c.reason(1), c.size(2)) == (WaitReason.EXCEEDS_CLUSTER, 2)
 
@@ -102,7 +102,7 @@ def test_nobody_is_stopped_where_that_would_not_make_room() -> None:
     c = cluster("shortest").node("a", 4).node("b", 4)
     c.running(1, {"a": 2}, workers=(2, 2), expected_seconds=9000.0)
     c.running(2, {"a": 2, "b": 2}, workers=(4, 4), expected_seconds=1100.0)
-    c.waiting(3, workers=(2, 2), slots=4, expected_seconds=400.0)
+    c.waiting(3, workers=(2, 2), slots_per_worker=4, expected_seconds=400.0)
     c.running(4, {"b": 1}, workers=(1, 1), preemptible=False)
     assert not c.actions()
 

@@ -43,7 +43,7 @@ def test_elastic_fifo_deals_in_turns_beyond_the_minimum() -> None:
 
 
 def test_elastic_policies_count_slots_not_workers() -> None:
-    assert shares(elastic_fifo.sizes, jobs((1, 4), (1, 4), slots=2), 7) == [2, 1]
+    assert shares(elastic_fifo.sizes, jobs((1, 4), (1, 4), slots_per_worker=2), 7) == [2, 1]
 
 
 def test_edl_gives_to_the_least_fulfilled() -> None:
@@ -96,7 +96,13 @@ def test_what_is_left_is_the_undone_share_of_what_was_declared(fraction: float, 
 
 
 def test_what_a_job_told_of_itself_counts_the_same_whether_it_runs_or_waits() -> None:
-    told = {"workers": (2, 4), "preferred_workers": 2, "slots": 2, "fraction": 0.25, "whole_slot_seconds": 8000.0}
+    told = {
+        "workers": (2, 4),
+        "preferred_workers": 2,
+        "slots_per_worker": 2,
+        "fraction": 0.25,
+        "whole_slot_seconds": 8000.0,
+    }
     c = Cluster().node("a", 4).running(1, {"a": 2}, **told).waiting(2, served_slot_seconds=2000.0, **told)
     assert [seconds_left(job, 2, NOW) for job in c.jobs.values()] == [1500.0, 1500.0]
 
