@@ -4,9 +4,10 @@ The oracles here count capacity from the world's workers directly and share no c
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 from hypothesis import assume, given
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState, Runtime, WaitReason
-from scheduler.model.plan import Grow, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.job import Job, JobState, Placement, Runtime, WaitReason
+from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.invariants import check_world
 from scheduler.policy.order import Order
@@ -176,35 +177,48 @@ def test_priority_no_first_waiting_job_could_start_on_what_less_important_ones_h
     blocked = next((job for job in before if job.id not in started | reserved and possible(c, job)), None)
     assume(blocked is not None)
     assert blocked is not None
-    ahead = before[: before.index(blocked)]
-    enact_only(c, made, {job.id for job in ahead})
-    gone = [worker.id for victim in takeable(c, blocked) for worker in victim.workers]
-    left = without_reservations(c, room(c, gone=gone))
-    assert workers_in(c, blocked, left) < blocked.min_workers
+    ahead = {job.id for job in before[: before.index(blocked)]}
+    # Which of their first workers stand where is not in the plan, once they have grown in it.
+    assert any(
+        workers_in(beside, blocked, left_for(beside, blocked)) < blocked.min_workers
+        for beside in enacted(c, made, ahead)
+    )
+
+
+def left_for(c: Cluster, job: Job) -> Counter[str]:
+    """What nobody holds who is as important as this job or more."""
+    gone = [worker.id for victim in takeable(c, job) for worker in victim.workers]
+    return without_reservations(c, room(c, gone=gone))
 
 
 def possible(c: Cluster, job: Job) -> bool:
     return workers_in(c, job, Counter({n.name: n.slots for n in c.nodes.values() if n.schedulable})) >= job.min_workers
 
 
-def enact_only(c: Cluster, made: Any, jobs: set[JobId]) -> None:
-    """Do what the plan does for these jobs, without growth."""
+def enacted(c: Cluster, made: Plan, jobs: set[JobId]) -> Iterator[Cluster]:
+    """Copies in which the plan was done for these jobs, without growth: one for each choice of their first workers."""
+    choices: list[list[Action]] = []
     for action in made.actions:
         by = action.for_job if isinstance(action, Shrink | StopJob) else action.job_id
-        if by in jobs and not isinstance(action, Grow | Release):
-            if isinstance(action, Start):
-                least = c.jobs[action.job_id].min_workers
-                action = Start(action.job_id, cut(action.placement, least))
-            enact(c, type(made)((action,)))
+        if by not in jobs or isinstance(action, Grow | Release):
+            continue
+        if isinstance(action, Start):
+            least = c.jobs[action.job_id].min_workers
+            choices.append([Start(action.job_id, placement) for placement in cuts(action.placement, least)])
+        else:
+            choices.append([action])
+    for chosen in product(*choices):
+        beside = copy(c)
+        beside.jobs, beside.strays = dict(c.jobs), dict(c.strays)
+        for action in chosen:
+            enact(beside, Plan((action,)))
+        yield beside
 
 
-def cut(placement: Any, count: int) -> Any:
-    kept = []
-    for name, n in placement:
-        if count:
-            kept.append((name, min(n, count)))
-            count -= kept[-1][1]
-    return tuple(kept)
+def cuts(placement: Placement, count: int) -> set[Placement]:
+    """All that keep this number of workers."""
+    names = [name for name, n in placement for _ in range(n)]
+    return {tuple(Counter(kept).items()) for kept in combinations(names, count)}
 
 
 @st.composite
