@@ -11,8 +11,6 @@ from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
 from scheduler.model.worker import LeaveReason
 from tests.world import START, World
 
-SLOW = pytest.mark.slow
-
 
 def state(w: World, name: str) -> BookingState | None:
     """Its state in the store; None if it is stored no longer."""
@@ -170,7 +168,7 @@ def test_who_does_not_leave_in_its_grace_is_killed_in_time(w: World) -> None:
 
 
 @pytest.mark.parametrize("step", list(Step), ids=lambda step: step.name)
-@pytest.mark.parametrize("at", [pytest.param(64.0, marks=SLOW), pytest.param(66.0, marks=SLOW), 99.0])
+@pytest.mark.parametrize("at", [*(pytest.param(at, marks=pytest.mark.slow) for at in (64.0, 66.0)), 99.0])
 def test_the_engines_death_around_the_start_delays_and_breaks_nothing(w: World, step: Step, at: float) -> None:
     w.node("a", slots=8)
     low = w.job("low", workers=(1, 8), behaviour=SLOW, grace_seconds=30.0)
