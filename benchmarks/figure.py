@@ -82,6 +82,11 @@ def save(name: str, figures: Sequence[Figure]) -> Path:
     return path
 
 
+def is_published(name: str) -> bool:
+    """Whether the documentation quotes figures of this benchmark."""
+    return (PUBLISHED / f"{name}.json").exists()
+
+
 def load(name: str) -> list[Figure]:
     """The published figures of a benchmark."""
     return [Figure(**row) for row in json.loads((PUBLISHED / f"{name}.json").read_text())["figures"]]

@@ -37,7 +37,7 @@ class Bar:
 
 
 def draw(title: str, bars: Sequence[Bar], *, log: bool, note: str) -> str:
-    """The SVG. `note` stands below the bars."""
+    """The SVG. `note` stands below the bars. With `log` they begin at 1, which all values exceed."""
     height = HEAD_INCHES + ROW_INCHES * len(bars) + FOOT_INCHES
     figure = Figure(figsize=(WIDTH_INCHES, height), dpi=100, facecolor=_PAPER)
     axes = figure.add_axes((LEFT, FOOT_INCHES / height, RIGHT - LEFT, ROW_INCHES * len(bars) / height))
@@ -45,7 +45,7 @@ def draw(title: str, bars: Sequence[Bar], *, log: bool, note: str) -> str:
     axes.axis("off")
     places = [-float(place) for place in range(len(bars))]
     axes.set_ylim(-len(bars) + 0.5, 0.5)
-    least = min(bar.value for bar in bars) / 3 if log else 0.0
+    least = 1.0 if log else 0.0
     if log:
         axes.set_xscale("log")
     axes.set_xlim(least, max(bar.value for bar in bars))

@@ -10,10 +10,9 @@ from docsgen.sections import MEASURED, Chart, Section
 from docsgen.simulated_sections import SIMULATED
 
 _PUBLISHED = "published:"
-_LOG_NOTE = "logarithmic"
 README_CHART = "comparison.svg"
 _README_TITLE = "How many times better than the other system"
-_README_NOTE = "logarithmic; longer is better"
+_README_NOTE = "logarithmic, from 1 ×; longer is better"
 
 
 def chart_name(section: Section, number: int) -> str:
@@ -34,7 +33,7 @@ def digests() -> Mapping[str, str]:
     found = {README_CHART: digest(_README_TITLE, _readme_bars(), log=True, note=_README_NOTE)}
     for section, number, chart in _every():
         found[chart_name(section, number)] = digest(
-            chart.title, list(_bars(section, chart)), log=chart.log, note=_note(chart)
+            chart.title, list(_bars(section, chart)), log=False, note=chart.better
         )
     return found
 
@@ -46,11 +45,7 @@ def _every() -> Iterator[tuple[Section, int, Chart]]:
 
 
 def _chart(section: Section, chart: Chart) -> str:
-    return draw(chart.title, list(_bars(section, chart)), log=chart.log, note=_note(chart))
-
-
-def _note(chart: Chart) -> str:
-    return f"{_LOG_NOTE}; {chart.better}" if chart.log else chart.better
+    return draw(chart.title, list(_bars(section, chart)), log=False, note=chart.better)
 
 
 def _bars(section: Section, chart: Chart) -> Iterator[Bar]:

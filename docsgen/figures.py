@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from benchmarks.figure import Figure, load, published_machine
+from benchmarks.figure import Figure, is_published, load, published_machine
 from docsgen.charts import chart_name
 from docsgen.markdown import heading, table
 from docsgen.sections import MEASURED, Section
@@ -26,13 +26,14 @@ def page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    machine = published_machine(section.name for section in MEASURED)
+    measured = [section for section in MEASURED if is_published(section.name)]
+    machine = published_machine(section.name for section in measured)
     yield heading("Figures") + _HEAD.replace("MACHINE", f"a machine with {machine}")
     yield "## Measured\n"
-    for section in MEASURED:
+    for section in measured:
         yield from _section(section, ("measured", "target"))
     yield "## In virtual time\n" + _SIMULATED_HEAD
-    for section in SIMULATED:
+    for section in (each for each in SIMULATED if is_published(each.name)):
         yield from _section(section, ("simulated", "published by others", "target"))
 
 

@@ -11,8 +11,6 @@ class Chart:
 
     title: str
     bars: tuple[tuple[str, str], ...]
-    #: Whether the axis is logarithmic.
-    log: bool = False
     #: What longer bars mean: "longer is better" or "shorter is better".
     better: str = "shorter is better"
     #: Bars of this project, by label; the others are drawn in grey. Empty: all are.
@@ -66,10 +64,16 @@ MEASURED: tuple[Section, ...] = (
                     ("Horovod", "Horovod: pause, median"),
                     ("Horovod, cold", "Horovod, cold: pause, median"),
                 ),
-                log=True,
                 ours=("scheduler.elastic",),
             ),
         ),
+    ),
+    Section(
+        "ddp",
+        "Resizes under DistributedDataParallel",
+        "Each variant of a training under `DistributedDataParallel` grows from 2 to 3 workers and shrinks back, beside "
+        "two busy loops; after most growths a worker is killed before its tenth step. A change takes from the list that "
+        "the scheduler published, or from the signal, to five further steps of all members.",
     ),
     Section(
         "resize_pause",
@@ -122,7 +126,6 @@ MEASURED: tuple[Section, ...] = (
             Chart(
                 "A full pass over all jobs",
                 tuple((f"{nodes} nodes", f"{nodes} nodes: full pass") for nodes in ("100", "1,000", "5,000", "12,500")),
-                log=True,
             ),
             Chart(
                 "A pass after one arrival, 99th percentile",

@@ -30,7 +30,7 @@ async def list_events(
     after: Annotated[
         int, Query(ge=-1, le=SQL_ID_MAX, description="Id of the last event seen. -1 returns the newest events only.")
     ] = 0,
-    job: Annotated[int | None, Query(ge=1, le=SQL_ID_MAX)] = None,
+    job: Annotated[int | None, Query(ge=1, le=SQL_ID_MAX, description="Only events of this job.")] = None,
     limit: Limit = 100,
     wait: Wait = 0.0,
 ) -> Response:

@@ -41,12 +41,16 @@ class AcceptedView(TypedDict):
 @router.get("/v1/jobs", response_model=JobPage, responses=documented())
 def list_jobs(
     services: Use,
-    state: Annotated[list[JobState] | None, Query(max_length=20)] = None,
-    name: Annotated[str | None, Query(max_length=128, pattern=LINE)] = None,
-    user: Annotated[str | None, Query(max_length=128, pattern=LINE)] = None,
-    label: Annotated[list[str] | None, Query(max_length=20, description="key=value")] = None,
+    state: Annotated[
+        list[JobState] | None, Query(max_length=20, description="Only jobs in this state; repeatable.")
+    ] = None,
+    name: Annotated[str | None, Query(max_length=128, pattern=LINE, description="Only jobs of this name.")] = None,
+    user: Annotated[str | None, Query(max_length=128, pattern=LINE, description="Only jobs of this user.")] = None,
+    label: Annotated[
+        list[str] | None, Query(max_length=20, description="Only jobs with this label, key=value; repeatable.")
+    ] = None,
     active: Annotated[bool, Query(description="Only jobs that have not ended.")] = False,
-    after: Annotated[int | None, Query(ge=0, le=SQL_ID_MAX)] = None,
+    after: Annotated[int | None, Query(ge=0, le=SQL_ID_MAX, description="Id of the last job seen.")] = None,
     limit: Limit = 100,
     order: Literal["asc", "desc"] = "asc",
 ) -> Response:

@@ -36,7 +36,9 @@ OFFSET_MAX = 2**62
 def read_logs(
     services: Use,
     job_id: JobNumber,
-    worker: Annotated[str | None, Query(max_length=40, pattern=r"^[0-9]{1,18}-[0-9]{1,18}$")] = None,
+    worker: Annotated[
+        str | None, Query(max_length=40, pattern=r"^[0-9]{1,18}-[0-9]{1,18}$", description="Id of the worker.")
+    ] = None,
     offset: Annotated[
         int, Query(ge=-OFFSET_MAX, le=OFFSET_MAX, description="Offset in bytes; a negative one counts from the end.")
     ] = 0,
