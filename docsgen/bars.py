@@ -14,7 +14,9 @@ from docsgen.markdown import COMMAND
 
 WIDTH_INCHES, ROW_INCHES, HEAD_INCHES, FOOT_INCHES = 7.6, 0.34, 0.46, 0.34
 #: Where bars begin and end, as shares of the width; labels and values stand beside them.
-LEFT, RIGHT = 0.34, 0.86
+LEFT, RIGHT = 0.38, 0.87
+#: More do not fit beside a bar.
+LETTERS_MAX = 34
 #: What the drawing calls each colour, and what it is on light and on dark paper.
 _COLOURS = {
     "#010203": ("paper", "#ffffff", "#1e2129"),

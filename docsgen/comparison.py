@@ -30,7 +30,7 @@ class Comparison:
 COMPARISONS = (
     Comparison(
         "An important job starts on a full cluster after",
-        "Start of an important job: Slurm",
+        "Important job starts: Slurm",
         "preempt",
         "victims are elastic PyTorch trainings, median",
         "Slurm 22.05.8",

@@ -71,9 +71,9 @@ MEASURED: tuple[Section, ...] = (
     Section(
         "ddp",
         "Resizes under DistributedDataParallel",
-        "Each variant of a training under `DistributedDataParallel` grows from 2 to 3 workers and shrinks back, beside "
-        "two busy loops; after most growths a worker is killed before its tenth step. A change takes from the list that "
-        "the scheduler published, or from the signal, to five further steps of all members.",
+        "Each variant of a training under `DistributedDataParallel` grows from 2 to 3 workers and shrinks back, "
+        "beside two busy loops; after most growths a worker is killed before its tenth step. A change takes from "
+        "the list that the scheduler published, or from the signal, to five further steps of all members.",
     ),
     Section(
         "resize_pause",

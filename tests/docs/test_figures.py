@@ -9,7 +9,7 @@ import pytest
 from benchmarks import publish
 from benchmarks.__main__ import MEASURED, SIMULATED
 from benchmarks.figure import PUBLISHED, Figure, load
-from docsgen.bars import Bar, draw
+from docsgen.bars import LETTERS_MAX, Bar, draw
 from docsgen.charts import charts, digests
 from docsgen.comparison import BEGIN, END, Compared, compared, fragment, published, with_fragment
 from docsgen.markdown import COMMAND
@@ -36,6 +36,14 @@ def words(drawing: str) -> list[str]:
 
 def test_there_is_no_chart_that_nothing_draws() -> None:
     assert {path.name for path in DOCS.glob("figures-*.svg")} | {"comparison.svg"} == set(charts())
+
+
+def test_labels_fit_beside_their_bars() -> None:
+    labels = [
+        label for section in (*SECTIONS, *SIMULATED_SECTIONS) for chart in section.charts for label, _ in chart.bars
+    ]
+    labels += [each.comparison.label for each in compared()]
+    assert [label for label in labels if len(label) > LETTERS_MAX] == []
 
 
 def test_every_chart_stands_on_a_page() -> None:
