@@ -87,7 +87,7 @@ class Record:
         """The worker that the engine started in the place of the killed one."""
         if self.killed is None:
             return None
-        told = f"{self.killed[0]} is replaced"
+        told = f"{self.killed[0]} "
         found = (e["worker_id"] for e in self.events_of("low", "WORKER_REPLACED") if e["detail"].startswith(told))
         return next(found, None)
 
