@@ -272,7 +272,7 @@ def link_environment(checkout: Path, account: pwd.struct_passwd | None) -> None:
         "import sys\n\nfrom scheduler.cli.main import app\n\nsys.exit(app())\n"
     )
     script.chmod(0o755)
-    for stamp in ("installed-torch", "installed-demo"):
+    for stamp in re.findall(r"^\.venv/([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE):
         (venv / stamp).touch()
 
 
