@@ -82,11 +82,10 @@ class ParallelGradients:
         if self._measured is not None:
             # Nobody has read it: with it the steps before would be kept.
             self._measured.before = None
-        if step.passes and set(step.passes.values()) == {1} and step.total:
-            self._measured = step
-            self._last = step if self._size == 1 else None
-        elif step.passes:
-            self._last = None
+        if step.averaged:
+            whole = step.total > 0 and not step.repeated
+            self._measured = step if whole else None
+            self._last = step if whole and self._size == 1 else None
 
     def take(self) -> Told:
         """This rank's part of the last measurement, nothing twice; call it where the device has done its work."""
@@ -118,8 +117,8 @@ class ParallelGradients:
         step, buffer = self._step, bucket.buffer()
         parameters = bucket.parameters()
         key = (id(parameters[0]), len(parameters), buffer.numel())
+        step.note(parameters)
         step.apart[key] = square(buffer)
-        step.passes[key] = step.passes.get(key, 0) + 1
         if self._size == 1:
             step.sums[key] = buffer * step.samples
             if self._last is not None and key in self._last.sums:
@@ -145,13 +144,20 @@ class _Step:
         #: Dealt to this rank, and to all.
         self.samples = 0
         self.total = 0
-        #: How often it was averaged.
-        self.passes: dict[_Key, int] = {}
+        #: Parameters whose gradients were averaged, and whether any were so again.
+        self.averaged: set[int] = set()
+        self.repeated = False
         self.apart: dict[_Key, torch.Tensor] = {}
         self.together: dict[_Key, torch.Tensor] = {}
         #: Of a rank that is alone: gradients of the sum over its samples, until the next step has looked at them.
         self.sums: dict[_Key, torch.Tensor] = {}
         self.before: _Step | None = None
+
+    def note(self, parameters: Iterable[torch.Tensor]) -> None:
+        """These are averaged now. By parameter, since DDP lays its buckets out anew after the first time."""
+        found = {id(parameter) for parameter in parameters}
+        self.repeated |= not self.averaged.isdisjoint(found)
+        self.averaged |= found
 
     def told(self, size: int, source: bool) -> Told:
         """`source`: this rank's numbers stand for what all of them see."""
