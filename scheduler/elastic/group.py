@@ -1,7 +1,9 @@
 """A torch process group that can be formed, broken and formed again within one process. Imports torch."""
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -37,6 +39,8 @@ class Group:
         self.size = membership.size
         self._connections = connections
         self._broken = False
+        self._lock = threading.Lock()
+        self._guarded: set[torch.futures.Future[Any]] = set()
         # Those of earlier generations that the script has let go of by now.
         old_groups.release()
         # The count is part of the keys under which members look for each other; a start that failed leaves it raised.
@@ -90,7 +94,17 @@ class Group:
                 if work.is_completed():
                     raise
                 if self._broken or self._connections.any_closed():
-                    raise GroupBroken("a member of the group has left") from None
+                    raise _gone() from None
+
+    def guard(self, future: torch.futures.Future[Any]) -> torch.futures.Future[Any]:
+        """One for others than `wait` to wait for: it fails when the group is shut, whatever gloo has forgotten."""
+        guarded: torch.futures.Future[Any] = torch.futures.Future()
+        with self._lock:
+            self._guarded.add(guarded)
+        future.add_done_callback(lambda done: self._end(guarded, _outcome(done)))
+        if self._broken:
+            self._end(guarded, _gone())
+        return guarded.then(_result)
 
     def largest(self, value: int) -> int:
         """The largest of all ranks' values; a collective on the CPU."""
@@ -137,7 +151,7 @@ class Group:
         if torch.cuda.is_available():
             torch.cuda.current_stream().synchronize()
         if self._broken:
-            raise GroupBroken("a member of the group has left")
+            raise _gone()
         if self._nccl is not None and self._nccl.failed():
             raise GroupBroken("a collective of NCCL failed or took too long")
 
@@ -145,8 +159,20 @@ class Group:
         """Breaks the group, from any thread: whoever waits in one of its collectives, on any rank, gets an error."""
         self._broken = True
         self._connections.shut()
+        with self._lock:
+            waiting = list(self._guarded)
+        for guarded in waiting:
+            self._end(guarded, _gone())
         if self._nccl is not None:
             self._nccl.abort()
+
+    def _end(self, guarded: torch.futures.Future[Any], outcome: Any) -> None:
+        """An outcome that is an error is raised where the future is waited for; only the first one counts."""
+        with self._lock:
+            if guarded not in self._guarded:
+                return
+            self._guarded.discard(guarded)
+        guarded.set_result(outcome)
 
     def dissolve(self) -> None:
         """Takes the group down, whole or broken; torch has no default group afterwards."""
@@ -161,6 +187,24 @@ class Group:
         if dist.is_initialized():
             distributed_c10d._abort_process_group()
         old_groups.release()
+
+
+def _gone() -> GroupBroken:
+    return GroupBroken("a member of the group has left")
+
+
+def _outcome(future: torch.futures.Future[Any]) -> Any:
+    try:
+        return future.value()
+    except RuntimeError as error:
+        return error
+
+
+def _result(future: torch.futures.Future[Any]) -> Any:
+    outcome = future.value()
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def form(

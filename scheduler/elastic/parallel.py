@@ -14,6 +14,7 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from scheduler.elastic.gradients import square
+from scheduler.elastic.group import Group
 
 #: As `DistributedDataParallel.register_comm_hook` takes it.
 Hook = Callable[[Any, GradBucket], torch.futures.Future[torch.Tensor]]
@@ -33,10 +34,11 @@ class ParallelGradients:
     With one rank alone the last gradient and the one before stand for two shares, as in `GradientAverager`.
     """
 
-    def __init__(self, parameters: Iterable[torch.nn.Parameter], rank: int, size: int) -> None:
+    def __init__(self, parameters: Iterable[torch.nn.Parameter], group: Group) -> None:
         self._parameters = {id(parameter) for parameter in parameters}
-        self._rank = rank
-        self._size = size
+        self._group = group
+        self._rank = group.rank
+        self._size = group.size
         self._found: list[weakref.ref[DistributedDataParallel]] = []
         self._step = _Step()
         #: Of the step before, where this rank is alone: the sums in each bucket, and what they are of.
@@ -105,12 +107,20 @@ class ParallelGradients:
         if model._comm_hooks:
             return False
         try:
-            model.register_comm_hook(model.process_group, self.measured(_average))
+            model.register_comm_hook(model.process_group, self.measured(self._average))
         except RuntimeError:
             # It has one of torch's built-in hooks, which leave no other trace.
             model._comm_hooks.pop()
             return False
         return True
+
+    def _average(self, group: dist.ProcessGroup, bucket: GradBucket) -> torch.futures.Future[Any]:
+        """What DDP does where there is no hook."""
+        buffer = bucket.buffer().div_(group.size())
+        work = dist.all_reduce(buffer, group=group, async_op=True)
+        assert work is not None
+        future: torch.futures.Future[Any] = work.get_future()
+        return self._group.guard(future) if buffer.device.type == "cpu" else future
 
     def _before(self, bucket: GradBucket) -> "_Key":
         """Looks at this rank's gradients; which bucket of which model it is."""
@@ -177,15 +187,6 @@ class _Step:
         samples = before.samples + self.samples
         apart = _number(before.apart) * before.samples + _number(self.apart) * self.samples
         return 2.0, float(samples), apart, _number(self.together) / samples**2
-
-
-def _average(group: dist.ProcessGroup, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """What DDP does where there is no hook."""
-    buffer = bucket.buffer().div_(group.size())
-    work = dist.all_reduce(buffer, group=group, async_op=True)
-    assert work is not None
-    averaged: torch.futures.Future[torch.Tensor] = work.get_future()
-    return averaged
 
 
 def _number(squares: dict[_Key, torch.Tensor]) -> float:

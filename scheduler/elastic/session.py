@@ -260,12 +260,13 @@ class Session:
 def is_broken_group(error: BaseException) -> bool:
     """Whether an exception says that a collective failed, rather than that the script is wrong.
 
-    gloo raises plain RuntimeErrors; they name its source files.
+    gloo raises plain RuntimeErrors; they name its source files. One of ours that has gone through torch is one, too.
     """
     if isinstance(error, GroupBroken | dist.DistError):
         return True
     return isinstance(error, RuntimeError) and any(
-        sign in str(error) for sign in ("/gloo/", "Connection closed by peer", "Connection reset by peer", "NCCL")
+        sign in str(error)
+        for sign in ("GroupBroken:", "/gloo/", "Connection closed by peer", "Connection reset by peer", "NCCL")
     )
 
 

@@ -273,7 +273,7 @@ class State:
         if self._sampler is not None:
             self._sampler.set_group(group.rank, group.size)
         if self._updates is not None:
-            self._updates.set_group(group.rank, group.size)
+            self._updates.set_group(group)
         self._pace.reset(time.monotonic())
 
     def _leave_group(self) -> None:

@@ -83,12 +83,12 @@ class Updates:
         if self._averager is not None:
             self._averager.settle()
 
-    def set_group(self, rank: int, world_size: int) -> None:
-        """From now on the group has this size."""
-        self._world_size = world_size
-        self._parallel = ParallelGradients(self._parameters(), rank, world_size)
+    def set_group(self, group: Group) -> None:
+        """From now on this is the group."""
+        self._world_size = group.size
+        self._parallel = ParallelGradients(self._parameters(), group)
         if self.rates is not None:
-            self.rates.set_group(world_size)
+            self.rates.set_group(group.size)
 
     def leave_group(self) -> None:
         """Drops the buffers, which a collective of a lost group may still hold, and leaves the learning rate alone."""

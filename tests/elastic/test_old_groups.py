@@ -83,3 +83,43 @@ def test_a_model_that_holds_the_group_goes_at_any_time_and_the_group_after_it() 
     told = [f"{what} {holder}" for holder in holders for what in ("out of the frames of", "let go by")]
     assert output.splitlines() == [*told, "held 0"]
     assert alone.returncode == 0
+
+
+# A collective that gloo never ends, as far as others are told, in the middle of a backward pass.
+FORGOTTEN = """
+import threading, torch
+from torch._C._distributed_c10d import HashStore
+from torch.nn.parallel import DistributedDataParallel
+from scheduler.elastic.group import Group
+from scheduler.elastic.membership import Membership
+from scheduler.elastic.session import is_broken_group
+from scheduler.elastic.sockets import Connections
+
+group = Group(Membership(1, ("a",), None), 0, HashStore(), 60.0, Connections(frozenset(), frozenset()))
+waits = threading.Event()
+
+def never(_state, bucket):
+    waits.set()
+    return group.guard(torch.futures.Future())
+
+def shut():
+    waits.wait()
+    group.shut()
+
+parallel = DistributedDataParallel(torch.nn.Linear(4, 4))
+parallel.register_comm_hook(None, never)
+threading.Thread(target=shut).start()
+try:
+    parallel(torch.ones(2, 4)).sum().backward()
+except RuntimeError as error:
+    print("broken", is_broken_group(error), flush=True)
+group.dissolve()
+"""
+
+
+@pytest.mark.torch
+def test_a_backward_pass_that_waits_for_what_gloo_has_forgotten_ends_when_the_group_is_shut() -> None:
+    with python(["-c", FORGOTTEN], env=[environment()]) as (alone,):
+        output, _ = alone.communicate(timeout=150)
+    assert output.splitlines() == ["broken True"]
+    assert alone.returncode == 0

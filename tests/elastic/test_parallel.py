@@ -50,7 +50,7 @@ def train_both(kind, policy):
             (losses(wrapped, indices).sum() * weight).backward()
 
     def train(state):
-        reference.set_group(state.rank, state.world_size)
+        reference.set_group(state._group)
         parallel = DistributedDataParallel(
             model,
             bucket_cap_mb=None if kind == "compiled" else 0.01,
