@@ -38,8 +38,6 @@ def main(variant: str, slow: Path) -> None:
         parallel = DistributedDataParallel(model)
         module = torch.compile(parallel, backend="aot_eager", dynamic=True) if variant == "compile" else parallel
         for epoch in state.epochs(1_000_000):
-            if not bool((state.seen == epoch).all()):
-                raise AssertionError(f"epoch {epoch}: samples seen {state.seen.min()} to {state.seen.max()} times")
             # All ranks have to end together.
             if state.all_reduce(torch.tensor([float(slow.exists())])).item() < state.world_size:
                 break
@@ -56,6 +54,8 @@ def main(variant: str, slow: Path) -> None:
                 state.seen += state.all_reduce(step)
                 time.sleep(0.02)
                 state.commit()
+            if not bool((state.seen == epoch + 1).all()):
+                raise AssertionError(f"epoch {epoch}: samples seen {state.seen.min()} to {state.seen.max()} times")
         mine = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
         mean = state.all_reduce(mine.clone()) / state.world_size
         if state.rank == 0:
