@@ -82,8 +82,15 @@ group.dissolve()
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("loss", ["sum", "mean"])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("loss", "dtype"),
+    [
+        ("sum", "float32"),
+        ("mean", "bfloat16"),
+        pytest.param("sum", "bfloat16", marks=pytest.mark.slow),
+        pytest.param("mean", "float32", marks=pytest.mark.slow),
+    ],
+)
 def test_gradients_are_those_of_the_mean_over_all_samples_even_with_empty_shares(loss: str, dtype: str) -> None:
     script = AVERAGE.replace("LOSS", loss).replace("DTYPE", dtype)
     with fixed_group(3, "-c", script) as workers:
@@ -94,7 +101,7 @@ def test_gradients_are_those_of_the_mean_over_all_samples_even_with_empty_shares
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("victim", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_death_frees_all_ranks_at_once_and_they_form_the_next_group(victim: int) -> None:
     size = 4
     script = SURVIVE.replace("TIMEOUT", str(GROUP_TIMEOUT_SECONDS))
@@ -136,6 +143,7 @@ def test_one_sigterm_stops_all_ranks_at_the_same_step_with_a_checkpoint_that_res
     assert "after 72 steps" in output
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_the_number_of_ranks_does_not_change_what_is_learnt() -> None:
     accuracies = []

@@ -134,7 +134,6 @@ def test_a_script_that_always_fails_ends_the_job_after_its_retries(daemon: Daemo
 
 
 @needs_horovod
-@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(1200)
 def test_the_example_trains_on_two_workers_and_leaves_nothing_behind(daemon: Daemon, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_the_gain_of_a_batch_is_its_size_times_its_efficiency() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("size", "batch"), [(3, "7"), (2, "scaled"), (1, "7")])
+@pytest.mark.parametrize(("size", "batch"), [(3, "7"), pytest.param(2, "scaled", marks=pytest.mark.slow), (1, "7")])
 def test_workers_measure_the_true_noise_scale_and_all_know_the_same(size: int, batch: str) -> None:
     answers = measure(size, batch)
     true, measured, efficient = answers[0]
@@ -117,6 +117,7 @@ def test_workers_measure_the_true_noise_scale_and_all_know_the_same(size: int, b
     assert efficient == pytest.approx((measured + alone) / (measured + present))
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_half_precision_measures_about_the_same() -> None:
     true, measured, _ = measure(2, "8", "bfloat16")[0]
