@@ -200,7 +200,7 @@ def test_events_that_were_removed_first_are_told_of_in_the_log(world: World, rec
 def test_a_receiver_that_does_not_answer_keeps_no_other_waiting(world: World, receiver: Receiver) -> None:
     with Receiver().listening() as stuck:
         blocked = threading.Event()
-        stuck.take = lambda *_: blocked.wait(30) and 204  # type: ignore[method-assign]
+        stuck.take = lambda *_: blocked.wait(120) and 204  # type: ignore[method-assign]
         settings = {
             "a": WebhookSettings(url=stuck.url, secret=SECRET),
             "b": WebhookSettings(url=receiver.url, secret=SECRET),
@@ -223,7 +223,7 @@ def test_a_success_counts_though_the_rest_of_the_answer_never_comes(world: World
     telling_nothing_more = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        settings = WebhookSettings(url=url, secret=SECRET, events=("JOB_CANCELLED",), timeout_seconds=0.5)
+        settings = WebhookSettings(url=url, secret=SECRET, events=("JOB_CANCELLED",), timeout_seconds=3.0)
         telling = Courier("hook", settings, world.store, world.clock, lambda: True, Random(7))
         run(telling)
         finished(world, 1)
@@ -233,7 +233,7 @@ def test_a_success_counts_though_the_rest_of_the_answer_never_comes(world: World
             with connection:
                 connection.recv(65536)
                 connection.sendall(telling_nothing_more)
-                told.result(30)
+                told.result(120)
         telling.close()
     assert telling.tries == {"ok": 1, "error": 0}
 
