@@ -78,7 +78,7 @@ docs-serve: .venv/installed-docs ## show the documentation at http://127.0.0.1:8
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 docs-pages: .venv/installed-docs ## write the pages and charts anew that are made from the code and from figures
-	$(BIN)/python -m docsgen
+	$(BIN)/python -m docs.generate
 
 docs-check: venv ## check that the documents are true
 	$(BIN)/python -m pytest tests/docs $(PYTEST_ARGS)

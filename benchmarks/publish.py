@@ -1,7 +1,7 @@
 """`python -m benchmarks.publish [NAME...]`: let the documentation quote what was measured here.
 
-Takes benchmarks/results/NAME.json over into benchmarks/figures, all of them without names; `python -m docsgen` then
-writes the page of figures, its charts, and the figures of README.md anew.
+Takes benchmarks/results/NAME.json over into benchmarks/figures, all of them without names. `python -m docs.generate`
+then writes the page of figures, its charts, and the figures of README.md anew.
 """
 
 import argparse

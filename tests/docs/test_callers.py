@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from docsgen.http_api import callers
+from docs.generate.http_api import callers
 from scheduler.http.app import routes
 from scheduler.model.ids import JobId
 from tests.http.site import Site

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import typer
 
-from docsgen.commands import page
+from docs.generate.commands import page
 from scheduler.cli.exits import Exit
 from scheduler.cli.root import root
 

@@ -71,7 +71,6 @@ GIVEN = {
     "nav": "mkdocs.yml",
     "PolicySettings": "scheduler/config/settings.py",
     "EngineSettings": "scheduler/config/settings.py",
-    "docsgen": "docsgen/__main__.py",
     "TypedDict": "scheduler/http/webhooks.py",
     "_seconds": "scheduler/config/settings.py",
     "_bytes_max": "scheduler/config/settings.py",

@@ -9,13 +9,13 @@ import pytest
 from benchmarks import publish
 from benchmarks.__main__ import MEASURED, SIMULATED
 from benchmarks.figure import PUBLISHED, Figure, load
-from docsgen.bars import LETTERS_MAX, Bar, draw
-from docsgen.charts import charts, digests
-from docsgen.comparison import BEGIN, END, Compared, compared, fragment, published, with_fragment
-from docsgen.markdown import COMMAND
-from docsgen.pages import DOCS, PAGES, README
-from docsgen.sections import MEASURED as SECTIONS
-from docsgen.simulated_sections import SIMULATED as SIMULATED_SECTIONS
+from docs.generate.bars import LETTERS_MAX, Bar, draw
+from docs.generate.charts import charts, digests
+from docs.generate.comparison import BEGIN, END, Compared, compared, fragment, published, with_fragment
+from docs.generate.markdown import COMMAND
+from docs.generate.pages import DOCS, PAGES, README
+from docs.generate.sections import MEASURED as SECTIONS
+from docs.generate.simulated_sections import SIMULATED as SIMULATED_SECTIONS
 
 
 @pytest.mark.parametrize("name", list(charts()))

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from docsgen.comments import member_comments
-from docsgen.markdown import COMMAND
-from docsgen.pages import DOCS, PAGES
-from docsgen.settings import variable
+from docs.generate.comments import member_comments
+from docs.generate.markdown import COMMAND
+from docs.generate.pages import DOCS, PAGES
+from docs.generate.settings import variable
 from scheduler.config import Settings, WebhookSettings, load_settings
 from scheduler.http.app import routes
 from scheduler.model import booking, event, intent, job, node, worker
@@ -123,7 +123,7 @@ def test_comments_of_inherited_members_are_seen_and_those_of_others_are_not() ->
 
 
 def routes_view(name: str) -> type:
-    from docsgen.schemas import _kinds
+    from docs.generate.schemas import _kinds
 
     (found,) = _kinds()[name]
     return found

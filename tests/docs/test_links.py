@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from docsgen.links import anchors, link_targets, with_links
+from docs.generate.links import anchors, link_targets, with_links
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = (".", "docs", "grafana", "examples", "manifests", "benchmarks")

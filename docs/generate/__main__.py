@@ -1,10 +1,10 @@
-"""`python -m docsgen`: write every generated page and chart of the documentation, and the figures of README.md."""
+"""`python -m docs.generate`: write every generated page and chart of the documentation, and the README's figures."""
 
 import sys
 
-from docsgen.charts import charts
-from docsgen.comparison import with_fragment
-from docsgen.pages import DOCS, PAGES, README
+from docs.generate.charts import charts
+from docs.generate.comparison import with_fragment
+from docs.generate.pages import DOCS, PAGES, README
 
 
 def main() -> int:

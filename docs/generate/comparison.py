@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.figure import Figure, load
-from docsgen.markdown import COMMAND, table
+from docs.generate.markdown import COMMAND, table
 
 BEGIN = f"<!-- figures: made by {COMMAND} -->"
 END = "<!-- figures: end -->"

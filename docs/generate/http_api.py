@@ -5,8 +5,8 @@ from typing import Any
 
 from fastapi.routing import APIRoute
 
-from docsgen.markdown import heading, sentence, table
-from docsgen.schemas import Schemas
+from docs.generate.markdown import heading, sentence, table
+from docs.generate.schemas import Schemas
 from scheduler.http import health, shards, workers
 from scheduler.http.app import routes
 from scheduler.http.authorize import require_user

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from docsgen.markdown import heading, table
+from docs.generate.markdown import heading, table
 from scheduler.config import Settings, WebhookSettings
 from scheduler.config.load import PREFIX, SEPARATOR
 from scheduler.config.settings import SECONDS_MAX

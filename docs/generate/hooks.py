@@ -12,9 +12,9 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
-from docsgen.links import link_targets, with_links
+from docs.generate.links import link_targets, with_links
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 #: Where the pages of files outside of docs/ are.
 FILES = "files"
 _FENCE = "`" * 4

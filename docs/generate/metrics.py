@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from docsgen.markdown import heading, table
+from docs.generate.markdown import heading, table
 from scheduler.metrics.catalog import CHAPTERS
 from scheduler.metrics.metric import ANY_CLASS, Metric
 from scheduler.metrics.process import PROCESS_METRICS

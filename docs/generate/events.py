@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from enum import StrEnum
 
-from docsgen.comments import member_comments
-from docsgen.markdown import heading, table
+from docs.generate.comments import member_comments
+from docs.generate.markdown import heading, table
 from scheduler.engine.forecast import Certainty, CutOff
 from scheduler.model.booking import BookingState
 from scheduler.model.event import Cause, EventKind

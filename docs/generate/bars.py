@@ -10,7 +10,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from docsgen.markdown import COMMAND
+from docs.generate.markdown import COMMAND
 
 WIDTH_INCHES, ROW_INCHES, HEAD_INCHES, FOOT_INCHES = 7.6, 0.34, 0.46, 0.34
 #: Where bars begin and end, as shares of the width; labels and values stand beside them.
@@ -83,7 +83,7 @@ def digest(title: str, bars: Sequence[Bar], *, log: bool, note: str) -> str:
 
 def _svg(figure: Figure) -> str:
     file = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "docsgen", "svg.fonttype": "none", "font.family": "DejaVu Sans"}):
+    with matplotlib.rc_context({"svg.hashsalt": "charts", "svg.fonttype": "none", "font.family": "DejaVu Sans"}):
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
     return file.getvalue()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-COMMAND = "python -m docsgen"
+COMMAND = "python -m docs.generate"
 
 
 def heading(title: str) -> str:

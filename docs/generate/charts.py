@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from benchmarks.figure import load
-from docsgen.bars import Bar, digest, draw
-from docsgen.comparison import compared, published, ratio
-from docsgen.sections import MEASURED, Chart, Section
-from docsgen.simulated_sections import SIMULATED
+from docs.generate.bars import Bar, digest, draw
+from docs.generate.comparison import compared, published, ratio
+from docs.generate.sections import MEASURED, Chart, Section
+from docs.generate.simulated_sections import SIMULATED
 
 _PUBLISHED = "published:"
 README_CHART = "comparison.svg"

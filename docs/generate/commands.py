@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from docsgen.markdown import heading, table
+from docs.generate.markdown import heading, table
 from scheduler.cli.command import COMMON_PANEL
 from scheduler.cli.exits import Exit
 from scheduler.cli.root import root

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 import scheduler.http
-from docsgen.comments import member_comments
-from docsgen.markdown import sentence, table
+from docs.generate.comments import member_comments
+from docs.generate.markdown import sentence, table
 
 _PREFIX = "#/components/schemas/"
 #: Bounds that only keep a number storable.

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from benchmarks.figure import Figure, is_published, load, published_machine
-from docsgen.charts import chart_name
-from docsgen.markdown import heading, table
-from docsgen.sections import MEASURED, Section
-from docsgen.simulated_sections import SIMULATED
+from docs.generate.charts import chart_name
+from docs.generate.markdown import heading, table
+from docs.generate.sections import MEASURED, Section
+from docs.generate.simulated_sections import SIMULATED
 
 _HEAD = """
 `python -m benchmarks` measures all of it and `python -m benchmarks NAME` one part; `make apt SECTION=bench` installs

@@ -1,6 +1,6 @@
 """What the page of figures says of the workloads that others published, run in virtual time."""
 
-from docsgen.sections import Chart, Section
+from docs.generate.sections import Chart, Section
 
 _POLICIES = (
     "ours, batch sizes tuned",

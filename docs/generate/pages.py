@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docsgen import commands, events, figures, http_api, metrics, settings
+from docs.generate import commands, events, figures, http_api, metrics, settings
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 #: File below docs/ and what makes its text; the same code gives the same text.
