@@ -23,7 +23,7 @@ from scheduler.errors import ClusterError
 from tests.eventually import eventually
 
 ROOT = Path(__file__).parent.parent
-READY_SECONDS_MAX = 120.0
+READY_SECONDS_MAX = 240.0
 END_SECONDS_MAX = 60.0
 #: From one event that a test waits for to the next.
 EVENT_SECONDS_MAX = 120.0
