@@ -27,7 +27,7 @@ def unbook(draft: Draft, name: str) -> None:
     """Cancel it: what its jobs hold they keep as ordinary jobs."""
     booking = draft.booking(name)
     if booking is None:
-        draft.event(EventKind.REQUEST_REFUSED, cause=IntentKind.UNBOOK, detail=f"booking {name}")
+        draft.event(EventKind.REQUEST_REFUSED, cause=IntentKind.UNBOOK, detail=f"booking {name} not found")
         return
     _end(draft, booking, EventKind.BOOKING_CANCELLED, IntentKind.UNBOOK)
 

@@ -106,7 +106,7 @@ def test_priority_may_be_negative_and_scale_changes_either_bound(sched: Sched, d
     sched("priority", str(job), "high").failed(2, "'N'", "sched priority --help")
     sched("cancel", str(job)).ok()
     until(daemon, job, "CANCELLED")
-    sched("priority", str(job), "1").failed(4, f"job {job} has ended")
+    sched("priority", str(job), "1").failed(4, f"job {job} has already ended")
 
 
 def test_suspend_and_resume(sched: Sched, daemon: Daemon) -> None:
@@ -128,8 +128,8 @@ def test_one_refusal_keeps_no_other_job_from_being_cancelled(sched: Sched, daemo
     assert [each["name"] for each in call.document["refused"]] == ["999999"]
     for job in (one, two):
         until(daemon, job, "CANCELLED")
-    sched("cancel", str(one)).failed(4, "has ended")
-    sched("resume", str(one)).failed(4, "has ended")
+    sched("cancel", str(one)).failed(4, "has already ended")
+    sched("resume", str(one)).failed(4, "has already ended")
 
 
 def test_a_name_means_the_job_that_lives_else_the_newest(sched: Sched, daemon: Daemon) -> None:
@@ -148,7 +148,7 @@ def test_a_name_means_the_job_that_lives_else_the_newest(sched: Sched, daemon: D
 
 @pytest.mark.parametrize("command", ["show", "explain", "hosts", "logs", "cancel", "suspend", "resume"])
 def test_an_unknown_job_is_not_found(sched: Sched, command: str) -> None:
-    sched(command, "987654").failed(3, "no job 987654")
+    sched(command, "987654").failed(3, "job 987654 not found")
     sched(command, "no-such-name").failed(3, "job 'no-such-name' not found", "sched list --all")
 
 

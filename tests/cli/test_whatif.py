@@ -113,7 +113,7 @@ def test_the_facts_in_words() -> None:
     )
     assert facts["with workers"] == "2, then 4"
     assert facts["on nodes"] == "a ×1, b ×1, sharing slots with others"
-    assert facts["takes workers from"] == "job 7 (low): 4 → 2 workers; job 8 (rigid): stopped, 3 workers"
+    assert facts["takes workers from"] == "job 7 (low): 4 → 2 workers; job 8 (rigid): stopped (3 workers)"
     assert str(facts["depends on"]).startswith("2 earlier ends; job 2 (n) ends ")
     assert str(facts["depends on"]).endswith(f"job 5 (n) ends {stamp(1005)} as declared")
 

@@ -38,7 +38,7 @@ def until_running(cluster: SharedLocalCluster, worker: str) -> None:
 def test_a_replica_that_follows_leaves_the_workers_to_the_leader(world: LocalWorld) -> None:
     world.start("1-1", "sleep", "60")
     standby = _replica(world)
-    with pytest.raises(ClusterError, match="not observed"):
+    with pytest.raises(ClusterError, match="not been observed"):
         standby.apply([])
     assert world.running("1-1").alive
     standby.close()

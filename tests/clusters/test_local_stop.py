@@ -36,7 +36,7 @@ def test_the_whole_group_of_one_that_ignores_sigterm_is_killed_at_the_end_of_its
     world.stop("1-1", 0.4)
     worker = world.ended("1-1")
     assert time.monotonic() - began >= 0.4
-    assert (worker.exit_code, worker.detail) == (137, "killed by SIGKILL at the end of its grace")
+    assert (worker.exit_code, worker.detail) == (137, "killed by SIGKILL at the end of its grace period")
     assert not world.pids("1-1")
 
 

@@ -45,7 +45,7 @@ def test_ten_questions_are_answered_by_one_command_each(sched: Sched, daemon: Da
 
     # Why is my job waiting, and what would change that?
     answer = sched("explain", str(waits)).ok().out
-    assert "Waits for free slots: it needs 2 workers of 1 slot each, and 0 of 4 slots" in answer
+    assert "Waits for free slots: it needs 2 workers of 1 slot each, and 0 of 4 suitable slots" in answer
     assert "since" in said(sched("explain", str(waits)))
     assert f'"sched priority {waits} 2 --dry-run"' in answer
     # When will it start?
@@ -59,7 +59,7 @@ def test_ten_questions_are_answered_by_one_command_each(sched: Sched, daemon: Da
     assert {"ann", "bob"} <= set(users.split())
     # What would happen if I raised the priority?
     asked = said(sched("priority", str(waits), "5", "--dry-run"))
-    assert asked["takes workers from"] == f"job {low} (low): stopped, 2 workers"
+    assert asked["takes workers from"] == f"job {low} (low): stopped (2 workers)"
     asked = said(sched("priority", str(low), "0", "--dry-run"))
     assert asked["would settle at"] == "none (it would be stopped, and wait)"
     assert asked["would gain"] == f"job {waits} (waits): 0 → 2 workers"

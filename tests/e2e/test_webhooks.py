@@ -53,14 +53,14 @@ def test_a_daemon_that_is_killed_goes_on_telling(tmp_path: Path) -> None:
         receiver.until(lambda: len(receiver.refused) >= 2)
         eventually(lambda: shown(daemon)["attempts"] >= 2, "failures are not shown")
         view = shown(daemon)
-        assert (view["error"], view["waiting"]) == ("the receiver answers 500", 3)
+        assert (view["error"], view["waiting"]) == ("the receiver responded with status 500", 3)
         assert "hidden" not in str(view)
         metrics = daemon.client.get("/metrics").text
         assert "sched_failing_webhooks 1" in metrics
         assert 'sched_webhook_tries_total{outcome="ok"} 2' in metrics
         shown_state = sched(daemon, "webhooks")
         assert "JOB_SUCCEEDED" in shown_state
-        assert "tries: the receiver answers 500" in shown_state
+        assert "tries: the receiver responded with status 500" in shown_state
         daemon.kill()
         assert daemon.log().count("webhook cannot deliver") == 1
         receiver.statuses = []

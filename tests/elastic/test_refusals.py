@@ -73,10 +73,10 @@ def test_a_number_that_is_not_finite_is_left_out_of_the_report_and_told_once(
 @pytest.mark.parametrize(
     ("metrics", "complaint"),
     [
-        ({"loss": "0.5"}, r"report\(\) takes numbers: loss is '0.5'"),
-        ({"loss": None}, r"report\(\) takes numbers: loss is None"),
-        ({"loss": torch.zeros(2)}, r"report\(\) takes numbers: loss is tensor\(\[0., 0.\]\)"),
-        ({"loss": 10**400}, r"report\(\) takes numbers: loss is 1000"),
+        ({"loss": "0.5"}, r"report\(\) accepts numbers only: loss is '0.5'"),
+        ({"loss": None}, r"report\(\) accepts numbers only: loss is None"),
+        ({"loss": torch.zeros(2)}, r"report\(\) accepts numbers only: loss is tensor\(\[0., 0.\]\)"),
+        ({"loss": 10**400}, r"report\(\) accepts numbers only: loss is 1000"),
         ({"top 5": 1.0}, r"names of 1 to 128 letters, digits and \. _ / -, not 'top 5'"),
         ({"": 1.0}, "names of 1 to 128 letters"),
         ({"x" * 129: 1.0}, "names of 1 to 128 letters"),

@@ -126,7 +126,7 @@ def test_at_the_end_a_job_goes_on_unless_nobody_could_take_slots_from_it(w: Worl
     w.expect(ordinary, JobState.RUNNING, workers=2)
     stops = w.events(EventKind.JOB_STOPPING)
     assert [(event.job_id, event.cause, event.detail) for event in stops] == [
-        (firm, StopReason.BOOKING_ENDED, "booking b is over")
+        (firm, StopReason.BOOKING_ENDED, "booking b has ended")
     ]
     assert w.get(firm).retries_used == 0
 

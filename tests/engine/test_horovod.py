@@ -63,8 +63,11 @@ def test_workers_hold_the_slots_and_the_driver_runs_horovodrun(
     [
         (["horovodrun"], "horovodrun needs a program to run"),
         (["horovodrun", "--verbose"], "horovodrun needs a program to run"),
-        (["horovodrun", "-np", "2", "python", "train.py"], "leave -np out: min_workers, max_workers"),
-        (["horovodrun", "--gloo", "--cycle-time-ms", "1", "--max-np=4", "python", "train.py"], "leave --max-np out"),
+        (["horovodrun", "-np", "2", "python", "train.py"], "option -np is not allowed: use min_workers, max_workers"),
+        (
+            ["horovodrun", "--gloo", "--cycle-time-ms", "1", "--max-np=4", "python", "train.py"],
+            "option --max-np is not allowed",
+        ),
         (
             ["horovodrun", "-H", "a:1", "python", "train.py"],
             "option -H is not allowed: the scheduler provides the hosts",

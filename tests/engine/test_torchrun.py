@@ -41,10 +41,10 @@ def test_scripts_python_and_torchrun_become_torchrun(command: Sequence[str], lau
         (["torchrun"], "must start with a script"),
         (["pythonista", "train.py"], "must start with a script"),
         (["torchrun", "--nnodes=2", "train.py"], "option --nnodes is not allowed: use min_workers and max_workers"),
-        (["torchrun", "--role", "x", "--nproc_per_node", "2", "train.py"], "leave --nproc-per-node out"),
-        (["torchrun", "-r3", "--rdzv-backend=c10d", "train.py"], "leave --rdzv-backend out"),
-        (["torchrun", "--run-path", "--standalone", "train.py"], "leave --standalone out"),
-        (["python", *RUN, "--max-restarts", "3", "train.py"], "leave --max-restarts out: max_retries says"),
+        (["torchrun", "--role", "x", "--nproc_per_node", "2", "train.py"], "option --nproc-per-node is not allowed"),
+        (["torchrun", "-r3", "--rdzv-backend=c10d", "train.py"], "option --rdzv-backend is not allowed"),
+        (["torchrun", "--run-path", "--standalone", "train.py"], "option --standalone is not allowed"),
+        (["python", *RUN, "--max-restarts", "3", "train.py"], "option --max-restarts is not allowed: use max_retries"),
     ],
 )
 def test_what_torchrun_cannot_start_or_the_scheduler_decides_is_refused(command: Sequence[str], says: str) -> None:

@@ -22,7 +22,7 @@ def test_a_job_that_waits_for_slots_says_what_it_needs_and_what_is_free(site: Si
     view = explain(site, waiting)
     assert (view["state"], view["reason"]) == ("QUEUED", "INSUFFICIENT_SLOTS")
     assert "2 workers of 1 slot each" in view["summary"]
-    assert "1 of 4 slots" in view["summary"]
+    assert "1 of 4 suitable slots" in view["summary"]
     assert (view["details"]["slots_free"], view["details"]["slots_suitable"]) == (1, 4)
 
 

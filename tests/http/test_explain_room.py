@@ -34,7 +34,7 @@ def test_a_job_that_lacks_cpus_does_not_grow_and_says_so(site: Site) -> None:
     assert view["reason"] == "INSUFFICIENT_SLOTS"
     assert view["summary"] == (
         "Runs with 2 of at most 4 workers: 2 suitable slots are free, but too few CPUs are free on the same node: "
-        "a worker takes 1."
+        "a worker needs 1."
     )
     assert "running jobs below their maximum: 1 without room (lacking CPUs)" in idle(site)["idle"][0]["sentence"]
 
@@ -45,7 +45,7 @@ def test_both_explanations_agree_on_slots_that_are_scattered(site: Site) -> None
     job = site.job("pairs", workers=(1, 4), slots_per_worker=2)
     site.settle()
     assert "2 suitable slots are free, but too few on one node: a worker needs 2" in explain(site, job)["summary"]
-    assert "1 without room (slots on one node)" in idle(site)["idle"][0]["sentence"]
+    assert "1 without room (lacking slots on one node)" in idle(site)["idle"][0]["sentence"]
 
 
 def test_a_job_that_waits_names_the_cpus_that_it_lacks(site: Site) -> None:

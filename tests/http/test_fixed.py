@@ -60,8 +60,8 @@ def test_the_driver_of_a_horovod_job_is_its_fixed_group(site: Site) -> None:
     [
         ({"fixed": {}}, "fixed.replicas", "required"),
         ({"fixed": {"replicas": 0}}, "fixed.replicas", "must be at least 1"),
-        ({"fixed": {"replicas": 257}}, "fixed.replicas", "less than or equal to 256"),
-        ({"fixed": {"replicas": 1, "command": []}}, "fixed.command", "at least 1"),
+        ({"fixed": {"replicas": 257}}, "fixed.replicas", "must be at most 256"),
+        ({"fixed": {"replicas": 1, "command": []}}, "fixed.command", "must not be empty"),
         ({"fixed": {"replicas": 1, "slots": 1}}, "fixed.slots", "unknown field"),
         ({"fixed": {"replicas": 1, "pod_template": {"kind": 1}}}, "fixed.pod_template.kind", "metadata and spec"),
         ({"fixed": {"replicas": 1}, "oversell": True}, "oversell", "cannot be combined with fixed"),

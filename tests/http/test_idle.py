@@ -24,7 +24,7 @@ def test_slots_that_nobody_can_use_say_so(site: Site) -> None:
     site.advance(5)
     view = idle(site)
     assert view["waiting"] == {"INSUFFICIENT_SLOTS": 1}
-    assert "the 1 waiting job cannot use them (INSUFFICIENT_SLOTS 1)" in view["idle"][0]["sentence"]
+    assert "the 1 waiting job cannot use it (INSUFFICIENT_SLOTS 1)" in view["idle"][0]["sentence"]
 
 
 def test_slots_held_for_a_job_name_it(site: Site) -> None:
@@ -34,7 +34,7 @@ def test_slots_held_for_a_job_name_it(site: Site) -> None:
     site.tick()
     (part,) = idle(site)["idle"]
     assert (part["reason"], part["slots"], part["for_job"]) == ("RESERVED", 1, high)
-    assert f"held for job {high} (high, priority 9)" in part["sentence"]
+    assert f"reserved for job {high} (high, priority 9)" in part["sentence"]
 
 
 def test_slots_of_nodes_that_take_no_workers_say_why(site: Site) -> None:

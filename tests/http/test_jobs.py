@@ -95,7 +95,7 @@ def test_a_job_that_has_ended_takes_no_requests(site: Site) -> None:
 def test_an_unknown_job_is_not_found_anywhere(site: Site) -> None:
     for path in ("", "/workers", "/explain", "/logs", "/discover_hosts"):
         answer = site.client.get(f"/v1/jobs/999{path}")
-        assert (answer.status_code, answer.json()["error"]["message"]) == (404, "no job 999"), path
+        assert (answer.status_code, answer.json()["error"]["message"]) == (404, "job 999 not found"), path
     for path in ("/cancel", "/suspend", "/resume"):
         assert site.client.post(f"/v1/jobs/999{path}").status_code == 404
     assert site.client.get("/v1/jobs/0").status_code == 422
@@ -115,7 +115,7 @@ def test_nodes_are_shown_cordoned_and_used_again(site: Site) -> None:
     site.client.post("/v1/nodes/a/uncordon")
     site.tick()
     assert site.client.get("/v1/nodes").json()["nodes"][0]["intent"] == "ACTIVE"
-    assert site.client.post("/v1/nodes/b/drain").json()["error"]["message"] == "no node b"
+    assert site.client.post("/v1/nodes/b/drain").json()["error"]["message"] == "node b not found"
 
 
 def test_an_oversold_node_shows_who_shares_and_what_is_crowded(site: Site) -> None:

@@ -14,9 +14,9 @@ from scheduler.http.requests import JobRequest, check_request
         ({"kind": "Pod"}, "pod_template.kind", "metadata and spec"),
         ({"spec": []}, "pod_template.spec", "mapping"),
         ({"metadata": {"name": "x"}}, "pod_template.metadata.name", "only labels and annotations"),
-        ({"metadata": {"labels": {"a": 1}}}, "pod_template.metadata.labels", "to text"),
+        ({"metadata": {"labels": {"a": 1}}}, "pod_template.metadata.labels", "to strings"),
         ({"spec": {"nodeName": "a"}}, "pod_template.spec.nodeName", "node_selector"),
-        ({"spec": {"restartPolicy": "Always"}}, "pod_template.spec.restartPolicy", "leave it out"),
+        ({"spec": {"restartPolicy": "Always"}}, "pod_template.spec.restartPolicy", "not allowed"),
         ({"spec": {"terminationGracePeriodSeconds": 1}}, "pod_template.spec.terminationGracePeriodSeconds", "grace"),
         ({"spec": {"containers": {}}}, "pod_template.spec.containers", "list of mappings"),
         (

@@ -74,7 +74,7 @@ def test_the_leaders_refusals_come_back_and_strangers_get_no_further_than_the_st
 def test_what_was_passed_on_once_is_not_passed_on_again(pair: Pair) -> None:
     answer = pair.say(pair.standby, f"{pair.job}-1", **{FORWARDED: "1"})
     assert answer.status_code == 503
-    assert "does not lead" in answer.json()["error"]["message"]
+    assert "is not leading" in answer.json()["error"]["message"]
 
 
 def test_a_leader_that_cannot_be_reached_is_told_with_when_to_ask_again(pair: Pair) -> None:

@@ -158,7 +158,7 @@ def test_who_is_no_reader_of_the_job_is_refused_and_the_others_of_the_group_are_
     ).outcomes
     assert [type(outcome) for outcome in found] == [NotFound, NotFound, Conflict, ShardsGiven]
     assert [str(outcome) for outcome in found[:3]] == [
-        "no job 99",
+        "job 99 not found",
         f"job {plain.id} has not declared data",
         f"worker {job.id}-9 is fenced: it does not belong to job {job.id} (any more)",
     ]

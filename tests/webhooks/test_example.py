@@ -54,6 +54,6 @@ def test_the_example_takes_each_event_once_and_only_from_who_knows_the_secret(
             thread.join()
     assert capsys.readouterr().out.splitlines() == ["JOB_SUBMITTED job 1 told "]
     states = {state.name: (state.delivered, state.error) for state in world.store.list_deliveries()}
-    assert states["stranger"] == (0, "the receiver answers 401")
+    assert states["stranger"] == (0, "the receiver responded with status 401")
     assert states["first"] == states["second"] == (1, None)
     world.close()
