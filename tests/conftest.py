@@ -1,14 +1,10 @@
 """Where and in which order tests run, which of them are traced for coverage, and what Hypothesis draws."""
 
-import fcntl
-import os
 import re
 import secrets
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 LONGEST_FIRST = ("kubernetes", "slow", "torch", "browser", "postgres")
 #: Tests that share a server or a cluster with other files: each group runs in one process. The first that fits counts.
 GROUPS = {
+    "default port": re.compile("tests/docs/test_as_written"),
     "control plane": re.compile(r"test_kubernetes_(api|addresses|trouble)|tests/(trainingjobs|manifests)/"),
     "cluster": re.compile("kubernetes"),
     "browser": re.compile("tests/page/"),
@@ -89,30 +86,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFixtures:
     """Tests begin in the order in which they were sorted."""
     config.option.loadscopereorder = False
     return ByFixtures(config, log)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """A serial test waits until all others have ended, and no other begins meanwhile; no timeout counts the wait."""
-    with _turn(alone=item.get_closest_marker("serial") is not None):
-        return (yield)
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    mark = item.get_closest_marker("serial")
-    if mark is not None and not mark.kwargs.get("reason"):
-        pytest.fail("@pytest.mark.serial needs a reason")
-
-
-@contextmanager
-def _turn(*, alone: bool) -> Iterator[None]:
-    locks = f"{tempfile.gettempdir()}/sched-tests-{os.getuid()}"
-    with Path(f"{locks}.gate").open("w") as gate, Path(f"{locks}.machine").open("w") as machine:
-        # Who waits to be alone keeps the gate closed.
-        fcntl.flock(gate, fcntl.LOCK_EX)
-        fcntl.flock(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        fcntl.flock(gate, fcntl.LOCK_UN)
-        yield
 
 
 @pytest.hookimpl(wrapper=True)

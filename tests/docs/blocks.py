@@ -21,6 +21,7 @@ _VARIABLE = [
     (re.compile(r"\b\d[\d,]*\.\d+\b"), "NUMBER"),
     (re.compile(r"\b\d+(?:\.\d+)?%"), "SHARE"),
     (re.compile(r"\b(step|generation) \d+"), r"\1 NUMBER"),
+    (re.compile(r"\bREADY +\d+"), "READY GENERATION"),
     (re.compile(r"\b(user|leader|version|pid=?) +\S+"), r"\1 NAME"),
     (re.compile(r"[▁▂▃▄▅▆▇█]+"), "BLOCKS"),
 ]
