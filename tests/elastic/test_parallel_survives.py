@@ -57,7 +57,7 @@ class Job(RunningJob):
 def test_ddp_trains_through_resizes_and_a_death_and_measures_the_noise(variant: str, tmp_path: Path) -> None:
     slow = tmp_path / "slow"
     slow.touch()
-    policy = {"grow_cooldown_seconds": 0, "grow_payback_factor": 0, "measured_gain": False}
+    policy = {"grow_cooldown_seconds": 0, "grow_payback_factor": 0}
     with running_daemon(tmp_path, slots=3, policy=policy, engine={"backoff_seconds": 0.1}) as daemon:
         job = Job(daemon, variant, slow)
         job.wait_for_steps(2)
