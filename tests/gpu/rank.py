@@ -18,6 +18,8 @@ TIMEOUT_SECONDS = 4.0
 NOTICED_SECONDS = 1.0
 #: Longer than torch waits for debugging dumps by default before it ends a process whose NCCL collective failed.
 OUTLIVED_SECONDS = 66.0
+#: Between two steps meanwhile.
+PAUSE_SECONDS = 0.5
 EVENTS = ("nothing", "dies", "dies-and-long-after", "hangs", "dies-while-connecting")
 
 
@@ -103,10 +105,11 @@ def main(rank: int, size: int, event: str, spread: bool, folder: Path) -> None:
         group.dissolve()
     group = formed(2, NAMES[: size - 1])
     print(f"then {reduced(group)}", flush=True)
-    until = time.monotonic() + (OUTLIVED_SECONDS if event == "dies-and-long-after" else 0.0)
-    while time.monotonic() < until:
+    # All ranks take the same number of steps: each is a collective.
+    for _ in range(round(OUTLIVED_SECONDS / PAUSE_SECONDS) if event == "dies-and-long-after" else 0):
         reduced(group)
-        time.sleep(0.5)
+        time.sleep(PAUSE_SECONDS)
+    group.largest(0)
     print("ends well", flush=True)
     group.dissolve()
 
