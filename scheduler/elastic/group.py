@@ -83,7 +83,7 @@ class Group:
         """
         if work is None:
             return
-        if tensor.device.type != "cpu" and self._nccl is not None:
+        if self._is_carried_by_nccl(tensor):
             work.wait()
             return
         while True:
@@ -96,9 +96,15 @@ class Group:
                 if self._broken or self._connections.any_closed():
                     raise _gone() from None
 
-    def guard(self, future: torch.futures.Future[Any]) -> torch.futures.Future[Any]:
-        """One for others than `wait` to wait for: it fails when the group is shut, whatever gloo has forgotten."""
-        guarded: torch.futures.Future[Any] = torch.futures.Future()
+    def guard(self, future: torch.futures.Future[Any], tensor: torch.Tensor) -> torch.futures.Future[Any]:
+        """For others than `wait` to wait for a collective on this tensor.
+
+        It fails when the group is shut, whatever gloo has forgotten.
+        """
+        if self._is_carried_by_nccl(tensor):
+            return future
+        devices: list[int | str | torch.device] = [tensor.device] if tensor.device.type != "cpu" else []
+        guarded: torch.futures.Future[Any] = torch.futures.Future(devices=devices)
         with self._lock:
             self._guarded.add(guarded)
         future.add_done_callback(lambda done: self._end(guarded, _outcome(done)))
@@ -165,6 +171,9 @@ class Group:
             self._end(guarded, _gone())
         if self._nccl is not None:
             self._nccl.abort()
+
+    def _is_carried_by_nccl(self, tensor: torch.Tensor) -> bool:
+        return tensor.device.type != "cpu" and self._nccl is not None
 
     def _end(self, guarded: torch.futures.Future[Any], outcome: Any) -> None:
         """An outcome that is an error is raised where the future is waited for; only the first one counts."""

@@ -69,7 +69,8 @@ class ParallelGradients:
 
         def measure(state: Any, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
             key = self._before(bucket)
-            return hook(state, bucket).then(lambda future: self._after(key, future.value()))
+            future = self._group.guard(hook(state, bucket), bucket.buffer())
+            return future.then(lambda done: self._after(key, done.value()))
 
         return measure
 
@@ -120,7 +121,7 @@ class ParallelGradients:
         work = dist.all_reduce(buffer, group=group, async_op=True)
         assert work is not None
         future: torch.futures.Future[Any] = work.get_future()
-        return self._group.guard(future) if buffer.device.type == "cpu" else future
+        return future
 
     def _before(self, bucket: GradBucket) -> "_Key":
         """Looks at this rank's gradients; which bucket of which model it is."""

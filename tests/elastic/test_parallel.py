@@ -9,16 +9,22 @@ from tests.elastic.processes import fixed_group, free_port
 
 # Each step is taken twice: by a copy of the model whose gradients the library averages, and by DDP.
 BOTH = """
-import copy, json, os, sys, torch
+import copy, json, os, sys
+if os.environ.get("HOSTS") == "several":
+    os.environ["NCCL_HOSTID"] = "host-" + os.environ["RANK"]
+    os.environ["NCCL_SOCKET_IFNAME"] = "lo"
+import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, bf16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 from scheduler import elastic
 from scheduler.elastic.updates import Updates
 
+device = os.environ.get("DEVICE", "cpu")
 torch.set_num_threads(1)
 torch.manual_seed(0)
 inputs = torch.randn(130, 8)
-targets = inputs @ torch.ones(8) + torch.randn(130)
+targets = (inputs @ torch.ones(8) + torch.randn(130)).to(device)
+inputs = inputs.to(device)
 
 def train_both(kind, policy):
     torch.manual_seed(0)
@@ -26,12 +32,13 @@ def train_both(kind, policy):
     model.append(torch.nn.Linear(64, 1))
     if kind == "unused":
         model[1].spare = torch.nn.Linear(3, 3)
+    model.to(device)
     copied = copy.deepcopy(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     reference = Updates(torch.optim.SGD(copied.parameters(), lr=0.01), policy)
     sampler = elastic.ElasticDistributedSampler(130, batch=policy)
     state = elastic.State(model=model, optimizer=optimizer, sampler=sampler)
-    told = []
+    told, backends = [], []
 
     def losses(module, indices):
         return (module(inputs[indices]).squeeze(1) - targets[indices]).square()
@@ -51,6 +58,7 @@ def train_both(kind, policy):
 
     def train(state):
         reference.set_group(state._group)
+        backends.append(torch.distributed.get_backend_config())
         parallel = DistributedDataParallel(
             model,
             bucket_cap_mb=None if kind == "compiled" else 0.01,
@@ -79,7 +87,7 @@ def train_both(kind, policy):
 
     elastic.run(train, state)
     apart = max((a - b).detach().abs().max().item() for a, b in zip(model.parameters(), copied.parameters()))
-    return {"told": told, "apart": apart}
+    return {"told": told, "apart": apart, "backends": backends}
 
 policies = {
     "even": elastic.ScaledBatch(5, rate="adascale", warmup_steps=0),
@@ -97,10 +105,10 @@ MEASURED = ("plain/even", "plain/uneven", "accumulated/uneven", "views/even", "u
 UNMEASURED = ("twice/linear", "own/linear")
 
 
-def train_both(size: int, *kinds: str) -> list[dict[str, Any]]:
-    """What each rank found, by kind."""
+def train_both(size: int, *kinds: str, **variables: str) -> list[dict[str, Any]]:
+    """What each rank found, by kind. Variables: `DEVICE`; `HOSTS=several`, so that ranks on one GPU use NCCL."""
     arguments = [f"{kind}/{free_port()}" for kind in kinds]
-    with fixed_group(size, "-c", BOTH, *arguments) as workers:
+    with fixed_group(size, "-c", BOTH, *arguments, **variables) as workers:
         outputs = [worker.communicate(timeout=200)[0] for worker in workers]
     assert all(worker.returncode == 0 for worker in workers), outputs
     return [json.loads(output.splitlines()[-1]) for output in outputs]
@@ -110,7 +118,11 @@ def train_both(size: int, *kinds: str) -> list[dict[str, Any]]:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("size", [1, 3])
 def test_ddp_measures_what_averaging_does_and_adascale_gains_as_much(size: int) -> None:
-    ranks = train_both(size, *MEASURED)
+    measures_as_averaging(size, train_both(size, *MEASURED))
+
+
+def measures_as_averaging(size: int, ranks: list[dict[str, Any]]) -> None:
+    """For all kinds of `MEASURED`."""
     for kind in MEASURED:
         assert all(found[kind]["told"] == ranks[0][kind]["told"] for found in ranks), "all ranks know the same"
         rounding = 0.02 if kind.startswith("half") else 1e-4
