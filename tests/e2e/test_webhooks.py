@@ -62,7 +62,7 @@ def test_a_daemon_that_is_killed_goes_on_telling(tmp_path: Path) -> None:
         assert "JOB_SUCCEEDED" in shown_state
         assert "tries: the receiver responded with status 500" in shown_state
         daemon.kill()
-        assert daemon.log().count("webhook cannot deliver") == 1
+        assert daemon.log().count("webhook delivery failed") == 1
         receiver.statuses = []
         daemon.start()
         receiver.until(lambda: len(set(receiver.ids)) == 5)

@@ -165,6 +165,8 @@ def test_two_of_three_go_on_without_the_daemon_which_then_adopts_them(daemon: Da
         job.process.kill()
         job.wait_for_the_others()
         daemon.start()
+        # It begins with what it knew before.
+        job.wait("is adopted", lambda times=times: len(job.adopted()) >= times)
         job.wait_for_workers(3)
         told = job.adopted()
         assert len(told) == times

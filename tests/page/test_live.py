@@ -63,7 +63,7 @@ def test_the_queue_stands_in_order_with_reasons(daemon: Daemon, look: Look) -> N
     submit(daemon, name="sooner", workers=2, priority=3)
     submit(daemon, name="never", workers=9)
     viewer = look(daemon.url).open().live()
-    viewer.until_text("#queue", "it needs more than all nodes")
+    viewer.until_text("#queue", "larger than all suitable nodes together")
     rows = [row.split("\t") for row in viewer.text("#queue").splitlines()]
     assert [(row[0].strip(), row[2].strip()) for row in rows] == [("1", "sooner"), ("2", "later"), ("3", "never")]
     assert "not enough free slots" in rows[0][-1]
@@ -147,7 +147,7 @@ def test_a_jobs_page_says_who_gave_workers_to_whom_and_what_a_priority_would_do(
     viewer.until_text(".reasons", "What would change it: A priority of at least 4")
     page.get_by_label("Priority").fill("4")
     page.get_by_role("button", name="Preview").click()
-    viewer.until_text(".actions", f"Taken from job {low} (low): 2 → 1 workers")
+    viewer.until_text(".actions", f"It would take workers from job {low} (low): 2 → 1 workers")
 
 
 @pytest.mark.slow
