@@ -197,7 +197,7 @@ class State:
         was made inside of the training function is measured by itself.
         """
         if self._updates is None:
-            raise UsageError("measured() needs the optimizer: give it to State")
+            raise UsageError("measured() needs the optimizer: pass it to State")
         return self._updates.measured(hook)
 
     def all_reduce(self, tensor: torch.Tensor) -> torch.Tensor:

@@ -63,7 +63,7 @@ class Updates:
     def measured(self, hook: Hook) -> Hook:
         """See `State.measured`."""
         if self._parallel is None:
-            raise UsageError("measured() works inside of the function given to run()")
+            raise UsageError("measured() only works inside the function passed to run()")
         self._measures()
         return self._parallel.measured(hook)
 

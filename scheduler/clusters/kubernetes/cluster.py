@@ -155,7 +155,7 @@ class KubernetesCluster:
         if self._picture.worker(start.worker_id) is not None:
             return
         if not self._picture.has_node(start.node):
-            raise ClusterError(f"node {start.node}")
+            raise ClusterError(f"node {start.node} not found")
         self._fail_while_refused(start.worker_id)
         try:
             body = pod_manifest(start, self._settings, owner)
