@@ -39,10 +39,11 @@ def choose(store: Store, rank: int, size: int) -> Choice:
         store: of the group; all ranks must call this.
     """
     store.set(f"gpu/{rank}", _gpu())
+    if not torch.cuda.is_available():
+        return Choice(None, in_use=False)
     gpus = [gpu for gpu in store.multi_get([f"gpu/{other}" for other in range(size)]) if gpu]
     shared = len(set(gpus)) < len(gpus)
-    backend = GLOO if shared else NCCL
-    return Choice(backend if torch.cuda.is_available() else None, len(gpus) == size)
+    return Choice(GLOO if shared else NCCL, in_use=len(gpus) == size)
 
 
 class NcclGroup:
