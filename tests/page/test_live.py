@@ -18,16 +18,10 @@ TOKEN = "0123456789abcdef"
 
 @pytest.fixture(scope="module")
 def shared_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedDaemon]:
+    """In place of the one of all tests: four slots, and no other policy."""
     shared = SharedDaemon(lambda: tmp_path_factory.mktemp("page"), slots=4)
     yield shared
     shared.close()
-
-
-@pytest.fixture
-def daemon(shared_daemon: SharedDaemon) -> Iterator[Daemon]:
-    """With four slots and no job."""
-    with shared_daemon.lent() as daemon:
-        yield daemon
 
 
 def submit(daemon: Daemon, **fields: Any) -> int:
