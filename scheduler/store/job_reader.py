@@ -1,7 +1,7 @@
 """Jobs out of rows of the jobs table: a hundred thousand of them are read when the engine starts."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from scheduler.model.export import Export
 from scheduler.model.ids import JobId
@@ -19,6 +19,9 @@ from scheduler.store.text import (
     speedup_from_text,
     words_from_text,
 )
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 #: Distinct parts that a reader remembers, so that jobs that share nothing do not fill the memory.
 PARTS_KEPT = 10_000
@@ -42,11 +45,11 @@ class JobReader:
     """
 
     def __init__(self) -> None:
-        self._launches: dict[str, Launch] = {}
+        self._launches = _Parts[str, Launch](launch_from_text)
         #: By all columns of a spec but name, client key and launch: the last launch with the last spec.
         self._specs: dict[tuple[Any, ...], tuple[str, JobSpec]] = {}
-        self._shapes: dict[tuple[Any, ...], WorkerShape] = {}
-        self._exports: dict[str, Export] = {}
+        self._shapes = _Parts[tuple[Any, ...], WorkerShape](_shape)
+        self._exports = _Parts[str, Export](export_from_text)
 
     def job(self, row: Sequence[Any], workers: tuple[Worker, ...] = ()) -> Job:
         (
@@ -169,7 +172,7 @@ class JobReader:
             command, env, workdir, pod_template = like.command, like.env, like.workdir, like.pod_template
             fixed = like.fixed
         else:
-            command, env, workdir, pod_template, fixed = self._launch(launch)
+            command, env, workdir, pod_template, fixed = self._launches[launch]
         spec = JobSpec(
             name,
             command,
@@ -204,7 +207,7 @@ class JobReader:
         user, runtime, labels, (priority, min_workers, max_workers), shape, limits, wishes = rest
         time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible = limits
         preferred_workers, expected_seconds, speedup, booking, data, export = wishes
-        command, env, workdir, pod_template, fixed = self._launch(launch)
+        command, env, workdir, pod_template, fixed = self._launches[launch]
         spec = JobSpec(
             name=name,
             command=command,
@@ -216,7 +219,7 @@ class JobReader:
             priority=priority,
             min_workers=min_workers,
             max_workers=max_workers,
-            shape=self._shape(shape),
+            shape=self._shapes[shape],
             time_limit_seconds=time_limit_seconds,
             max_retries=max_retries,
             grace_seconds=grace_seconds,
@@ -230,39 +233,30 @@ class JobReader:
             pod_template=pod_template,
             data=None if data is None else data_from_text(data),
             fixed=fixed,
-            export=None if export is None else self._export(export),
+            export=None if export is None else self._exports[export],
         )
         if len(self._specs) >= PARTS_KEPT:
             self._specs.clear()
         self._specs[rest] = (launch, spec)
         return spec
 
-    def _launch(self, text: str) -> Launch:
-        launch = self._launches.get(text)
-        if launch is None:
-            if len(self._launches) >= PARTS_KEPT:
-                self._launches.clear()
-            launch = self._launches[text] = launch_from_text(text)
-        return launch
 
-    def _export(self, text: str) -> Export:
-        export = self._exports.get(text)
-        if export is None:
-            if len(self._exports) >= PARTS_KEPT:
-                self._exports.clear()
-            export = self._exports[text] = export_from_text(text)
-        return export
+class _Parts(dict[K, V]):
+    """Parts by what they are read from, each read once; all are forgotten where they become too many."""
 
-    def _shape(self, key: tuple[Any, ...]) -> WorkerShape:
-        shape = self._shapes.get(key)
-        if shape is None:
-            if len(self._shapes) >= PARTS_KEPT:
-                self._shapes.clear()
-            slots, cpus, memory_mib, node_selector, gpu_type, oversell = key
-            selector = labels_from_text(node_selector)
-            shape = WorkerShape(slots, cpus, memory_mib, selector, gpu_type, bool(oversell))
-            self._shapes[key] = shape
-        return shape
+    def __init__(self, read: Callable[[K], V]) -> None:
+        self._read = read
+
+    def __missing__(self, key: K) -> V:
+        if len(self) >= PARTS_KEPT:
+            self.clear()
+        part = self[key] = self._read(key)
+        return part
+
+
+def _shape(key: tuple[Any, ...]) -> WorkerShape:
+    slots, cpus, memory_mib, node_selector, gpu_type, oversell = key
+    return WorkerShape(slots, cpus, memory_mib, labels_from_text(node_selector), gpu_type, bool(oversell))
 
 
 def _apart(workers: tuple[Worker, ...]) -> tuple[tuple[Worker, ...], tuple[Worker, ...]]:
