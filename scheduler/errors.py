@@ -40,10 +40,10 @@ def plain_rule(message: str) -> str:
     return message
 
 
-def broken_rule(error: Mapping[str, Any]) -> str:
+def broken_rule(error: Mapping[str, Any], noun: str = "field") -> str:
     """The rule that one of pydantic's errors names, with the value that breaks it: `must be at least 1, not 0`."""
     if error["type"] == "extra_forbidden":
-        return "unknown field"
+        return f"unknown {noun}"
     if error["type"] == "model_type":
         return "must be a mapping of fields"
     rule, value = plain_rule(str(error["msg"])), error.get("input")

@@ -30,8 +30,7 @@ def load_settings(path: Path | None = None, overrides: dict[str, Any] | None = N
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        rule = "unknown setting" if first["type"] == "extra_forbidden" else broken_rule(first)
-        raise ConfigError(f"setting {name}: {rule}") from None
+        raise ConfigError(f"setting {name}: {broken_rule(first, 'setting')}") from None
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
