@@ -65,6 +65,12 @@ class RunningJob:
                     return process
         raise AssertionError(f"no process of {worker}")
 
+    def kill(self, rank: int, argument: str) -> None:
+        """SIGKILL for the process of `process_of`; waits until the daemon knows."""
+        died = self.member(rank)
+        self.process_of(died, argument).kill()
+        self.wait(f"lost {died}", lambda: not self.has(died))
+
     def workers(self) -> list[dict[str, Any]]:
         """All workers that it ever had."""
         return list(self._daemon.client.get(f"/v1/jobs/{self.id}/workers").json()["workers"])

@@ -64,9 +64,7 @@ def test_ddp_trains_through_resizes_and_a_death_and_measures_the_noise(variant: 
         for workers in (3, 1, 2, 3):
             job.scale(workers)
             job.wait_for_steps(workers)
-        died = job.member(1)
-        job.process_of(died, SCRIPT).kill()
-        job.wait(f"lost {died}", lambda: not job.has(died))
+        job.kill(1, SCRIPT)
         job.wait_for_steps(3)
         noise = job.show()["progress"]["metrics"]["noise_scale"]
         assert noise > 0.0

@@ -51,12 +51,6 @@ class Job(RunningJob):
 
         self.wait(f"trains on {count}", settled)
 
-    def kill_a_worker(self, rank: int) -> None:
-        """SIGKILL, and waits until the daemon knows."""
-        died = self.member(rank)
-        self.process_of(died, TRAINING).kill()
-        self.wait(f"lost {died}", lambda: not self.has(died))
-
     def finish(self) -> str:
         """Lets it run at full speed to its end; the output of all its workers."""
         self._slow.unlink()
@@ -86,7 +80,7 @@ def test_resizes_and_a_death_change_neither_coverage_nor_accuracy(daemon: Daemon
     for most in (1, 2, 3):
         job.scale(most)
         job.wait_for_workers(most)
-    job.kill_a_worker(0)
+    job.kill(0, TRAINING)
     job.wait_for_workers(3)
     output = job.finish()
     epochs = [int(number) for number in re.findall(r"epoch (\d+): every sample seen exactly once", output)]

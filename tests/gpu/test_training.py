@@ -51,12 +51,6 @@ class Training(RunningJob):
         self.wait(f"trains on {count}", stepped)
         return time.monotonic() - began
 
-    def kill(self, rank: int) -> None:
-        """SIGKILL, and waits until the daemon knows."""
-        died = self.member(rank)
-        self.process_of(died, TRAINING).kill()
-        self.wait(f"lost {died}", lambda: not self.has(died))
-
     def finish(self) -> str:
         """Lets it run to its end; all output."""
         self._slow.unlink()
@@ -80,7 +74,7 @@ def test_resizes_and_deaths_lose_no_commit(cuda: Gpu, loop: str, backend: str, t
             job.scale(count)
             took.append(f"{count}: {job.trains_on(count):.1f} s")
         for rank in (2, 0):
-            job.kill(rank)
+            job.kill(rank, TRAINING)
             took.append(f"3 after a death of rank {rank}: {job.trains_on(3):.1f} s")
         print(f"{backend}, {loop}: " + ", ".join(took))
         assert job.show()["retries_used"] == 2

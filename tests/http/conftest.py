@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.http.site import Site
+from tests.http.site import TOKEN, Site
 
 
 @contextmanager
@@ -16,6 +16,16 @@ def _loaded_site(directory: Path) -> Iterator[Site]:
     site.node("a", slots=4)
     site.tick()
     # Captured, so that a test may fill the disk without breaking what pytest writes.
+    with capture_logs(), site.served():
+        yield site
+    site.close()
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Site]:
+    """A site with a token; its client sends none."""
+    site = Site(tmp_path, token=TOKEN)
+    site.node("a", slots=4)
     with capture_logs(), site.served():
         yield site
     site.close()

@@ -28,6 +28,8 @@ from scheduler.model.ids import JobId
 from tests.world import World
 
 SECRET = b"s" * 32
+#: Of the users of a site that has one.
+TOKEN = "0123456789abcdef"
 #: Sites are served without TLS: reading the system's certificates takes longer than most tests.
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 

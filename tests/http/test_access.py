@@ -1,29 +1,14 @@
 """Who gets in: the address decides whether a token is needed, and a page of another site never gets in."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from structlog.testing import capture_logs
 
 from scheduler.config import HttpSettings
 from scheduler.errors import ConfigError
 from scheduler.http.access import Access, check_exposure
 from scheduler.model.ids import JobId
-from tests.http.site import Site
+from tests.http.site import TOKEN, Site
 
-TOKEN = "0123456789abcdef"
 PUBLIC = frozenset({"/healthz", "/readyz"})
-
-
-@pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Site]:
-    """A site with a token; its client sends none."""
-    site = Site(tmp_path, token=TOKEN)
-    site.node("a", slots=4)
-    with capture_logs(), site.served():
-        yield site
-    site.close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1"])

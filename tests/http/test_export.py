@@ -2,14 +2,11 @@
 
 import json
 import socket
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from scheduler.config import HttpSettings, KubernetesSettings, Settings
 from scheduler.daemon.recurring import submit_due
@@ -19,9 +16,8 @@ from scheduler.http.requests import JobRequest, check_request
 from scheduler.model.export import BYTES_MAX, MASK, VARIABLES_MAX, Export
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobSpec
-from tests.http.site import Site
+from tests.http.site import TOKEN, Site
 
-TOKEN = "0123456789abcdef"
 ENV = {
     "PATH": "/venv/bin:/usr/bin",
     "HF_TOKEN": "hf_x",
@@ -133,15 +129,6 @@ def test_the_largest_that_is_taken_is_stored(site: Site) -> None:
     assert export is not None
     assert dict(export.env) == env
     assert sum(len(name) + len(value) for name, value in env.items()) < BYTES_MAX
-
-
-@pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Site]:
-    site = Site(tmp_path, token=TOKEN)
-    site.node("a", slots=4)
-    with capture_logs(), site.served():
-        yield site
-    site.close()
 
 
 def test_workers_do_not_read_what_jobs_were_given(guarded: Site) -> None:
