@@ -18,16 +18,9 @@ from scheduler.elastic.sockets import Connections
 model = torch.nn.Linear(4, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 kept = {}
-inside, let_go = threading.Event(), threading.Event()
 
 def form(generation):
     return Group(Membership(generation, ("a",), None), 0, HashStore(), 60.0, Connections(frozenset(), frozenset()))
-
-def busy(_future):
-    # A collective that has ended already calls back at once, here.
-    if threading.current_thread() is not threading.main_thread():
-        inside.set()
-        let_go.wait()
 
 class Trainer:
     def __init__(self, parallel):
@@ -37,7 +30,15 @@ def batches(parallel):
     while True:
         yield parallel
 
-def train(holder):
+def train(holder, let_go):
+    inside = threading.Event()
+
+    def busy(_future):
+        # A collective that has ended already calls back at once, here.
+        if threading.current_thread() is not threading.main_thread():
+            inside.set()
+            let_go.wait()
+
     own = dist.new_group([0]) if holder == "subgroup" else None
     parallel = DistributedDataParallel(model, process_group=own)
     if holder == "global":
@@ -57,11 +58,11 @@ def train(holder):
     raise LookupError
 
 for generation, holder in enumerate(sys.argv[1:], 1):
-    inside.clear()
-    let_go.clear()
+    # Of this generation alone: a thread of the one before may call back as late as now.
+    let_go = threading.Event()
     group = form(generation)
     try:
-        train(holder)
+        train(holder, let_go)
     except LookupError:
         group.dissolve()
     print("out of the frames of", holder, flush=True)

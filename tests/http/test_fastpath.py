@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 from scheduler.http.fastpath import QUESTIONS_MAX, FastProtocol, protocol_for
 from scheduler.model.ids import JobId
 from tests.http.site import Site
-from tests.http.test_access import TOKEN, guarded  # noqa: F401
+from tests.http.test_access import TOKEN
 from tests.http.test_hosts import hosts, published, until_listening
 
 PATH = "/v1/jobs/1/discover_hosts"
@@ -293,7 +293,7 @@ def test_a_stop_of_the_server_closes_idle_connections(loop: Clockwork, still_sit
     assert talk.tape.closing
 
 
-def test_where_users_need_a_token_nothing_is_plain(loop: Clockwork, guarded: Site) -> None:  # noqa: F811
+def test_where_users_need_a_token_nothing_is_plain(loop: Clockwork, guarded: Site) -> None:
     user = f"Authorization: Bearer {TOKEN}"
     fields_of_job = {"command": ["true"]}
     answer = guarded.client.post("/v1/jobs", json=fields_of_job, headers={"authorization": f"Bearer {TOKEN}"})
