@@ -133,9 +133,11 @@ class EngineSettings(_Frozen):
         default=3.0, gt=0, le=SECONDS_MAX, description="A standby replaces a leader that has been silent for this long."
     )
     backoff_seconds: Seconds = Field(
-        default=1.0, description="Pause before the first replacement of a failed worker; it doubles with each failure."
+        default=1.0,
+        description="Pause after a job's first failure; it doubles with each. A worker that had trained is replaced "
+        "without a pause the first time.",
     )
-    backoff_max_seconds: Seconds = Field(default=300.0, description="Longest pause before a replacement.")
+    backoff_max_seconds: Seconds = Field(default=300.0, description="Longest pause after a failure.")
     failure_reset_seconds: Seconds = Field(
         default=3600.0, description="A job that has had no failure for this long gets all its retries back."
     )

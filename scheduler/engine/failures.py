@@ -175,7 +175,7 @@ def _finish(draft: Draft, job: Job) -> None:
 def _replace_worker(draft: Draft, worker: Worker, settings: EngineSettings) -> None:
     """A new worker on the same slots in place of one that failed or asked for it.
 
-    The slots stay with the job while it backs off. A lost or drained worker is not replaced here, nor one whose place
+    The slots stay with the job during a pause. A lost or drained worker is not replaced here, nor one whose place
     others have taken: its node may be gone, and the planner finds a place.
     """
     job = draft.the_job(worker.job_id)
@@ -187,7 +187,7 @@ def _replace_worker(draft: Draft, worker: Worker, settings: EngineSettings) -> N
         return
     if len(job.wanted_workers) >= job.max_workers:
         return
-    pause = backoff_seconds(max(job.retries_used, 1), settings)
+    pause = _pause_before_replacement(job, worker, settings)
     replacement = Worker(
         id=worker_id(job.id, job.next_ordinal),
         job_id=job.id,
@@ -209,8 +209,16 @@ def _replace_worker(draft: Draft, worker: Worker, settings: EngineSettings) -> N
         worker_id=replacement.id,
         node=worker.node,
         cause=str(worker.exit_reason),
-        detail=f"{worker.id} will be replaced in {pause:g} s",
+        detail=f"{worker.id} will be replaced {f'in {pause:g} s' if pause > 0 else 'at once'}",
     )
+
+
+def _pause_before_replacement(job: Job, worker: Worker, settings: EngineSettings) -> float:
+    """None for the first failure of one that had trained: most often its machine is the cause, and not the job."""
+    trained = worker.reported_generation > 0
+    if trained and worker.exit_reason in FAILURES and job.retries_used <= 1:
+        return 0.0
+    return backoff_seconds(max(job.retries_used, 1), settings)
 
 
 def expire(draft: Draft, job: Job) -> None:

@@ -31,6 +31,39 @@ def test_a_failed_worker_of_an_elastic_job_is_replaced_while_the_others_go_on(w:
     assert [m.id for m in after.members][:2] == [before.workers[0].id, before.workers[2].id]
 
 
+def test_one_that_had_trained_is_replaced_at_once_and_after_the_next_failures_with_growing_pauses(w: World) -> None:
+    w.node("a", slots=3)
+    job_id = w.job("j", workers=(1, 3), max_retries=3)
+    w.settle()
+    pauses = []
+    for _ in range(3):
+        w.cluster.crash(w.get(job_id).members[0].id)
+        w.settle()
+        ended, replaced = w.events(EventKind.WORKER_ENDED)[-1], w.events(EventKind.WORKER_REPLACED)[-1]
+        started = w.events(EventKind.WORKER_STARTED)[-1]
+        assert replaced.worker_id == started.worker_id
+        pauses.append(started.at - ended.at)
+    once = w.settings.engine.backoff_seconds
+    tick = w.settings.engine.tick_interval_seconds
+    assert pauses[0] <= tick < 2 * once <= pauses[1] <= 2 * once + tick
+    assert 4 * once <= pauses[2] <= 4 * once + tick
+    assert [e.detail.split(" be ")[1] for e in w.events(EventKind.WORKER_REPLACED)] == [
+        "replaced at once",
+        "replaced in 2 s",
+        "replaced in 4 s",
+    ]
+
+
+def test_one_that_never_trained_is_replaced_after_a_pause(w: World) -> None:
+    w.node("a", slots=2)
+    job_id = w.job("j", workers=(1, 2), behaviour=Behaviour(runtime=ELASTIC, ready_seconds=None))
+    w.advance(0.1)
+    w.cluster.crash(w.get(job_id).workers[1].id)
+    w.tick()
+    (replaced,) = w.events(EventKind.WORKER_REPLACED)
+    assert replaced.detail.endswith(f"replaced in {w.settings.engine.backoff_seconds:g} s")
+
+
 def test_a_rigid_job_restarts_as_a_gang_after_a_pause(w: World) -> None:
     w.node("a", slots=2)
     job_id = w.job("j", workers=2, runtime=Runtime.COMMAND)
