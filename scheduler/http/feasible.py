@@ -60,11 +60,11 @@ def too_large(shape: WorkerShape, nodes: list[Node]) -> str:
         (shape.memory_mib, max(node.memory_mib for node in nodes), "MiB"),
     ]
     beyond = [
-        f"{taken:.12g} {unit}, but no node has more than {most:.12g}"
+        f"{taken:.12g} {unit} (no node has more than {most:.12g})"
         for taken, most, unit in takes
         if taken > most + CPU_EPSILON
     ]
-    return f"a worker needs {' and '.join(beyond) or f'{_each(shape)}, but no node has all of these'}"
+    return f"a worker needs {' and '.join(beyond) or f'{_each(shape)} (no node has all of these)'}"
 
 
 def wishes(shape: WorkerShape) -> str:
@@ -91,7 +91,7 @@ def needs_fixed(spec: JobSpec) -> str:
 def _each(shape: WorkerShape) -> str:
     each = [f"{shape.slots} slot{'' if shape.slots == 1 else 's'}"]
     if shape.cpus > 0:
-        each.append(f"{shape.cpus:g} CPUs")
+        each.append(f"{shape.cpus:g} CPU{'' if shape.cpus == 1 else 's'}")
     if shape.memory_mib > 0:
         each.append(f"{shape.memory_mib} MiB")
     return ", ".join(each)

@@ -49,7 +49,7 @@ def test_a_resource_that_no_node_offers_is_told(plane: ControlPlane, tmp_path: P
         site.comes(lambda: bool(site.nodes()["nodes"]), lambda: "no nodes")
         assert [node["closed"] for node in site.nodes()["nodes"]] == ["offers no nvidia.com/gqu"]
         job = site.submit()
-        site.is_told(job, "Too large for every node: a worker needs 1 slot, but no node has more than 0.")
+        site.is_told(job, "Too large for every node: a worker needs 1 slot (no node has more than 0).")
         site.is_told(job, "Closed to new workers: 1 node (offers no nvidia.com/gqu).")
         amounts = {"nvidia.com/gqu": "1", "cpu": "4", "memory": "8Gi", "pods": "110"}
         plane.core.patch_node_status("a", {"status": {"capacity": amounts, "allocatable": amounts}})

@@ -5,11 +5,17 @@ from pathlib import Path
 
 from scheduler.clusters.simulated_process import Behaviour
 from scheduler.http.explain.explanation import explain as explain_in
-from scheduler.http.explain.running import why_this_size
+from scheduler.http.explain.running import what_blocks, why_this_size
+from scheduler.http.explain.stopped import why_stopped
+from scheduler.http.explain.waiting import why_waiting
 from scheduler.model.event import EventKind
+from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import Progress, Runtime
+from scheduler.model.job import JobState, Progress, Runtime, StopReason, WaitReason
+from scheduler.model.worker import WorkerState
+from scheduler.model.world import CrowdedSlot
 from scheduler.policy.growth_limits import Growth, Limit
+from scheduler.policy.keeping import look
 from tests.http.site import Site
 from tests.http.test_explain import explain
 from tests.http.test_idle import idle
@@ -173,10 +179,14 @@ def test_what_is_too_much_for_one_worker_is_named(site: Site) -> None:
     job = site.job("huge", memory_mib=10_000_000)
     site.settle()
     view = explain(site, job)
-    assert view["summary"] == (
-        "Too large for every node: a worker needs 10000000 MiB, but no node has more than 64000."
-    )
+    assert view["summary"] == ("Too large for every node: a worker needs 10000000 MiB (no node has more than 64000).")
     assert "smaller workers" in ways(site, job)
+    both = site.job("wide", slots_per_worker=8, memory_mib=10_000_000)
+    site.settle()
+    assert explain(site, both)["summary"] == (
+        "Too large for every node: a worker needs 8 slots (no node has more than 4) "
+        "and 10000000 MiB (no node has more than 64000)."
+    )
 
 
 def test_where_there_are_no_nodes_it_says_that(tmp_path: Path) -> None:
@@ -197,7 +207,7 @@ def test_workers_lost_with_a_node_are_told(site: Site) -> None:
     site.settle()
     (lost,) = explain(site, job)["lost"]
     assert (lost["kind"], lost["reason"]) == ("WORKER_ENDED", "LOST")
-    assert lost["sentence"] == "4 workers on b: lost with their node, or with unknown exit"
+    assert lost["sentence"] == "4 workers on b: lost with their node, or ended in an unknown way"
     assert lost["at"] == next(e.at for e in site.events(EventKind.WORKER_ENDED) if e.cause == "LOST")
 
 
@@ -263,3 +273,72 @@ def test_pauses_of_growth_are_told_with_what_the_planner_goes_by(site: Site) -> 
     ):
         why, _, sentence = why_this_size(job, growth, world, site.settings.policy, now)
         assert (why, sentence.endswith(says)) == (reason, True), sentence
+
+
+def test_a_job_that_waits_for_a_closed_node_names_that_one_and_says_nothing_of_those_that_are_open(site: Site) -> None:
+    site.node("b", slots=4)
+    site.node("c", slots=4, labels=(("z", "c"),))
+    site.tick()
+    for name in "bc":
+        site.client.post(f"/v1/nodes/{name}/cordon")
+    wide = site.job("wide", workers=6, selector={})
+    served = site.submit(fixed={"replicas": 1, "slots_per_worker": 1, "node_selector": {"z": "c"}})
+    site.settle()
+    told = {job: explain(site, job) for job in (wide, served)}
+    assert {view["reason"] for view in told.values()} == {"NODES_UNAVAILABLE"}
+    closed = "Waits for nodes that are closed to new workers: b (CORDONED), c (CORDONED)."
+    assert {job: view["summary"] for job, view in told.items()} == {wide: closed, served: closed}
+
+
+def test_one_worker_that_would_fit_is_told_as_one(site: Site) -> None:
+    site.node("a", slots=1)
+    job = site.job("pair", workers=2)
+    site.settle()
+    assert f'A smaller minimum: 1 worker would fit on the existing nodes ("sched scale {job} --min 1").' in ways(
+        site, job
+    )
+
+
+def test_a_job_that_is_stopped_for_an_equal_names_it_in_a_sentence(site: Site) -> None:
+    first, other = site.job("first"), site.job("other")
+    site.settle()
+    world = site.board.world
+    assert world is not None
+    stopping = replace(site.get(first), state=JobState.STOPPING, stop_reason=StopReason.REBALANCED, stop_for=other)
+    assert why_stopped(stopping, world) == (
+        "Is being stopped: jobs of the same priority take turns, and its slots are needed "
+        f"for job {other} (other, priority 0). Workers still to leave: 1."
+    )
+
+
+def test_workers_that_do_not_run_yet_are_told_with_one_full_stop(site: Site) -> None:
+    job = site.get(site.job("three", workers=3))
+    site.settle()
+    job = site.get(job.id)
+    why = "0/3 nodes are available: 3 Insufficient cpu."
+    stuck = tuple(replace(worker, state=WorkerState.PENDING, detail=why) for worker in job.workers)
+    one = what_blocks(replace(job, workers=stuck[:1]))
+    assert one == f" Worker {stuck[0].id} on a is not running yet: {why}"
+    three = what_blocks(replace(job, workers=stuck))
+    assert three == f" Worker {stuck[0].id} on a and 2 more are not running yet: {why}"
+
+
+def test_what_is_kept_of_the_free_slots_is_told_before_those_to_share_and_what_they_lack(site: Site) -> None:
+    site.node("a", slots=4, cpus=4.0, oversell=1.5)
+    site.job("eater", cpus=3.0, priority=5)
+    site.settle()
+    site.book("exam", slots=1, start=30, duration=60_000)
+    site.advance(31)
+    job_id = site.job("wants", cpus=2.0, oversell=True)
+    site.advance(1)
+    job, world, now = site.get(job_id), site.board.world, site.clock.now()
+    assert world is not None
+    crowded = world.with_crowded({NodeName("a"): {0: CrowdedSlot(now)}})
+    text = why_waiting(
+        job, WaitReason.INSUFFICIENT_SLOTS, crowded, site.settings.policy, now, look(crowded, now, site.settings.policy)
+    )
+    assert (
+        "3 of 4 suitable slots are free, of which 1 is reserved for booking exam, and 2 to share, except 1 that is too "
+        "busy for more workers, but too few CPUs are free on the same node: a worker needs 2, so none would fit."
+        in text
+    )

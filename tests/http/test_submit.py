@@ -153,7 +153,7 @@ def test_an_impossible_job_is_told_so_at_once(site: Site) -> None:
     [large] = warnings(workers=5)
     assert "5 workers of 1 slot each" in large
     assert "4 slots" in large
-    assert "a worker needs 8 slots, but no node has more than 4" in warnings(slots_per_worker=8)[0]
+    assert "a worker needs 8 slots (no node has more than 4)" in warnings(slots_per_worker=8)[0]
     assert warnings(node_selector={"zone": "b"}) == [
         "no node has label zone=b: the job waits until such a node is added"
     ]

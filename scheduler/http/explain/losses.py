@@ -20,11 +20,11 @@ SINCE_MAX = 20_000
 
 #: How workers end that something took from their job: their node, or whoever rules over it.
 _LOST = {
-    ExitReason.LOST: "lost with their node, or with unknown exit",
+    ExitReason.LOST: "lost with their node, or ended in an unknown way",
     ExitReason.DRAINED: "their machine asked them to leave",
     ExitReason.EVICTED: "their node ran out of a resource",
     ExitReason.DISPLACED: "the cluster preempted them for a more important workload",
-    ExitReason.REMOVED: "removed from outside the scheduler",
+    ExitReason.REMOVED: "they were removed from outside the scheduler",
 }
 #: Why a job gives up workers for no other job, by cause.
 _TAKEN: dict[str, str] = {

@@ -4,7 +4,7 @@ from typing import assert_never
 
 from scheduler.config import PolicySettings
 from scheduler.http.explain.room import away
-from scheduler.http.explain.words import job_name
+from scheduler.http.explain.words import counted, job_name
 from scheduler.http.feasible import most_workers
 from scheduler.http.fields import PRIORITY_MAX
 from scheduler.model.job import Job, JobState, StopReason, WaitReason
@@ -86,7 +86,9 @@ def _larger_cluster(job: Job, suitable: list[Node]) -> list[str]:
 def _less(job: Job, workers: int, where: str) -> list[str]:
     if not 0 < workers < job.min_workers:
         return []
-    return [f'A smaller minimum: {workers} workers would fit {where} ("sched scale {job.id} --min {workers}").']
+    return [
+        f'A smaller minimum: {counted(workers, "worker")} would fit {where} ("sched scale {job.id} --min {workers}").'
+    ]
 
 
 def _tried(job: Job, world: World, now: float, trials: Trials) -> list[str]:
@@ -135,7 +137,7 @@ def _when_they_are_gone(job: Job, world: World, now: float) -> list[str]:
     deadlines = [worker.stop_deadline for worker in leaving if worker.stop_deadline is not None]
     if not deadlines:
         return []
-    count = "1 worker leaves" if len(leaving) == 1 else f"{len(leaving)} workers leave"
+    count = f"{counted(len(leaving), 'worker')} {'leaves' if len(leaving) == 1 else 'leave'}"
     return [f"No action needed: {count} for it within {max(0.0, max(deadlines) - now):.0f} s."]
 
 

@@ -39,8 +39,10 @@ def what_blocks(job: Job) -> str:
     blocked = [worker for worker in job.all_workers if worker.state is WorkerState.PENDING and worker.detail]
     if not blocked:
         return ""
-    more = f" (nor {len(blocked) - 1} others)" if len(blocked) > 1 else ""
-    return f" Worker {blocked[0].id} on {blocked[0].node} is not running yet{more}: {blocked[0].detail}"
+    others = f" and {len(blocked) - 1} more" if len(blocked) > 1 else ""
+    who = f"Worker {blocked[0].id} on {blocked[0].node}{others}"
+    verb = "are" if others else "is"
+    return f" {who} {verb} not running yet: {blocked[0].detail.rstrip('.')}."
 
 
 def why_this_size(

@@ -5,7 +5,7 @@ from typing import assert_never
 from scheduler.config import PolicySettings
 from scheduler.http.away import those_closed, why_away
 from scheduler.http.explain.room import away, away_text, free_extra, free_slots
-from scheduler.http.explain.words import are, counted, job_name, keeper_name, lack_text
+from scheduler.http.explain.words import are, counted, job_name, keeper_name, lack_text, named
 from scheduler.http.feasible import most_workers, needs, needs_fixed, too_large, wishes
 from scheduler.model.job import Job, Placement, WaitReason
 from scheduler.model.node import Node
@@ -35,9 +35,9 @@ def why_waiting(
             behind = f" It waits behind {job_name(job.wait_for, world)}." if job.wait_for is not None else ""
             return (
                 f"Waits for free slots: {need}, and {free} of {sum(node.slots for node in suitable)} suitable slots "
-                f"{are(free)} free{_to_share(job, suitable, world)}{_what_lacks(job, size, world)}"
-                f"{_kept(job, look, world)}. Less important jobs do not hold enough slots to make room for it.{behind}"
-                f"{away_text(away(job, world), world)}"
+                f"{are(free)} free{_kept(job, look, world)}{_to_share(job, suitable, world)}"
+                f"{_what_lacks(job, size, world)}. Less important jobs do not hold enough slots to make room for it."
+                f"{behind}{away_text(away(job, world), world)}"
             )
         case WaitReason.WAITING_FOR_VICTIMS:
             held = _places(job.reservation)
@@ -58,8 +58,8 @@ def why_waiting(
         case WaitReason.EXCEEDS_CLUSTER:
             return _why_too_large(job, need, suitable, world)
         case WaitReason.NODES_UNAVAILABLE:
-            closed = ", ".join(f"{n.name} ({why_away(n)})" for n in suitable if not n.schedulable)
-            return f"All suitable nodes are closed to new workers: {closed or 'none known'}."
+            closed = named([f"{node.name} ({why_away(node)})" for node in _closed(job, world)])
+            return f"Waits for nodes that are closed to new workers: {closed}."
         case WaitReason.BOOKED_LATER | WaitReason.BOOKING_FULL:
             return _why_booked(job, need, world, now)
         case WaitReason.BEHIND_BOOKING:
@@ -110,6 +110,13 @@ def _kept(job: Job, look: Look | None, world: World) -> str:
     )
 
 
+def _closed(job: Job, world: World) -> list[Node]:
+    """Nodes that suit any of its workers, fixed ones included, and take no new ones."""
+    shapes = [job.shape] if job.spec.fixed is None else [job.shape, job.spec.fixed.shape]
+    nodes = world.nodes.values()
+    return [node for node in nodes if not node.schedulable and any(node.suits(shape) for shape in shapes)]
+
+
 def _lacking(job: Job, world: World) -> WorkerShape:
     """The shape of its workers, or of fixed ones where these are what no node suits."""
     fixed, nodes = job.spec.fixed, world.nodes.values()
@@ -122,7 +129,7 @@ def _to_share(job: Job, suitable: list[Node], world: World) -> str:
         return ""
     free = sum(free_extra(node, world) for node in suitable if node.schedulable)
     crowded = sum(len(world.crowded.get(node.name, ())) for node in suitable)
-    busy = f", except {crowded} that are too busy for more workers" if crowded else ""
+    busy = f", except {crowded} that {are(crowded)} too busy for more workers" if crowded else ""
     return f", and {free} to share{busy}"
 
 
@@ -142,8 +149,8 @@ def _who_leaves(job: Job, world: World) -> str:
     if not victims:
         return "other workers"
     more = f" and {len(victims) - VICTIMS_NAMED_MAX} more jobs" if len(victims) > VICTIMS_NAMED_MAX else ""
-    named = ", ".join(job_name(each, world) for each in sorted(victims)[:VICTIMS_NAMED_MAX])
-    return f"the workers of {named}{more}"
+    first = ", ".join(job_name(each, world) for each in sorted(victims)[:VICTIMS_NAMED_MAX])
+    return f"the workers of {first}{more}"
 
 
 def _places(placement: Placement) -> str:

@@ -17,7 +17,7 @@ NAMED_MAX = 5
 #: Why a job is stopped, or gives up workers.
 STOP_TEXTS: dict[StopReason, str] = {
     StopReason.PREEMPTED: "its slots are needed",
-    StopReason.REBALANCED: "another job of the same priority has precedence",
+    StopReason.REBALANCED: "jobs of the same priority take turns, and its slots are needed",
     StopReason.DRAINED: "its nodes are being drained",
     StopReason.BELOW_MINIMUM: "it has fewer workers than its minimum, and no slots for more are free",
     StopReason.OVERSOLD: "the slots that it shared are too busy, or no longer oversold",
