@@ -18,13 +18,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.clusters.simulated import Fault, SimulatedCluster
-from scheduler.config import RetentionSettings
+from scheduler.config import HttpSettings, RetentionSettings
 from scheduler.daemon.engine_thread import EngineThread
 from scheduler.daemon.retention import Retention, purge
+from scheduler.daemon.server import bind
 from scheduler.daemon.state_dir import claimed, identity
 from scheduler.engine.loop import EngineLoop
 from scheduler.engine.tick import TickReport
-from scheduler.errors import Conflict
+from scheduler.errors import ConfigError, Conflict
 from scheduler.model.ids import JobId
 from scheduler.model.observation import Observation
 from tests.daemon import ROOT, Daemon, running_daemon
@@ -108,6 +109,14 @@ def test_a_taken_address_is_one_clear_line(tmp_path: Path) -> None:
     where = f"127.0.0.1:{port}"
     advice = "use another port with --port or http.port (SCHED_HTTP__PORT)"
     assert answer.stderr == f"error: cannot listen on {where}: Address already in use: {advice}\n"
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no host"])
+def test_an_address_of_no_interface_is_one_line_that_asks_for_another_address(host: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        bind(HttpSettings(host=host, port=0))
+    assert str(refused.value).startswith("cannot listen on ")
+    assert str(refused.value).endswith(": use an address of this machine with --host or http.host (SCHED_HTTP__HOST)")
 
 
 def test_other_machines_are_let_in_with_a_token_only(tmp_path: Path) -> None:

@@ -24,13 +24,13 @@ def _progress(data: View, progress: View) -> str:
         f"{progress['done']:,} of {progress['total']:,} shards done ({progress['done'] * 100 // progress['total']}%)",
         f"{progress['held']:,} held" if progress["held"] else "",
         f"{progress['set_aside']:,} set aside" if progress["set_aside"] else "",
-        f"epoch {progress['epoch']} of {data['epochs']}" if data["epochs"] > 1 else "",
+        f"epoch {progress['epoch']}, {data['epochs']} in all" if data["epochs"] > 1 else "",
     ]
     return ", ".join(part for part in parts if part)
 
 
 def _holders(progress: View, now: float) -> str:
-    """The workers that have shards and are silent for longest: `7-1: 3 (heard 2s ago)`."""
+    """The workers that have shards and are silent for longest: `7-1: 3 (last heard 2s ago)`."""
     holders = progress["holders"]
     shown = [
         f"{each['worker']}: {each['held']:,} (last heard {ago(each['heard_at'], now)})" for each in holders[:NAMED_MAX]

@@ -175,13 +175,18 @@ class Flags:
         typer.Option(
             "--time-limit",
             metavar="DURATION",
-            help="Maximum running time: 90s, 45m, 1h30m, 2d.",
+            help="Maximum running time of each attempt: 90s, 45m, 1h30m, 2d.",
             rich_help_panel=_RULES,
         ),
     ] = None
     expected: Annotated[
         str | None,
-        typer.Option("--expected", metavar="DURATION", help="Expected running time.", rich_help_panel=_RULES),
+        typer.Option(
+            "--expected",
+            metavar="DURATION",
+            help="Expected running time with the preferred number of workers.",
+            rich_help_panel=_RULES,
+        ),
     ] = None
     speedup: Annotated[
         Words,

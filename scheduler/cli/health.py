@@ -47,7 +47,7 @@ def _facts(view: View) -> list[tuple[str, Cell]]:
     listed = ", ".join(named[:_NAMED_MAX]) + (", …" if len(named) > _NAMED_MAX else "")
     nodes: Cell = (f"{len(named)} of {view['nodes']} accept no workers: {listed}", "red")
     if not named:
-        nodes = f"all {view['nodes']} accept workers"
+        nodes = f"{view['nodes']} of {view['nodes']} accept workers" if view["nodes"] else "none known"
     return [("decides", decides), ("leader", leads), ("nodes", nodes), ("version", view["version"])]
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 
 _DATE = re.compile(r"\d{4}-")
+_NAME = re.compile(r"\b(?:jobs|events)_since\b")
 
 
 def report(
@@ -61,14 +62,10 @@ def _time(text: str, option: str, now: float) -> float:
 
 
 def missing(view: View) -> list[str]:
-    """What retention has removed of the span, with the time that it is about."""
+    """What retention has removed of the span, with times in place of the names of the fields that hold them."""
     kept = view["kept"]
-    times = {"jobs": kept["jobs_since"], "events": kept["events_since"]}
-    found = []
-    for sentence in kept["missing"]:
-        at = times[sentence.split()[0]]
-        found.append(sentence.replace(" before ", f" before {stamp(at)} ", 1) if at is not None else sentence)
-    return found
+    times = {name: stamp(kept[name]) for name in ("jobs_since", "events_since") if kept[name] is not None}
+    return [_NAME.sub(lambda name: times.get(name[0], name[0]), sentence) for sentence in kept["missing"]]
 
 
 def _write(path: Path, view: View) -> None:

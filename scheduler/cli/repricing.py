@@ -17,7 +17,7 @@ def repricing_facts(answer: View) -> list[tuple[str, str]]:
     start, size = answer["start"], answer["size"]
     if start is not None:
         facts += forecast_facts(start["changed"], "would start")
-        facts += [("waits because", start["wait"]), ("unchanged", start_text(start["as_it_is"]))]
+        facts += [("waits because", start["wait"]), ("without the change", start_text(start["as_it_is"]))]
     if size is not None:
         facts += _sizes(size)
     return [(name, text) for name, text in facts if text]
@@ -30,7 +30,7 @@ def _sizes(size: View) -> list[tuple[str, str | None]]:
     return [
         ("workers now", f"{size['workers']}"),
         ("would settle at", changed),
-        ("unchanged", f"{size['as_it_is']}"),
+        ("without the change", f"{size['as_it_is']}"),
         ("would lose", _changes(lose)),
         ("would gain", _changes(gain)),
         ("others", None if size["others"] else "no other job would change its size"),

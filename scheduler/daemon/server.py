@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable
+from errno import EADDRNOTAVAIL
 
 import uvicorn
 
@@ -17,6 +18,9 @@ SHUTDOWN_SECONDS = 5
 #: Idle connections are kept longer than workers pause between two heartbeats.
 KEEP_ALIVE_SECONDS = 75
 
+_OTHER_HOST = "use an address of this machine with --host or http.host (SCHED_HTTP__HOST)"
+_OTHER_PORT = "use another port with --port or http.port (SCHED_HTTP__PORT)"
+
 
 def bind(settings: HttpSettings) -> socket.socket:
     """A socket bound to the address; port 0 takes any free one. Raises `ConfigError` in one line."""
@@ -26,7 +30,7 @@ def bind(settings: HttpSettings) -> socket.socket:
         )[0]
         bound = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise ConfigError(f"cannot listen on {settings.host}: {error.strerror}") from None
+        raise ConfigError(f"cannot listen on {settings.host}: {error.strerror}: {_OTHER_HOST}") from None
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
@@ -35,7 +39,7 @@ def bind(settings: HttpSettings) -> socket.socket:
     except OSError as error:
         bound.close()
         what = f"cannot listen on {settings.host}:{settings.port}: {error.strerror}"
-        raise ConfigError(f"{what}: use another port with --port or http.port (SCHED_HTTP__PORT)") from None
+        raise ConfigError(f"{what}: {_OTHER_HOST if error.errno == EADDRNOTAVAIL else _OTHER_PORT}") from None
     return bound
 
 

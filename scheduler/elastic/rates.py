@@ -96,8 +96,8 @@ class RateScaler:
             return
         if self._policy.needs_noise and not self.measures:
             raise UsageError(
-                "this learning rate depends on the noise in the gradients: call average_gradients() first, or make "
-                "the DistributedDataParallel inside of the training function and give its own hook to state.measured()"
+                "this learning rate depends on the noise in the gradients: call average_gradients() first, or create "
+                "DistributedDataParallel inside the training function and wrap a hook of your own in state.measured()"
             )
         self._rates = [group["lr"] for group in optimizer.param_groups]
         self._applied = self.factor

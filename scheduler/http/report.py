@@ -197,10 +197,11 @@ def _kept_view(usage: Usage) -> KeptView:
     kept, since = usage.kept, usage.window.since
     missing = []
     if kept.jobs_since is not None and kept.jobs_since > since:
-        missing.append("jobs that ended before have been removed: their usage and waits are missing")
+        missing.append("jobs that ended before jobs_since have been removed: their usage and waits are missing")
     if kept.events_since is not None and kept.events_since > since:
         missing.append(
-            "events before have been removed: their preemptions, lost work, waits and node downtimes are missing"
+            "events before events_since have been removed: "
+            "their preemptions, lost work, waits and node downtimes are missing"
         )
     return {"jobs_since": kept.jobs_since, "events_since": kept.events_since, "missing": missing}
 

@@ -36,8 +36,8 @@ JOB_METRICS = (
         "sched_oldest_wait_seconds",
         "gauge",
         ("priority_class",),
-        "Time since the longest-waiting job was queued, or requeued, and needs slots. Waits for the start of a booking "
-        "or in a pause after a failure do not count, nor do jobs that would not fit on empty nodes or that the "
+        "Wait of the job that has waited longest for slots since it was queued or requeued. Waits for the start of a "
+        "booking or in a pause after a failure do not count, nor do jobs that would not fit on empty nodes or that the "
         "current policy never starts.",
     ),
     Metric("sched_workers", "gauge", ("state",), "Live workers by state; leaving workers have been asked to leave."),

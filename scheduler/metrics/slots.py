@@ -41,7 +41,7 @@ SLOT_METRICS = (
         "sched_utilization_ratio",
         "gauge",
         (),
-        "Share of the slots of nodes that are up that workers hold; 0 without nodes.",
+        "Share of slots held by workers, of all slots on nodes that are up; 0 without nodes.",
     ),
     Metric(
         "sched_busy_slots",

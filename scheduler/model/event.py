@@ -49,7 +49,7 @@ class EventKind(StrEnum):
     WORKER_READY = "WORKER_READY"
     #: The worker is gone; the cause is an exit reason, the amount the slot-seconds lost.
     WORKER_ENDED = "WORKER_ENDED"
-    #: A new worker takes the place of one that failed or was lost; the cause is the exit reason of the old one.
+    #: A new worker takes the place of one that failed or asked for that; the cause is the exit reason of the old one.
     WORKER_REPLACED = "WORKER_REPLACED"
     #: The node is reachable, with its number of slots.
     NODE_UP = "NODE_UP"

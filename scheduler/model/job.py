@@ -162,7 +162,7 @@ class WaitReason(StrEnum):
     BEHIND_FOREIGN = "BEHIND_FOREIGN"
     #: It has a fixed group, and the policy in force supports none.
     POLICY_WITHOUT_FIXED = "POLICY_WITHOUT_FIXED"
-    #: Nodes that suit it are down, cordoned, draining or quarantined.
+    #: Nodes that it needs are down, cordoned, draining, quarantined or closed by the cluster.
     NODES_UNAVAILABLE = "NODES_UNAVAILABLE"
 
 

@@ -5,9 +5,9 @@ from typing import Any
 from scheduler.cli.datafields import data_rows
 
 
-def told(**progress: Any) -> dict[str, str]:
+def told(epochs: int = 1, **progress: Any) -> dict[str, str]:
     known = {"total": 10, "done": 0, "held": 0, "holders": [], "epoch": 0, "set_aside": 0, "first_set_aside": []}
-    return dict(data_rows({"data": {"epochs": 1}, "data_progress": known | progress}, 1000.0))
+    return dict(data_rows({"data": {"epochs": epochs}, "data_progress": known | progress}, 1000.0))
 
 
 def test_who_holds_shards_is_told_with_when_it_was_heard() -> None:
@@ -28,3 +28,7 @@ def test_the_percentage_is_of_what_is_done() -> None:
     assert told(done=9, set_aside=1)["data"] == "9 of 10 shards done (90%), 1 set aside"
     assert told(done=59_999, total=60_000, held=1)["data"] == "59,999 of 60,000 shards done (99%), 1 held"
     assert told(done=10)["data"] == "10 of 10 shards done (100%)"
+
+
+def test_the_last_of_epochs_that_count_from_0_does_not_read_as_if_one_were_left() -> None:
+    assert told(epochs=3, epoch=2)["data"] == "0 of 10 shards done (0%), epoch 2, 3 in all"

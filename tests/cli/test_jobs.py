@@ -49,7 +49,7 @@ def test_a_job_shows_how_far_it_is_with_its_data(sched: Sched, daemon: Daemon, t
     file.write_text("command: exec sleep 60\ngrace_seconds: 1\ndata: {shards: 1500, epochs: 2, max_attempts: 1}\n")
     job = sched("submit", "-o", "json", str(file)).ok().document["id"]
     until(daemon, job, "RUNNING")
-    assert "0 of 3,000 shards done (0%), epoch 0 of 2" in sched("show", str(job)).ok().out
+    assert "0 of 3,000 shards done (0%), epoch 0, 2 in all" in sched("show", str(job)).ok().out
     sched("cancel", str(job)).ok()
     file.write_text('command: [sleep, "1"]\n\ndata:\n  shards: none\n')
     sched("submit", str(file)).failed(2, "job.yaml:4: data.shards")

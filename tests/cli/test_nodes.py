@@ -8,6 +8,7 @@ import pytest
 from tests.cli.calls import Call
 from tests.cli.test_jobs import submitted, until
 from tests.daemon import running_daemon
+from tests.http.site import Site
 
 Sched = Callable[..., Call]
 
@@ -55,3 +56,16 @@ def test_two_jobs_on_one_slot_are_shown_as_owner_and_sharer(
         assert "■□  1/1" in alone("top", "--once").ok().out
         alone("cancel", "owner", "sharer").ok()
         until(daemon, sharer, "CANCELLED")
+
+
+def test_the_health_of_a_cluster_without_nodes_does_not_say_that_all_accept_workers(
+    alone: Sched, tmp_path: Path
+) -> None:
+    site = Site(tmp_path)
+    site.tick()
+    with site.served():
+        assert "none known" in alone("health", "--url", site.url).ok().out
+        site.node("a", slots=1)
+        site.tick()
+        assert "1 of 1 accept workers" in alone("health", "--url", site.url).ok().out
+    site.close()

@@ -9,8 +9,10 @@ import pytest
 
 from scheduler.cli.command import Session
 from scheduler.cli.jobs import _Found, watch_jobs
+from scheduler.cli.report import missing
 from scheduler.cli.reportpage import page
 from scheduler.cli.sparkline import Recent, sparkline
+from scheduler.cli.times import stamp
 from tests.cli.calls import Call
 from tests.cli.test_jobs import submitted, until
 from tests.daemon import Daemon
@@ -104,7 +106,7 @@ VIEW = {
     "kept": {
         "jobs_since": 50.0,
         "events_since": None,
-        "missing": ["jobs that ended before have been removed: their usage and waits are missing"],
+        "missing": ["jobs that ended before jobs_since have been removed: their usage and waits are missing"],
     },
     "slots_since": None,
     "slot_seconds": 0.0,
@@ -121,6 +123,11 @@ VIEW = {
     "workers_ended": {},
     "users": [{"user": "<script>", "jobs": 1, "slot_seconds": 0.0, "shared_slot_seconds": 0.0, "share": 0.0}],
 }
+
+
+def test_what_is_missing_is_told_with_the_time_before_which_it_is() -> None:
+    (told,) = missing(VIEW)
+    assert told == f"jobs that ended before {stamp(50.0)} have been removed: their usage and waits are missing"
 
 
 def test_a_page_of_nothing_is_whole_and_says_what_is_missing() -> None:

@@ -74,7 +74,7 @@ def test_ten_questions_are_answered_by_one_command_each(sched: Sched, daemon: Da
     # Are GPUs idle, and why? Which node is bad? Is the scheduler healthy?
     assert sched("explain").ok().out == "0 of 4 slots are idle.\n"
     health = said(sched("health"))
-    assert (health["decides"], health["nodes"]) == ("yes", "all 1 accept workers")
+    assert (health["decides"], health["nodes"]) == ("yes", "1 of 1 accept workers")
     name = daemon.client.get("/v1/nodes").json()["nodes"][0]["name"]
     sched("cordon", name).ok()
     sched("cancel", str(high)).ok()

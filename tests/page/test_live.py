@@ -57,7 +57,7 @@ def test_the_queue_stands_in_order_with_reasons(daemon: Daemon, look: Look) -> N
     submit(daemon, name="sooner", workers=2, priority=3)
     submit(daemon, name="never", workers=9)
     viewer = look(daemon.url).open().live()
-    viewer.until_text("#queue", "larger than all suitable nodes together")
+    viewer.until_text("#queue", "too large for the suitable nodes")
     rows = [row.split("\t") for row in viewer.text("#queue").splitlines()]
     assert [(row[0].strip(), row[2].strip()) for row in rows] == [("1", "sooner"), ("2", "later"), ("3", "never")]
     assert "not enough free slots" in rows[0][-1]

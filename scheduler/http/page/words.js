@@ -7,7 +7,7 @@ export const WAITS = {
   BEHIND_RESERVATION: "starting it would delay a job ahead of it",
   BACKOFF: "a worker failed; restarting after a pause",
   NO_MATCHING_NODE: "no node has the required labels and GPU type",
-  EXCEEDS_CLUSTER: "larger than all suitable nodes together",
+  EXCEEDS_CLUSTER: "too large for the suitable nodes, even when they are empty",
   BOOKED_LATER: "its booking has not started",
   BOOKING_FULL: "its booking is fully used",
   BEHIND_BOOKING: "it could not leave booked slots in time",
