@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from scheduler.cli.root import root
+from tests.docs.said import said, said_by_the_page
 
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docs" / "questions.md").read_text()
@@ -40,6 +41,21 @@ def test_each_is_answered_by_a_command_that_exists_and_shown_by_a_panel_that_exi
         assert (dashboard, panel) in panels()
     assert re.search(r"^- (Page|Panel): ", body, re.MULTILINE)
     assert re.search(r"^ {6}\S", body, re.MULTILINE), "an example of an answer"
+
+
+@pytest.mark.parametrize(("title", "body"), [(title, body) for _, title, body in QUESTIONS])
+def test_the_names_of_what_an_example_shows_are_those_that_commands_print(title: str, body: str) -> None:
+    names = re.findall(r"^ {6}([a-z][a-z -]*[a-z])  +\S", body, re.MULTILINE)
+    assert [name for name in names if name not in said().splitlines()] == [], title
+
+
+@pytest.mark.parametrize("page", ["questions", "submit", "page"])
+def test_buttons_that_a_page_quotes_are_those_of_the_live_page(page: str) -> None:
+    lines = (ROOT / "docs" / f"{page}.md").read_text().splitlines()
+    quoted = [
+        text for line in lines if "the job's page" in line.lower() for text in re.findall(r'"([A-Z][^"]*)"', line)
+    ]
+    assert [text for text in quoted if text not in said_by_the_page()] == []
 
 
 def parsed(words: str) -> bool:

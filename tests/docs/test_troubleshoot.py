@@ -1,6 +1,5 @@
 """docs/troubleshoot.md: the messages that it quotes are said by the code, and the reasons exist."""
 
-import ast
 import re
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from scheduler.model.job import WaitReason
 from tests.docs.blocks import ROOT
+from tests.docs.said import said
 
 PAGE = ROOT / "docs" / "troubleshoot.md"
 #: What comes from torchrun, Python, or the system: the code does not say it.
@@ -15,19 +15,6 @@ OF_OTHERS = {"rendezvous backend 'sched' is not registered", "No module named 't
 _ROW = re.compile(r"^\| (?!you see|reason|-)(.+?) \|", re.MULTILINE)
 _QUOTED = re.compile(r"`([^`]+)`")
 _PART_MIN = 4
-
-
-def said() -> str:
-    """All texts of the code, with a mark where something is filled in."""
-    texts = []
-    for path in (ROOT / "scheduler").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                texts.append(node.value)
-            elif isinstance(node, ast.JoinedStr):
-                parts = (str(each.value) if isinstance(each, ast.Constant) else "\0" for each in node.values)
-                texts.append("".join(parts))
-    return "\n".join(texts)
 
 
 SAID = said()
