@@ -11,14 +11,14 @@ from pydantic_core import PydanticUndefined
 
 from docs.generate.markdown import heading, table
 from scheduler.config import Settings, WebhookSettings
-from scheduler.config.load import PREFIX, SEPARATOR
+from scheduler.config.load import variable
 from scheduler.config.settings import SECONDS_MAX
 
 _HEAD = """
 `sched serve` takes a setting from its own options, else from a variable of the environment, else from the TOML file
 that `--config` names, else from its default. Each variable stands below its setting; a list is separated by commas
-there. The daemon refuses to start when a setting breaks a rule, and names it. A number of seconds is at least 0 and may
-have a fraction.
+there. Two underscores stand between group and name. The daemon refuses to start when a setting breaks a rule, or when a
+variable has one underscore where two belong, and names it. A number of seconds is at least 0 and may have a fraction.
 
 ```toml
 database_url = "postgresql+psycopg://sched@db/sched"
@@ -70,11 +70,6 @@ def _row(path: tuple[str, ...], field: FieldInfo, schema: Mapping[str, Any]) -> 
     tables = schema.get("items", {}).get("type") == "object"
     name = f"`{path[-1]}`" if tables else f"`{path[-1]}`<br>`{variable(path)}`"
     return name, _type(path[-1], schema), _default(field), field.description or ""
-
-
-def variable(path: tuple[str, ...]) -> str:
-    """The variable of the environment that sets it."""
-    return PREFIX + SEPARATOR.join(path).upper()
 
 
 def _type(name: str, schema: Mapping[str, Any]) -> str:

@@ -1,18 +1,22 @@
 """Reading the settings: a TOML file, then `SCHED_*` variables of the environment, then what the caller overrides."""
 
 import os
+import re
 import tomllib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from scheduler.config.settings import Settings
+from scheduler.config.settings import Settings, WebhookSettings
 from scheduler.errors import ConfigError, broken_rule
 
 #: A variable is PREFIX, then the names of group and setting in capitals with SEPARATOR between.
 PREFIX = "SCHED_"
 SEPARATOR = "__"
+#: What Kubernetes sets in the pods beside a service `sched-http`, as SCHED_HTTP_PORT, is no attempt at a setting.
+_OF_A_SERVICE = re.compile(r"(?:tcp|udp|sctp)://")
 
 
 def load_settings(path: Path | None = None, overrides: dict[str, Any] | None = None) -> Settings:
@@ -33,6 +37,11 @@ def load_settings(path: Path | None = None, overrides: dict[str, Any] | None = N
         raise ConfigError(f"setting {name}: {broken_rule(first, 'setting')}") from None
 
 
+def variable(path: Sequence[str]) -> str:
+    """The variable of the environment that sets the setting of this name, or of these group and name."""
+    return PREFIX + SEPARATOR.join(path).upper()
+
+
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
@@ -48,14 +57,51 @@ def _from_environment() -> dict[str, Any]:
     for name, value in os.environ.items():
         if not name.startswith(PREFIX):
             continue
+        meant = _meant(name)
+        if meant not in (None, name.upper()) and not _OF_A_SERVICE.match(value):
+            raise ConfigError(f"variable {name}: not a setting: use {meant}")
         keys = name.removeprefix(PREFIX).lower().split(SEPARATOR)
-        if keys[0] not in Settings.model_fields:
-            continue  # SCHED_URL, SCHED_TOKEN and the like belong to clients and workers
-        target = data
-        for key in keys[:-1]:
-            target = target.setdefault(key, {})
-        target[keys[-1]] = value
+        if keys[0] in Settings.model_fields:  # SCHED_URL, SCHED_TOKEN and the like belong to clients and workers
+            _put(data, keys, value)
     return data
+
+
+def _put(data: dict[str, Any], keys: Sequence[str], value: str) -> None:
+    """Where a group has been given a value itself, that stays, for validation to refuse."""
+    target: Any = data
+    for key in keys[:-1]:
+        target = target.setdefault(key, {})
+        if not isinstance(target, dict):
+            return
+    target[keys[-1]] = value
+
+
+def _meant(name: str) -> str | None:
+    """The variable of a setting that differs from this name in nothing but single and double underscores."""
+    bare = _bare(name)
+    known = next((each for each in map(variable, _paths()) if _bare(each) == bare), None)
+    if known is not None:
+        return known
+    webhooks = _bare(variable(("webhooks", "")))
+    for field in WebhookSettings.model_fields:
+        hook = bare.removeprefix(webhooks).removesuffix(f"_{field.upper()}")
+        if hook and bare == f"{webhooks}{hook}_{field.upper()}":
+            return variable(("webhooks", hook, field))
+    return None
+
+
+def _bare(name: str) -> str:
+    return re.sub("_+", "_", name.upper())
+
+
+def _paths() -> Iterator[tuple[str, ...]]:
+    """The settings by group and name, without those of webhooks, whose names are the user's."""
+    for name, field in Settings.model_fields.items():
+        group = field.annotation
+        if isinstance(group, type) and issubclass(group, BaseModel):
+            yield from ((name, each) for each in group.model_fields)
+        else:
+            yield (name,)
 
 
 def _merge(base: dict[str, Any], extra: dict[str, Any]) -> None:

@@ -1,0 +1,77 @@
+"""Variables of the environment: each sets its setting; one that only looks like it is refused with the right form."""
+
+from collections.abc import Callable
+
+import pytest
+
+from scheduler.config import load_settings
+from scheduler.config.load import variable
+from scheduler.errors import ConfigError
+
+SetVariable = Callable[[str, str], None]
+SECRET = "0123456789abcdef"
+
+
+@pytest.fixture
+def put(monkeypatch: pytest.MonkeyPatch) -> SetVariable:
+    return monkeypatch.setenv
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("SCHED_POLICY_AGING_PER_HOUR", "SCHED_POLICY__AGING_PER_HOUR"),
+        ("SCHED_POLICY__AGING__PER_HOUR", "SCHED_POLICY__AGING_PER_HOUR"),
+        ("SCHED_POLICY___NAME", "SCHED_POLICY__NAME"),
+        ("SCHED_HTTP_TOKEN", "SCHED_HTTP__TOKEN"),
+        ("SCHED_http_workers_url", "SCHED_HTTP__WORKERS_URL"),
+        ("SCHED_STATE__DIR", "SCHED_STATE_DIR"),
+        ("SCHED__CLUSTER", "SCHED_CLUSTER"),
+        ("SCHED_WEBHOOKS_CHAT_SECRET", "SCHED_WEBHOOKS__CHAT__SECRET"),
+        ("SCHED_WEBHOOKS__MY_CHAT_BACKOFF_MAX_SECONDS", "SCHED_WEBHOOKS__MY_CHAT__BACKOFF_MAX_SECONDS"),
+    ],
+)
+def test_a_variable_with_the_wrong_underscores_is_refused_with_the_right_ones(
+    put: SetVariable, name: str, right: str
+) -> None:
+    put(name, SECRET)
+    with pytest.raises(ConfigError) as refused:
+        load_settings()
+    assert str(refused.value) == f"variable {name}: not a setting: use {right}"
+
+
+def test_variables_in_the_right_form_set_what_they_name(put: SetVariable) -> None:
+    put(variable(("policy", "aging_per_hour")), "2.5")
+    put("SCHED_policy__share", "false")
+    put(variable(("webhooks", "my_chat", "url")), "http://chat")
+    put(variable(("webhooks", "my_chat", "secret")), SECRET)
+    settings = load_settings()
+    assert (settings.policy.aging_per_hour, settings.policy.share) == (2.5, False)
+    assert settings.webhooks["my_chat"].url == "http://chat"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SCHED_URL", "http://127.0.0.1:8470"),
+        ("SCHED_TOKEN", SECRET),
+        ("SCHED_JOB_NAME", "train"),
+        ("SCHED_PORT", "tcp://10.0.0.1:8470"),
+        ("SCHED_HTTP_PORT", "tcp://10.0.0.1:8470"),
+        ("SCHED_HTTP_PORT_8470_TCP_ADDR", "10.0.0.1"),
+        ("SCHED_HTTP_SERVICE_HOST", "10.0.0.1"),
+    ],
+)
+def test_variables_of_clients_workers_and_kubernetes_are_no_settings(put: SetVariable, name: str, value: str) -> None:
+    before = load_settings()
+    put(name, value)
+    assert load_settings() == before
+
+
+@pytest.mark.parametrize("names", [("SCHED_POLICY", "SCHED_POLICY__NAME"), ("SCHED_POLICY__NAME", "SCHED_POLICY")])
+def test_a_group_is_not_set_as_a_whole(put: SetVariable, names: tuple[str, ...]) -> None:
+    for name in names:
+        put(name, "fifo")
+    with pytest.raises(ConfigError) as refused:
+        load_settings()
+    assert str(refused.value) == "setting policy: must be a mapping of fields"
