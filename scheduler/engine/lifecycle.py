@@ -106,7 +106,7 @@ def _stopped(draft: Draft, job: Job) -> None:
     elif target is JobState.QUEUED:
         requeue(draft, moved, kind, job.stop_reason.value)
     else:
-        draft.put(_without_attempt(moved))
+        draft.put(replace(_without_attempt(moved), queued_at=draft.now))
         draft.event(kind, job_id=job.id, cause=job.stop_reason.value)
 
 

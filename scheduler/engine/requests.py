@@ -61,7 +61,8 @@ def _suspend(draft: Draft, job: Job, intent: Intent) -> str:
         return "it is already suspended"
     if job.state is JobState.QUEUED:
         moved = draft.move(by_user(job, StopReason.SUSPENDED), JobState.SUSPENDED)
-        draft.put(replace(moved, reservation=(), fixed_reservation=(), wait_reason=None, wait_for=None))
+        without = replace(moved, reservation=(), fixed_reservation=(), wait_reason=None, wait_for=None)
+        draft.put(replace(without, queued_at=draft.now))
         draft.event(EventKind.JOB_SUSPENDED, job_id=job.id, cause=StopReason.SUSPENDED)
     elif job.state is not JobState.STOPPING:
         begin_stop(draft, job.id, StopReason.SUSPENDED)

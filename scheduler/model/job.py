@@ -257,7 +257,7 @@ class Job:
     min_workers: int
     max_workers: int
     submitted_at: float
-    #: When it went into the queue last; unix seconds.
+    #: When it went into the queue last, or was suspended; unix seconds.
     queued_at: float
     state: JobState = JobState.QUEUED
     #: Seconds it waited in all before its starts so far, which aging remembers; resuming a job begins anew.

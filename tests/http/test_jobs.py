@@ -1,6 +1,8 @@
 """Reading jobs page by page, and asking for changes: stored as intents, done by the next tick."""
 
+from scheduler.cli.tables import since
 from scheduler.clusters.simulated_process import Behaviour
+from scheduler.model.event import EventKind
 from scheduler.model.job import JobState
 from scheduler.model.observation import SlotLoad
 from tests.http.site import Site
@@ -69,6 +71,22 @@ def test_priority_and_bounds_are_changed_by_the_next_tick(site: Site) -> None:
     refused = site.client.patch(f"/v1/jobs/{job_id}", json={"min_workers": 4})
     assert (refused.status_code, refused.json()["error"]["field"]) == (422, "min_workers")
     assert site.client.patch(f"/v1/jobs/{job_id}", json={}).status_code == 422
+
+
+def test_a_suspended_job_is_listed_since_its_suspension(site: Site) -> None:
+    ran, waited = site.submit(workers=4), site.submit(workers=4)
+    site.advance(500)
+    for job_id in (ran, waited):
+        site.client.post(f"/v1/jobs/{job_id}/suspend")
+    site.settle()
+    suspended = {event.job_id: event.at for event in site.events(EventKind.JOB_SUSPENDED)}
+    site.advance(100)
+    listed = {job["id"]: since(job) for job in site.client.get("/v1/jobs").json()["jobs"]}
+    assert listed == suspended
+    assert min(suspended.values()) > 500 + site.get(ran).submitted_at - 1
+    site.client.post(f"/v1/jobs/{waited}/resume")
+    site.tick()
+    assert since(site.client.get(f"/v1/jobs/{waited}").json()) == site.events(EventKind.JOB_RESUMED)[-1].at
 
 
 def test_suspend_and_resume_go_through_the_queue(site: Site) -> None:
