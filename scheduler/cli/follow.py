@@ -115,10 +115,14 @@ def read_log(client: Client, number: int, worker: str | None, offset: int = 0) -
 def first_member(view: View) -> str | None:
     """The worker of rank 0; the oldest live one, a fixed one last, where none is published."""
     live: list[View] = view.get("live_workers") or []
-    workers = sorted(live, key=lambda worker: worker.get("fixed_index") is not None)
-    members = [worker for worker in workers if worker.get("rank") is not None]
-    chosen = min(members, key=lambda worker: worker["rank"], default=workers[0] if workers else None)
-    return chosen["id"] if chosen else None
+    workers = _members(view) or sorted(live, key=lambda worker: worker.get("fixed_index") is not None)
+    return workers[0]["id"] if workers else None
+
+
+def _members(view: View) -> list[View]:
+    """Live workers by rank, without those that have none."""
+    live: list[View] = view.get("live_workers") or []
+    return sorted((each for each in live if each.get("rank") is not None), key=lambda member: member["rank"])
 
 
 class _Reader:
@@ -128,11 +132,26 @@ class _Reader:
         self._client, self._number, self._write = client, number, write
         self.worker = worker
         self._offset = 0
+        #: Members that run beside this worker, by rank, and how long the output of each was; None: not known.
+        self._beside: dict[str, int | None] = {}
 
-    def turn_to(self, worker: str) -> None:
+    def next_output(self, patience: Patience) -> tuple[str, int] | None:
+        """The member that takes over if this worker ends, and how long its output is."""
+        worker = next(iter(self._beside), None)
+        return (worker, self._length(worker, patience)) if worker is not None else None
+
+    def stay(self, view: View, measured: tuple[str, int] | None) -> None:
+        """This worker is of rank 0 still, so what the next one had written before is not the output of rank 0."""
+        self._beside = {member["id"]: None for member in _members(view)[1:]}
+        if measured is not None and measured[0] in self._beside:
+            self._beside[measured[0]] = measured[1]
+
+    def turn_to(self, worker: str, patience: Patience) -> None:
+        """Read another worker: from its beginning, or if it ran beside this one, from where it took over."""
         if self.worker is not None:
             note(f"-- output of worker {worker} --")
-        self.worker, self._offset = worker, 0
+        length = self._beside.get(worker, 0)
+        self.worker, self._offset = worker, self._length(worker, patience) if length is None else length
 
     def read_on(self, patience: Patience) -> None:
         """Write what is there."""
@@ -143,6 +162,9 @@ class _Reader:
             self._write(piece)
             self._offset = piece.offset
 
+    def _length(self, worker: str, patience: Patience) -> int:
+        return patience.ask(read_piece, self._client, self._number, worker, -1, 1).offset
+
 
 def follow_log(client: Client, number: int, worker: str | None, write: Callable[[Piece], None]) -> View:
     """Write a worker's output as it comes until the job ends; the job's view then.
@@ -152,12 +174,15 @@ def follow_log(client: Client, number: int, worker: str | None, write: Callable[
     patience = Patience()
     reader = _Reader(client, number, worker, write)
     while True:
+        measured = reader.next_output(patience)
         view: View = patience.ask(client.get, f"/v1/jobs/{number}")
         reader.read_on(patience)
         if worker is None and (ended(view) or first_member(view) != reader.worker):
             for successor in patience.ask(_successors, client, view, reader.worker):
-                reader.turn_to(successor)
+                reader.turn_to(successor, patience)
                 reader.read_on(patience)
+        elif worker is None:
+            reader.stay(view, measured)
         if ended(view):
             return view
         time.sleep(_LOG_POLL_SECONDS)

@@ -1,0 +1,66 @@
+"""Following the output of a job over changes of its rank 0."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.cli.client import Client
+from scheduler.cli.connection import Connection
+from scheduler.cli.follow import Piece, follow_log
+from tests.http.site import Site
+from tests.http.test_logs import write
+
+
+class Looking(Client):
+    """A client that lets something happen before it looks at the job for the n-th time."""
+
+    def __init__(self, url: str, happens: Mapping[int, Callable[[], object]]) -> None:
+        super().__init__(Connection(url, None))
+        self._happens, self._looks = happens, 0
+
+    def get(self, path: str, *words: Any, **options: Any) -> Any:
+        if path.count("/") == 3:
+            self._looks += 1
+            self._happens.get(self._looks, lambda: None)()
+        return super().get(path, *words, **options)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_a_worker_that_takes_over_as_rank_0_is_followed_from_there_and_not_from_its_beginning(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.node("a", slots=2)
+    job = site.job("trains", workers=(1, 2))
+    site.settle()
+    first, second = f"{job}-1", f"{job}-2"
+    write(site, job, first, b"one\n")
+    write(site, job, second, b"old\n")
+
+    def taken_over() -> None:
+        site.cluster.crash(site.get(job).workers[0].id)
+        site.advance(5)
+        assert next(worker.id for worker in site.get(job).workers if worker.rank == 0) == second
+        write(site, job, second, b"old\nnew\n")
+
+    def ended() -> None:
+        write(site, job, second, b"old\nnew\nlast\n")
+        site.ask_cancel(job)
+        site.settle()
+
+    pieces: list[Piece] = []
+    with site.served(), Looking(site.url, {4: taken_over, 6: ended}) as client:
+        view = follow_log(client, job, None, pieces.append)
+    site.close()
+    assert view["state"] == "CANCELLED"
+    assert [(piece.worker, piece.data) for piece in pieces] == [
+        (first, b"one\n"),
+        (second, b"new\n"),
+        (second, b"last\n"),
+    ]
+    assert capsys.readouterr().err == f"-- output of worker {second} --\n"
