@@ -82,7 +82,7 @@ def _statuses(operations: list[tuple[str, str, Mapping[str, Any]]]) -> Iterator[
         for status, answer in operation["responses"].items()
         if status >= "400"
     }
-    found["500"] = "A defect of the scheduler; its log says more"
+    found["500"] = "Internal error; see the log of the daemon"
     rows = (
         (status, found[status], "any route" if status in (*_COMMON, "500") else "routes that list it")
         for status in sorted(found)
@@ -120,7 +120,7 @@ def _parameter(each: Mapping[str, Any], schemas: Schemas) -> tuple[str, ...]:
         f"`{each['name']}`",
         each["in"] + need,
         schemas.text(each["schema"]),
-        sentence(each.get("description") or " "),
+        sentence(each["description"]),
     )
 
 

@@ -3,6 +3,7 @@
 import importlib
 import json
 import pkgutil
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -10,8 +11,11 @@ from typing import Any
 import scheduler.http
 from docs.generate.comments import member_comments
 from docs.generate.markdown import sentence, table
+from scheduler.http.requests import JobRequest
 
 _PREFIX = "#/components/schemas/"
+#: Ends of the names of answers that repeat what was requested.
+_SHOWN = re.compile(r"(?:View|Detail|Accepted|Request)$")
 #: Bounds that only keep a number storable.
 _NO_BOUND = 2**53
 
@@ -100,11 +104,14 @@ def _range(schema: Mapping[str, Any], low: str, high: str, unit: str) -> str:
 
 
 def _comments(key: str) -> Mapping[str, str]:
+    """What is said of the fields. A field that is shown as it was requested is described with the request."""
     *module, name = key.split("__")
-    for kind in _kinds().get(name, ()):
-        if not module or kind.__module__ == ".".join(module):
-            return member_comments(kind)
-    return {}
+    kinds = [kind for kind in _kinds().get(name, ()) if not module or kind.__module__ == ".".join(module)]
+    asked = _kinds().get(f"{_SHOWN.sub('', name)}Request", [])
+    found: dict[str, str] = {}
+    for kind in (*([JobRequest] if asked else []), *asked, *kinds[:1]):
+        found |= member_comments(kind)
+    return found
 
 
 @cache

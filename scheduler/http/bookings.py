@@ -34,12 +34,19 @@ LATE_SECONDS = 60.0
 
 
 class BookingView(TypedDict):
+    #: Its name.
     name: str
+    #: REQUESTED, PLANNED or OPEN.
     state: str
+    #: When its window begins; unix seconds.
     start_at: float
+    #: When its window ends; unix seconds.
     end_at: float
+    #: Slots that it promises.
     slots: int
+    #: Workers for which it has room.
     workers: int
+    #: Slots of each of these workers, all on one node.
     slots_per_worker: int
     cpus_per_worker: float
     memory_mib_per_worker: int
@@ -47,6 +54,7 @@ class BookingView(TypedDict):
     gpu_type: str | None
     user: str | None
     priority_min: int | None
+    #: When it was requested; unix seconds.
     created_at: float
     #: Slots that its jobs hold now.
     slots_used: int
@@ -55,17 +63,23 @@ class BookingView(TypedDict):
 
 
 class BookingList(TypedDict):
+    #: The bookings that have not ended, by start.
     bookings: list[BookingView]
 
 
 class BookingAccepted(TypedDict):
+    #: Its name.
     name: str
+    #: When its window begins; unix seconds.
     start_at: float
+    #: When its window ends; unix seconds.
     end_at: float
+    #: Slots that it promises.
     slots: int
 
 
 class BookingNamed(TypedDict):
+    #: Its name.
     name: str
 
 

@@ -17,14 +17,18 @@ router = APIRouter(tags=["cluster"])
 
 
 class LeaderView(TypedDict):
+    #: Its name.
     name: str
     #: Number of its leadership.
     term: int
+    #: Address at which replicas reach it.
     url: str | None
 
 
 class ClusterView(TypedDict):
+    #: Clock of the daemon; unix seconds.
     time: float
+    #: Version of the daemon.
     version: str
     #: Number of this daemon's leadership; null: it does not lead.
     term: int | None
@@ -32,10 +36,13 @@ class ClusterView(TypedDict):
     leader: LeaderView | None
     #: Why nothing is being decided; null: all is well.
     not_ready: str | None
-    #: Of nodes that are up, and what workers hold of them.
+    #: Slots of nodes that are up.
     slots_total: int
+    #: Slots of these nodes that workers hold.
     slots_used: int
+    #: All nodes.
     nodes: list[NodeView]
+    #: How many jobs are in each state.
     jobs_by_state: dict[str, int]
     #: Jobs with workers, then those that wait, at most a page of them.
     jobs: list[JobView]

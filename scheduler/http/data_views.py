@@ -22,13 +22,18 @@ class DataView(TypedDict):
 
 
 class SetAsideView(TypedDict):
+    #: Its epoch, from 0.
     epoch: int
+    #: Its number within the epoch, from 0.
     shard: int
+    #: When it was set aside; unix seconds.
     at: float
+    #: Why it failed last.
     detail: str
 
 
 class HolderView(TypedDict):
+    #: Id of the worker.
     worker: str
     #: How many shards it has.
     held: int
@@ -39,14 +44,15 @@ class HolderView(TypedDict):
 class DataProgressView(TypedDict):
     #: Shards of all epochs.
     total: int
+    #: Shards that are done.
     done: int
-    #: Workers have them now.
+    #: Shards that workers hold now.
     held: int
     #: The epoch that is being given out, from 0.
     epoch: int
     #: The workers that have them, those that are silent for longest first, at most 100.
     holders: list[HolderView]
-    #: Failed too often.
+    #: Shards that failed too often.
     set_aside: int
     #: The first of those.
     first_set_aside: list[SetAsideView]

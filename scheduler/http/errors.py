@@ -32,12 +32,16 @@ class ErrorCode(StrEnum):
 
 
 class ErrorDetail(TypedDict):
+    #: What kind of error it is.
     code: ErrorCode
+    #: One line for people.
     message: str
+    #: The field that breaks a rule; null: none does.
     field: str | None
 
 
 class ErrorBody(TypedDict):
+    #: What was wrong.
     error: ErrorDetail
 
 

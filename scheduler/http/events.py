@@ -19,6 +19,7 @@ router = APIRouter(tags=["events"])
 
 
 class EventPage(TypedDict):
+    #: The events, oldest first.
     events: list[EventView]
     #: Give it as `after` to read on.
     next: int

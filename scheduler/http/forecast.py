@@ -11,23 +11,31 @@ NAMED_MAX = 20
 
 
 class LossView(TypedDict):
+    #: Id of the job.
     id: int
+    #: Its name.
     name: str
+    #: Workers that it has now.
     workers_before: int
     #: 0: it is stopped, and goes back to the queue.
     workers_after: int
 
 
 class EndingView(TypedDict):
+    #: Id of the job.
     id: int
+    #: Its name.
     name: str
+    #: When it ends; unix seconds.
     at: float
     #: TIME_LIMIT, DECLARED, REPORTED or FINISHING: what tells so.
     basis: str
 
 
 class SilentView(TypedDict):
+    #: Id of the job.
     id: int
+    #: Its name.
     name: str
 
 
@@ -40,9 +48,11 @@ class ForecastView(TypedDict):
     start_at: float | None
     #: How far it was looked ahead: the job does not start before.
     looked_until: float
-    #: Workers at its start, and those that it settles at until a job ends, as far as there was time to look.
+    #: Workers at its start.
     workers: int
+    #: Workers at which it settles until a job ends; 0: there was no time to look so far.
     settled_workers: int
+    #: Nodes and numbers of workers.
     placement: list[tuple[str, int]]
     #: Whether these are slots that it shares with others.
     shared: bool
@@ -50,9 +60,11 @@ class ForecastView(TypedDict):
     losses: list[LossView]
     #: The ends of jobs that the start hangs on, the last ones of them.
     rests_on: list[EndingView]
+    #: How many ends the start depends on.
     rests_on_count: int
     #: Jobs in its way that say nothing about how long they run, where no start is known.
     silent: list[SilentView]
+    #: How many such jobs there are.
     silent_count: int
     #: Why no start was found: IMPOSSIBLE, NOTHING_KNOWN, HORIZON, ROUNDS or TIME.
     cut_off: str | None

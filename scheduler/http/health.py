@@ -18,10 +18,12 @@ METRICS_TYPES = ("text/plain", "application/openmetrics-text")
 
 
 class HealthView(TypedDict):
+    #: Always `ok`.
     status: str
 
 
 class ReadyView(TypedDict):
+    #: Always `ok`; otherwise the answer is 503.
     status: str
     #: leader: decides; standby: follows who does, and takes over when that one is gone.
     role: Literal["leader", "standby"]

@@ -34,6 +34,7 @@ STEPS_MAX = 60
 class HistoryView(TypedDict):
     #: What is told is complete from then on.
     since: float
+    #: End of the time that is told; unix seconds.
     until: float
     #: Slots in use on average in each of as many parts of the time, oldest first.
     slots_used: list[float]

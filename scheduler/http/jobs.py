@@ -24,17 +24,21 @@ router = APIRouter(tags=["jobs"])
 
 
 class JobPage(TypedDict):
+    #: The jobs, in the order that was asked for.
     jobs: list[JobView]
     #: Where the next page starts; null: there is none.
     next: int | None
 
 
 class WorkerPage(TypedDict):
+    #: The workers, oldest first.
     workers: list[WorkerView]
+    #: Where the next page starts; null: there is none.
     next: int | None
 
 
 class AcceptedView(TypedDict):
+    #: Id of the job.
     id: int
 
 
@@ -52,7 +56,7 @@ def list_jobs(
     active: Annotated[bool, Query(description="Only jobs that have not ended.")] = False,
     after: Annotated[int | None, Query(ge=0, le=SQL_ID_MAX, description="Id of the last job seen.")] = None,
     limit: Limit = 100,
-    order: Literal["asc", "desc"] = "asc",
+    order: Annotated[Literal["asc", "desc"], Query(description="By id, ascending or descending.")] = "asc",
 ) -> Response:
     """List jobs by id, in pages."""
     wanted = JobFilter(

@@ -13,32 +13,47 @@ from scheduler.model.world import World
 
 
 class NodeView(TypedDict):
+    #: Its name.
     name: str
+    #: Address at which others reach its workers.
     host: str
+    #: UP or DOWN.
     health: str
+    #: ACTIVE, CORDONED, DRAINING or QUARANTINED.
     intent: str
+    #: Physical slots.
     slots: int
+    #: Physical slots that workers hold.
     slots_used: int
     #: Slots that others than workers hold.
     slots_foreign: int
     #: Slots in relation to those that it has, which may be given out; what is beyond 1 is shared.
     oversell: float
+    #: Slots beyond the physical ones, for jobs that share.
     extra_slots: int
+    #: Those of them that workers hold.
     extra_slots_used: int
     #: Slots whose load is or was above a limit, so that nobody new may share them.
     crowded_slots: list[int]
+    #: CPUs.
     cpus: float
+    #: Memory in MiB.
     memory_mib: int
     #: Why the cluster lets no new workers in; empty: it does.
     closed: str
+    #: Labels, which node selectors name.
     labels: dict[str, str]
+    #: Type of its GPUs; null: unknown, or none.
     gpu_type: str | None
+    #: When its quarantine ends or has ended; null: there was none.
     quarantined_until: float | None
+    #: Ids of the workers on it.
     workers: list[str]
     #: Those of them that share slots.
     sharers: list[str]
-    #: Jobs, and how many slots their workers hold there; then those that share slots.
+    #: Jobs, and how many slots of their own their workers hold there.
     held: list[tuple[int, int]]
+    #: Jobs, and how many slots their workers share there.
     shared: list[tuple[int, int]]
 
 

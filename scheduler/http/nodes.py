@@ -17,12 +17,14 @@ router = APIRouter(tags=["nodes"])
 
 
 class NodeList(TypedDict):
+    #: All nodes.
     nodes: list[NodeView]
     #: Why nothing is being decided now, so that nodes may be otherwise by now; null: all is well.
     not_ready: str | None
 
 
 class AcceptedNodeView(TypedDict):
+    #: Name of the node.
     name: str
 
 

@@ -23,31 +23,43 @@ RecurringPath = Annotated[
 
 
 class RecurringView(TypedDict):
+    #: Its id, such as r1.
     id: str
     cron: str
     timezone: str
+    #: Name of its jobs.
     name: str
     user: str
+    #: Program and arguments of its jobs.
     command: list[str]
     priority: int
+    #: Fewest workers of its jobs.
     min_workers: int
+    #: Most workers of its jobs.
     max_workers: int
     export: ExportView | None
+    #: When it was created; unix seconds.
     created_at: float
+    #: The newest time for which a job was submitted; null: none yet.
     last_run_at: float | None
+    #: When it runs next; null: never.
     next_run_at: float | None
 
 
 class RecurringList(TypedDict):
+    #: All recurring jobs.
     recurring: list[RecurringView]
 
 
 class RecurringAccepted(TypedDict):
+    #: Its id, such as r1.
     id: str
+    #: When it runs first; null: never.
     next_run_at: float | None
 
 
 class RecurringDeleted(TypedDict):
+    #: Its id, such as r1.
     id: str
 
 

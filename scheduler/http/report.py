@@ -39,6 +39,7 @@ class KeptView(TypedDict):
 
 
 class CourseView(TypedDict):
+    #: Length of each part of the span.
     step_seconds: float
     #: Slots of nodes that are up, on average in each part of the span.
     slots: list[float]
@@ -47,17 +48,23 @@ class CourseView(TypedDict):
 
 
 class UsageView(TypedDict):
+    #: Start of the span; unix seconds.
     since: float
+    #: End of the span; unix seconds.
     until: float
+    #: What retention has removed of the span.
     kept: KeptView
     #: From when on there were slots; null: there were none.
     slots_since: float | None
+    #: Slots of nodes that were up, times seconds.
     slot_seconds: float
+    #: Slot-seconds that workers held.
     used_slot_seconds: float
     #: Held beyond the physical slots, by jobs that accept to share.
     shared_slot_seconds: float
     #: Used slot-seconds in relation to all; null: there were no slots.
     utilization: float | None
+    #: Slots over the parts of the span.
     course: CourseView
 
 
@@ -66,11 +73,15 @@ class WaitView(TypedDict):
     priority_class: str
     #: Starts, repeated ones too.
     starts: int
+    #: Mean of the waits before these starts.
     seconds_mean: float
-    #: Half of the starts, nine of ten and 99 of 100 were waited for at most so long.
+    #: Half of the starts were waited for at most so long.
     seconds_p50: float
+    #: Nine of ten starts were waited for at most so long.
     seconds_p90: float
+    #: 99 of 100 starts were waited for at most so long.
     seconds_p99: float
+    #: The longest of these waits.
     seconds_max: float
     #: Jobs that wait now; null: the span ends before now.
     waiting_now: int | None
@@ -79,37 +90,50 @@ class WaitView(TypedDict):
 
 
 class PreemptionsView(TypedDict):
-    #: Times that a job lost workers, or all of them, to another one.
+    #: Times that a job lost workers to another one, and went on with fewer.
     shrinks: int
+    #: Times that a job was stopped for another one.
     stops: int
+    #: Shrinks in each part of the span.
     shrinks_course: list[int]
+    #: Stops in each part of the span.
     stops_course: list[int]
 
 
 class LostView(TypedDict):
-    #: Work since the last commit that was lost, in slot-seconds, by cause and over the span.
+    #: Work since the last commit that was lost, in slot-seconds.
     slot_seconds: float
+    #: Lost slot-seconds by cause.
     by_cause: dict[str, float]
+    #: Lost slot-seconds in each part of the span.
     course: list[float]
 
 
 class UserView(TypedDict):
+    #: Name of the user.
     user: str
+    #: Jobs that held slots in the span.
     jobs: int
+    #: Slot-seconds that they held.
     slot_seconds: float
+    #: Slot-seconds beyond the physical slots.
     shared_slot_seconds: float
     #: Of all that was used.
     share: float
 
 
 class ReportView(UsageView):
+    #: Waits by priority class.
     waits: list[WaitView]
+    #: What jobs gave up to others.
     preemptions: PreemptionsView
+    #: Work that was lost since the last commits.
     lost_work: LostView
     #: Events by kind.
     events: dict[str, int]
-    #: Resizes and stops by cause, also those that are no preemptions.
+    #: Shrinks of jobs by cause, also those that are no preemptions.
     shrinks_by_cause: dict[str, int]
+    #: Stops of jobs by cause.
     stops_by_cause: dict[str, int]
     #: How workers ended.
     workers_ended: dict[str, int]

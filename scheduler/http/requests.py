@@ -44,11 +44,13 @@ REPLICAS_MAX = 256
 class FixedRequest(Request):
     """Workers of a job beside those that are scaled: parameter servers, a master. Needs are those of each."""
 
+    #: How many fixed workers there are.
     replicas: int = Field(ge=1, le=REPLICAS_MAX)
     #: The job's where none is given.
     command: Command | None = None
     #: Laid over the job's.
     env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
+    #: Slots of each, all on one node; 0: it uses no accelerator.
     slots_per_worker: int = Field(default=0, ge=0, le=4096)
     cpus_per_worker: float = Field(default=0.0, ge=0, le=65536)
     memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
@@ -86,6 +88,7 @@ class DataRequest(Request):
     epochs: int = Field(default=1, ge=1, le=10**6)
     #: Whether each epoch has an order of its own, made from the seed.
     shuffle: bool = False
+    #: What the order of shuffled epochs follows from.
     seed: int = Field(default=0, ge=0, le=2**53)
     #: Who holds shards and is not heard of for so long loses them.
     lease_seconds: float = Field(default=60.0, ge=1, le=86400)
@@ -280,14 +283,18 @@ class JobRequest(Request):
 class BatchRequest(Request):
     """Jobs to store together or not at all. Describes the body; `parse_batch` reads it."""
 
+    #: The jobs, stored in this order.
     jobs: Annotated[list[JobRequest], Field(min_length=1)]
 
 
 class ChangeRequest(Request):
     """New priority or bounds of a job; what is not named stays."""
 
+    #: New priority; null: as it is.
     priority: Priority | None = None
+    #: New minimum; null: as it is.
     min_workers: Workers | None = None
+    #: New maximum; null: as it is.
     max_workers: Workers | None = None
 
     def broken_rule(self) -> BrokenRule | None:
@@ -299,8 +306,11 @@ class ChangeRequest(Request):
 class RecurringRequest(Request):
     """A job to submit again and again."""
 
+    #: When it runs: minute, hour, day of month, month, day of week.
     cron: Annotated[str, StringConstraints(min_length=9, max_length=200, pattern=PLAIN)]
+    #: Zone of these times.
     timezone: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$")] = "UTC"
+    #: What each run submits.
     job: JobRequest
 
     def broken_rule(self) -> BrokenRule | None:
@@ -311,12 +321,15 @@ class RecurringRequest(Request):
 class BookingRequest(Request):
     """Capacity to be promised for a window of time."""
 
+    #: Its name, which jobs give as `booking`.
     name: BookingName
-    #: Unix seconds; None: now.
+    #: When its window begins; unix seconds; null: now.
     start_at: float | None = Field(default=None, ge=0, le=1e11)
+    #: Length of the window.
     duration_seconds: float = Field(gt=0, le=10**9)
-    #: How much: so many slots, or all slots of so many nodes.
+    #: Number of slots; null: `nodes` is given.
     slots: int | None = Field(default=None, ge=1, le=10**9)
+    #: Number of whole nodes, in place of `slots`.
     nodes: int | None = Field(default=None, ge=1, le=10**6)
     #: Slots that have to be together on a node, for jobs whose workers take so many.
     slots_per_worker: int = Field(default=1, ge=1, le=4096)

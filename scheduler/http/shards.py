@@ -37,6 +37,7 @@ class ShardsAnswer(TypedDict):
     lease_seconds: float
     #: The data set as declared.
     shards: int
+    #: Epochs of the data set.
     epochs: int
 
 

@@ -27,6 +27,7 @@ IdempotencyKey = Annotated[
 
 
 class SubmittedView(TypedDict):
+    #: Id of the job.
     id: int
     #: Why it cannot start as the cluster is now, and what it does not take of its submitter's environment.
     warnings: list[str]

@@ -14,42 +14,70 @@ from scheduler.model.worker import Worker
 
 
 class ProgressView(TypedDict):
+    #: Steps done.
     step: int | None
+    #: Epoch that is being worked at.
     epoch: int | None
+    #: Samples a second at the present size.
     samples_per_second: float | None
+    #: When the state was committed last.
     last_commit_at: float | None
+    #: Pause of the last resize.
     resize_seconds: float | None
     #: Workers and samples per second at each size that the job had.
     throughput: list[tuple[int, float]]
+    #: Share of the whole job that is done.
     fraction: float | None
+    #: Progress per sample at the present batch size, against the best.
     efficiency: float | None
+    #: Numbers that the script reports, by name.
     metrics: dict[str, float]
+    #: When a worker reported last.
     reported_at: float | None
 
 
 class WorkerView(TypedDict):
+    #: Its id, such as 12-3.
     id: str
+    #: Id of its job.
     job_id: int
+    #: Name of its node.
     node: str
+    #: Address at which others reach it.
     host: str
+    #: Its slots on the node.
     slot_ids: list[int]
     #: Its place in the job's fixed group; null: one of the workers that are scaled.
     fixed_index: int | None
     #: Whether others may be on these slots too.
     shared: bool
+    #: PENDING, STARTING, READY, EXITED or LOST.
     state: str
+    #: RUN, or STOP once it was asked to leave.
     desired: str
+    #: Rank in the published generation; null: none.
     rank: int | None
+    #: Where its rendezvous store listens.
     endpoint: str | None
+    #: The newest generation that it joined; 0: none.
     reported_generation: int
+    #: When it was decided on.
     created_at: float
+    #: When it was seen on its node.
     started_at: float | None
+    #: When it became ready.
     ready_at: float | None
+    #: Why it was asked to leave.
     leave_reason: str | None
+    #: The job for which it leaves.
     leave_for: int | None
+    #: When it is killed.
     stop_deadline: float | None
+    #: When it was gone.
     ended_at: float | None
+    #: 128 + its number for a signal; null: unknown.
     exit_code: int | None
+    #: What its end means.
     exit_reason: str | None
     #: What the cluster says: why it does not run yet, or how it ended.
     detail: str
@@ -79,22 +107,31 @@ class ExportView(TypedDict):
 
 
 class JobView(TypedDict):
+    #: Its id.
     id: int
+    #: Its name.
     name: str
     user: str
+    #: Its state.
     state: str
     priority: int
+    #: Fewest workers.
     min_workers: int
+    #: Most workers.
     max_workers: int
     #: Live workers that were not asked to leave.
     workers: int
     #: Workers of the published generation.
     members: int
+    #: Number of published memberships.
     generation: int
+    #: Starts so far.
     attempt: int
+    #: Failures that count against `max_retries`.
     retries_used: int
     max_retries: int
     runtime: str
+    #: Program and arguments.
     command: list[str]
     workdir: str | None
     labels: dict[str, str]
@@ -119,18 +156,27 @@ class JobView(TypedDict):
     data: DataView | None
     #: Its workers beside these that are never scaled.
     fixed: FixedView | None
+    #: When it was submitted.
     submitted_at: float
+    #: When it went into the queue last, or was suspended.
     queued_at: float
+    #: Start of its first attempt.
     first_started_at: float | None
     #: Start of this attempt; null while it waits or is suspended.
     started_at: float | None
+    #: When all members of this attempt first ran.
     running_at: float | None
+    #: When it ended.
     finished_at: float | None
     #: Why it waits, or why it was stopped.
     reason: str | None
+    #: The job in whose favour it waits or was stopped.
     for_job: int | None
+    #: How it ended, or why it was stopped, in one line.
     detail: str
+    #: Exit code of the worker that failed last; 0: the job succeeded; null: none is known.
     exit_code: int | None
+    #: What its workers report.
     progress: ProgressView
     #: Nodes and numbers of workers for which capacity is held.
     reservation: list[tuple[str, int]]
@@ -141,26 +187,38 @@ class JobView(TypedDict):
 
 
 class JobDetail(JobView):
+    #: How far its data set is; null: it has none.
     data_progress: DataProgressView | None
     #: What the job takes of its submitter's environment.
     export: ExportView | None
     #: Variables that the job was submitted with, and those that its fixed group has besides; secrets are masked.
     env: dict[str, str]
+    #: Variables that its fixed group has besides; secrets are masked.
     fixed_env: dict[str, str]
     #: Fixed ones first.
     live_workers: list[WorkerView]
 
 
 class EventView(TypedDict):
+    #: Its id; later events have greater ones.
     id: int
+    #: When; unix seconds.
     at: float
+    #: What happened.
     kind: str
+    #: Id of the job; null: of none.
     job_id: int | None
+    #: Id of the worker; null: of none.
     worker_id: str | None
+    #: Name of the node; null: of none.
     node: str | None
+    #: Why, as a typed word.
     cause: str
+    #: The job in whose favour it was done.
     for_job: int | None
+    #: What happened, for people.
     detail: str
+    #: A number that belongs to it, in seconds or slot-seconds.
     amount: float | None
 
 

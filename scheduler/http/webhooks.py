@@ -19,6 +19,7 @@ WAITING_MAX = 10_000
 
 
 class WebhookView(TypedDict):
+    #: Its name in the settings.
     name: str
     #: Without its path, which may be a secret.
     receiver: str
@@ -26,18 +27,24 @@ class WebhookView(TypedDict):
     events: list[str]
     #: Id of the event up to which all is delivered; null: no leader has begun with it yet.
     position: int | None
+    #: Events that were delivered.
     delivered: int
+    #: When the last event was delivered; null: none was.
     delivered_at: float | None
     #: Events that are not delivered yet, at most 10,000.
     waiting: int
-    #: Failed tries of the next event in a row, since when, why, and when the next one is due; null: all is well.
+    #: Failed tries of the next event in a row.
     attempts: int
+    #: Since when the next event fails; null: it does not.
     failing_since: float | None
+    #: When it is tried next; null: all is well.
     next_try_at: float | None
+    #: Why the last try failed; null: all is well.
     error: str | None
 
 
 class WebhookList(TypedDict):
+    #: The webhooks, in the order of the settings.
     webhooks: list[WebhookView]
 
 

@@ -36,47 +36,64 @@ NAMED_MAX = 20
 
 
 class WaitView(TypedDict):
-    #: Why it would not start at once, for people and typed; null where it would.
+    #: Why it would not start at once, for people; null where it would.
     wait: str | None
+    #: That reason as a typed word; null where it would start at once.
     reason: str | None
     #: The job that it would wait for or behind.
     for_job: int | None
 
 
 class WhatIfView(WaitView):
+    #: Name of the job.
     name: str
+    #: Its priority.
     priority: int
+    #: When, where and at whose cost it would start.
     forecast: ForecastView
 
 
 class SizeView(TypedDict):
+    #: Id of the job.
     id: int
+    #: Its name.
     name: str
     #: Workers once nothing but the end of a job would change that; 0: it waits.
     as_it_is: int
+    #: The same with the other priority.
     changed: int
 
 
 class SizesView(TypedDict):
+    #: Workers now.
     workers: int
+    #: Workers at which it settles as it is.
     as_it_is: int
+    #: Workers at which it settles with the other priority; 0: it waits.
     changed: int
     #: Other jobs for which it makes a difference.
     others: list[SizeView]
+    #: How many such jobs there are.
     others_count: int
     #: False: there was no time to look until everything has settled.
     settled: bool
 
 
 class StartsView(WaitView):
+    #: When it starts as it is.
     as_it_is: ForecastView
+    #: When it would start with the other priority.
     changed: ForecastView
 
 
 class PriorityView(TypedDict):
+    #: Id of the job.
     id: int
+    #: Its name.
     name: str
+    #: Its state.
     state: str
+    #: Its priority now.
     priority: int
     #: That which is asked about.
     changed_priority: int

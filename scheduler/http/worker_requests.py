@@ -18,8 +18,9 @@ WorkerName = Annotated[str, StringConstraints(max_length=40, pattern=r"^[0-9]+-[
 class AgreedRequest(Request):
     """What a majority of a generation's workers agreed on while they heard from no scheduler."""
 
+    #: The generation that the scheduler published.
     generation: int = Field(ge=1, le=2**62)
-    #: How often they have, of this generation.
+    #: Number of the agreement within this generation, from 1.
     sub: int = Field(ge=1, le=2**31)
     #: Members of the generation without whom the others go on.
     lost: Annotated[list[WorkerName], Field(min_length=1, max_length=100_000)]
@@ -31,8 +32,11 @@ class AgreedRequest(Request):
 class MissedRequest(Request):
     """Members that do not come to the group of their generation, for which this worker has waited so long."""
 
+    #: The generation whose group it wants to join.
     generation: int = Field(ge=1, le=2**62)
+    #: Ids of the workers that it waits for.
     workers: Annotated[list[WorkerName], Field(min_length=1, max_length=100_000)]
+    #: For how long it has waited.
     seconds: float = Field(ge=0, le=1e9)
 
     def missed(self) -> Missed:
@@ -44,6 +48,7 @@ class ReportRequest(Request):
 
     #: The generation it is a member of; 0: standby.
     generation: int = Field(default=0, ge=0, le=2**62)
+    #: Whether imports and device initialisation are done.
     ready: bool = False
     #: Where its rendezvous store listens.
     endpoint: HostAndPort | None = None
@@ -53,16 +58,21 @@ class ReportRequest(Request):
     agreed: AgreedRequest | None = None
     #: Whom it waits for in vain; the scheduler kills and replaces these.
     missed: MissedRequest | None = None
+    #: Steps done.
     step: int | None = Field(default=None, ge=0, le=2**62)
+    #: Epoch that is being worked at.
     epoch: int | None = Field(default=None, ge=0, le=2**62)
     #: Of the whole job at its present size.
     samples_per_second: float | None = Field(default=None, ge=0, le=1e15)
+    #: When it committed last; unix seconds.
     last_commit_at: float | None = Field(default=None, ge=0, le=1e12)
+    #: Pause of the last resize.
     resize_seconds: float | None = Field(default=None, ge=0, le=1e9)
     #: Share of the whole job that is done.
     fraction: float | None = Field(default=None, ge=0, le=1)
     #: Progress per sample at the present batch size, against the best batch size.
     efficiency: float | None = Field(default=None, gt=0, le=1)
+    #: Numbers for people, by name.
     metrics: Annotated[dict[Label, float], Field(max_length=16)] = Field(default_factory=dict)
 
 
@@ -78,9 +88,11 @@ class ShardsRequest(Request):
     reader: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._-]+$")]
     #: Greater than that of its last call; the same again repeats it and changes nothing.
     sequence: int = Field(ge=1, le=2**62)
+    #: Positions that are done, as spans [first, end).
     done: Spans = Field(default_factory=list)
+    #: Positions that failed, as spans [first, end).
     failed: Spans = Field(default_factory=list)
-    #: Given back untouched.
+    #: Positions that it gives back untouched, as spans [first, end).
     returned: Spans = Field(default_factory=list)
     #: How many it wants to hold in all; fewer are given where fewer are left, and never more than 10,000.
     want: int = Field(default=0, ge=0, le=10**6)

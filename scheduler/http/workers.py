@@ -24,29 +24,41 @@ router = APIRouter(tags=["workers"])
 
 
 class MemberView(TypedDict):
+    #: Id of the worker.
     id: str
+    #: Its rank.
     rank: int
+    #: Address at which others reach it.
     host: str
+    #: Slots that it holds.
     slots: int
+    #: Where its rendezvous store listens, `host:port`; null: not known.
     endpoint: str | None
     #: Where it answers the others.
     peer: str | None
 
 
 class LeavingView(TypedDict):
+    #: Id of the worker.
     id: str
     #: When it is killed; unix seconds.
     until: float | None
 
 
 class HostsView(TypedDict):
+    #: Id of the job.
     job: int
+    #: Number of the published membership.
     generation: int
     #: Members in rank order.
     workers: list[MemberView]
+    #: Where rank 0 serves the meeting of the others, `host:port`; null: not known.
     rendezvous: str | None
+    #: Workers that were asked to leave.
     leaving: list[LeavingView]
+    #: Fewest workers.
     min: int
+    #: Most workers.
     max: int
 
 
@@ -55,6 +67,7 @@ class ReportAnswer(TypedDict):
     generation: int
     #: Whether the worker has been asked to leave.
     leave: bool
+    #: State of the job.
     job_state: str
 
 
@@ -92,8 +105,10 @@ async def discover_hosts(
     generation: Annotated[
         int | None, Query(ge=0, le=SQL_ID_MAX, description="Generation that the client already has.")
     ] = None,
-    accept: Annotated[str, Header(max_length=1000)] = "",
-    if_none_match: Annotated[str, Header(max_length=1000)] = "",
+    accept: Annotated[str, Header(max_length=1000, description="`application/json` asks for JSON.")] = "",
+    if_none_match: Annotated[
+        str, Header(max_length=1000, description="ETag of an answer; if it is still current, the answer is 304.")
+    ] = "",
 ) -> Response:
     """Get one `host:slots` per line, or with `Accept: application/json` everything a worker needs to join the group."""
     job = JobId(job_id)

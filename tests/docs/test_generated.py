@@ -146,6 +146,12 @@ def test_every_route_parameter_and_body_stands_on_the_page() -> None:
         assert all(f"| `{field}` |" in page for field in schema.get("properties", {})), name
 
 
+def test_every_field_and_parameter_of_the_api_is_described() -> None:
+    rows = [line for line in made("http-api.md").splitlines() if line.startswith("| `")]
+    assert [row for row in rows if re.search(r"\| [\s.]*(?:Default: `[^`]*`\.)?\s*\|$", row)] == []
+    assert len(rows) > 400
+
+
 def test_every_link_inside_the_api_page_has_one_target() -> None:
     page = made("http-api.md")
     titles = re.findall(r"^### (\w[\w-]*)$", page, re.MULTILINE)

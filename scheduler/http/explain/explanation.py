@@ -17,28 +17,40 @@ from scheduler.policy.keeping import Look
 
 
 class ExplainDetails(TypedDict):
+    #: Fewest workers.
     min_workers: int
+    #: Most workers.
     max_workers: int
+    #: Workers that were not asked to leave.
     workers: int
+    #: Slots of each worker.
     slots_per_worker: int
-    #: Slots on nodes that suit the job: all of them, and those that nobody holds now.
+    #: Slots on nodes that suit the job.
     slots_suitable: int | None
+    #: Those of them that nobody holds now.
     slots_free: int | None
     #: The same of slots beyond the physical ones, where it accepts to share.
     extra_slots_free: int | None
+    #: Nodes and numbers of workers for which capacity is held.
     reservation: list[tuple[str, int]]
     #: A waiting job that holds free slots which this one could use.
     reserved_by: int | None
+    #: It is not started before; null: no such time is set.
     not_before: float | None
 
 
 class Explanation(TypedDict):
+    #: Id of the job.
     id: int
+    #: Its state.
     state: str
     #: One or two lines for people.
     summary: str
+    #: The typed reason; null: there is none.
     reason: str | None
+    #: The job in whose favour; null: none.
     for_job: int | None
+    #: Numbers behind the sentence.
     details: ExplainDetails
 
 

@@ -24,6 +24,7 @@ router = APIRouter(tags=["cluster"])
 
 
 class IdleView(TypedDict):
+    #: How many slots.
     slots: int
     #: RESERVED: held for a waiting job, for which more is being freed. NODE_AWAY: its node takes no workers.
     #: KEPT: not for those who would be in the way of a booking, of a waiting job that goes first, or of others of the
@@ -31,13 +32,18 @@ class IdleView(TypedDict):
     reason: str
     #: Whom they are held or kept for.
     for_job: int | None
+    #: Name of the booking that they are kept for; null: none.
     booking: str | None
+    #: One line for people.
     sentence: str
 
 
 class IdleSlotsView(TypedDict):
+    #: Physical slots of all nodes.
     slots_total: int
+    #: Slots that nobody holds.
     slots_idle: int
+    #: One line for people.
     summary: str
     #: All idle slots, by why they are.
     idle: list[IdleView]

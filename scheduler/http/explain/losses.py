@@ -47,6 +47,7 @@ _OVER = (EventKind.BOOKING_ENDED, EventKind.BOOKING_CANCELLED)
 class LossView(TypedDict):
     """A job lost workers, and to no other job."""
 
+    #: When; unix seconds.
     at: float
     #: JOB_SHRANK, JOB_STOPPING (all of them), or WORKER_ENDED.
     kind: str

@@ -28,11 +28,15 @@ _STEPS = (*_RESIZES, EventKind.WORKER_ENDED, EventKind.WORKER_REPLACED)
 class TakingView(TypedDict):
     """A job gave up workers for another one."""
 
+    #: When; unix seconds.
     at: float
     #: JOB_SHRANK, or JOB_STOPPING: it gave up all of them.
     kind: str
+    #: The job that gave up workers.
     job_id: int
+    #: The job that they were taken for.
     for_job: int
+    #: Why, as a leave or stop reason.
     reason: str
     #: As `4 -> 2 workers`.
     detail: str
@@ -41,8 +45,9 @@ class TakingView(TypedDict):
 class Past(TypedDict):
     #: Since when it waits for this reason, has this size, is being stopped or suspended, or has ended; null: unknown.
     since: float | None
-    #: What it gave up for other jobs lately, newest first; and what others gave up for it.
+    #: What it gave up for other jobs lately, newest first.
     gave: list[TakingView]
+    #: What other jobs gave up for it, newest first.
     got: list[TakingView]
     #: What it lost otherwise: to bookings, with nodes, to others of the cluster; newest first.
     lost: list[LossView]
