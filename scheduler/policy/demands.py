@@ -3,18 +3,24 @@
 What others wait for stands in the queue as a job that does not exist, more important than any but what is booked. Where
 it would start there is room, which then stays free until the cluster gives it to them; where it would take, workers
 leave. The plan for this world, without those jobs, is the plan for the real one.
+
+A demand that no node would hold even without any worker waits for others to go: nothing that the plan could do helps
+it, so nothing is kept free for it.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from scheduler.model.foreign import Demand
+from scheduler.model.foreign import NO_FOREIGN, Demand
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobSpec, StopReason, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.plan import Plan
+from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
-from scheduler.model.world import Changes, World
+from scheduler.model.world import NO_USAGE, Changes, World
+from scheduler.policy.amounts import fit_in, needs
+from scheduler.policy.ledger import left_of
 from scheduler.policy.reasons import not_carried
 from scheduler.policy.stand_ins import real_actions, real_waiting
 
@@ -28,7 +34,7 @@ LABEL = "\0demand"
 
 def plan_beside_others(world: World, now: float, make: Callable[[World], Plan]) -> Plan:
     """The plan that `make` gives for a world in which nobody else waits for room, made to give them some."""
-    demands = [awaited.demand for awaited in world.demands if awaited.ignored_until is None]
+    demands = list(_served(world))
     if not demands:
         return make(world)
     stand_ins = {JobId(FIRST_ID - k): demand for k, demand in enumerate(demands)}
@@ -40,6 +46,25 @@ def plan_beside_others(world: World, now: float, make: Callable[[World], Plan]) 
         actions=tuple(real_actions(made.actions, stand_ins, StopReason.FOREIGN, LeaveReason.FOREIGN)),
         waiting=not_carried(world, real_waiting(made.waiting, stand_ins, WaitReason.BEHIND_FOREIGN)),
     )
+
+
+def _served(world: World) -> Iterator[Demand]:
+    """Demands that count, and for which workers could make room."""
+    possible: dict[tuple[WorkerShape, frozenset[NodeName] | None], bool] = {}
+    for demand in (awaited.demand for awaited in world.demands if awaited.ignored_until is None):
+        kind = (demand.shape, demand.nodes)
+        if kind not in possible:
+            possible[kind] = any(_would_hold(world, node, demand) for node in world.nodes.values())
+        if possible[kind]:
+            yield demand
+
+
+def _would_hold(world: World, node: Node, demand: Demand) -> bool:
+    """Whether the node has room for it where it holds no workers."""
+    if not (node.schedulable and demand.may_use(node.name) and node.suits(demand.shape)):
+        return False
+    left = left_of(node, NO_USAGE, world.foreign.get(node.name, NO_FOREIGN))
+    return fit_in(needs(demand.shape), left) > 0
 
 
 def _stand_in(job_id: JobId, demand: Demand, now: float) -> Job:

@@ -76,6 +76,31 @@ def test_a_job_that_must_not_be_preempted_stays_and_others_wait(w: World) -> Non
     assert len(w.cluster.foreign.demands) == 1
 
 
+def test_a_demand_that_waits_for_others_to_go_keeps_no_job_from_starting(w: World) -> None:
+    service(w, "web-1", 3)
+    service(w, "web-2", 3)
+    w.settle()
+    service(w, "large", 2)
+    job = w.job("rigid", workers=(2, 2), preemptible=False)
+    w.settle()
+    w.expect(job, JobState.RUNNING, workers=2)
+    assert [demand.name for demand in w.cluster.foreign.demands] == ["large"]
+
+
+def test_a_demand_counts_as_soon_as_workers_could_make_room_for_it(w: World) -> None:
+    service(w, "web-1", 3)
+    service(w, "web-2", 3)
+    w.settle()
+    service(w, "large", 2)
+    job = w.job("train", workers=(1, 8))
+    w.settle()
+    w.expect(job, JobState.RUNNING, workers=2)
+    w.cluster.foreign.go("web-1")
+    w.settle()
+    assert w.cluster.foreign.demands == ()
+    w.expect(job, JobState.RUNNING, workers=3)
+
+
 def test_only_nodes_that_the_demand_may_use_are_cleared(w: World) -> None:
     job = w.job("train", workers=(1, 8))
     w.settle()
