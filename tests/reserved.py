@@ -92,6 +92,7 @@ class Promises:
             if (
                 job is None
                 or job.reservation
+                or (job.spec.fixed is not None and policy != "elastic")  # which starts no job with a fixed group
                 or self._has_gone(before, snapshot)
                 or self._others_came(before, snapshot)
             ):

@@ -1,19 +1,29 @@
 """Many seeds, in parallel processes."""
 
 import multiprocessing
+import random
 from collections.abc import Iterable, Iterator
 
 from tests.faults.draw import draw
+from tests.faults.plan import Scenario
 from tests.faults.run import Outcome, play
 from tests.faults.sandbox import sandbox
 
+#: Where seeds are drawn from when nobody names the first: nobody has named them yet.
+FRESH = range(1_000_000_000)
 #: Seeds that a process takes at a time.
 CHUNK = 10
 
 
-def play_all(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
+def fresh(count: int) -> range:
+    """Seeds that differ in every run."""
+    first = random.SystemRandom().choice(FRESH)
+    return range(first, first + count)
+
+
+def play_all(seeds: range, jobs: int) -> Iterator[Outcome]:
     """Outcomes as they come."""
-    chunks = list(_chunks(list(seeds)))
+    chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
     if jobs == 1:
         for chunk in chunks:
             yield from play_chunk(chunk)
@@ -29,12 +39,7 @@ def play_chunk(seeds: Iterable[int]) -> list[Outcome]:
         return [play(draw(seed), box.fresh()) for seed in seeds]
 
 
-def replay(seed: int) -> Outcome:
-    """One seed with its story."""
+def replay(scenario: Scenario) -> Outcome:
+    """One scenario with its story."""
     with sandbox() as box:
-        return play(draw(seed), box.fresh(), told=True)
-
-
-def _chunks(seeds: list[int]) -> Iterator[list[int]]:
-    for start in range(0, len(seeds), CHUNK):
-        yield seeds[start : start + CHUNK]
+        return play(scenario, box.fresh(), told=True)

@@ -14,7 +14,7 @@ from scheduler.engine.tick import Engine, Step
 from scheduler.model.observation import WorkerReport
 from tests.faults.clocks import MachineClock
 from tests.faults.links import Line, Reach
-from tests.faults.plan import Die, Freeze, Reconfigure, Scenario, Stop, Suspend
+from tests.faults.plan import Die, Freeze, Reconfigure, Scenario, SlowCommits, Stop, Suspend
 
 Fate = Die | Freeze | Suspend | Stop | Reconfigure
 
@@ -41,8 +41,12 @@ class Daemon:
     away_until: float = 0.0
     #: What happens to it in its next tick that gets so far.
     fate: Fate | None = None
+    #: How long its commits take.
+    commit_seconds: float = 0.0
     deaths: int = 0
     _tick: Iterator[Step] | None = None
+    #: It waits for its store until then, in true time.
+    _busy_until: float = 0.0
 
     def __post_init__(self) -> None:
         self._start()
@@ -68,7 +72,7 @@ class Daemon:
         """A worker's report arrives; whether it is urgent."""
         return self.reports.put(replace(report, received_at=self.clock.now()))
 
-    def tick(self) -> Fate | None:
+    def tick(self) -> Fate | SlowCommits | None:
         """Run its tick to the end, or to what befalls it on the way: then that is returned."""
         if self._tick is None:
             self._tick = self.engine.steps()
@@ -81,6 +85,9 @@ class Daemon:
                 elif isinstance(fate, Suspend):
                     self.clock.sleep(fate.seconds)
                 return self._leave(fate)
+            if step is Step.PLANNED and self.commit_seconds > 0:
+                self._busy_until = self.due_at = self.true.now() + self.commit_seconds
+                return SlowCommits(self.commit_seconds)
         self._tick = None
         if isinstance(self.fate, Stop | Reconfigure):
             self._restart(self.fate)
@@ -102,7 +109,7 @@ class Daemon:
     def wake(self) -> None:
         """Something happened that it should look at soon."""
         if not self.away:
-            self.due_at = min(self.due_at, self.true.now() + self._gap_seconds())
+            self.due_at = max(min(self.due_at, self.true.now() + self._gap_seconds()), self._busy_until)
 
     def _due_at(self) -> float:
         """As `EngineLoop` does: when the last tick said so, but no later than the longest time between two."""

@@ -35,6 +35,7 @@ from tests.faults.plan import (
     RepeatEnds,
     ScaleResizing,
     SeeLate,
+    SlowCommits,
     Stop,
     SubmitAgain,
     Suspend,
@@ -75,6 +76,9 @@ def inflict(run: "Run", fault: Fault) -> object:
         case Die() | Freeze() | Suspend() | Stop() | Reconfigure():
             run.leader.fate = fault
             return run.leader.holder
+        case SlowCommits():
+            for daemon in run.daemons:
+                daemon.commit_seconds = fault.seconds
         case ChangeSlots():
             return _change_slots(run, fault)
         case AskJob():

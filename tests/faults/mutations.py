@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection
@@ -21,9 +22,12 @@ from scheduler.policy import ledger, planner
 from scheduler.policy.ledger import Ledger, left_of
 from scheduler.store import leadership
 from scheduler.store.schema import lease as lease_table
+from tests.faults.cases import NOTICING
 from tests.faults.draw import draw
+from tests.faults.plan import Scenario
 from tests.faults.run import play
-from tests.faults.sandbox import sandbox
+from tests.faults.sandbox import Sandbox, sandbox
+from tests.faults.shrink import shrink
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +37,18 @@ class Mutation:
     name: str
     invariant: str
     put_in: Callable[[pytest.MonkeyPatch], None]
-    #: A seed that notices; `python -m tests.faults --defect NAME` looks for one.
-    seed: int
+
+    @property
+    def case(self) -> Path:
+        """A scenario that notices; `python -m tests.faults --defect NAME` looks for one."""
+        return NOTICING / f"{self.name.replace(' ', '-')}.json"
+
+    def noticed(self, scenario: Scenario, box: Sandbox) -> bool:
+        """Whether the scenario breaks the invariant with the defect, and none without it."""
+        with pytest.MonkeyPatch.context() as patch:
+            self.put_in(patch)
+            found = play(scenario, box.fresh()).broken
+        return found is not None and found[0] == self.invariant and play(scenario, box.fresh()).broken is None
 
 
 def _free_on_asking(draft: Draft, job: Job, observation: Observation, uncertain: frozenset[str]) -> list[Worker]:
@@ -70,90 +84,74 @@ MUTATIONS = (
         "a slot is given out before the exit is confirmed",
         "I3",
         lambda patch: patch.setattr(reconcile, "absorb_job_workers", _free_on_asking),
-        seed=2,
     ),
     Mutation(
         "workers that return from a lost node are overlooked",
         "I3",
         lambda patch: patch.setattr(reconcile, "find_strays", lambda draft, observation, moved: {}),
-        seed=10,
     ),
     Mutation(
         "a deposed leader may commit",
         "LEASE",
         lambda patch: patch.setattr(leadership, "advance", _advance_for_anybody),
-        seed=16,
     ),
     Mutation(
         "a standby takes a lease that it has not outlived",
         "LEASE",
         lambda patch: patch.setattr(Candidate, "outlived_in_seconds", lambda self: 0.0),
-        seed=5,
     ),
     Mutation(
         "a standby overlooks that jobs end",
         "I7",
         lambda patch: patch.setattr(follower, "_changes", _without_ends),
-        seed=5,
     ),
     Mutation(
         "reservations are not counted",
         "I1",  # the plan's own check says that more is held than there is
         lambda patch: patch.setattr(Ledger, "hold", lambda self, placement, shape, sign=1: None),
-        seed=4,
     ),
     Mutation(
         "a preemption counts as a failure",
         "I8",
         lambda patch: patch.setattr(failures, "FAILURES", FAILURES | {ExitReason.ASKED}),
-        seed=4,
     ),
     Mutation(
         "the loss of a node counts as a failure",
         "I8",
         lambda patch: patch.setattr(failures, "FAILURES", FAILURES | {ExitReason.LOST}),
-        seed=10,
     ),
     Mutation(
         "what others hold is given out",
         "I1",
         lambda patch: patch.setattr(ledger, "left_of", lambda node, used, foreign: left_of(node, used, NO_FOREIGN)),
-        seed=300_001,
     ),
     Mutation(
         "a worker that fails is replaced where others have come",
         "I1",
         lambda patch: patch.setattr(failures, "others_took", lambda draft, worker: False),
-        seed=300_001,
     ),
     Mutation(
         "nobody leaves for others that wait",
         "DEMAND",
         lambda patch: patch.setattr(planner, "plan_beside_others", lambda world, now, make: make(world)),
-        seed=300_018,
     ),
     Mutation(
         "a leader whose machine slept goes by its monotonic clock",
         "LEASE",
         lambda patch: patch.setattr(Candidate, "seconds_left", _by_monotonic_time),
-        seed=300_023,
     ),
     Mutation(
         "a leader whose time was set back goes by it",
         "LEASE",
         lambda patch: patch.setattr(Candidate, "seconds_left", _by_unix_time),
-        seed=300_040,
     ),
 )
 
 
-def first_that_notices(mutation: Mutation, seeds: Iterable[int]) -> int | None:
-    """The first of these seeds that breaks the invariant of the defect with it, and none without it."""
+def first_that_notices(mutation: Mutation, seeds: Iterable[int]) -> Scenario | None:
+    """What the first of these seeds that notices the defect draws, as small as it gets."""
     with sandbox() as box:
-        for seed in seeds:
-            with pytest.MonkeyPatch.context() as patch:
-                mutation.put_in(patch)
-                found = play(draw(seed), box.fresh()).broken
-            if found is not None and found[0] == mutation.invariant and play(draw(seed), box.fresh()).broken is None:
-                return seed
+        for scenario in map(draw, seeds):
+            if mutation.noticed(scenario, box):
+                return shrink(scenario, lambda smaller: mutation.noticed(smaller, box))
     return None

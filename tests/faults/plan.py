@@ -232,6 +232,13 @@ class Suspend:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowCommits:
+    """Every tick of every daemon waits so long for its commit from now on."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfigure:
     """The leading daemon ends in order after its next tick, and starts again after a while with other settings."""
 
@@ -267,6 +274,7 @@ Fault = (
     | ScaleResizing
     | Jump
     | Suspend
+    | SlowCommits
     | Reconfigure
 )
 
@@ -300,3 +308,5 @@ class Scenario:
     others_leave: bool = True
     #: How far the unix time of each daemon's machine is ahead.
     ahead_seconds: tuple[float, ...] = ()
+    #: What was drawn into it; see `draw`.
+    features: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """Plays one seed: arrivals, faults and ticks in the order of virtual time, with every invariant checked on the way."""
 
 import random
+import time
 import traceback
 from dataclasses import dataclass, field
 
@@ -35,10 +36,13 @@ class Outcome:
     ticks: int = 0
     deaths: int = 0
     virtual_seconds: float = 0.0
+    cpu_seconds: float = field(default=0.0, compare=False)
     faults: dict[str, int] = field(default_factory=dict)
     #: The invariant that did not hold and where, or the error of a defect; None: all is well.
     broken: tuple[str, str] | None = None
     story: list[str] = field(default_factory=list)
+    #: What was drawn into its scenario.
+    features: tuple[str, ...] = ()
 
 
 class Run:
@@ -116,7 +120,7 @@ class Run:
         self.edits.clear()
         self.mail.late_seconds = self.mail.twice = 0.0
         for daemon in self.daemons:
-            daemon.fate = None
+            daemon.fate, daemon.commit_seconds = None, 0.0
         if self.scenario.resume:
             for job_id in self.submitted:
                 self.ask(IntentKind.RESUME, job_id=job_id)
@@ -240,7 +244,8 @@ def play(scenario: Scenario, store: SqlStore, *, told: bool = False) -> Outcome:
     """Play the seed on an empty store; a broken invariant or a defect is part of the outcome."""
     story = Story(START, told=told)
     run = Run(scenario, store, story)
-    outcome = Outcome(scenario.seed)
+    outcome = Outcome(scenario.seed, features=scenario.features)
+    began = time.process_time()
     try:
         run.play()
     except Broken as error:
@@ -252,12 +257,14 @@ def play(scenario: Scenario, store: SqlStore, *, told: bool = False) -> Outcome:
     outcome.virtual_seconds = run.clock.now() - START
     outcome.faults = dict(story.faults)
     outcome.story = story.lines
+    outcome.cpu_seconds = time.process_time() - began
     return outcome
 
 
-def verdict(outcome: Outcome) -> str:
-    """What became of the seed, with the command that shows how."""
+def verdict(outcome: Outcome, replay: str = "") -> str:
+    """What became of it, with the command that shows how: by default that of the seed."""
+    command = replay or f"--seed {outcome.seed}"
     if outcome.broken is None:
-        return f"seed {outcome.seed}: all invariants held"
+        return f"{command}: all invariants held"
     invariant, detail = outcome.broken
-    return f"seed {outcome.seed}: {invariant}: {detail}\n  replay: python -m tests.faults --seed {outcome.seed}"
+    return f"{invariant}: {detail}\n  replay: python -m tests.faults {command}"

@@ -10,14 +10,14 @@ from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
+from tests.faults.batch import fresh
 from tests.faults.draw import draw
 from tests.faults.run import play, verdict
 from tests.postgres import PostgresServer
 from tests.store.desk import NOW, SPEC, finished, lead, started, stored
 
-#: Seeds of the fault simulation with more than one daemon, and with all kinds of faults among them.
-SEEDS = [seed for seed in range(60) if draw(seed).replicas > 1][:12]
-FURTHER = [pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS[3:]]
+#: Fresh seeds of the fault simulation with more than one daemon: a few for every run, further ones for slow ones.
+REPLICATED = [*range(3), *(pytest.param(number, marks=pytest.mark.slow) for number in range(3, 12))]
 
 
 def test_commits_are_numbered_in_their_order(store: SqlStore) -> None:
@@ -65,13 +65,15 @@ def test_news_name_all_bookings_that_the_engine_has_decided_on(store: SqlStore) 
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("seed", [*SEEDS[:3], *FURTHER])
+@pytest.mark.parametrize("number", REPLICATED)
 def test_replicas_on_postgresql_keep_every_invariant_whatever_goes_wrong(
-    postgres_server: PostgresServer, seed: int
+    postgres_server: PostgresServer, number: int
 ) -> None:
+    scenario = next(scenario for scenario in map(draw, fresh(1000)) if scenario.replicas > 1)
+    print(f"run {number}: seed {scenario.seed}")
     url = postgres_server.new_database()
     store = SqlStore(url)
-    outcome = play(draw(seed), store)
+    outcome = play(scenario, store)
     store.close()
     postgres_server.drop_database(url)
     assert outcome.broken is None, verdict(outcome)
