@@ -59,7 +59,8 @@ class Schemas:
         values = schema.get("additionalProperties")
         if isinstance(values, Mapping) and values:
             return f" of {self.text(values)}"
-        return " of strings" if "patternProperties" in schema else ""
+        named = schema.get("patternProperties")
+        return f" of {self.text(next(iter(named.values())))}" if named else ""
 
     def _section(self, key: str, schema: Mapping[str, Any]) -> Iterator[str]:
         yield f"### {name_of(key)}\n"

@@ -34,7 +34,7 @@ class KeptView(TypedDict):
     jobs_since: float | None
     #: Events before are removed: preemptions, lost work, waits, nodes that came and went; null: none is.
     events_since: float | None
-    #: The same in sentences, as far as the span is concerned.
+    #: The same in sentences, as far as it concerns the span; they name the fields above instead of times.
     missing: list[str]
 
 

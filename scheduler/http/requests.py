@@ -46,9 +46,9 @@ class FixedRequest(Request):
 
     #: How many fixed workers there are.
     replicas: int = Field(ge=1, le=REPLICAS_MAX)
-    #: The job's where none is given.
+    #: Program and arguments; null: those of the job.
     command: Command | None = None
-    #: Laid over the job's.
+    #: Variables, laid over those of the job.
     env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
     #: Slots of each, all on one node; 0: it uses no accelerator.
     slots_per_worker: int = Field(default=0, ge=0, le=4096)
@@ -56,7 +56,7 @@ class FixedRequest(Request):
     memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
     node_selector: Labels = Field(default_factory=dict)
     gpu_type: GpuType | None = None
-    #: As of the job, which it has where none is given.
+    #: Kubernetes: the pod template of fixed workers; null: that of the job.
     pod_template: dict[str, Any] | None = None
 
     def broken_rule(self) -> BrokenRule | None:
@@ -82,17 +82,17 @@ class FixedRequest(Request):
 class DataRequest(Request):
     """A data set that workers take in shards."""
 
-    #: How many there are; what one is, the script knows.
+    #: Number of shards; what a shard is, the script knows.
     shards: int = Field(ge=1, le=10**9)
-    #: How often each is done.
+    #: How often each shard is done.
     epochs: int = Field(default=1, ge=1, le=10**6)
     #: Whether each epoch has an order of its own, made from the seed.
     shuffle: bool = False
     #: What the order of shuffled epochs follows from.
     seed: int = Field(default=0, ge=0, le=2**53)
-    #: Who holds shards and is not heard of for so long loses them.
+    #: A reader that is silent for this long loses its shards.
     lease_seconds: float = Field(default=60.0, ge=1, le=86400)
-    #: A shard that failed so often in an epoch is set aside.
+    #: A shard that failed this often in an epoch is set aside.
     max_attempts: int = Field(default=3, ge=1, le=100)
 
     def data(self) -> DataSet:

@@ -218,7 +218,7 @@ class EventView(TypedDict):
     for_job: int | None
     #: What happened, for people.
     detail: str
-    #: A number that belongs to it, in seconds or slot-seconds.
+    #: A number that belongs to some kinds: seconds, slot-seconds or shards.
     amount: float | None
 
 
