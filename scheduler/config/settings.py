@@ -202,7 +202,28 @@ class LocalSettings(_Frozen):
 class KubernetesSettings(_Frozen):
     """A Kubernetes cluster, where workers are pods (`cluster = "kubernetes"`)."""
 
-    namespace: KubernetesName = Field(default="default", description="Namespace of the workers. It must exist.")
+    namespace: KubernetesName = Field(
+        default="default",
+        description="Namespace of the workers, and of the TrainingJobs that are queued. It must exist.",
+    )
+    namespaces: Annotated[tuple[KubernetesName, ...], BeforeValidator(_words)] = Field(
+        default=(),
+        description="More namespaces whose TrainingJobs are queued. The workers of a TrainingJob run in its own one.",
+    )
+    trust_templates: bool = Field(
+        default=False,
+        description="Whether pod templates may ask for anything, such as `hostPath` volumes or privileged containers: "
+        "whoever may submit jobs is root on the nodes then.",
+    )
+    template_resources: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(
+        default=(),
+        description="Resources besides CPUs and memory that pod templates may ask for, such as `rdma/hca`. They "
+        "are not counted: a resource that names GPUs does not belong here.",
+    )
+    network_policies: bool = Field(
+        default=True,
+        description="Whether each job gets a network policy, by which only its own workers reach its workers.",
+    )
     kubeconfig: Path | None = Field(
         default=None,
         description="Path of the kubeconfig; not set: the service account of the pod, or the default kubeconfig.",
@@ -261,6 +282,11 @@ class KubernetesSettings(_Frozen):
     request_seconds: float = Field(
         default=10.0, gt=0, le=600, description="Longest time that one API request may take."
     )
+
+    @property
+    def worker_namespaces(self) -> tuple[str, ...]:
+        """All namespaces of workers, each once."""
+        return tuple(dict.fromkeys((self.namespace, *self.namespaces)))
 
 
 class HttpSettings(_Frozen):

@@ -202,6 +202,7 @@ class Daemon:
             open_training_jobs(self._settings),
             self._store,
             self._clock,
+            self._settings.kubernetes,
             explain=self._explained,
             leading=lambda: self._engine.lease is not None,
             stored=self._services.stored,

@@ -11,6 +11,7 @@ from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.export import keep_export
 from scheduler.http.json import JsonResponse
+from scheduler.http.pods import check_pods
 from scheduler.http.requests import RecurringRequest, parse_request
 from scheduler.http.services import Schedule, Use
 from scheduler.http.views import ExportView, export_view
@@ -74,6 +75,7 @@ def add_recurring(services: Use, body: Body) -> Response:
     """Create a recurring job. Runs missed while the daemon was down are replaced by a single one."""
     request = parse_request(RecurringRequest, body)
     spec, _ = keep_export(request.job.spec(), services.settings)
+    check_pods(services.settings, [spec], prefix="job.")
     if spec.client_key is not None:
         raise InvalidInput("job.client_key", "must not be given: each run of a recurring job has its own key")
     schedule = services.recurrence.add(request.cron, request.timezone, spec)

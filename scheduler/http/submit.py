@@ -14,6 +14,7 @@ from scheduler.http.errors import documented
 from scheduler.http.export import keep_export
 from scheduler.http.feasible import warnings_for
 from scheduler.http.json import JsonResponse
+from scheduler.http.pods import check_pods
 from scheduler.http.requests import JobRequest, parse_batch, parse_request
 from scheduler.http.services import Services, Use
 from scheduler.model.job import JobSpec
@@ -55,6 +56,7 @@ def submit_job(services: Use, body: Body, idempotency_key: IdempotencyKey = None
     spec, left_out = keep_export(request.spec(), services.settings)
     check_bookings(services, [spec])
     _check_policy(services, [spec])
+    check_pods(services.settings, [spec])
     [submitted] = services.store.submit([spec], services.clock.now())
     if submitted.created:
         services.stored([submitted.id])
@@ -75,6 +77,7 @@ def submit_batch(services: Use, body: Body) -> Response:
     specs = [keep_export(spec, settings)[0] for spec in parse_batch(body, settings.http.jobs_per_batch_max)]
     check_bookings(services, specs, batch=True)
     _check_policy(services, specs, batch=True)
+    check_pods(settings, specs, prefix="jobs.{}.")
     submitted = services.store.submit(specs, services.clock.now())
     services.stored([job.id for job in submitted if job.created])
     view: BatchView = {"ids": [job.id for job in submitted]}

@@ -18,6 +18,7 @@ from scheduler.http.forecast import ForecastView, forecast_view
 from scheduler.http.jobs import unfinished
 from scheduler.http.json import JsonResponse
 from scheduler.http.parameters import JobNumber
+from scheduler.http.pods import check_pods
 from scheduler.http.requests import JobRequest, parse_request
 from scheduler.http.services import Services, Use
 from scheduler.model.ids import JobId
@@ -113,6 +114,7 @@ def what_if(services: Use, body: Body) -> Response:
     """Predict when, where and with how many workers a job would start, and which jobs would lose workers."""
     spec = parse_request(JobRequest, body).spec()
     check_bookings(services, [spec])
+    check_pods(services.settings, [spec])
     with services.questions.turn(TURN_SECONDS):
         world, now = _world(services), services.clock.now()
         found = forecast_spec(world, spec, now, services.settings, services.within(ANSWER_SECONDS))

@@ -15,3 +15,8 @@ def worker_id(job_id: JobId, ordinal: int) -> WorkerId:
 def ordinal_of(worker: WorkerId) -> int:
     """Which of its job's workers it is."""
     return int(worker.rpartition("-")[2])
+
+
+def job_of(worker: WorkerId) -> JobId:
+    """The job that a worker of this id belongs to. Raises `ValueError` if there is no such id."""
+    return JobId(int(worker.rpartition("-")[0]))

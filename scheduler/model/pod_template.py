@@ -2,17 +2,25 @@
 
 A template is a mapping like the `template` of a Kubernetes Deployment: `metadata` (labels, annotations) and `spec`.
 The worker's container is the one named `worker`, or the first. What the scheduler decides (command, slots, node,
-restart policy, grace, its own variables) is laid over it; everything else is the user's.
+restart policy, grace, its own variables) is laid over it; the rest is the user's, as far as `pod_fields` allows it.
 """
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
+
+from scheduler.model.field_rules import Broken, Leave
+from scheduler.model.pod_fields import POD_TEMPLATE
 
 #: The name of the container that the worker runs in.
 WORKER_CONTAINER = "worker"
 #: Longer ones do not fit into an object of the API beside the rest.
 TEMPLATE_LENGTH_MAX = 256 * 1024
+#: Pods of today's API have half of it.
+TEMPLATE_DEPTH_MAX = 32
+#: Whoever may write anything that the API takes.
+TRUSTED = Leave(trusted=True)
 
 _SPEC_RULES = {
     "nodeName": "not allowed: the scheduler chooses the node; use node_selector of the job",
@@ -45,55 +53,65 @@ def worker_index(containers: list[dict[str, Any]]) -> int | None:
     return next(named, 0 if containers else None)
 
 
-def broken_template_rule(template: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The first rule that it breaks: the field, and what would be right. The API server checks the rest."""
+@lru_cache(maxsize=1024)
+def template_namespace(text: str | None) -> str | None:
+    """The namespace that a canonical text names; None: that of all jobs."""
+    return None if text is None else parse_template(text).get("metadata", {}).get("namespace")
+
+
+def in_template_namespace(text: str | None, namespace: str) -> str:
+    """The canonical text of the same template with this namespace."""
+    template = {} if text is None else parse_template(text)
+    return canonical_template({**template, "metadata": {**template.get("metadata", {}), "namespace": namespace}})
+
+
+def broken_template_rule(template: Mapping[str, Any], leave: Leave = TRUSTED) -> Broken | None:
+    """The first rule that it breaks: the field, and what would be right. The API server checks the rest.
+
+    By default only what nobody may write is an error.
+    """
+    if _is_deeper(template, TEMPLATE_DEPTH_MAX):
+        return "pod_template", f"is nested deeper than {TEMPLATE_DEPTH_MAX} levels"
+    if len(canonical_template(template)) > TEMPLATE_LENGTH_MAX:
+        return "pod_template", f"exceeds {TEMPLATE_LENGTH_MAX // 1024} KiB"
     for key in template:
         if key not in ("metadata", "spec"):
             return (
                 f"pod_template.{key}",
                 "unknown field: a pod template has metadata and spec, like the template of a Deployment",
             )
-    for key in ("metadata", "spec"):
-        if not isinstance(template.get(key, {}), dict):
-            return f"pod_template.{key}", "must be a mapping"
-    if len(canonical_template(template)) > TEMPLATE_LENGTH_MAX:
-        return "pod_template", f"exceeds {TEMPLATE_LENGTH_MAX // 1024} KiB"
-    return _broken_metadata(template.get("metadata", {})) or _broken_spec(template.get("spec", {}))
+    for key in template.get("metadata", {}) if isinstance(template.get("metadata", {}), dict) else ():
+        if key not in ("labels", "annotations", "namespace"):
+            return f"pod_template.metadata.{key}", "not allowed: only labels and annotations can be set"
+    wrong = _first_named(template.get("spec"), "pod_template.spec", _SPEC_RULES)
+    wrong = wrong or POD_TEMPLATE.broken(dict(template), "pod_template", leave)
+    return wrong or _broken_worker(template.get("spec", {}).get("containers", []))
 
 
-def _broken_metadata(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-    for key, value in metadata.items():
-        place = f"pod_template.metadata.{key}"
-        if key not in ("labels", "annotations"):
-            return place, "not allowed: only labels and annotations can be set"
-        if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-            return place, "must map names to strings"
-    return None
-
-
-def _broken_spec(spec: Mapping[str, Any]) -> tuple[str, str] | None:
-    for key, rule in _SPEC_RULES.items():
-        if key in spec:
-            return f"pod_template.spec.{key}", rule
-    for key in ("containers", "initContainers", "volumes", "tolerations"):
-        items = spec.get(key, [])
-        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            return f"pod_template.spec.{key}", "must be a list of mappings"
-    if not isinstance(spec.get("affinity", {}), dict):
-        return "pod_template.spec.affinity", "must be a mapping"
-    containers = spec.get("containers", [])
+def _broken_worker(containers: list[dict[str, Any]]) -> Broken | None:
     index = worker_index(containers)
-    return None if index is None else _broken_worker(containers[index], f"pod_template.spec.containers.{index}")
+    return (
+        None
+        if index is None
+        else _first_named(containers[index], f"pod_template.spec.containers.{index}", _WORKER_RULES)
+    )
 
 
-def _broken_worker(container: Mapping[str, Any], place: str) -> tuple[str, str] | None:
-    for key, rule in _WORKER_RULES.items():
-        if key in container:
-            return f"{place}.{key}", rule
-    env = container.get("env", [])
-    if not isinstance(env, list) or not all(isinstance(item, dict) and "name" in item for item in env):
-        return f"{place}.env", "must be a list of mappings with a name"
-    for key in ("resources", "securityContext"):
-        if not isinstance(container.get(key, {}), dict):
-            return f"{place}.{key}", "must be a mapping"
-    return None
+def _first_named(value: Any, path: str, rules: Mapping[str, str]) -> Broken | None:
+    named = (key for key in rules if isinstance(value, dict) and key in value)
+    return next(((f"{path}.{key}", rules[key]) for key in named), None)
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether more mappings and lists than this stand within each other; no call for each of them."""
+    layer = [value]
+    for _ in range(levels + 1):
+        layer = [
+            inner
+            for outer in layer
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not layer:
+            return False
+    return True

@@ -59,6 +59,8 @@ class TestCluster:
                 "kubeconfig": self.kubeconfig,
                 "resource": RESOURCE,
                 "instance": f"t{next(self._numbers)}",
+                # Pods of the tests are on the network of their nodes: not every cluster gives them one.
+                "trust_templates": True,
                 **changes,
             }
         )

@@ -49,8 +49,9 @@ def test_pods_with_addresses_of_their_own_are_reached_by_the_names_of_a_headless
     assert [each.uid for each in service.metadata.owner_references] == [owner.metadata.uid]
 
 
-def test_pods_on_the_network_of_their_node_are_reached_there(site: Site) -> None:
-    pods, hosts = started(site, {"spec": {"hostNetwork": True}})
+def test_pods_on_the_network_of_their_node_are_reached_there(plane: ControlPlane, tmp_path: Path) -> None:
+    with site_of(plane, tmp_path, trust_templates=True) as site:
+        pods, hosts = started(site, {"spec": {"hostNetwork": True}})
     assert hosts == ["10.1.2.3:2"]
     assert [variables(pod)["MASTER_ADDR"] for pod in pods] == ["10.1.2.3", "10.1.2.3"]
     assert [pod.spec.hostname for pod in pods] == [None, None]

@@ -366,10 +366,16 @@ def test_who_cannot_be_bound_says_why_and_is_stuck_after_a_while(site: Site) -> 
         {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
     ],
 )
-def test_who_cannot_be_bound_while_its_template_has_terms_of_its_own_is_to_blame(site: Site, terms: Any) -> None:
-    site.start(pod_template=json.dumps({"spec": terms}))
-    site.plane.report(site.namespace, POD, phase="Pending", conditions=[_UNBOUND])
-    assert site.worker(lambda seen: seen.detail != "").cause is None
+def test_who_cannot_be_bound_while_its_template_has_terms_of_its_own_is_to_blame(
+    plane: ControlPlane, terms: Any
+) -> None:
+    site = Site(plane, trust_templates=True)
+    try:
+        site.start(pod_template=json.dumps({"spec": terms}))
+        site.plane.report(site.namespace, POD, phase="Pending", conditions=[_UNBOUND])
+        assert site.worker(lambda seen: seen.detail != "").cause is None
+    finally:
+        site.close()
 
 
 @pytest.mark.parametrize("reason", ["ImagePullBackOff", "ErrImageNeverPull", "CreateContainerConfigError"])

@@ -58,7 +58,7 @@ def test_a_template_gives_what_the_scheduler_does_not_decide() -> None:
         {
             "metadata": {"labels": {"team": "x"}, "annotations": {"note": "y"}},
             "spec": {
-                "hostNetwork": True,
+                "shareProcessNamespace": True,
                 "volumes": [{"name": "data", "emptyDir": {}}],
                 "containers": [
                     {"name": "logs", "image": "logs:1"},
@@ -71,14 +71,15 @@ def test_a_template_gives_what_the_scheduler_does_not_decide() -> None:
     container = worker(pod)
     assert (container["name"], container["image"], container["workingDir"]) == ("worker", "mine:1", "/src")
     assert container["env"][0] == {"name": "A", "value": "1"}
-    assert pod["spec"]["containers"][0] == {"name": "logs", "image": "logs:1"}
+    unseen = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
+    assert pod["spec"]["containers"][0] == {"name": "logs", "image": "logs:1", "env": unseen}
     assert pod["metadata"]["labels"]["team"] == "x"
     assert pod["metadata"]["annotations"]["note"] == "y"
-    assert pod["spec"]["hostNetwork"] is True
+    assert pod["spec"]["shareProcessNamespace"] is True
 
 
 def test_a_template_changes_nothing_that_the_scheduler_decides() -> None:
-    settings = KubernetesSettings(priority_class="training", image="default:1")
+    settings = KubernetesSettings(priority_class="training", image="default:1", trust_templates=True)
     container = {
         "env": [{"name": "GREETING", "value": "mine"}],
         "resources": {"limits": {"nvidia.com/gpu": "8", "ephemeral-storage": "1Gi"}},
@@ -99,7 +100,7 @@ def test_the_role_of_a_worker_is_a_label_and_one_without_slots_sees_no_gpu() -> 
     assert worker(server)["resources"]["limits"]["nvidia.com/gpu"] == "0"
     assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in worker(server)["env"]
     assert all(each["name"] != "NVIDIA_VISIBLE_DEVICES" for each in worker(pod)["env"])
-    seen = worker_pod(server, "default", SETTINGS.instance)
+    seen = worker_pod(server, ("default",), SETTINGS.instance)
     assert seen is not None
     assert seen.slot_ids == ()
 
@@ -107,14 +108,17 @@ def test_the_role_of_a_worker_is_a_label_and_one_without_slots_sees_no_gpu() -> 
 def test_a_pod_with_an_address_of_its_own_has_the_name_that_others_reach_it_by() -> None:
     spec = made()["spec"]
     assert (spec["hostname"], spec["subdomain"]) == ("sched-7-1", "sched-workers")
-    spec = made({"spec": {"hostNetwork": True}})["spec"]
+    spec = made({"spec": {"hostNetwork": True}}, KubernetesSettings(image="default:1", trust_templates=True))["spec"]
     assert "hostname" not in spec
     assert "subdomain" not in spec
 
 
 def test_a_template_that_makes_no_sense_is_told() -> None:
-    with pytest.raises(InvalidInput, match="pod_template: cannot be used"):
+    with pytest.raises(InvalidInput, match=r"pod_template\.spec\.affinity\.nodeAffinity: must be a mapping"):
         made({"spec": {"affinity": {"nodeAffinity": ["x"]}}})
+    required = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [1]}}}
+    with pytest.raises(InvalidInput, match="pod_template: cannot be used"):
+        made({"spec": {"affinity": required}})
 
 
 def test_each_term_of_a_users_affinity_is_pinned_to_the_node() -> None:
@@ -135,12 +139,12 @@ def test_one_slot_is_one_cpu_where_slots_are_cpus() -> None:
 
 
 def test_a_worker_is_read_back_from_its_pod() -> None:
-    who = worker_pod(made(), "default", "sched")
+    who = worker_pod(made(), ("default",), "sched")
     assert who is not None
     assert (who.worker_id, who.job_id, who.node) == (START.worker_id, START.job_id, START.node)
     assert (who.slot_ids, who.cpus, who.memory_mib) == (START.slot_ids, START.cpus, START.memory_mib)
-    assert worker_pod(made(), "default", "other") is None
-    assert worker_pod(made(), "elsewhere", "sched") is None
+    assert worker_pod(made(), ("default",), "other") is None
+    assert worker_pod(made(), ("elsewhere",), "sched") is None
 
 
 def requests(cpu: str, **more: Any) -> dict[str, Any]:

@@ -96,6 +96,7 @@ def test_a_right_to_make_pods_that_is_missing_is_told_and_nothing_is_held_for_ev
     rules = [
         {"apiGroups": [""], "resources": seen, "verbs": ["get", "list", "watch"]},
         {"apiGroups": [""], "resources": made, "verbs": ["get", "create"]},
+        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["create", "delete"]},
     ]
     with (
         account.allowed(rules),

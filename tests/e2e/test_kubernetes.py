@@ -91,6 +91,8 @@ class Site:
                 "instance": self.kubernetes.instance,
                 "kubeconfig": str(self.kubernetes.kubeconfig),
                 "resource": RESOURCE,
+                # They run what lies on the nodes.
+                "trust_templates": True,
                 "jobs_dir": str(self.checkpoints),
                 # The services of the tests have the priority of all pods without a class, as the workers do.
                 "yield_to_priority": 0,

@@ -14,11 +14,11 @@ from scheduler.http.requests import JobRequest, check_request
         ({"kind": "Pod"}, "pod_template.kind", "metadata and spec"),
         ({"spec": []}, "pod_template.spec", "mapping"),
         ({"metadata": {"name": "x"}}, "pod_template.metadata.name", "only labels and annotations"),
-        ({"metadata": {"labels": {"a": 1}}}, "pod_template.metadata.labels", "to strings"),
+        ({"metadata": {"labels": {"a": 1}}}, "pod_template.metadata.labels.a", "must be a string"),
         ({"spec": {"nodeName": "a"}}, "pod_template.spec.nodeName", "node_selector"),
         ({"spec": {"restartPolicy": "Always"}}, "pod_template.spec.restartPolicy", "not allowed"),
         ({"spec": {"terminationGracePeriodSeconds": 1}}, "pod_template.spec.terminationGracePeriodSeconds", "grace"),
-        ({"spec": {"containers": {}}}, "pod_template.spec.containers", "list of mappings"),
+        ({"spec": {"containers": {}}}, "pod_template.spec.containers", "must be a list"),
         (
             {"spec": {"containers": [{"command": ["x"]}]}},
             "pod_template.spec.containers.0.command",
@@ -29,7 +29,8 @@ from scheduler.http.requests import JobRequest, check_request
             "pod_template.spec.containers.1.args",
             "use command of the job",
         ),
-        ({"spec": {"containers": [{"env": [1]}]}}, "pod_template.spec.containers.0.env", "mappings with a name"),
+        ({"spec": {"containers": [{"env": [1]}]}}, "pod_template.spec.containers.0.env.0", "must be a mapping"),
+        ({"spec": {"containers": [{"env": [{}]}]}}, "pod_template.spec.containers.0.env.0", "must have name"),
         ({"metadata": {"labels": {"a": "x" * 300_000}}}, "pod_template", "exceeds 256 KiB"),
     ],
 )

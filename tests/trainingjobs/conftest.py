@@ -62,6 +62,7 @@ class Site(World):
             objects,
             self.store,
             self.clock,
+            self.kubernetes,
             explain=self._explain,
             leading=lambda: self.leading,
             stored=lambda _: None,

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.crd import FINALIZER
 from scheduler.daemon.trainingjobs.resource import (
     Change,
@@ -26,6 +27,7 @@ from scheduler.model.pod_template import canonical_template
 from scheduler.model.shape import WorkerShape
 
 NOW = 1_000_000.0
+LAB = KubernetesSettings(namespace="lab")
 SPEC = {"command": ["python", "train.py"], "runtime": "elastic", "priority": 5, "minWorkers": 2, "maxWorkers": 4}
 
 
@@ -35,7 +37,7 @@ def item(status: dict[str, Any] | None = None, generation: int = 1, **spec: Any)
 
 
 def job(wanted: TrainingJob, **fields: Any) -> Job:
-    spec = job_spec(wanted)
+    spec = job_spec(wanted, LAB)
     given = {
         "priority": spec.priority,
         "min_workers": spec.min_workers,
@@ -55,7 +57,7 @@ def test_a_spec_is_a_job_request_in_other_letters() -> None:
         env={"A": "1"},
         data={"shards": 50, "maxAttempts": 9},
     )
-    spec = job_spec(wanted)
+    spec = job_spec(wanted, LAB)
     assert (spec.name, spec.client_key) == ("mnist", "trainingjob/u-1")
     assert (spec.runtime, spec.priority, spec.min_workers, spec.max_workers) == (Runtime.ELASTIC, 5, 2, 4)
     assert (spec.shape.slots, spec.shape.memory_mib, spec.shape.node_selector) == (2, 1024, (("zone", "a"),))
@@ -83,7 +85,7 @@ def test_a_spec_is_a_job_request_in_other_letters() -> None:
 )
 def test_what_is_no_job_is_refused_by_the_name_of_the_field(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        job_spec(item(**fields))
+        job_spec(item(**fields), LAB)
     assert str(caught.value).startswith(message)
 
 
@@ -93,48 +95,49 @@ def test_fixed_replicas_are_the_fixed_group_of_the_job_with_a_template_of_their_
         item(
             template={"spec": {"containers": [{"image": "torch"}]}},
             fixedReplicas={"replicas": 2, "command": ["serve"], "cpusPerWorker": 2, "template": {"spec": server}},
-        )
+        ),
+        LAB,
     )
     assert spec.fixed is not None
     assert (spec.fixed.replicas, spec.fixed.command, spec.fixed.shape) == (2, ("serve",), WorkerShape(0, 2.0))
     assert spec.fixed.pod_template == canonical_template({"spec": server})
-    plain = job_spec(item(template={"spec": server}, fixedReplicas={"replicas": 1})).fixed
+    plain = job_spec(item(template={"spec": server}, fixedReplicas={"replicas": 1}), LAB).fixed
     assert plain is not None
     assert (plain.command, plain.pod_template) == (("python", "train.py"), canonical_template({"spec": server}))
 
 
 def test_the_fixed_group_of_a_job_cannot_change() -> None:
     asked = item(fixedReplicas={"replicas": 2})
-    assert frozen_fields(job_spec(asked), job(item())) == ["fixedReplicas"]
+    assert frozen_fields(job_spec(asked, LAB), job(item())) == ["fixedReplicas"]
 
 
 def test_a_change_of_priority_bounds_or_suspension_becomes_requests() -> None:
     running = job(item(), state=JobState.RUNNING)
     asked = item({"observedGeneration": 1, "jobId": 7}, generation=2, priority=9, maxWorkers=8, suspend=True)
-    assert changes(asked, job_spec(asked), running) == [
+    assert changes(asked, job_spec(asked, LAB), running) == [
         Change(IntentKind.PRIORITY, priority=9),
         Change(IntentKind.SCALE, min_workers=2, max_workers=8),
         Change(IntentKind.SUSPEND),
     ]
     back = item({"observedGeneration": 1, "jobId": 7}, generation=2)
-    assert changes(back, job_spec(back), replace(running, state=JobState.SUSPENDED)) == [Change(IntentKind.RESUME)]
+    assert changes(back, job_spec(back, LAB), replace(running, state=JobState.SUSPENDED)) == [Change(IntentKind.RESUME)]
 
 
 def test_what_a_user_of_the_scheduler_changed_stays_until_the_object_is_edited() -> None:
     wanted = item({"observedGeneration": 1, "jobId": 7})
-    assert changes(wanted, job_spec(wanted), job(wanted, priority=50)) == []
+    assert changes(wanted, job_spec(wanted, LAB), job(wanted, priority=50)) == []
 
 
 def test_nothing_is_asked_of_a_job_that_has_ended() -> None:
     wanted = item({"observedGeneration": 1, "jobId": 7}, generation=2, priority=9)
-    assert changes(wanted, job_spec(wanted), job(item(), state=JobState.SUCCEEDED)) == []
+    assert changes(wanted, job_spec(wanted, LAB), job(item(), state=JobState.SUCCEEDED)) == []
 
 
 def test_fields_that_a_job_cannot_change_are_named() -> None:
     started = job(item())
     asked = item(command=["other"], slotsPerWorker=2, maxRetries=1, priority=1, minWorkers=1)
-    assert sorted(frozen_fields(job_spec(asked), started)) == ["command", "maxRetries", "slotsPerWorker"]
-    assert frozen_fields(job_spec(item(priority=1)), started) == []
+    assert sorted(frozen_fields(job_spec(asked, LAB), started)) == ["command", "maxRetries", "slotsPerWorker"]
+    assert frozen_fields(job_spec(item(priority=1), LAB), started) == []
 
 
 def test_a_status_tells_what_has_become_of_the_job() -> None:

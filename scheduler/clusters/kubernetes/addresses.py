@@ -6,7 +6,7 @@ from functools import lru_cache
 from scheduler.config import KubernetesSettings
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
-from scheduler.model.pod_template import parse_template
+from scheduler.model.pod_template import parse_template, template_namespace
 from scheduler.model.worker import Worker
 
 
@@ -26,10 +26,15 @@ def host_of(settings: KubernetesSettings) -> Callable[[Job, Worker], str]:
     def host(job: Job, worker: Worker) -> str:
         if on_node_network(job.pod_template_of(worker)):
             return worker.host
-        name = pod_name(settings.instance, worker.id)
-        return f"{name}.{owner_name(settings.instance)}.{settings.namespace}.svc"
+        name, namespace = pod_name(settings.instance, worker.id), namespace_of(settings, job.pod_template_of(worker))
+        return f"{name}.{owner_name(settings.instance)}.{namespace}.svc"
 
     return host
+
+
+def namespace_of(settings: KubernetesSettings, template: str | None) -> str:
+    """Where the pods of this template run."""
+    return settings.namespace if template is None else template_namespace(template) or settings.namespace
 
 
 @lru_cache(maxsize=1024)

@@ -1,15 +1,15 @@
-"""What the errors of a request mean: each as one line of ours."""
+"""What the answers and the errors of a request mean: each error as one line of ours."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import orjson
 import urllib3
-from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
 
 from scheduler.errors import ClusterError
 
-UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
+BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, GONE, INVALID = 400, 401, 403, 404, 409, 410, 422
 #: Of an error's text, for one line.
 _MESSAGE_LENGTH_MAX = 400
 
@@ -25,37 +25,39 @@ class RefusedError(ClusterError):
 
 @contextmanager
 def told(url: str) -> Iterator[None]:
-    """Raise errors of client and network as `ClusterError` in one line, `RefusedError` where the server said no."""
+    """Raise errors of client and network as `ClusterError` in one line."""
     try:
         yield
-    except ApiException as error:
-        raise _refused(error) from None
     except urllib3.exceptions.MaxRetryError as error:
         raise ClusterError(f"the API server at {url} cannot be reached: {_cause(error.reason)}") from None
     except (urllib3.exceptions.HTTPError, OSError) as error:
         raise ClusterError(f"the API server at {url} does not answer: {_cause(error)}") from None
+    except ConfigException as error:
+        raise ClusterError(f"the credentials for the API server at {url} cannot be read: {line(str(error))}") from None
     except orjson.JSONDecodeError:
         raise ClusterError(f"the API server at {url} returned something other than JSON") from None
 
 
-def line(text: str) -> str:
-    """The text in one line of bounded length."""
-    return " ".join(text.split())[:_MESSAGE_LENGTH_MAX]
-
-
-def _refused(error: ApiException) -> RefusedError:
-    body: object = error.body
-    text = body.decode(errors="replace") if isinstance(body, bytes) else str(body or "")
+def accepted(response: urllib3.BaseHTTPResponse) -> urllib3.BaseHTTPResponse:
+    """The same response; one that refuses is read and raised as `RefusedError`."""
+    if response.status < BAD_REQUEST:
+        return response
+    text = response.data.decode(errors="replace")
     try:
         status = orjson.loads(text)
     except orjson.JSONDecodeError:
         status = {}
     if not isinstance(status, dict):
         status = {}
-    message = line(str(status.get("message") or text or error.reason))
-    if error.status == UNAUTHORIZED:
+    message = line(str(status.get("message") or text or response.reason))
+    if response.status == UNAUTHORIZED:
         message = f"the API server rejected the credentials: {message}"
-    return RefusedError(error.status or 0, str(status.get("reason") or error.reason), message)
+    raise RefusedError(response.status, str(status.get("reason") or response.reason), message)
+
+
+def line(text: str) -> str:
+    """The text in one line of bounded length."""
+    return " ".join(text.split())[:_MESSAGE_LENGTH_MAX]
 
 
 def _cause(error: object) -> str:

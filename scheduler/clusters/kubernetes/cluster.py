@@ -14,20 +14,22 @@ from typing import assert_never
 
 import structlog
 
-from scheduler.clusters.kubernetes.addresses import owner_name, pod_name
-from scheduler.clusters.kubernetes.answers import FORBIDDEN, NOT_FOUND, RefusedError
-from scheduler.clusters.kubernetes.connection import Connection, Document
+from scheduler.clusters.failure import unexpected_failure
+from scheduler.clusters.kubernetes.addresses import namespace_of, pod_name
+from scheduler.clusters.kubernetes.answers import BAD_REQUEST, CONFLICT, FORBIDDEN, INVALID, NOT_FOUND, RefusedError
+from scheduler.clusters.kubernetes.connection import NODES, PODS, Connection, Document, in_namespace
 from scheduler.clusters.kubernetes.inquiries import Inquiries
 from scheduler.clusters.kubernetes.logs import KubernetesLogs
-from scheduler.clusters.kubernetes.manifest import owner_manifest, pod_manifest, service_manifest
+from scheduler.clusters.kubernetes.manifest import pod_manifest
 from scheduler.clusters.kubernetes.picture import KnownWorker, Picture
 from scheduler.clusters.kubernetes.pods import worker_pod
+from scheduler.clusters.kubernetes.prerequisites import Prerequisites
 from scheduler.clusters.kubernetes.reflector import Reflector
 from scheduler.clusters.kubernetes.refusals import Refusals
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError, InvalidInput
-from scheduler.model.ids import WorkerId
+from scheduler.model.ids import JobId, WorkerId, job_of
 from scheduler.model.observation import EndCause, Observation
 
 log = structlog.get_logger(__name__)
@@ -38,7 +40,7 @@ _GRACE_SECONDS_MIN = 1
 #: Longer the log of a worker that has ended is not waited for.
 _LOG_SECONDS_MAX = 2.0
 #: Refusals that no repetition will change.
-_FOR_GOOD = (400, 422)
+_FOR_GOOD = (BAD_REQUEST, INVALID)
 
 
 class KubernetesCluster:
@@ -54,26 +56,26 @@ class KubernetesCluster:
         self._settings = settings
         self._clock = clock
         self._connection = Connection(settings, clock)
-        self.logs = KubernetesLogs(self._connection, settings, state_dir)
         self._picture = Picture(settings, clock.now)
+        self.logs = KubernetesLogs(self._connection, settings, state_dir, self._picture.worker)
         self._inquiries = Inquiries(self._connection, self._picture, self._wake)
         self._refusals = Refusals(clock.monotonic, settings.launch_limit_seconds)
+        self._prerequisites = Prerequisites(self._connection, settings, self._refusals)
         self._wakes: list[Callable[[], None]] = []
         self._hands = ThreadPoolExecutor(settings.connections, "kubernetes-apply")
         self._reflectors = [
-            Reflector(
-                "nodes", self._connection, _Nodes(self._picture, settings.resource), self._wake, clock, randomness
-            ),
-            Reflector("pods", self._connection, _Pods(self._picture, self._inquiries), self._wake, clock, randomness),
+            Reflector(NODES, self._connection, _Nodes(self._picture, settings.resource), self._wake, clock, randomness),
+            Reflector(PODS, self._connection, _Pods(self._picture, self._inquiries), self._wake, clock, randomness),
         ]
         for reflector in self._reflectors:
             reflector.start()
         for reflector in self._reflectors:
             reflector.wait(_FIRST_LIST_SECONDS)
-        try:
-            self._owner(clock.now() + settings.request_seconds)
-        except ClusterError as error:
-            log.warning("kubernetes: cannot start workers", namespace=settings.namespace, error=str(error))
+        for namespace in settings.worker_namespaces:
+            try:
+                self._prerequisites.owner(namespace, clock.now() + settings.request_seconds)
+            except ClusterError as error:
+                log.warning("kubernetes: cannot start workers", namespace=namespace, error=str(error))
 
     def observe(self) -> Observation:
         """What is known. Raises `ClusterError` while that is too old to be relied upon; nobody is lost by that."""
@@ -88,14 +90,10 @@ class KubernetesCluster:
         """Actions of one kind that follow each other are done side by side."""
         if self._clock.now() >= until:
             return [ActionFailure(action, TOO_LATE) for action in actions]
+        self._prerequisites.begin_round()
         failures: list[ActionFailure] = []
-        for kind, run in groupby(actions, type):
-            try:
-                owner = self._owner(until) if kind is StartWorker else {}
-            except ClusterError as error:
-                failures += [ActionFailure(action, str(error)) for action in run]
-                continue
-            done = self._hands.map(lambda action, owner=owner: self._tried(action, owner, until), run)
+        for _, run in groupby(actions, type):
+            done = self._hands.map(lambda action: self._tried(action, until), run)
             failures += [failure for failure in done if failure is not None]
         return failures
 
@@ -115,32 +113,11 @@ class KubernetesCluster:
         for wake in self._wakes:
             wake()
 
-    def _owner(self, until: float) -> Document:
-        """The owner of all workers, as it is now: somebody may have deleted it, and pods of a former one with it.
-
-        The service that names them is there, too.
-        """
-        name = owner_name(self._settings.instance)
-        self._fail_while_refused(name)
-        try:
-            owner = self._connection.config_map(name, owner_manifest(self._settings), until)
-            self._connection.service(name, service_manifest(self._settings, owner), until)
-        except RefusedError as error:
-            self._refusals.add(name, str(error))
-            raise
-        self._refusals.drop(name)
-        return owner
-
-    def _fail_while_refused(self, name: str) -> None:
-        refusal = self._refusals.standing(name)
-        if refusal is not None:
-            raise ClusterError(refusal)
-
-    def _tried(self, action: ClusterAction, owner: Document, until: float) -> ActionFailure | None:
+    def _tried(self, action: ClusterAction, until: float) -> ActionFailure | None:
         try:
             match action:
                 case StartWorker():
-                    self._start(action, owner, until)
+                    self._start(action, until)
                 case StopWorker():
                     self._stop(action, until)
                 case ForgetWorker():
@@ -149,49 +126,75 @@ class KubernetesCluster:
                     assert_never(action)
         except ClusterError as error:
             return ActionFailure(action, str(error))
+        except Exception as error:
+            return unexpected_failure(action, error)
         return None
 
-    def _start(self, start: StartWorker, owner: Document, until: float) -> None:
-        if self._picture.worker(start.worker_id) is not None:
-            return
+    def _start(self, start: StartWorker, until: float) -> None:
+        try:
+            namespace = self._namespace_for(start)
+            if namespace is not None:
+                self._start_in(namespace, start, until)
+        except ClusterError:
+            raise
+        except InvalidInput as error:
+            self._picture.refuse(start, self._settings.namespace, str(error))
+        except Exception as error:  # it would be the same at the next try
+            self._picture.refuse(start, self._settings.namespace, unexpected_failure(start, error).error)
+
+    def _namespace_for(self, start: StartWorker) -> str | None:
+        """Where to start it; None: it runs there already. Raises `InvalidInput`."""
+        namespace = namespace_of(self._settings, start.pod_template)
+        if namespace not in self._settings.worker_namespaces:
+            raise InvalidInput("pod_template.metadata.namespace", f"{namespace} is no namespace of workers")
+        known = self._picture.worker(start.worker_id)
+        if known is None:
+            return namespace
+        if known.who.namespace == namespace or known.gone:
+            return None
+        self._picture.disown(known)
+        return namespace
+
+    def _start_in(self, namespace: str, start: StartWorker, until: float) -> None:
         if not self._picture.has_node(start.node):
             raise ClusterError(f"node {start.node} not found")
-        self._fail_while_refused(start.worker_id)
+        owner = self._prerequisites.owner(namespace, until)
+        body = pod_manifest(start, self._settings, owner)
+        refusal = self._refusals.standing(start.worker_id)
+        if refusal is not None:
+            raise ClusterError(refusal)
         try:
-            body = pod_manifest(start, self._settings, owner)
-            pod = self._connection.create_pod(body, until)
-        except InvalidInput as error:
-            self._picture.refuse(start, str(error))
-            return
+            self._prerequisites.isolate(start.job_id, namespace, owner, until)
+            pod = self._connection.create(in_namespace(namespace, "pods"), body, until)
         except RefusedError as error:
-            found = self._found_instead(start, error, until)
+            found = self._found_instead(start, namespace, error, until)
             if found is None:
                 return
             pod = found
         self._refusals.drop(start.worker_id)
         self._picture.put_pod(pod, answered=True)
 
-    def _found_instead(self, start: StartWorker, error: RefusedError, until: float) -> Document | None:
+    def _found_instead(self, start: StartWorker, namespace: str, error: RefusedError, until: float) -> Document | None:
         """The worker's pod, where it is there although its creation was refused; None: the worker is given up."""
         if error.status in _FOR_GOOD:
-            self._picture.refuse(start, str(error))
+            self._picture.refuse(start, namespace, str(error))
             return None
         # What is forbidden now (by a quota, a policy, a missing right) may have been allowed to a start before.
         if error.status != FORBIDDEN and error.reason != "AlreadyExists":
             raise error
-        pod = self._read(start.worker_id, until)
+        pod = self._read(namespace, start.worker_id, until)
         if pod is not None:
             return self._started_before(start, pod)
         if not self._refusals.add(start.worker_id, str(error)):
             raise error
         self._refusals.drop(start.worker_id)
-        self._picture.refuse(start, str(error), EndCause.NOT_ADMITTED)
+        self._picture.refuse(start, namespace, str(error), EndCause.NOT_ADMITTED)
         return None
 
     def _started_before(self, start: StartWorker, pod: Document) -> Document:
         """The pod of this name, which must be this very worker's: an earlier start was carried out unheard."""
         name = pod["metadata"]["name"]
-        who = worker_pod(pod, self._settings.namespace, self._settings.instance)
+        who = worker_pod(pod, self._settings.worker_namespaces, self._settings.instance)
         if who is None or who.worker_id != start.worker_id:
             raise ClusterError(f"pod {name} exists, but is not a worker of {self._settings.instance}")
         return pod
@@ -199,6 +202,8 @@ class KubernetesCluster:
     def _stop(self, stop: StopWorker, until: float) -> None:
         self._refusals.drop(stop.worker_id)
         known = self._picture.worker(stop.worker_id) or self._unseen(stop.worker_id, until)
+        if known is None:
+            self._leave_nothing(job_of(stop.worker_id), until)
         if known is None or known.gone or not known.state.alive:
             return
         self._delete(known, max(_GRACE_SECONDS_MIN, math.ceil(stop.grace_seconds)), until)
@@ -209,37 +214,49 @@ class KubernetesCluster:
             return
         if known.state.alive:
             raise ClusterError("it is still alive")
+        if not self._picture.has_live_workers(known.who.job_id):
+            # Before its last pod is: a daemon that dies in between finds that pod and does the rest.
+            self._prerequisites.release(known.who.job_id, known.who.namespace, until)
         if not known.gone:
-            seconds = min(_LOG_SECONDS_MAX, until - self._clock.now())
-            self.logs.keep(forget.worker_id, known.who.job_id, known.container, seconds)
+            self.logs.keep(known, min(_LOG_SECONDS_MAX, until - self._clock.now()))
             # What has ended is not waited for; sidecars that go on are asked.
             self._delete(known, 0 if known.over else _GRACE_SECONDS_MIN, until)
         self._picture.forget(forget.worker_id)
 
+    def _leave_nothing(self, job_id: JobId, until: float) -> None:
+        """A worker of the job was given up before its pod was made; what was made for it first goes, too."""
+        if not self._picture.has_live_workers(job_id):
+            for namespace in self._settings.worker_namespaces:
+                self._prerequisites.release(job_id, namespace, until)
+
     def _unseen(self, worker_id: WorkerId, until: float) -> KnownWorker | None:
         """A worker that list and watch have not shown: its start may have been carried out unheard."""
-        pod = self._read(worker_id, until)
-        if pod is None:
-            return None
-        self._picture.put_pod(pod, answered=True)
+        for namespace in self._settings.worker_namespaces:
+            pod = self._read(namespace, worker_id, until)
+            if pod is not None:
+                self._picture.put_pod(pod, answered=True)
         return self._picture.worker(worker_id)
 
-    def _read(self, worker_id: WorkerId, until: float) -> Document | None:
+    def _read(self, namespace: str, worker_id: WorkerId, until: float) -> Document | None:
         """The pod of this worker's name, as it is now."""
         try:
-            return self._connection.read_pod(pod_name(self._settings.instance, worker_id), until)
+            return self._connection.get(
+                in_namespace(namespace, "pods", pod_name(self._settings.instance, worker_id)), until
+            )
         except RefusedError as error:
             if error.status == NOT_FOUND:
                 return None
             raise
 
     def _delete(self, known: KnownWorker, grace_seconds: int, until: float) -> None:
+        """Delete the pod with its uid, no other of its name."""
         self._inquiries.expect(known.uid)
+        body = {"gracePeriodSeconds": grace_seconds, "preconditions": {"uid": known.uid}}
         try:
-            self._connection.delete_pod(known.name, known.uid, grace_seconds, until)
+            self._connection.delete(in_namespace(known.who.namespace, "pods", known.name), until, body)
         except RefusedError as error:
             # Not found, or another of the same name: this one is gone, and the watch will say so.
-            if error.status not in (404, 409):
+            if error.status not in (NOT_FOUND, CONFLICT):
                 raise
 
 
@@ -278,7 +295,7 @@ class _Pods:
 
     def put(self, item: Document) -> bool:
         if item["metadata"].get("deletionTimestamp") and self._picture.is_ours(item):
-            self._inquiries.about_deletion(item["metadata"]["uid"])
+            self._inquiries.about_deletion(item["metadata"]["namespace"], item["metadata"]["uid"])
         return self._picture.put_pod(item)
 
     def remove(self, item: Document) -> bool:

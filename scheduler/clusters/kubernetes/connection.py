@@ -1,15 +1,15 @@
 """Requests to the API server as plain JSON, paced and bounded in time."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import orjson
 import urllib3
 
-from scheduler.clusters.kubernetes.answers import NOT_FOUND, UNAUTHORIZED, RefusedError, told
+from scheduler.clusters.kubernetes.answers import NOT_FOUND, UNAUTHORIZED, RefusedError, accepted, told
 from scheduler.clusters.kubernetes.credentials import Client
 from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
 from scheduler.config import KubernetesSettings
@@ -25,6 +25,28 @@ WATCH_SECONDS = 300
 #: A watch without a word, not even a bookmark, for so long is taken for dead.
 SILENCE_SECONDS = 150
 _CONNECT_SECONDS = 5.0
+_MERGE = "application/merge-patch+json"
+
+
+class Collection(NamedTuple):
+    """Objects of one kind that are listed and watched together."""
+
+    kind: str
+    path: str
+
+
+NODES = Collection("nodes", "/api/v1/nodes")
+#: Of all namespaces.
+PODS = Collection("pods", "/api/v1/pods")
+
+
+def in_namespace(namespace: str, *names: str, api: str = "/api/v1") -> str:
+    """The path of a kind of object, or of one object."""
+    return "/".join((f"{api}/namespaces", quote(namespace), *map(quote, names)))
+
+
+def training_jobs_in(namespace: str) -> Collection:
+    return Collection(PLURAL, in_namespace(namespace, PLURAL, api=f"/apis/{GROUP}/{VERSION}"))
 
 
 class Pace:
@@ -70,29 +92,27 @@ class Connection:
         self._idle.set()
         self._client.close()
 
-    def pages(self, kind: str) -> Iterator[Document]:
-        """A whole list of `nodes`, `pods` or `trainingjobs` as it is now, page by page."""
-        list_page = self._lister(kind)
-        token: str | None = None
+    def pages(self, path: str) -> Iterator[Document]:
+        """A whole list as it is now, page by page."""
+        query = {"limit": str(PAGE_SIZE)}
         while True:
-            page = self._ask(partial(list_page, limit=PAGE_SIZE, _continue=token))
+            page = self._ask("GET", path, query=query)
             yield page
             token = page["metadata"].get("continue")
             if not token:
                 return
+            query["continue"] = token
 
     @contextmanager
-    def watch(self, kind: str, resource_version: str) -> Iterator["Watch"]:
-        """Changes after this version, until the server ends the watch."""
-        with self._told():
-            response = self._lister(kind)(
-                watch=True,
-                resource_version=resource_version,
-                allow_watch_bookmarks=True,
-                timeout_seconds=WATCH_SECONDS,
-                _preload_content=False,
-                _request_timeout=(_CONNECT_SECONDS, SILENCE_SECONDS),
-            )
+    def watch(self, path: str, resource_version: str) -> Iterator["Watch"]:
+        """Changes of a list after this version, until the server ends the watch."""
+        query = {
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        response = self._open(path, query, urllib3.Timeout(connect=_CONNECT_SECONDS, read=SILENCE_SECONDS))
         try:
             yield Watch(response, self.url)
         finally:
@@ -102,92 +122,69 @@ class Connection:
         """Unix seconds."""
         return self._clock.now()
 
-    def create_pod(self, body: Document, until: float) -> Document:
-        namespace = self._settings.namespace
-        return self._ask(partial(self._client.core.create_namespaced_pod, namespace, body), until)
+    def get(self, path: str, until: float) -> Document:
+        """The object as it is now."""
+        return self._ask("GET", path, until=until)
 
-    def read_pod(self, name: str, until: float) -> Document:
-        namespace = self._settings.namespace
-        return self._ask(partial(self._client.core.read_namespaced_pod, name, namespace), until)
+    def create(self, path: str, body: Document, until: float) -> Document:
+        """The object as it was made. A field that the API server does not know is refused by those that can tell."""
+        return self._ask("POST", path, {"fieldValidation": "Strict"}, orjson.dumps(body), until)
 
-    def delete_pod(self, name: str, uid: str, grace_seconds: int, until: float) -> Document:
-        """Delete the pod with this uid, no other of its name; gives the pod, or a status, as it is then."""
-        body = {"gracePeriodSeconds": grace_seconds, "preconditions": {"uid": uid}}
-        namespace = self._settings.namespace
-        return self._ask(partial(self._client.core.delete_namespaced_pod, name, namespace, body=body), until)
+    def delete(self, path: str, until: float, body: Document | None = None) -> Document:
+        """Delete one object; gives it, or a status, as it is then."""
+        return self._ask("DELETE", path, body=orjson.dumps(body or {}), until=until)
 
-    def patch_training_job(self, name: str, body: Document, until: float, *, status: bool) -> Document:
-        """Merge the body into the object, or into its status; null removes a field."""
-        custom = self._client.custom
-        patch = custom.patch_namespaced_custom_object_status if status else custom.patch_namespaced_custom_object
-        where = (GROUP, VERSION, self._settings.namespace, PLURAL, name)
-        return self._ask(partial(patch, *where, body, _content_type="application/merge-patch+json"), until)
+    def patch(self, path: str, body: Document, until: float) -> Document:
+        """Merge the body into the object; null removes a field."""
+        return self._ask("PATCH", path, body=orjson.dumps(body), until=until, content_type=_MERGE)
 
-    def events_of(self, uid: str) -> list[Document]:
+    def events_of(self, namespace: str, uid: str) -> list[Document]:
         """What the cluster has said of an object, in no order."""
-        selector = f"involvedObject.uid={uid}"
-        namespace = self._settings.namespace
-        list_events = partial(self._client.core.list_namespaced_event, namespace, field_selector=selector, limit=100)
-        return list(self._ask(list_events)["items"])
+        query = {"fieldSelector": f"involvedObject.uid={uid}", "limit": "100"}
+        return list(self._ask("GET", in_namespace(namespace, "events"), query)["items"])
 
-    def config_map(self, name: str, body: Document, until: float) -> Document:
-        """The config map of this name, made if there is none."""
-        core = self._client.core
-        return self._made(core.read_namespaced_config_map, core.create_namespaced_config_map, name, body, until)
-
-    def service(self, name: str, body: Document, until: float) -> Document:
-        """The service of this name, made if there is none."""
-        core = self._client.core
-        return self._made(core.read_namespaced_service, core.create_namespaced_service, name, body, until)
-
-    def _made(
-        self, read: Callable[..., Any], create: Callable[..., Any], name: str, body: Document, until: float
-    ) -> Document:
-        namespace = self._settings.namespace
+    def made(self, path: str, name: str, body: Document, until: float) -> Document:
+        """The object of this name, made if there is none."""
         try:
-            return self._ask(partial(read, name, namespace), until)
+            return self.get(f"{path}/{name}", until)
         except RefusedError as error:
             if error.status != NOT_FOUND:
                 raise
         try:
-            return self._ask(partial(create, namespace, body), until)
+            return self.create(path, body, until)
         except RefusedError as error:
             if error.reason != "AlreadyExists":
                 raise
-        return self._ask(partial(read, name, namespace), until)  # another replica was faster
+        return self.get(f"{path}/{name}", until)  # another replica was faster
 
-    def log(self, pod: str, container: str, seconds: float) -> urllib3.BaseHTTPResponse:
+    def log(self, namespace: str, pod: str, container: str, seconds: float) -> urllib3.BaseHTTPResponse:
         """The output of a container as it is now, as a response to be read and closed."""
+        timeout = urllib3.Timeout(connect=min(_CONNECT_SECONDS, seconds), read=seconds)
+        return self._open(f"{in_namespace(namespace, 'pods', pod)}/log", {"container": container}, timeout)
+
+    def _open(self, path: str, query: Mapping[str, str], timeout: urllib3.Timeout) -> urllib3.BaseHTTPResponse:
+        """An answer to be read bit by bit."""
         with self._told():
-            response: urllib3.BaseHTTPResponse = self._client.core.read_namespaced_pod_log(
-                pod,
-                self._settings.namespace,
-                container=container,
-                _preload_content=False,
-                _request_timeout=(min(_CONNECT_SECONDS, seconds), seconds),
-            )
-            return response
+            return accepted(self._client.request("GET", path, query, timeout))
 
-    def _lister(self, kind: str) -> Callable[..., Any]:
-        listers: Mapping[str, Callable[..., Any]] = {
-            "nodes": self._client.core.list_node,
-            "pods": self._client.core.list_pod_for_all_namespaces,
-            PLURAL: partial(
-                self._client.custom.list_namespaced_custom_object, GROUP, VERSION, self._settings.namespace, PLURAL
-            ),
-        }
-        return listers[kind]
-
-    def _ask(self, call: Callable[..., Any], until: float | None = None) -> Document:
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        until: float | None = None,
+        content_type: str = "application/json",
+    ) -> Document:
         """One request in its turn, which is over by `until`."""
         seconds = self._settings.request_seconds
         left = seconds if until is None else min(seconds, until - self._clock.now())
         wait = self._pace.seconds_to_wait(left) if left > 0 else None
         if wait is None or (wait > 0 and self._idle.wait(wait)):
             raise ClusterError(TOO_LATE)
-        left -= wait
+        timeout = urllib3.Timeout(total=max(left - wait, 0.001))
         with self._told():
-            response = call(_preload_content=False, _request_timeout=max(left, 0.001))
+            response = accepted(self._client.request(method, path, query or {}, timeout, body, content_type))
             answer: Document = orjson.loads(response.data)
             return answer
 
@@ -206,7 +203,7 @@ class Connection:
 class Watch:
     """The events of one watch, in their order."""
 
-    def __init__(self, response: urllib3.HTTPResponse, url: str) -> None:
+    def __init__(self, response: urllib3.BaseHTTPResponse, url: str) -> None:
         self._response = response
         self._url = url
 

@@ -1,12 +1,19 @@
-"""The official client as settings have it. Where its credentials are refused it is made anew: there may be others."""
+"""Requests with the credentials of the settings. Where the server refuses them they are read again.
+
+The official client loads the credentials and makes the pool of connections, which all of its versions do alike. What is
+sent and received is plain JSON: nothing but the API server checks it.
+"""
 
 import socket
 import threading
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 import structlog
 import urllib3
 from kubernetes import client, config
+from kubernetes.client.rest import RESTClientObject
 from kubernetes.config.config_exception import ConfigException
 
 from scheduler.clusters.kubernetes.answers import line
@@ -24,12 +31,13 @@ _KEEPALIVE = [
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
 ]
+_RETRIES = urllib3.Retry(total=0, redirect=2)
 #: Refused credentials are read again at most this often.
 _READ_AGAIN_SECONDS = 2.0
 
 
 class Client:
-    """The APIs that are used, as they are now. May be used from any thread."""
+    """One API server. May be used from any thread."""
 
     def __init__(self, settings: KubernetesSettings, clock: Clock) -> None:
         """Raises `ConfigError` if there is no usable configuration."""
@@ -37,38 +45,63 @@ class Client:
         self._clock = clock
         self._lock = threading.Lock()
         self._read()
-        if not self._api.configuration.verify_ssl:
+        if not self._access[1].verify_ssl:
             # Said once, not at every request.
             log.warning("kubernetes: the certificate of the API server is not verified", url=self.url)
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
+    @property
+    def url(self) -> str:
+        """Of the API server."""
+        return str(self._access[1].host)
+
     def close(self) -> None:
-        self._api.close()
+        self._access[0].clear()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        timeout: urllib3.Timeout,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> urllib3.BaseHTTPResponse:
+        """The answer, whatever its status, not yet read. Raises errors of urllib3 and of the client's credentials."""
+        pool, configuration = self._access
+        headers = {"Accept": "application/json", "User-Agent": "elastic-gpu-scheduler"}
+        headers |= {each["key"]: each["value"] for each in configuration.auth_settings().values()}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        url = f"{configuration.host}{path}"
+        if query:
+            url += f"?{urlencode(query)}"
+        answer: urllib3.BaseHTTPResponse = pool.request(
+            method, url, body=body, headers=headers, timeout=timeout, retries=_RETRIES, preload_content=False
+        )
+        return answer
 
     def refused(self) -> None:
         """The credentials are not accepted: the next request takes those that are on disk now."""
         with self._lock:
             if self._clock.monotonic() < self._read_at + _READ_AGAIN_SECONDS:
                 return
-            former = self._api
+            former, _ = self._access
             try:
                 self._read()
             except ConfigError as error:
                 log.warning("kubernetes: the credentials could not be reloaded", error=str(error))
                 return
-            former.close()
+            former.clear()
 
     def _read(self) -> None:
         self._read_at = self._clock.monotonic()
         configuration = _configuration(self._settings)
-        configuration.socket_options = _KEEPALIVE
         configuration.connection_pool_maxsize = self._settings.connections + 4
-        configuration.retries = urllib3.Retry(total=0, redirect=2)
-        self.url = str(configuration.host)
-        self._api = client.ApiClient(configuration)
-        #: Takes and gives plain JSON here, which its published types do not know.
-        self.core: Any = client.CoreV1Api(self._api)
-        self.custom: Any = client.CustomObjectsApi(self._api)
+        pool = RESTClientObject(configuration).pool_manager
+        pool.connection_pool_kw["socket_options"] = _KEEPALIVE
+        #: The pool of connections, and what to send besides; replaced together.
+        self._access: tuple[urllib3.PoolManager, Any] = (pool, configuration)
 
 
 def _configuration(settings: KubernetesSettings) -> Any:

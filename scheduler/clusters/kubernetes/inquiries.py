@@ -41,22 +41,22 @@ class Inquiries:
             self._known.pop(next(iter(self._known)), None)
         self._known[uid] = None
 
-    def about_deletion(self, uid: str) -> None:
+    def about_deletion(self, namespace: str, uid: str) -> None:
         """Somebody deletes a pod: find out whether it is the cluster's scheduler."""
         if uid not in self._known and not self._closed.is_set():
             self.expect(uid)
-            self._thread.submit(self._explain_deletion, uid)
+            self._thread.submit(self._explain_deletion, namespace, uid)
 
     def about_delays(self, seconds: float) -> None:
         """Find out what keeps those back that have not come to run for so long, and whose status says nothing."""
         for known in self._picture.silent(seconds):
             self._thread.submit(self._explain_delay, known)
 
-    def _explain_deletion(self, uid: str) -> None:
+    def _explain_deletion(self, namespace: str, uid: str) -> None:
         if self._closed.wait(_MOMENT_SECONDS):
             return
         try:
-            displaced = was_displaced(self._connection.events_of(uid))
+            displaced = was_displaced(self._connection.events_of(namespace, uid))
         except ClusterError as error:
             log.warning("kubernetes: cannot determine who deleted a pod", uid=uid, error=str(error))
             return
@@ -65,7 +65,7 @@ class Inquiries:
 
     def _explain_delay(self, known: KnownWorker) -> None:
         try:
-            said = complaint(self._connection.events_of(known.uid))
+            said = complaint(self._connection.events_of(known.who.namespace, known.uid))
         except ClusterError:
             return  # asked again
         if said is not None and self._picture.explain(known.who.worker_id, said):

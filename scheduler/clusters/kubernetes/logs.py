@@ -1,24 +1,23 @@
 """Output of workers: from the API server as long as their pods are there, afterwards from what was kept of it."""
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import structlog
 import urllib3
 
-from scheduler.clusters.kubernetes.addresses import pod_name
-from scheduler.clusters.kubernetes.answers import NOT_FOUND, RefusedError
+from scheduler.clusters.kubernetes.answers import BAD_REQUEST, NOT_FOUND, RefusedError
 from scheduler.clusters.kubernetes.connection import Connection
-from scheduler.clusters.kubernetes.ends import worker_container
+from scheduler.clusters.kubernetes.picture import KnownWorker
 from scheduler.clusters.local_log_files import log_path, save_log
 from scheduler.clusters.local_logs import LocalLogs
 from scheduler.config import KubernetesSettings
 from scheduler.errors import ClusterError
-from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.ids import WorkerId
 
 log = structlog.get_logger(__name__)
 
-_NOT_STARTED = 400
 _CHUNK = 64 * 1024
 #: The end of a log that is kept when its pod goes.
 KEPT_BYTES_MAX = 4 * 1024 * 1024
@@ -29,19 +28,28 @@ _BYTES_MAX = 256 * 1024 * 1024
 class KubernetesLogs:
     """The logs of all workers, stdout and stderr together. What was kept is on the disk of the daemon that did it."""
 
-    def __init__(self, connection: Connection, settings: KubernetesSettings, state_dir: Path) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        settings: KubernetesSettings,
+        state_dir: Path,
+        find: Callable[[WorkerId], KnownWorker | None],
+    ) -> None:
+        """`find` gives the pod of a worker, as far as it is known."""
         self._connection = connection
         self._settings = settings
         self._state_dir = state_dir
+        self._find = find
         self._kept = LocalLogs(state_dir)
 
-    def keep(self, worker: WorkerId, job_id: JobId, container: str, seconds: float) -> None:
+    def keep(self, known: KnownWorker, seconds: float) -> None:
         """Keep the end of a log whose pod is about to go, if that can be done in so many seconds."""
+        worker = known.who.worker_id
         try:
-            with closing(self._connection.log(pod_name(self._settings.instance, worker), container, seconds)) as stream:
+            with closing(self._connection.log(known.who.namespace, known.name, known.container, seconds)) as stream:
                 data, end = _part(stream, -KEPT_BYTES_MAX, KEPT_BYTES_MAX)
             if data:
-                save_log(log_path(self._state_dir, job_id, worker), data, end - len(data))
+                save_log(log_path(self._state_dir, known.who.job_id, worker), data, end - len(data))
         except (ClusterError, urllib3.exceptions.HTTPError, OSError) as error:
             log.warning("kubernetes: the log of a worker could not be kept", worker=worker, error=str(error))
 
@@ -50,15 +58,16 @@ class KubernetesLogs:
 
         A worker that has not begun to write has an empty log. Raises `ClusterError`.
         """
-        name = pod_name(self._settings.instance, worker)
+        known = self._find(worker)
+        if known is None or known.gone:
+            return self._kept.read(worker, offset, limit)
         seconds = self._settings.request_seconds
         try:
-            pod = self._connection.read_pod(name, self._connection.now() + seconds)
-            response = self._connection.log(name, worker_container(pod), seconds)
+            response = self._connection.log(known.who.namespace, known.name, known.container, seconds)
         except RefusedError as error:
             if error.status == NOT_FOUND:
                 return self._kept.read(worker, offset, limit)
-            if error.status == _NOT_STARTED:
+            if error.status == BAD_REQUEST:  # it has not started
                 return b"", 0
             raise
         try:

@@ -4,42 +4,43 @@ import copy
 from typing import Any
 
 from scheduler.clusters.kubernetes import pods
-from scheduler.clusters.kubernetes.addresses import on_node_network, owner_name, pod_name
+from scheduler.clusters.kubernetes.addresses import namespace_of, on_node_network, owner_name, pod_name
 from scheduler.clusters.kubernetes.connection import Document
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.errors import InvalidInput
+from scheduler.model.pod_permissions import broken_template, broken_variable
 from scheduler.model.pod_template import WORKER_CONTAINER, parse_template, worker_index
 
 #: Without it an image may see every GPU of a node, also where its pod asks for none.
 _VISIBLE_GPUS = "NVIDIA_VISIBLE_DEVICES"
-_MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
-def owner_manifest(settings: KubernetesSettings) -> Document:
+def owner_manifest(settings: KubernetesSettings, namespace: str) -> Document:
     """A config map that says what it is for."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
             "name": owner_name(settings.instance),
-            "namespace": settings.namespace,
-            "labels": {pods.INSTANCE: settings.instance, _MANAGED_BY: pods.PREFIX},
+            "namespace": namespace,
+            "labels": {pods.INSTANCE: settings.instance, MANAGED_BY: pods.PREFIX},
         },
         "data": {"about": "Owner of the workers of this scheduler. Deleting it deletes the workers."},
     }
 
 
-def service_manifest(settings: KubernetesSettings, owner: Document) -> Document:
+def service_manifest(settings: KubernetesSettings, namespace: str, owner: Document) -> Document:
     """A headless service: each worker has a name in the cluster's DNS as soon as its pod has an address."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
             "name": owner_name(settings.instance),
-            "namespace": settings.namespace,
-            "labels": {pods.INSTANCE: settings.instance, _MANAGED_BY: pods.PREFIX},
-            "ownerReferences": [_owned_by(owner)],
+            "namespace": namespace,
+            "labels": {pods.INSTANCE: settings.instance, MANAGED_BY: pods.PREFIX},
+            "ownerReferences": [owned_by(owner)],
         },
         # Workers look for each other in order to become ready.
         "spec": {
@@ -51,25 +52,30 @@ def service_manifest(settings: KubernetesSettings, owner: Document) -> Document:
 
 
 def pod_manifest(start: StartWorker, settings: KubernetesSettings, owner: Document) -> Document:
-    """The pod to be created. Raises `InvalidInput` if there is no image to run, or the template has another form."""
+    """The pod to be created. Raises `InvalidInput` if there is no image to run, or the job asks for what it may not."""
+    broken = broken_variable(start.env, settings)
+    if broken is None and start.pod_template is not None:
+        broken = broken_template(start.pod_template, settings)  # a daemon that allowed more may have stored it
+    if broken is not None:
+        raise InvalidInput(*broken)
     try:
-        return _manifest(start, settings, owner)
+        template = parse_template(start.pod_template) if start.pod_template is not None else {}
+        return _manifest(template, start, settings, owner)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidInput("pod_template", f"cannot be used: {error}") from None
 
 
-def _manifest(start: StartWorker, settings: KubernetesSettings, owner: Document) -> Document:
-    template = parse_template(start.pod_template) if start.pod_template is not None else {}
+def _manifest(template: dict[str, Any], start: StartWorker, settings: KubernetesSettings, owner: Document) -> Document:
     metadata = template.get("metadata", {})
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": pod_name(settings.instance, start.worker_id),
-            "namespace": settings.namespace,
+            "namespace": namespace_of(settings, start.pod_template),
             "labels": {**metadata.get("labels", {}), **_labels(start, settings)},
             "annotations": {**metadata.get("annotations", {}), **_annotations(start)},
-            "ownerReferences": [_owned_by(owner)],
+            "ownerReferences": [owned_by(owner)],
         },
         "spec": _spec(copy.deepcopy(template.get("spec", {})), start, settings),
     }
@@ -77,7 +83,7 @@ def _manifest(start: StartWorker, settings: KubernetesSettings, owner: Document)
 
 def _labels(start: StartWorker, settings: KubernetesSettings) -> dict[str, str]:
     return {
-        _MANAGED_BY: pods.PREFIX,
+        MANAGED_BY: pods.PREFIX,
         pods.INSTANCE: settings.instance,
         pods.JOB: str(start.job_id),
         pods.WORKER: start.worker_id,
@@ -95,7 +101,7 @@ def _annotations(start: StartWorker) -> dict[str, str]:
     }
 
 
-def _owned_by(owner: Document) -> Document:
+def owned_by(owner: Document) -> Document:
     metadata = owner["metadata"]
     return {"apiVersion": "v1", "kind": "ConfigMap", "name": metadata["name"], "uid": metadata["uid"]}
 
@@ -106,6 +112,9 @@ def _spec(spec: dict[str, Any], start: StartWorker, settings: KubernetesSettings
         containers.append({"name": WORKER_CONTAINER})
     index = worker_index(containers) or 0
     containers[index] = _worker(containers[index], start, settings)
+    if not settings.trust_templates:
+        for other in (*containers[:index], *containers[index + 1 :], *spec.get("initContainers", [])):
+            _hide_gpus(other)
     # The worker needs nothing of the API, and the variables of a thousand services are in nobody's interest.
     spec.setdefault("automountServiceAccountToken", False)
     spec.setdefault("enableServiceLinks", False)
@@ -122,6 +131,11 @@ def _spec(spec: dict[str, Any], start: StartWorker, settings: KubernetesSettings
     spec["tolerations"] = [*spec.get("tolerations", []), *settings.tolerations]
     spec["affinity"] = _pinned(spec.get("affinity", {}), start.node)
     return spec
+
+
+def _hide_gpus(container: dict[str, Any]) -> None:
+    """Slots are the worker's: an image may ask for every GPU of a node by its own variables."""
+    container.setdefault("env", []).append({"name": _VISIBLE_GPUS, "value": "void"})
 
 
 def _worker(container: dict[str, Any], start: StartWorker, settings: KubernetesSettings) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from scheduler.clusters.kubernetes.pods import WorkerPod, worker_pod
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.model.foreign import Demand
-from scheduler.model.ids import NodeName, WorkerId
+from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.observation import EndCause, NodeObservation, Observation, Phase, WorkerObservation
 
 
@@ -30,6 +30,8 @@ class KnownWorker:
     uid: str = ""
     version: int = 0
     container: str = ""
+    #: When the API made its pod, as it writes times.
+    created: str = ""
     #: Whether all of the pod has ended, sidecars included.
     over: bool = False
     #: Whether the API has no pod of it any more.
@@ -53,6 +55,8 @@ class Picture:
         self._listed: dict[WorkerId, WorkerObservation] = {}
         #: A copy of that for the engine; None: it has changed.
         self._seen: Mapping[WorkerId, WorkerObservation] | None = None
+        #: Those that may run, by job.
+        self._alive: dict[JobId, set[WorkerId]] = {}
         #: Workers that do not run yet.
         self._launching: set[WorkerId] = set()
         #: When the events of a pod that does not come to run were asked for.
@@ -61,6 +65,8 @@ class Picture:
         self._displaced: set[str] = set()
         #: Pods that are being deleted and need not be reported.
         self._forgotten: set[str] = set()
+        #: Pods that only look like workers.
+        self._disowned: set[str] = set()
         #: Pods that came by an answer since a list began, which may not have them.
         self._answered: set[str] = set()
 
@@ -120,30 +126,29 @@ class Picture:
 
     def put_pod(self, pod: Document, *, answered: bool = False) -> bool:
         """Whether it says something new. `answered`: it comes from a request of ours, not from list or watch."""
-        who = worker_pod(pod, self._settings.namespace, self._settings.instance)
+        who = self._who(pod)
         uid = pod["metadata"]["uid"]
         with self._lock:
             if answered:
                 self._answered.add(uid)
-            if who is None:
+            if who is None or self._is_impostor(who, pod):
                 return self._others.put(uid, pod)
             return uid not in self._forgotten and self._put_worker(who, pod)
 
     def is_ours(self, pod: Document) -> bool:
         """Whether it is a worker's."""
-        return worker_pod(pod, self._settings.namespace, self._settings.instance) is not None
+        return self._who(pod) is not None
 
     def remove_pod(self, pod: Document) -> bool:
         """The API has it no more; this is its last version."""
-        who = worker_pod(pod, self._settings.namespace, self._settings.instance)
+        who = self._who(pod)
         uid = pod["metadata"]["uid"]
         with self._lock:
             self._forgotten.discard(uid)
-            if who is None:
+            self._disowned.discard(uid)
+            known = self._workers.get(who.worker_id) if who is not None else None
+            if who is None or (known is not None and known.uid != uid):
                 return self._others.drop(uid)
-            known = self._workers.get(who.worker_id)
-            if known is not None and known.uid != uid:
-                return False
             before = known or self._known(who, pod)
             state = self._told(uid, gone_state(before.state, pod, self._is_up(who.node)))
             self._displaced.discard(uid)
@@ -153,6 +158,7 @@ class Picture:
         """A whole list had only these; what was answered since it began may be younger than it."""
         with self._lock:
             self._forgotten &= uids
+            self._disowned &= uids
             there = uids | self._answered
             ours = [each for each in self._workers.values() if not each.gone and each.uid not in there]
             for known in ours:
@@ -161,9 +167,10 @@ class Picture:
 
     # what requests bring about
 
-    def refuse(self, start: StartWorker, detail: str, cause: EndCause | None = None) -> None:
+    def refuse(self, start: StartWorker, namespace: str, detail: str, cause: EndCause | None = None) -> None:
         """The API will have no such pod: the worker ends before it began."""
-        who = WorkerPod(start.worker_id, start.job_id, start.node, start.slot_ids, start.cpus, start.memory_mib)
+        held = (start.slot_ids, start.cpus, start.memory_mib)
+        who = WorkerPod(start.worker_id, start.job_id, namespace, start.node, *held)
         state = PodState(Phase.LAUNCH_FAILED, None, detail, cause)
         with self._lock:
             self._set(KnownWorker(who, state, self._now(), gone=True, over=True))
@@ -171,13 +178,20 @@ class Picture:
     def forget(self, worker_id: WorkerId) -> None:
         """Its end is stored."""
         with self._lock:
-            known = self._workers.pop(worker_id, None)
-            self._launching.discard(worker_id)
-            if known is not None:
-                del self._listed[worker_id]
-                self._seen = None
-                if known.uid and not known.gone:
-                    self._forgotten.add(known.uid)
+            known = self._drop(worker_id)
+            if known is not None and known.uid and not known.gone:
+                self._forgotten.add(known.uid)
+
+    def disown(self, known: KnownWorker) -> None:
+        """Its worker is to be started elsewhere: whoever may make pods in that namespace has made this one."""
+        with self._lock:
+            self._disowned.add(known.uid)
+            self._drop(known.who.worker_id)
+
+    def has_live_workers(self, job_id: JobId) -> bool:
+        """Whether the job has a pod that may run."""
+        with self._lock:
+            return job_id in self._alive
 
     def silent(self, seconds: float) -> list[KnownWorker]:
         """Workers that have not come to run for so long, and nothing says why; each is named once in that time."""
@@ -215,7 +229,19 @@ class Picture:
             self._set(replace(known, state=state))
             return True
 
+    def _who(self, pod: Document) -> WorkerPod | None:
+        return worker_pod(pod, self._settings.worker_namespaces, self._settings.instance)
+
     # within the lock
+
+    def _is_impostor(self, who: WorkerPod, pod: Document) -> bool:
+        """Whether its worker runs in another namespace: whoever may make pods in this one has made it."""
+        if pod["metadata"]["uid"] in self._disowned:
+            return True
+        known = self._workers.get(who.worker_id)
+        if known is None or known.gone or known.who.namespace == who.namespace:
+            return False
+        return bool(known.created <= pod["metadata"].get("creationTimestamp", ""))
 
     def _refresh_nodes(self) -> None:
         self._stale_nodes |= self._others.take_changed()
@@ -239,6 +265,15 @@ class Picture:
     def _drop_node(self, name: NodeName) -> bool:
         self._stale_nodes.add(name)
         return self._facts.pop(name, None) is not None
+
+    def _drop(self, worker_id: WorkerId) -> KnownWorker | None:
+        known = self._workers.pop(worker_id, None)
+        self._launching.discard(worker_id)
+        if known is not None:
+            self._count(known, alive=False)
+            del self._listed[worker_id]
+            self._seen = None
+        return known
 
     def _is_up(self, name: NodeName) -> bool:
         facts = self._facts.get(name)
@@ -267,6 +302,7 @@ class Picture:
             uid=metadata["uid"],
             version=int(metadata["resourceVersion"]),
             container=worker_container(pod),
+            created=metadata.get("creationTimestamp", ""),
             over=pod.get("status", {}).get("phase") in ("Succeeded", "Failed"),
         )
 
@@ -287,6 +323,7 @@ class Picture:
     def _set(self, known: KnownWorker) -> None:
         worker_id = known.who.worker_id
         self._workers[worker_id] = known
+        self._count(known, alive=known.state.alive)
         if known.uid:
             self._priority = known.who.priority
         self._list(known)
@@ -294,6 +331,12 @@ class Picture:
             self._launching.add(worker_id)
         else:
             self._launching.discard(worker_id)
+
+    def _count(self, known: KnownWorker, *, alive: bool) -> None:
+        of_job = self._alive.setdefault(known.who.job_id, set())
+        (of_job.add if alive else of_job.discard)(known.who.worker_id)
+        if not of_job:
+            del self._alive[known.who.job_id]
 
     def _list(self, known: KnownWorker) -> None:
         worker_id = known.who.worker_id

@@ -1,12 +1,13 @@
 """What matters of a pod: whose it is, where it is, what it holds; and who a worker's pod is of."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scheduler.clusters.kubernetes.addresses import pod_name
 from scheduler.clusters.kubernetes.connection import Document
 from scheduler.clusters.kubernetes.quantities import NONE, Amounts, amounts_of, total
-from scheduler.model.ids import JobId, NodeName, WorkerId
+from scheduler.model.ids import JobId, NodeName, WorkerId, job_of
 
 PREFIX = "elastic-gpu-scheduler"
 INSTANCE = f"{PREFIX}/instance"
@@ -22,6 +23,8 @@ CPUS = f"{PREFIX}/cpus"
 MEMORY_MIB = f"{PREFIX}/memory-mib"
 
 _ENDED = ("Succeeded", "Failed")
+#: More than any worker of a job has.
+_SLOT_MAX, _CPUS_MAX, _MEMORY_MIB_MAX = 2**20, 2.0**20, 2**50
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class WorkerPod:
 
     worker_id: WorkerId
     job_id: JobId
+    #: Of the pod.
+    namespace: str
     node: NodeName
     slot_ids: tuple[int, ...]
     cpus: float
@@ -46,24 +51,37 @@ class ForeignPod:
     amounts: Amounts
 
 
-def worker_pod(pod: Document, namespace: str, instance: str) -> WorkerPod | None:
+def worker_pod(pod: Document, namespaces: Container[str], instance: str) -> WorkerPod | None:
     """The worker that this pod is; None for anybody else's pod."""
     metadata = pod["metadata"]
     labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    if metadata["namespace"] != namespace or labels.get(INSTANCE) != instance:
+    if metadata["namespace"] not in namespaces or labels.get(INSTANCE) != instance:
         return None
     try:
-        return WorkerPod(
+        who = WorkerPod(
             worker_id=WorkerId(labels[WORKER]),
             job_id=JobId(int(labels[JOB])),
+            namespace=metadata["namespace"],
             node=NodeName(notes[NODE]),
             slot_ids=tuple(int(slot) for slot in notes[SLOTS].split(",") if slot),
             cpus=float(notes[CPUS]),
             memory_mib=int(notes[MEMORY_MIB]),
             priority=pod.get("spec", {}).get("priority") or 0,
         )
+        return who if _is_credible(who, metadata["name"], instance) else None
     except (KeyError, ValueError):
         return None  # somebody wrote our label on a pod of his own
+
+
+def _is_credible(who: WorkerPod, name: str, instance: str) -> bool:
+    """Whether a daemon may have made such a pod. No two pods of a namespace have the name of one worker."""
+    return (
+        name == pod_name(instance, who.worker_id)
+        and job_of(who.worker_id) == who.job_id
+        and all(0 <= slot <= _SLOT_MAX for slot in who.slot_ids)
+        and 0 <= who.cpus <= _CPUS_MAX
+        and 0 <= who.memory_mib <= _MEMORY_MIB_MAX
+    )
 
 
 def foreign_pod(pod: Document, resource: str) -> ForeignPod | None:

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import structlog
 
-from scheduler.clusters.kubernetes.answers import RefusedError
-from scheduler.clusters.kubernetes.connection import Connection, Document, Watch
+from scheduler.clusters.kubernetes.answers import GONE, RefusedError
+from scheduler.clusters.kubernetes.connection import Collection, Connection, Document, Watch
 from scheduler.engine.ports import Clock
 from scheduler.errors import ClusterError
 
@@ -19,7 +19,6 @@ _PAUSE_SECONDS = 0.5
 _PAUSE_SECONDS_MAX = 10.0
 #: A watch that the server ends sooner than this is not begun again at once.
 _SHORT_SECONDS = 1.0
-_GONE = 410
 
 
 class Sink(Protocol):
@@ -39,18 +38,19 @@ class Sink(Protocol):
 
 
 class Reflector:
-    """Reads `kind` (`nodes`, `pods` or `trainingjobs`) into a sink until it is closed."""
+    """Reads a collection into a sink until it is closed."""
 
     def __init__(
         self,
-        kind: str,
+        collection: Collection,
         connection: Connection,
         sink: Sink,
         changed: Callable[[], None],
         clock: Clock,
         randomness: random.Random,
     ) -> None:
-        self.kind = kind
+        self.kind = collection.kind
+        self._path = collection.path
         self._connection = connection
         self._sink = sink
         self._changed = changed
@@ -65,7 +65,7 @@ class Reflector:
         #: Up to where everything was read; None: a list is needed.
         self._version: str | None = None
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"kubernetes-{kind}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"kubernetes-{self.kind}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -117,7 +117,7 @@ class Reflector:
                 self._list()
             self._follow()
         except ClusterError as error:
-            if isinstance(error, RefusedError) and error.status == _GONE:
+            if isinstance(error, RefusedError) and error.status == GONE:
                 self._version = None  # what happened since is not kept
             self._deaf(str(error))
             return False
@@ -132,7 +132,7 @@ class Reflector:
         self._sink.begin()
         listed: list[tuple[str, str]] = []
         version, news = "", False
-        for page in self._connection.pages(self.kind):
+        for page in self._connection.pages(self._path):
             version = page["metadata"]["resourceVersion"]
             for item in page["items"]:
                 listed.append((item["metadata"]["name"], item["metadata"]["uid"]))
@@ -150,7 +150,7 @@ class Reflector:
 
     def _follow(self) -> None:
         assert self._version is not None, "there was a list"
-        with self._connection.watch(self.kind, self._version) as watch:
+        with self._connection.watch(self._path, self._version) as watch:
             with self._lock:
                 self._watch = watch
                 self._heard()

@@ -1,12 +1,12 @@
-"""The TrainingJob objects of one namespace, kept in step with the API, and what is written into them."""
+"""The TrainingJob objects of the namespaces of workers, kept in step with the API, and what is written into them."""
 
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 
 from scheduler.clusters.kubernetes.answers import NOT_FOUND, RefusedError
-from scheduler.clusters.kubernetes.connection import Connection, Document
-from scheduler.clusters.kubernetes.custom_resource import PLURAL, ObjectKey
+from scheduler.clusters.kubernetes.connection import Connection, Document, training_jobs_in
+from scheduler.clusters.kubernetes.custom_resource import ObjectKey
 from scheduler.clusters.kubernetes.reflector import Reflector
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import Clock
@@ -22,19 +22,30 @@ class TrainingJobObjects:
         self._connection = Connection(settings, clock)
         self._lock = threading.Lock()
         self._items: dict[ObjectKey, Document] = {}
-        self._listed: set[ObjectKey] = set()
         self._changed: Callable[[ObjectKey], None] = lambda key: None
-        self._reflector = Reflector(PLURAL, self._connection, self, lambda: None, clock, randomness)
+        self._reflectors = [
+            Reflector(
+                training_jobs_in(namespace),
+                self._connection,
+                _InNamespace(self, namespace),
+                lambda: None,
+                clock,
+                randomness,
+            )
+            for namespace in settings.worker_namespaces
+        ]
 
     def follow(self, changed: Callable[[ObjectKey], None]) -> None:
         """Call `changed`, from a thread of its own, for each object that is new, changed or gone."""
         self._changed = changed
-        self._reflector.start()
+        for reflector in self._reflectors:
+            reflector.start()
 
     def close(self) -> None:
         """Let go; objects stay as they are."""
         self._connection.close()
-        self._reflector.close()
+        for reflector in self._reflectors:
+            reflector.close()
 
     def get(self, key: ObjectKey) -> Document | None:
         """The object as it was last seen; None: there is none."""
@@ -58,8 +69,10 @@ class TrainingJobObjects:
 
     def _patch(self, item: Document, body: Document, *, status: bool) -> None:
         until = self._clock.now() + self._settings.request_seconds
+        namespace, name = key_of(item)
+        path = f"{training_jobs_in(namespace).path}/{name}{'/status' if status else ''}"
         try:
-            answer = self._connection.patch_training_job(item["metadata"]["name"], body, until, status=status)
+            answer = self._connection.patch(path, body, until)
         except RefusedError as error:
             if error.status != NOT_FOUND:
                 raise
@@ -68,16 +81,12 @@ class TrainingJobObjects:
         if answer["metadata"].get("deletionTimestamp") is None:  # else it may be gone by now
             self.put(answer)
 
-    # what the reflector writes
-
-    def begin(self) -> None:
-        with self._lock:
-            self._listed = set()
+    # what the reflectors write
 
     def put(self, item: Document) -> bool:
+        """Whether it is newer than what is known."""
         key = key_of(item)
         with self._lock:
-            self._listed.add(key)
             news = _is_newer(item, self._items.get(key))
             if news:
                 self._items[key] = item
@@ -86,20 +95,42 @@ class TrainingJobObjects:
         return news
 
     def remove(self, item: Document) -> bool:
+        """Whether it was known."""
         key = key_of(item)
         with self._lock:
             gone = self._items.pop(key, None)
         self._changed(key)
         return gone is not None
 
-    def keep_only(self, items: Iterable[tuple[str, str]]) -> bool:
+    def keep_only(self, namespace: str, names: Set[str]) -> bool:
+        """The namespace has no others; whether some were known."""
         with self._lock:
-            gone = self._items.keys() - self._listed
+            gone = [key for key in self._items if key[0] == namespace and key[1] not in names]
             for key in gone:
                 del self._items[key]
         for key in gone:
             self._changed(key)
         return bool(gone)
+
+
+class _InNamespace:
+    """The objects as the reflector of one namespace writes them."""
+
+    def __init__(self, objects: TrainingJobObjects, namespace: str) -> None:
+        self._objects = objects
+        self._namespace = namespace
+
+    def begin(self) -> None:
+        """What is not in the list goes when it is over."""
+
+    def put(self, item: Document) -> bool:
+        return self._objects.put(item)
+
+    def remove(self, item: Document) -> bool:
+        return self._objects.remove(item)
+
+    def keep_only(self, items: Iterable[tuple[str, str]]) -> bool:
+        return self._objects.keep_only(self._namespace, {name for name, _ in items})
 
 
 def _is_newer(item: Document, known: Document | None) -> bool:

@@ -12,6 +12,7 @@ from typing import Protocol
 import structlog
 
 from scheduler.clusters.kubernetes.custom_resource import ObjectKey
+from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.crd import FINALIZER
 from scheduler.daemon.trainingjobs.resource import (
     Document,
@@ -72,6 +73,7 @@ class TrainingJobs:
         objects: Objects,
         store: SqlStore,
         clock: Clock,
+        settings: KubernetesSettings,
         explain: Callable[[Job], str],
         leading: Callable[[], bool],
         stored: Callable[[list[JobId]], None],
@@ -80,6 +82,7 @@ class TrainingJobs:
         self._objects = objects
         self._store = store
         self._clock = clock
+        self._settings = settings
         self._explain = explain
         self._leading = leading
         self._stored = stored
@@ -134,7 +137,7 @@ class TrainingJobs:
     def _serve(self, item: Document, wanted: TrainingJob) -> None:
         now = self._clock.now()
         try:
-            spec = job_spec(wanted)
+            spec = job_spec(wanted, self._settings)
         except InvalidInput as error:
             self._write(item, wanted, refusal(wanted, str(error), now))
             return

@@ -5,12 +5,14 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.crd import FINALIZER, field_name, request_fields
 from scheduler.errors import InvalidInput
 from scheduler.http.requests import DataRequest, FixedRequest, JobRequest, check_request
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, JobSpec, JobState
+from scheduler.model.pod_permissions import broken_pod_rule, named_namespaces, run_in
 
 Document = dict[str, Any]
 
@@ -91,8 +93,8 @@ def training_job(item: Document) -> TrainingJob:
     )
 
 
-def job_spec(wanted: TrainingJob) -> JobSpec:
-    """The job that it asks for. Raises `InvalidInput` naming the field of the object, and the rule."""
+def job_spec(wanted: TrainingJob, settings: KubernetesSettings) -> JobSpec:
+    """The job that it asks for, in its own namespace. Raises `InvalidInput`: the field of the object, and the rule."""
     names = dict(request_fields())
     given = {names[name]: value for name, value in wanted.spec.items() if name in names}
     for field, inner in _INNER.items():
@@ -100,9 +102,21 @@ def job_spec(wanted: TrainingJob) -> JobSpec:
             given[field] = {inner.get(name, name): each for name, each in value.items()}
     try:
         request = check_request(JobRequest, {**given, "name": wanted.name, "client_key": wanted.key})
+        return _in_its_namespace(request.spec(), wanted.namespace, settings)
     except InvalidInput as error:
         raise InvalidInput(f"spec.{_in_object(error.field)}", error.rule) from None
-    return request.spec()
+
+
+def _in_its_namespace(spec: JobSpec, namespace: str, settings: KubernetesSettings) -> JobSpec:
+    for field, named in named_namespaces(spec):
+        if named != namespace:
+            raise InvalidInput(field, f"must be {namespace}: pods run in the namespace of their TrainingJob")
+    if namespace != settings.namespace:
+        spec = run_in(spec, namespace)
+    broken = broken_pod_rule(spec, settings)
+    if broken is not None:
+        raise InvalidInput(*broken)
+    return spec
 
 
 def changes(wanted: TrainingJob, spec: JobSpec, job: Job) -> list[Change]:

@@ -1,0 +1,33 @@
+"""The network policy of a job: its workers are reached by each other, and by nobody else."""
+
+from scheduler.clusters.kubernetes import pods
+from scheduler.clusters.kubernetes.connection import Document
+from scheduler.clusters.kubernetes.manifest import MANAGED_BY, owned_by
+from scheduler.config import KubernetesSettings
+from scheduler.model.ids import JobId
+
+NETWORKING = "/apis/networking.k8s.io/v1"
+
+
+def policy_name(instance: str, job_id: JobId) -> str:
+    return f"{instance}-job-{job_id}"
+
+
+def policy_manifest(settings: KubernetesSettings, job_id: JobId, namespace: str, owner: Document) -> Document:
+    """Workers call the daemon and the world; their own ports, which they choose as they start, are for their peers."""
+    members = {"matchLabels": {pods.INSTANCE: settings.instance, pods.JOB: str(job_id)}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": policy_name(settings.instance, job_id),
+            "namespace": namespace,
+            "labels": {pods.INSTANCE: settings.instance, pods.JOB: str(job_id), MANAGED_BY: pods.PREFIX},
+            "ownerReferences": [owned_by(owner)],
+        },
+        "spec": {
+            "podSelector": members,
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"podSelector": members}]}],
+        },
+    }

@@ -1,0 +1,93 @@
+"""What a namespace must have before the pod of a worker is made there.
+
+An owner, so that all workers can be deleted at once; a service, which gives them names; for each job a network policy.
+"""
+
+import threading
+
+from scheduler.clusters.kubernetes.addresses import owner_name
+from scheduler.clusters.kubernetes.answers import NOT_FOUND, RefusedError
+from scheduler.clusters.kubernetes.connection import Connection, Document, in_namespace
+from scheduler.clusters.kubernetes.manifest import owner_manifest, service_manifest
+from scheduler.clusters.kubernetes.network import NETWORKING, policy_manifest, policy_name
+from scheduler.clusters.kubernetes.refusals import Refusals
+from scheduler.config import KubernetesSettings
+from scheduler.errors import ClusterError
+from scheduler.model.ids import JobId
+
+
+class Prerequisites:
+    """Makes them and removes them. Threads may use it at a time."""
+
+    def __init__(self, connection: Connection, settings: KubernetesSettings, refusals: Refusals) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._refusals = refusals
+        self._lock = threading.Lock()
+        #: Of this round, by namespace: owners, or why there is none.
+        self._owners: dict[str, Document | str] = {}
+        #: Jobs, with their namespaces, whose policy has been made in this round.
+        self._isolated: set[tuple[str, JobId]] = set()
+
+    def begin_round(self) -> None:
+        """Nothing is taken for granted any longer: somebody may have deleted what was there."""
+        with self._lock:
+            self._owners.clear()
+            self._isolated.clear()
+
+    def owner(self, namespace: str, until: float) -> Document:
+        """The owner of all workers of a namespace, as it is now. The service that names them is there, too.
+
+        Raises `ClusterError`, in one round always the same.
+        """
+        with self._lock:
+            found = self._owners.get(namespace)
+            if found is None:
+                found = self._owners[namespace] = self._owner_or_error(namespace, until)
+        if isinstance(found, str):
+            raise ClusterError(found)
+        return found
+
+    def isolate(self, job_id: JobId, namespace: str, owner: Document, until: float) -> None:
+        """Let nobody but workers of this job reach its pods, where the settings want that."""
+        if not self._settings.network_policies:
+            return
+        with self._lock:
+            if (namespace, job_id) in self._isolated:
+                return
+            body = policy_manifest(self._settings, job_id, namespace, owner)
+            try:
+                self._connection.create(in_namespace(namespace, "networkpolicies", api=NETWORKING), body, until)
+            except RefusedError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+            self._isolated.add((namespace, job_id))
+
+    def release(self, job_id: JobId, namespace: str, until: float) -> None:
+        """The job has no pod any more that others could reach."""
+        if not self._settings.network_policies:
+            return
+        name = policy_name(self._settings.instance, job_id)
+        try:
+            self._connection.delete(in_namespace(namespace, "networkpolicies", name, api=NETWORKING), until)
+        except RefusedError as error:
+            if error.status != NOT_FOUND:
+                raise
+
+    def _owner_or_error(self, namespace: str, until: float) -> Document | str:
+        name, key = owner_name(self._settings.instance), f"{namespace}/"
+        refusal = self._refusals.standing(key)
+        if refusal is not None:
+            return refusal
+        try:
+            body = owner_manifest(self._settings, namespace)
+            owner = self._connection.made(in_namespace(namespace, "configmaps"), name, body, until)
+            body = service_manifest(self._settings, namespace, owner)
+            self._connection.made(in_namespace(namespace, "services"), name, body, until)
+        except RefusedError as error:
+            self._refusals.add(key, str(error))
+            return str(error)
+        except ClusterError as error:
+            return str(error)
+        self._refusals.drop(key)
+        return owner
