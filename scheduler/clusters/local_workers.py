@@ -122,6 +122,9 @@ class LocalWorkers:
         except OSError as error:
             self._finish(worker, Phase.LAUNCH_FAILED, f"{error.filename or worker.log}: {error.strerror}")
             return
+        except Exception as error:  # it must not end the supervisor, which all workers of this node share
+            self._finish(worker, Phase.LAUNCH_FAILED, f"internal error: {type(error).__name__}: {error}")
+            return
         worker.started_at = self._clock.now()
         process = read_process(pid)  # there even if it has ended: nothing has reaped it yet
         ticks = process.start_ticks if process else 0

@@ -101,6 +101,8 @@ class SimulatedCluster:
         self.started: list[WorkerId] = []
         #: Workers that failed by themselves: not launched, never ready, hung, or ended badly without being asked to.
         self.failed: set[WorkerId] = set()
+        #: Jobs over whose starts this cluster stumbles, by an error that nobody expects.
+        self.stumbles_over: set[JobId] = set()
         self._forgotten: dict[WorkerId, WorkerObservation] = {}
         #: Processes of others beside the workers.
         self.foreign = ForeignProcesses()
@@ -272,6 +274,9 @@ class SimulatedCluster:
                     self._drop(process)
 
     def _launch(self, node: _Node, start: StartWorker, *, launches: bool) -> None:
+        if start.job_id in self.stumbles_over:
+            self.failed.add(start.worker_id)
+            raise LookupError(f"nobody expected job {start.job_id}")
         now = self._clock.now()
         behaviour = self._jobs[start.job_id].behaviour
         elastic = behaviour.runtime.reports and start.role is Role.WORKER

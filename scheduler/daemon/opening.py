@@ -9,7 +9,7 @@ from scheduler.clusters.local import LocalCluster
 from scheduler.clusters.local_shared import SharedLocalCluster
 from scheduler.config import Settings
 from scheduler.engine.ports import Cluster
-from scheduler.errors import SchedulerError
+from scheduler.errors import ConfigError, SchedulerError
 from scheduler.http.services import Logs
 from scheduler.store.sqlstore import SqlStore
 
@@ -44,11 +44,11 @@ class DaemonCluster(Cluster, Protocol):
         ...
 
 
-def open_cluster(settings: Settings, state: Path) -> DaemonCluster:
+def open_cluster(settings: Settings, state: Path, store: SqlStore) -> DaemonCluster:
     """The cluster that the settings name. Raises `ConfigError` or `ClusterError`."""
     match settings.cluster:
         case "kubernetes":
-            return open_kubernetes(settings, state)
+            return open_kubernetes(settings, state, store.secret("worker-pods"))
         case "local" if settings.local.directory is None:
             return LocalCluster(state, settings.local, SystemClock())
         case "local":
@@ -58,11 +58,19 @@ def open_cluster(settings: Settings, state: Path) -> DaemonCluster:
             assert_never(settings.cluster)
 
 
-def open_kubernetes(settings: Settings, state: Path) -> DaemonCluster:
+def open_kubernetes(settings: Settings, state: Path, secret: bytes) -> DaemonCluster:
+    """`secret`: see `WorkerPods`. Raises `ConfigError` if workers would live beside the daemon's own secrets."""
     # Here, since its client takes a second to import.
     from scheduler.clusters.kubernetes.cluster import KubernetesCluster
+    from scheduler.clusters.kubernetes.credentials import own_namespace
 
-    return KubernetesCluster(settings.kubernetes, SystemClock(), random.Random(), state)
+    namespace = own_namespace()
+    if namespace in settings.kubernetes.worker_namespaces and not settings.kubernetes.trust_templates:
+        raise ConfigError(
+            f"kubernetes.namespace: {namespace} is the namespace of this daemon, whose secrets workers could read: "
+            "give workers a namespace of their own, or set kubernetes.trust_templates"
+        )
+    return KubernetesCluster(settings.kubernetes, SystemClock(), random.Random(), state, secret)
 
 
 def open_training_jobs(settings: Settings) -> "TrainingJobObjects":

@@ -74,7 +74,7 @@ def run(settings: Settings) -> None:
         bound = stack.enter_context(bind(settings.http))
         store = open_store(settings)
         stack.callback(store.close)
-        cluster = open_cluster(settings, state)
+        cluster = open_cluster(settings, state, store)
         stack.callback(cluster.close)
         engine_of = stack.enter_context(traced_engines(holder_of(state))) if settings.tracing.enabled else Engine
         Daemon(settings, state, store, cluster, url_of(bound), engine_of).serve(bound)

@@ -7,6 +7,7 @@ from scheduler.config import EngineSettings
 from scheduler.engine.draft import Draft
 from scheduler.engine.exits import classify_exit
 from scheduler.engine.lifecycle import ask_to_leave
+from scheduler.engine.ports import ActionFailure
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, Progress
@@ -19,7 +20,7 @@ GOLDEN_RATIO = 0.6180339887498949
 
 
 def absorb_job_workers(
-    draft: Draft, job: Job, observation: Observation, uncertain: Mapping[WorkerId, str]
+    draft: Draft, job: Job, observation: Observation, uncertain: Mapping[WorkerId, ActionFailure]
 ) -> list[Worker]:
     """Bring the job's workers to what was observed; returns those that ended.
 
@@ -71,11 +72,14 @@ def _note(draft: Draft, worker: Worker, detail: str) -> Worker:
     return noted
 
 
-def _absorb_absence(draft: Draft, worker: Worker, uncertain: Mapping[WorkerId, str]) -> Worker | None:
+def _absorb_absence(draft: Draft, worker: Worker, uncertain: Mapping[WorkerId, ActionFailure]) -> Worker | None:
     """A worker that its node does not have."""
-    if worker.id in uncertain:
-        _note(draft, worker, uncertain[worker.id])
-        return None
+    failure = uncertain.get(worker.id)
+    if failure is not None:
+        worker = _note(draft, worker, failure.error)
+        if not failure.final:
+            return None
+        return draft.end_worker(worker, WorkerState.EXITED, ExitReason.LAUNCH_FAILED, None, failure.error)
     if worker.state is not WorkerState.PENDING:
         return draft.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "unknown to its node")
     if worker.desired is Desired.STOP:

@@ -216,6 +216,8 @@ class ActionFailure:
 
     action: ClusterAction
     error: str
+    #: Of a start: whether it would fail in the same way again, so that the worker is given up.
+    final: bool = False
 
 
 #: The error of an action that would have come too late; see `Cluster.apply`.

@@ -18,7 +18,7 @@ from scheduler.engine.observe_workers import (
     absorb_report,
     find_strays,
 )
-from scheduler.engine.ports import Inbox
+from scheduler.engine.ports import ActionFailure, Inbox
 from scheduler.engine.reports import Hearing
 from scheduler.engine.requests import absorb_inbox
 from scheduler.model.ids import WorkerId
@@ -33,7 +33,7 @@ def absorb(
     inbox: Inbox,
     focus: Focus,
     hearing: Hearing,
-    uncertain: Mapping[WorkerId, str],
+    uncertain: Mapping[WorkerId, ActionFailure],
     settings: EngineSettings,
 ) -> None:
     """Put into the draft what follows from observation, reports, deadlines and intents.
@@ -59,7 +59,7 @@ def _absorb_job(
     job: Job,
     observation: Observation,
     hearing: Hearing,
-    uncertain: Mapping[WorkerId, str],
+    uncertain: Mapping[WorkerId, ActionFailure],
     settings: EngineSettings,
 ) -> None:
     ended = absorb_job_workers(draft, job, observation, uncertain)

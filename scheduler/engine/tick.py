@@ -27,6 +27,7 @@ from scheduler.engine.addresses import give_addresses
 from scheduler.engine.attention import Attention
 from scheduler.engine.board import Board
 from scheduler.engine.candidate import Candidate
+from scheduler.engine.carry_out import carry_out
 from scheduler.engine.casefile import Case, save_case
 from scheduler.engine.draft import Draft, committed
 from scheduler.engine.enact import enact
@@ -133,7 +134,7 @@ class Engine:
         #: Workers that this engine has asked to stop.
         self._told: set[WorkerId] = set()
         #: Workers whose last start or stop failed on the way, and why.
-        self._uncertain: dict[WorkerId, str] = {}
+        self._uncertain: dict[WorkerId, ActionFailure] = {}
         self._attention = Attention(settings.engine, self._hearing)
         self._data = DataWatch(store, settings.engine)
         self._planner = Planner(settings.policy)
@@ -331,8 +332,8 @@ class Engine:
         actions = due_actions(world, unsettled, observation, ended, self._told, self._launch, now)
         # The rest of the lease is left for its renewal.
         until = self._clock.now() + seconds_left * APPLY_SHARE
-        failures = tuple(self._cluster.apply(actions, until)) if actions else ()
-        self._uncertain = {failure.action.worker_id: failure.error for failure in failures}
+        failures = tuple(carry_out(self._cluster, actions, until)) if actions else ()
+        self._uncertain = {failure.action.worker_id: failure for failure in failures}
         self._told.update(a.worker_id for a in actions if isinstance(a, StopWorker))
         self._told.difference_update(self._uncertain)
         return failures

@@ -18,7 +18,9 @@ from kubernetes.client.exceptions import ApiException
 
 from scheduler.clock import SystemClock
 from scheduler.clusters.kubernetes.cluster import KubernetesCluster
+from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL
 from scheduler.config import KubernetesSettings
+from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.engine.ports import StartWorker
 from scheduler.model.ids import NodeName, WorkerId
 from tests.clusters.desk import Manner, WaitingDesk, shell, start_of
@@ -29,6 +31,7 @@ IMAGE = os.environ.get("SCHED_TEST_IMAGE", "docker.io/local/busybox:1")
 #: Advertised by the tests on every node, so that no other pod asks for it.
 RESOURCE = "scheduler.test/slot"
 SLOTS = 64
+SECRET = b"of the schedulers of tests"
 TEMPLATE = json.dumps(
     {
         "spec": {
@@ -112,7 +115,7 @@ class KubernetesDesk(WaitingDesk):
         self._connect()
 
     def _connect(self) -> None:
-        self.kubernetes = KubernetesCluster(self.settings, SystemClock(), random.Random(1), self._directory)
+        self.kubernetes = KubernetesCluster(self.settings, SystemClock(), random.Random(1), self._directory, SECRET)
         self.kubernetes.on_change(self.changed.set)
         self.cluster = self.kubernetes
 
@@ -138,6 +141,14 @@ def advertise(core: client.CoreV1Api, node: str, resource: str, count: int) -> N
     """Let a node offer so much of a resource; waits until it is to be had."""
     core.patch_node_status(node, {"status": {"capacity": {resource: str(count)}}})
     becomes(lambda: core.read_node(node).status.allocatable.get(resource), str(count), 120.0)
+
+
+def install_training_jobs(api: client.ApiClient) -> None:
+    """Let the cluster have the custom resource."""
+    extensions = client.ApiextensionsV1Api(api)
+    names = [each.metadata.name for each in extensions.list_custom_resource_definition().items]
+    if f"{PLURAL}.{GROUP}" not in names:
+        extensions.create_custom_resource_definition(definition())
 
 
 def _selector(instance: str) -> str:

@@ -60,7 +60,7 @@ class Site:
 
     def connect(self) -> KubernetesCluster:
         """One more daemon's."""
-        cluster = KubernetesCluster(self.settings, self.clock, random.Random(1), Path(os.devnull))
+        cluster = KubernetesCluster(self.settings, self.clock, random.Random(1), Path(os.devnull), b"secret")
         self.clusters.append(cluster)
         cluster.on_change(self.changed.set)
         return cluster

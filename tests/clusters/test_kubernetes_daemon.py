@@ -55,7 +55,9 @@ class Site:
 @pytest.fixture
 def site(kubernetes: TestCluster, tmp_path: Path) -> Iterator[Site]:
     settings = kubernetes.settings(launch_limit_seconds=3.0)
-    named = {key: getattr(settings, key) for key in ("namespace", "kubeconfig", "resource", "instance", "trust_templates")}
+    named = {
+        key: getattr(settings, key) for key in ("namespace", "kubeconfig", "resource", "instance", "trust_templates")
+    }
     with running_daemon(tmp_path, cluster="kubernetes", kubernetes={**named, "launch_limit_seconds": 3.0}) as daemon:
         yield Site(daemon, kubernetes, settings.instance)
         kubernetes.sweep(settings.instance)

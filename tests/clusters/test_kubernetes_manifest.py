@@ -11,7 +11,7 @@ import pytest
 from scheduler.clock import VirtualClock
 from scheduler.clusters.kubernetes.connection import Pace
 from scheduler.clusters.kubernetes.manifest import pod_manifest
-from scheduler.clusters.kubernetes.pods import requests_of, worker_pod
+from scheduler.clusters.kubernetes.pods import PREFIX, WorkerPod, WorkerPods, requests_of
 from scheduler.clusters.kubernetes.quantities import Amounts
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import Role
@@ -20,6 +20,7 @@ from scheduler.model.export import Export
 from scheduler.model.ids import NodeName
 from tests.clusters.desk import start_of
 
+SECRET = b"secret"
 OWNER = {"metadata": {"name": "sched-workers", "uid": "u"}}
 SETTINGS = KubernetesSettings(image="default:1")
 START = start_of("7-1", NodeName("a"), (0, 3), ("python", "train.py"))
@@ -27,7 +28,11 @@ START = start_of("7-1", NodeName("a"), (0, 3), ("python", "train.py"))
 
 def made(template: Mapping[str, Any] | None = None, settings: KubernetesSettings = SETTINGS, **start: Any) -> Any:
     text = json.dumps(template) if template is not None else None
-    return pod_manifest(replace(START, pod_template=text, **start), settings, OWNER)
+    return pod_manifest(replace(START, pod_template=text, **start), settings, OWNER, WorkerPods(settings, SECRET).seal)
+
+
+def read(pod: Any, settings: KubernetesSettings = SETTINGS, secret: bytes = SECRET) -> WorkerPod | None:
+    return WorkerPods(settings, secret).worker(pod)
 
 
 def worker(pod: Any) -> Any:
@@ -100,7 +105,7 @@ def test_the_role_of_a_worker_is_a_label_and_one_without_slots_sees_no_gpu() -> 
     assert worker(server)["resources"]["limits"]["nvidia.com/gpu"] == "0"
     assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in worker(server)["env"]
     assert all(each["name"] != "NVIDIA_VISIBLE_DEVICES" for each in worker(pod)["env"])
-    seen = worker_pod(server, ("default",), SETTINGS.instance)
+    seen = read(server)
     assert seen is not None
     assert seen.slot_ids == ()
 
@@ -139,12 +144,43 @@ def test_one_slot_is_one_cpu_where_slots_are_cpus() -> None:
 
 
 def test_a_worker_is_read_back_from_its_pod() -> None:
-    who = worker_pod(made(), ("default",), "sched")
+    who = read(made())
     assert who is not None
     assert (who.worker_id, who.job_id, who.node) == (START.worker_id, START.job_id, START.node)
     assert (who.slot_ids, who.cpus, who.memory_mib) == (START.slot_ids, START.cpus, START.memory_mib)
-    assert worker_pod(made(), ("default",), "other") is None
-    assert worker_pod(made(), ("elsewhere",), "sched") is None
+    assert read(made(), KubernetesSettings(instance="other")) is None
+    assert read(made(), KubernetesSettings(namespace="elsewhere")) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "sched-7-2"},
+        {"namespace": "team-a"},
+        {"labels": {"worker": "8-1"}},
+        {"labels": {"job": "8"}},
+        {"labels": {"job": "x"}},
+        {"annotations": {"seal": "0" * 64}},
+        {"annotations": {"seal": "é"}},
+        {"annotations": {"cpus": "inf"}},
+        {"annotations": {"cpus": "nan"}},
+        {"annotations": {"cpus": "-1"}},
+        {"annotations": {"memory-mib": "9" * 30}},
+        {"annotations": {"slots": "-1"}},
+    ],
+)
+def test_a_pod_that_somebody_else_has_made_or_changed_is_no_worker(change: dict[str, Any]) -> None:
+    settings = KubernetesSettings(image="default:1", namespaces=("team-a",))
+    pod = made(settings=settings)
+    assert read(pod, settings) is not None
+    for part, value in change.items():
+        pod["metadata"][part] = (
+            {**pod["metadata"][part], **{f"{PREFIX}/{key}": text for key, text in value.items()}}
+            if isinstance(value, dict)
+            else value
+        )
+    assert read(pod, settings) is None
+    assert read(made(settings=settings), settings, b"another") is None
 
 
 def requests(cpu: str, **more: Any) -> dict[str, Any]:

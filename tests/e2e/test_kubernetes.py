@@ -22,9 +22,8 @@ import pytest
 import yaml
 from kubernetes import client, config
 
-from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
-from scheduler.daemon.trainingjobs.crd import definition
-from tests.clusters.kubernetes_desk import TestCluster, advertise, cluster_of
+from scheduler.clusters.kubernetes.custom_resource import GROUP, VERSION
+from tests.clusters.kubernetes_desk import TestCluster, advertise, cluster_of, install_training_jobs
 from tests.daemon import ROOT, Daemon
 from tests.eventually import becomes, eventually
 
@@ -103,7 +102,7 @@ class Site:
         self.replicas = [Daemon(directory / name, settings, database_url=database) for name in ("a", "b")]
         self._api = config.new_client_from_config(str(cluster.kubeconfig))
         self.custom = client.CustomObjectsApi(self._api)
-        self._install(client.ApiextensionsV1Api(self._api))
+        install_training_jobs(self._api)
 
     def start(self) -> None:
         for replica in self.replicas:
@@ -198,11 +197,6 @@ class Site:
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
-
-    def _install(self, extensions: client.ApiextensionsV1Api) -> None:
-        names = [each.metadata.name for each in extensions.list_custom_resource_definition().items]
-        if f"{PLURAL}.{GROUP}" not in names:
-            extensions.create_custom_resource_definition(definition())
 
 
 def pod_template(checkpoints: Path) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from typing import assert_never
 
 import structlog
 
-from scheduler.clusters.failure import unexpected_failure
 from scheduler.clusters.kubernetes.addresses import namespace_of, pod_name
 from scheduler.clusters.kubernetes.answers import BAD_REQUEST, CONFLICT, FORBIDDEN, INVALID, NOT_FOUND, RefusedError
 from scheduler.clusters.kubernetes.connection import NODES, PODS, Connection, Document, in_namespace
@@ -22,11 +21,12 @@ from scheduler.clusters.kubernetes.inquiries import Inquiries
 from scheduler.clusters.kubernetes.logs import KubernetesLogs
 from scheduler.clusters.kubernetes.manifest import pod_manifest
 from scheduler.clusters.kubernetes.picture import KnownWorker, Picture
-from scheduler.clusters.kubernetes.pods import worker_pod
+from scheduler.clusters.kubernetes.pods import WorkerPods
 from scheduler.clusters.kubernetes.prerequisites import Prerequisites
 from scheduler.clusters.kubernetes.reflector import Reflector
 from scheduler.clusters.kubernetes.refusals import Refusals
 from scheduler.config import KubernetesSettings
+from scheduler.engine.carry_out import unforeseen
 from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError, InvalidInput
 from scheduler.model.ids import JobId, WorkerId, job_of
@@ -46,17 +46,20 @@ _FOR_GOOD = (BAD_REQUEST, INVALID)
 class KubernetesCluster:
     """The `Cluster` port. Any number of daemons may hold one; only the leader applies."""
 
-    def __init__(self, settings: KubernetesSettings, clock: Clock, randomness: random.Random, state_dir: Path) -> None:
+    def __init__(
+        self, settings: KubernetesSettings, clock: Clock, randomness: random.Random, state_dir: Path, secret: bytes
+    ) -> None:
         """Reads all nodes and pods; goes on without as long as the API server does not give them.
 
         Raises `ConfigError` if there is no usable configuration.
 
-        `state_dir`: keeps the logs of workers whose pods are gone.
+        `state_dir`: keeps the logs of workers whose pods are gone. `secret`: see `WorkerPods`.
         """
         self._settings = settings
         self._clock = clock
         self._connection = Connection(settings, clock)
-        self._picture = Picture(settings, clock.now)
+        self._pods = WorkerPods(settings, secret)
+        self._picture = Picture(settings, self._pods, clock.now)
         self.logs = KubernetesLogs(self._connection, settings, state_dir, self._picture.worker)
         self._inquiries = Inquiries(self._connection, self._picture, self._wake)
         self._refusals = Refusals(clock.monotonic, settings.launch_limit_seconds)
@@ -127,39 +130,25 @@ class KubernetesCluster:
         except ClusterError as error:
             return ActionFailure(action, str(error))
         except Exception as error:
-            return unexpected_failure(action, error)
+            return unforeseen(action, error)
         return None
 
     def _start(self, start: StartWorker, until: float) -> None:
+        if self._picture.worker(start.worker_id) is not None:
+            return
         try:
-            namespace = self._namespace_for(start)
-            if namespace is not None:
-                self._start_in(namespace, start, until)
-        except ClusterError:
-            raise
+            namespace = namespace_of(self._settings, start.pod_template)
+            if namespace not in self._settings.worker_namespaces:
+                raise InvalidInput("pod_template.metadata.namespace", f"{namespace} is no namespace of workers")
+            self._start_in(namespace, start, until)
         except InvalidInput as error:
             self._picture.refuse(start, self._settings.namespace, str(error))
-        except Exception as error:  # it would be the same at the next try
-            self._picture.refuse(start, self._settings.namespace, unexpected_failure(start, error).error)
-
-    def _namespace_for(self, start: StartWorker) -> str | None:
-        """Where to start it; None: it runs there already. Raises `InvalidInput`."""
-        namespace = namespace_of(self._settings, start.pod_template)
-        if namespace not in self._settings.worker_namespaces:
-            raise InvalidInput("pod_template.metadata.namespace", f"{namespace} is no namespace of workers")
-        known = self._picture.worker(start.worker_id)
-        if known is None:
-            return namespace
-        if known.who.namespace == namespace or known.gone:
-            return None
-        self._picture.disown(known)
-        return namespace
 
     def _start_in(self, namespace: str, start: StartWorker, until: float) -> None:
         if not self._picture.has_node(start.node):
             raise ClusterError(f"node {start.node} not found")
         owner = self._prerequisites.owner(namespace, until)
-        body = pod_manifest(start, self._settings, owner)
+        body = pod_manifest(start, self._settings, owner, self._pods.seal)
         refusal = self._refusals.standing(start.worker_id)
         if refusal is not None:
             raise ClusterError(refusal)
@@ -183,21 +172,16 @@ class KubernetesCluster:
         if error.status != FORBIDDEN and error.reason != "AlreadyExists":
             raise error
         pod = self._read(namespace, start.worker_id, until)
+        if pod is not None and self._pods.worker(pod) is not None:
+            return pod  # an earlier start was carried out unheard
+        why = str(error)
         if pod is not None:
-            return self._started_before(start, pod)
-        if not self._refusals.add(start.worker_id, str(error)):
-            raise error
+            why = f"pod {pod['metadata']['name']} exists, but is not a worker of {self._settings.instance}"
+        if not self._refusals.add(start.worker_id, why):
+            raise ClusterError(why)
         self._refusals.drop(start.worker_id)
-        self._picture.refuse(start, namespace, str(error), EndCause.NOT_ADMITTED)
+        self._picture.refuse(start, namespace, why, EndCause.NOT_ADMITTED)
         return None
-
-    def _started_before(self, start: StartWorker, pod: Document) -> Document:
-        """The pod of this name, which must be this very worker's: an earlier start was carried out unheard."""
-        name = pod["metadata"]["name"]
-        who = worker_pod(pod, self._settings.worker_namespaces, self._settings.instance)
-        if who is None or who.worker_id != start.worker_id:
-            raise ClusterError(f"pod {name} exists, but is not a worker of {self._settings.instance}")
-        return pod
 
     def _stop(self, stop: StopWorker, until: float) -> None:
         self._refusals.drop(stop.worker_id)

@@ -7,6 +7,7 @@ sent and received is plain JSON: nothing but the API server checks it.
 import socket
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -31,6 +32,7 @@ _KEEPALIVE = [
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
 ]
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _RETRIES = urllib3.Retry(total=0, redirect=2)
 #: Refused credentials are read again at most this often.
 _READ_AGAIN_SECONDS = 2.0
@@ -102,6 +104,14 @@ class Client:
         pool.connection_pool_kw["socket_options"] = _KEEPALIVE
         #: The pool of connections, and what to send besides; replaced together.
         self._access: tuple[urllib3.PoolManager, Any] = (pool, configuration)
+
+
+def own_namespace(path: Path = _NAMESPACE_FILE) -> str | None:
+    """The namespace that this process runs in; None: in no pod, or in one without a service account."""
+    try:
+        return path.read_text().strip() or None
+    except OSError:
+        return None
 
 
 def _configuration(settings: KubernetesSettings) -> Any:

@@ -1,6 +1,7 @@
 """The pod of a worker: ours laid over the user's template, and that over plain defaults."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from scheduler.clusters.kubernetes import pods
@@ -51,8 +52,13 @@ def service_manifest(settings: KubernetesSettings, namespace: str, owner: Docume
     }
 
 
-def pod_manifest(start: StartWorker, settings: KubernetesSettings, owner: Document) -> Document:
-    """The pod to be created. Raises `InvalidInput` if there is no image to run, or the job asks for what it may not."""
+def pod_manifest(
+    start: StartWorker, settings: KubernetesSettings, owner: Document, seal: Callable[[str, str], str]
+) -> Document:
+    """The pod to be created. Raises `InvalidInput` if there is no image to run, or the job asks for what it may not.
+
+    `seal`: of a pod with this namespace and name.
+    """
     broken = broken_variable(start.env, settings)
     if broken is None and start.pod_template is not None:
         broken = broken_template(start.pod_template, settings)  # a daemon that allowed more may have stored it
@@ -60,9 +66,12 @@ def pod_manifest(start: StartWorker, settings: KubernetesSettings, owner: Docume
         raise InvalidInput(*broken)
     try:
         template = parse_template(start.pod_template) if start.pod_template is not None else {}
-        return _manifest(template, start, settings, owner)
+        pod = _manifest(template, start, settings, owner)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidInput("pod_template", f"cannot be used: {error}") from None
+    metadata = pod["metadata"]
+    metadata["annotations"][pods.SEAL] = seal(metadata["namespace"], metadata["name"])
+    return pod
 
 
 def _manifest(template: dict[str, Any], start: StartWorker, settings: KubernetesSettings, owner: Document) -> Document:

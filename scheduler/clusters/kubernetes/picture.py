@@ -9,7 +9,7 @@ from scheduler.clusters.kubernetes.connection import Document
 from scheduler.clusters.kubernetes.ends import PodState, gone_state, pod_state, worker_container
 from scheduler.clusters.kubernetes.nodes import NodeFacts, node_facts
 from scheduler.clusters.kubernetes.others import Others
-from scheduler.clusters.kubernetes.pods import WorkerPod, worker_pod
+from scheduler.clusters.kubernetes.pods import WorkerPod, WorkerPods
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.model.foreign import Demand
@@ -30,8 +30,6 @@ class KnownWorker:
     uid: str = ""
     version: int = 0
     container: str = ""
-    #: When the API made its pod, as it writes times.
-    created: str = ""
     #: Whether all of the pod has ended, sidecars included.
     over: bool = False
     #: Whether the API has no pod of it any more.
@@ -41,8 +39,9 @@ class KnownWorker:
 class Picture:
     """Nodes, workers, and what others use."""
 
-    def __init__(self, settings: KubernetesSettings, now: Callable[[], float]) -> None:
+    def __init__(self, settings: KubernetesSettings, pods: WorkerPods, now: Callable[[], float]) -> None:
         self._settings = settings
+        self._pods = pods
         self._now = now
         self._lock = threading.Lock()
         self._facts: dict[NodeName, NodeFacts] = {}
@@ -65,8 +64,6 @@ class Picture:
         self._displaced: set[str] = set()
         #: Pods that are being deleted and need not be reported.
         self._forgotten: set[str] = set()
-        #: Pods that only look like workers.
-        self._disowned: set[str] = set()
         #: Pods that came by an answer since a list began, which may not have them.
         self._answered: set[str] = set()
 
@@ -126,29 +123,30 @@ class Picture:
 
     def put_pod(self, pod: Document, *, answered: bool = False) -> bool:
         """Whether it says something new. `answered`: it comes from a request of ours, not from list or watch."""
-        who = self._who(pod)
+        who = self._pods.worker(pod)
         uid = pod["metadata"]["uid"]
         with self._lock:
             if answered:
                 self._answered.add(uid)
-            if who is None or self._is_impostor(who, pod):
+            if who is None:
                 return self._others.put(uid, pod)
             return uid not in self._forgotten and self._put_worker(who, pod)
 
     def is_ours(self, pod: Document) -> bool:
         """Whether it is a worker's."""
-        return self._who(pod) is not None
+        return self._pods.worker(pod) is not None
 
     def remove_pod(self, pod: Document) -> bool:
         """The API has it no more; this is its last version."""
-        who = self._who(pod)
+        who = self._pods.worker(pod)
         uid = pod["metadata"]["uid"]
         with self._lock:
             self._forgotten.discard(uid)
-            self._disowned.discard(uid)
-            known = self._workers.get(who.worker_id) if who is not None else None
-            if who is None or (known is not None and known.uid != uid):
+            if who is None:
                 return self._others.drop(uid)
+            known = self._workers.get(who.worker_id)
+            if known is not None and known.uid != uid:
+                return False
             before = known or self._known(who, pod)
             state = self._told(uid, gone_state(before.state, pod, self._is_up(who.node)))
             self._displaced.discard(uid)
@@ -158,7 +156,6 @@ class Picture:
         """A whole list had only these; what was answered since it began may be younger than it."""
         with self._lock:
             self._forgotten &= uids
-            self._disowned &= uids
             there = uids | self._answered
             ours = [each for each in self._workers.values() if not each.gone and each.uid not in there]
             for known in ours:
@@ -181,12 +178,6 @@ class Picture:
             known = self._drop(worker_id)
             if known is not None and known.uid and not known.gone:
                 self._forgotten.add(known.uid)
-
-    def disown(self, known: KnownWorker) -> None:
-        """Its worker is to be started elsewhere: whoever may make pods in that namespace has made this one."""
-        with self._lock:
-            self._disowned.add(known.uid)
-            self._drop(known.who.worker_id)
 
     def has_live_workers(self, job_id: JobId) -> bool:
         """Whether the job has a pod that may run."""
@@ -229,19 +220,7 @@ class Picture:
             self._set(replace(known, state=state))
             return True
 
-    def _who(self, pod: Document) -> WorkerPod | None:
-        return worker_pod(pod, self._settings.worker_namespaces, self._settings.instance)
-
     # within the lock
-
-    def _is_impostor(self, who: WorkerPod, pod: Document) -> bool:
-        """Whether its worker runs in another namespace: whoever may make pods in this one has made it."""
-        if pod["metadata"]["uid"] in self._disowned:
-            return True
-        known = self._workers.get(who.worker_id)
-        if known is None or known.gone or known.who.namespace == who.namespace:
-            return False
-        return bool(known.created <= pod["metadata"].get("creationTimestamp", ""))
 
     def _refresh_nodes(self) -> None:
         self._stale_nodes |= self._others.take_changed()
@@ -302,7 +281,6 @@ class Picture:
             uid=metadata["uid"],
             version=int(metadata["resourceVersion"]),
             container=worker_container(pod),
-            created=metadata.get("creationTimestamp", ""),
             over=pod.get("status", {}).get("phase") in ("Succeeded", "Failed"),
         )
 

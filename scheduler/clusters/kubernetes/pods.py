@@ -1,12 +1,15 @@
 """What matters of a pod: whose it is, where it is, what it holds; and who a worker's pod is of."""
 
-from collections.abc import Container, Mapping
+import hashlib
+import hmac
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from scheduler.clusters.kubernetes.addresses import pod_name
 from scheduler.clusters.kubernetes.connection import Document
 from scheduler.clusters.kubernetes.quantities import NONE, Amounts, amounts_of, total
+from scheduler.config import KubernetesSettings
 from scheduler.model.ids import JobId, NodeName, WorkerId, job_of
 
 PREFIX = "elastic-gpu-scheduler"
@@ -21,6 +24,8 @@ NODE = f"{PREFIX}/node"
 SLOTS = f"{PREFIX}/slots"
 CPUS = f"{PREFIX}/cpus"
 MEMORY_MIB = f"{PREFIX}/memory-mib"
+#: Annotation: shows that this scheduler has made the pod.
+SEAL = f"{PREFIX}/seal"
 
 _ENDED = ("Succeeded", "Failed")
 #: More than any worker of a job has.
@@ -51,30 +56,50 @@ class ForeignPod:
     amounts: Amounts
 
 
-def worker_pod(pod: Document, namespaces: Container[str], instance: str) -> WorkerPod | None:
-    """The worker that this pod is; None for anybody else's pod."""
-    metadata = pod["metadata"]
-    labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    if metadata["namespace"] not in namespaces or labels.get(INSTANCE) != instance:
-        return None
-    try:
-        who = WorkerPod(
-            worker_id=WorkerId(labels[WORKER]),
-            job_id=JobId(int(labels[JOB])),
-            namespace=metadata["namespace"],
-            node=NodeName(notes[NODE]),
-            slot_ids=tuple(int(slot) for slot in notes[SLOTS].split(",") if slot),
-            cpus=float(notes[CPUS]),
-            memory_mib=int(notes[MEMORY_MIB]),
-            priority=pod.get("spec", {}).get("priority") or 0,
-        )
-        return who if _is_credible(who, metadata["name"], instance) else None
-    except (KeyError, ValueError):
-        return None  # somebody wrote our label on a pod of his own
+class WorkerPods:
+    """Tells the pods of this scheduler's workers from all others.
+
+    Whoever may make pods in a namespace of workers can label them as workers of any job. Each pod of ours has a seal,
+    which goes with its name and namespace, and which nobody can make without the scheduler's secret.
+    """
+
+    def __init__(self, settings: KubernetesSettings, secret: bytes) -> None:
+        """`secret`: the same for all daemons of one database."""
+        self._namespaces = frozenset(settings.worker_namespaces)
+        self._instance = settings.instance
+        self._secret = secret
+
+    def seal(self, namespace: str, name: str) -> str:
+        """Of the pod of this name."""
+        return hmac.new(self._secret, f"{namespace}/{name}".encode(), hashlib.sha256).hexdigest()
+
+    def worker(self, pod: Document) -> WorkerPod | None:
+        """The worker that this pod is; None for anybody else's pod."""
+        metadata = pod["metadata"]
+        labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+        namespace, name = metadata["namespace"], metadata["name"]
+        if namespace not in self._namespaces or labels.get(INSTANCE) != self._instance:
+            return None
+        if not hmac.compare_digest(notes.get(SEAL, "").encode(), self.seal(namespace, name).encode()):
+            return None
+        try:
+            who = WorkerPod(
+                worker_id=WorkerId(labels[WORKER]),
+                job_id=JobId(int(labels[JOB])),
+                namespace=namespace,
+                node=NodeName(notes[NODE]),
+                slot_ids=tuple(int(slot) for slot in notes[SLOTS].split(",") if slot),
+                cpus=float(notes[CPUS]),
+                memory_mib=int(notes[MEMORY_MIB]),
+                priority=pod.get("spec", {}).get("priority") or 0,
+            )
+            return who if _is_credible(who, name, self._instance) else None
+        except (KeyError, ValueError):
+            return None  # somebody has changed what we wrote
 
 
 def _is_credible(who: WorkerPod, name: str, instance: str) -> bool:
-    """Whether a daemon may have made such a pod. No two pods of a namespace have the name of one worker."""
+    """Whether a daemon may have written this, or somebody has changed it since."""
     return (
         name == pod_name(instance, who.worker_id)
         and job_of(who.worker_id) == who.job_id

@@ -1,0 +1,1 @@
+"""Attacks: what somebody with few rights would try."""
