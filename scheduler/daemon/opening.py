@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 from scheduler.clock import SystemClock
 from scheduler.clusters.local import LocalCluster
 from scheduler.clusters.local_shared import SharedLocalCluster
-from scheduler.config import Settings
+from scheduler.config import KubernetesSettings, Settings
 from scheduler.engine.ports import Cluster
 from scheduler.errors import ConfigError, SchedulerError
 from scheduler.http.services import Logs
@@ -59,18 +59,22 @@ def open_cluster(settings: Settings, state: Path, store: SqlStore) -> DaemonClus
 
 
 def open_kubernetes(settings: Settings, state: Path, secret: bytes) -> DaemonCluster:
-    """`secret`: see `WorkerPods`. Raises `ConfigError` if workers would live beside the daemon's own secrets."""
+    """`secret`: see `WorkerPods`."""
     # Here, since its client takes a second to import.
     from scheduler.clusters.kubernetes.cluster import KubernetesCluster
     from scheduler.clusters.kubernetes.credentials import own_namespace
 
-    namespace = own_namespace()
-    if namespace in settings.kubernetes.worker_namespaces and not settings.kubernetes.trust_templates:
+    check_namespaces(settings.kubernetes, own_namespace())
+    return KubernetesCluster(settings.kubernetes, SystemClock(), random.Random(), state, secret)
+
+
+def check_namespaces(settings: KubernetesSettings, own: str | None) -> None:
+    """Raise `ConfigError` if workers would live in the daemon's own namespace, whose secrets templates can name."""
+    if own in settings.worker_namespaces and not settings.trust_templates:
         raise ConfigError(
-            f"kubernetes.namespace: {namespace} is the namespace of this daemon, whose secrets workers could read: "
+            f"kubernetes.namespace: {own} is the namespace of this daemon, whose secrets workers could read: "
             "give workers a namespace of their own, or set kubernetes.trust_templates"
         )
-    return KubernetesCluster(settings.kubernetes, SystemClock(), random.Random(), state, secret)
 
 
 def open_training_jobs(settings: Settings) -> "TrainingJobObjects":

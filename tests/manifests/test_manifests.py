@@ -1,22 +1,28 @@
 """The manifests, as a real API server takes them, and what they allow."""
 
 import json
+import os
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
-from scheduler.config import load_settings
+from scheduler.config import KubernetesSettings, load_settings
 from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.daemon.trainingjobs.resource import job_spec, training_job
 from tests.clusters.control_plane import ControlPlane
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 NAMESPACE = "sched-system"
+#: Of the workers.
+JOBS = "sched-jobs"
 SCHEDULER = f"system:serviceaccount:{NAMESPACE}:sched"
-WORKER = f"system:serviceaccount:{NAMESPACE}:sched-worker"
+WORKER = f"system:serviceaccount:{JOBS}:sched-worker"
+#: Kinds of extras that belong to no namespace.
+CLUSTER_WIDE = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 OVERLAYS = sorted(path.name for path in (MANIFESTS / "overlays").iterdir())
 
 
@@ -32,7 +38,7 @@ class Kubectl:
         assert not check or done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    def may(self, account: str, verb: str, what: str, namespace: str = NAMESPACE) -> bool:
+    def may(self, account: str, verb: str, what: str, namespace: str = JOBS) -> bool:
         kind, _, subresource = what.partition("/")
         asked = ("auth", "can-i", verb, kind, f"--as={account}", f"--namespace={namespace}")
         return self(*asked, f"--subresource={subresource}", check=False) == "yes"
@@ -60,7 +66,7 @@ def test_each_overlay_is_accepted(kubectl: Kubectl, overlay: str) -> None:
 @pytest.mark.parametrize("extra", sorted(path.name for path in (MANIFESTS / "extras").iterdir()))
 def test_each_extra_is_built(kubectl: Kubectl, extra: str) -> None:
     built = list(yaml.safe_load_all(kubectl("kustomize", str(MANIFESTS / "extras" / extra))))
-    assert all(each["metadata"]["namespace"] == NAMESPACE for each in built)
+    assert all(each["kind"] in CLUSTER_WIDE or each["metadata"]["namespace"] == NAMESPACE for each in built)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +82,10 @@ def test_each_extra_is_built(kubectl: Kubectl, extra: str) -> None:
         ("create", "configmaps"),
         ("get", "services"),
         ("create", "services"),
+        ("create", "networkpolicies.networking.k8s.io"),
+        ("delete", "networkpolicies.networking.k8s.io"),
         ("list", "events"),
+        ("list", "trainingjobs.elastic-gpu-scheduler.io"),
         ("watch", "trainingjobs.elastic-gpu-scheduler.io"),
         ("patch", "trainingjobs.elastic-gpu-scheduler.io"),
         ("patch", "trainingjobs.elastic-gpu-scheduler.io/status"),
@@ -90,22 +99,32 @@ def test_the_scheduler_may_do_what_it_does(installed: Kubectl, verb: str, what: 
     ("verb", "what", "namespace"),
     [
         ("get", "secrets", NAMESPACE),
+        ("list", "secrets", JOBS),
+        ("get", "secrets", JOBS),
+        ("create", "secrets", JOBS),
+        ("create", "pods", NAMESPACE),
         ("create", "pods", "default"),
         ("delete", "pods", "default"),
         ("get", "pods/log", "default"),
-        ("create", "pods/exec", NAMESPACE),
-        ("update", "pods", NAMESPACE),
+        ("create", "pods/exec", JOBS),
+        ("update", "pods", JOBS),
+        ("patch", "pods", JOBS),
+        ("create", "serviceaccounts", JOBS),
+        ("create", "serviceaccounts/token", JOBS),
+        ("patch", "networkpolicies.networking.k8s.io", JOBS),
         ("patch", "nodes", NAMESPACE),
         ("delete", "nodes", NAMESPACE),
-        ("delete", "configmaps", NAMESPACE),
-        ("delete", "services", NAMESPACE),
-        ("patch", "services", NAMESPACE),
-        ("delete", "trainingjobs.elastic-gpu-scheduler.io", NAMESPACE),
-        ("create", "trainingjobs.elastic-gpu-scheduler.io", NAMESPACE),
+        ("get", "configmaps", NAMESPACE),
+        ("delete", "configmaps", JOBS),
+        ("delete", "services", JOBS),
+        ("patch", "services", JOBS),
+        ("delete", "trainingjobs.elastic-gpu-scheduler.io", JOBS),
+        ("create", "trainingjobs.elastic-gpu-scheduler.io", JOBS),
         ("list", "trainingjobs.elastic-gpu-scheduler.io", "default"),
-        ("create", "rolebindings", NAMESPACE),
-        ("impersonate", "users", NAMESPACE),
+        ("create", "rolebindings", JOBS),
+        ("impersonate", "users", JOBS),
         ("*", "*", NAMESPACE),
+        ("*", "*", JOBS),
     ],
 )
 def test_the_scheduler_may_do_nothing_else(installed: Kubectl, verb: str, what: str, namespace: str) -> None:
@@ -133,12 +152,39 @@ def test_the_settings_are_settings(tmp_path: Path) -> None:
     path.write_text(config_map["data"]["sched.toml"])
     settings = load_settings(path)
     assert settings.cluster == "kubernetes"
-    assert settings.kubernetes.namespace == NAMESPACE
+    assert settings.kubernetes.namespace == JOBS
+    assert not settings.kubernetes.trust_templates
+
+
+def test_the_admission_policy_asks_for_what_the_settings_give_to_workers() -> None:
+    text = (MANIFESTS / "extras" / "admission-policy" / "admission-policy.yaml").read_text()
+    given = yaml.safe_load((MANIFESTS / "base" / "config.yaml").read_text())["data"]["sched.toml"]
+    kubernetes = tomllib.loads(given)["kubernetes"]
+    assert f"serviceAccountName == '{kubernetes['service_account']}'" in text
+    assert f"priorityClassName == '{kubernetes['priority_class']}'" in text
+    assert f"'{SCHEDULER}'" in text
+    namespace = yaml.safe_load((MANIFESTS / "workers" / "namespace.yaml").read_text())
+    policies = [each for each in yaml.safe_load_all(text) if each["kind"] == "ValidatingAdmissionPolicy"]
+    for policy in policies:
+        selector = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchLabels"]
+        assert selector.items() <= namespace["metadata"]["labels"].items()
+
+
+def test_one_more_namespace_of_workers_is_a_kustomization_of_its_own(kubectl: Kubectl, tmp_path: Path) -> None:
+    folder = tmp_path / "team-a"
+    folder.mkdir()
+    relative = os.path.relpath(MANIFESTS / "workers", folder.resolve())
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump({"namespace": "team-a", "resources": [relative]}))
+    built = list(yaml.safe_load_all(kubectl("kustomize", "--load-restrictor=LoadRestrictionsNone", str(folder))))
+    by_kind = {each["kind"]: each for each in built}
+    assert by_kind["Namespace"]["metadata"]["name"] == "team-a"
+    assert {each["metadata"].get("namespace", "team-a") for each in built} == {"team-a"}
+    assert by_kind["RoleBinding"]["subjects"] == [{"kind": "ServiceAccount", "name": "sched", "namespace": NAMESPACE}]
 
 
 def test_the_example_of_a_training_job_is_accepted(installed: Kubectl) -> None:
     example = MANIFESTS.parent / "examples" / "trainingjob.yaml"
     installed("apply", "-f", str(example))
-    item = json.loads(installed("get", "trainingjob", "hello", f"--namespace={NAMESPACE}", "-o", "json"))
-    spec = job_spec(training_job(item))
+    item = json.loads(installed("get", "trainingjob", "hello", f"--namespace={JOBS}", "-o", "json"))
+    spec = job_spec(training_job(item), KubernetesSettings(namespace=JOBS))
     assert (spec.name, spec.min_workers, spec.max_workers) == ("hello", 1, 4)

@@ -77,6 +77,29 @@ def test_an_attack_is_refused_with_the_name_of_the_field_and_makes_no_pod(tenant
     assert not tenants.ann.pods()
 
 
+@pytest.mark.parametrize(
+    ("path", "prefix", "wrap"),
+    [
+        ("/v1/jobs", "", lambda job: job),
+        ("/v1/jobs/batch", "jobs.1.", lambda job: {"jobs": [{"command": ["true"]}, job]}),
+        ("/v1/whatif", "", lambda job: job),
+        ("/v1/recurring", "job.", lambda job: {"cron": "0 0 1 1 *", "job": job}),
+    ],
+)
+def test_the_http_api_takes_no_such_template_either(tenants: Tenants, path: str, prefix: str, wrap: Any) -> None:
+    template = worker(volumes=ROOT_OF_NODE["volumes"])
+    attempts = {
+        "pod_template.spec.volumes.0.hostPath": {"pod_template": template},
+        "fixed.pod_template.spec.volumes.0.hostPath": {"fixed": {"replicas": 1, "pod_template": template}},
+        "env.NVIDIA_VISIBLE_DEVICES": {"env": {"NVIDIA_VISIBLE_DEVICES": "all"}},
+        "pod_template.metadata.namespace": {"pod_template": {"metadata": {"namespace": tenants.system}, **worker()}},
+    }
+    for field, fields in attempts.items():
+        answer = tenants.daemon.client.post(path, json=wrap({"command": ["true"], **fields}))
+        assert answer.status_code == 400, answer.text
+        assert f"{prefix}{field}" in answer.text
+
+
 @pytest.mark.parametrize("whose", ["bob", "system", "kube-system"])
 def test_a_job_runs_in_no_namespace_but_that_of_its_object(tenants: Tenants, whose: str) -> None:
     namespace = {"bob": tenants.bob.namespace, "system": tenants.system}.get(whose, whose)

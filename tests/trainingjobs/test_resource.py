@@ -23,7 +23,7 @@ from scheduler.model.data import DataSet
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, JobState, Runtime, WaitReason
-from scheduler.model.pod_template import canonical_template
+from scheduler.model.pod_template import canonical_template, template_namespace
 from scheduler.model.shape import WorkerShape
 
 NOW = 1_000_000.0
@@ -104,6 +104,19 @@ def test_fixed_replicas_are_the_fixed_group_of_the_job_with_a_template_of_their_
     plain = job_spec(item(template={"spec": server}, fixedReplicas={"replicas": 1}), LAB).fixed
     assert plain is not None
     assert (plain.command, plain.pod_template) == (("python", "train.py"), canonical_template({"spec": server}))
+
+
+def test_a_job_runs_in_the_namespace_of_its_object() -> None:
+    settings = KubernetesSettings(namespace="jobs", namespaces=("lab",))
+    spec = job_spec(item(template={"spec": {}}, fixedReplicas={"replicas": 1}), settings)
+    assert spec.fixed is not None
+    assert {template_namespace(spec.pod_template), template_namespace(spec.fixed.pod_template)} == {"lab"}
+    assert template_namespace(job_spec(item(), settings).pod_template) == "lab"
+    assert job_spec(item(), LAB).pod_template is None
+    with pytest.raises(InvalidInput, match=r"spec\.template\.metadata\.namespace: must be lab"):
+        job_spec(item(template={"metadata": {"namespace": "jobs"}}), settings)
+    with pytest.raises(InvalidInput, match=r"spec\.fixedReplicas\.template\.metadata\.namespace: must be lab"):
+        job_spec(item(fixedReplicas={"replicas": 1, "template": {"metadata": {"namespace": "jobs"}}}), settings)
 
 
 def test_the_fixed_group_of_a_job_cannot_change() -> None:
