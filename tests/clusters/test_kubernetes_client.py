@@ -63,7 +63,7 @@ def test_pods_are_made_and_refused_with_the_oldest_and_the_newest_client(
     oldest, beyond = allowed()
     major = oldest if which == "oldest" else str(int(beyond) - 1)
     target = tmp_path / "client"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target)]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), "urllib3>=2.3"]
     wanted = f"kubernetes=={oldest}.*" if which == "oldest" else f"kubernetes<{beyond}"
     installed = subprocess.run([*command, wanted], check=False, capture_output=True, text=True)
     if installed.returncode != 0:
