@@ -1,9 +1,10 @@
 """One connection to the daemon: requests, and what its errors mean. Knows no command."""
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from scheduler.cli.connection import Connection
-from scheduler.cli.exits import Refused, Unavailable, Unreachable
+from scheduler.cli.exits import Cut, Refused, Unavailable, Unreachable
 from scheduler.errors import Conflict, InvalidInput, NotFound, SchedulerError, UserError
 
 if TYPE_CHECKING:
@@ -11,8 +12,11 @@ if TYPE_CHECKING:
 
     import httpx
 
+TOO_MANY_REQUESTS = 429
 Json = Any
 Params = dict[str, Any]
+#: Before a request that was cut off is sent again: together as long as a daemon may take to be back.
+_PAUSES_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class Client:
@@ -51,6 +55,20 @@ class Client:
     def post(self, path: str, body: Json = None) -> Json:
         return _document(self.connection, self.exchange("POST", path, body=body))
 
+    def post_once(self, path: str, body: Json) -> Json:
+        """As `post`, for a body whose key makes repeating it harmless: where no answer came, it is sent again."""
+        pauses = iter(_PAUSES_SECONDS)
+        cut = False
+        while True:
+            try:
+                return self.post(path, body)
+            except (Unreachable, Unavailable) as error:
+                cut = cut or isinstance(error, Cut)
+                pause = next(pauses, None) if cut else None
+                if pause is None:
+                    raise
+                time.sleep(pause)
+
     def patch(self, path: str, body: Json) -> Json:
         return _document(self.connection, self.exchange("PATCH", path, body=body))
 
@@ -79,9 +97,11 @@ class Client:
             raise Unreachable(_nobody_there(self.connection)) from None
         except httpx.TimeoutException:
             seconds = (self._http.timeout.read or 0.0) + wait_seconds
-            raise Unreachable(
+            raise Cut(
                 f"the daemon at {self.connection.url} did not answer within {seconds:g} s: check its log"
             ) from None
+        except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+            raise Cut(f"the daemon at {self.connection.url} broke off the connection: {error}") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unreachable(f"the daemon at {self.connection.url} sent an invalid response: {error}") from None
         if response.is_success:
@@ -121,7 +141,7 @@ def _failure(connection: Connection, response: "httpx.Response") -> SchedulerErr
             return NotFound(message)
         case 409 | 410:
             return Conflict(message)
-        case status if status >= 500:
+        case status if status >= 500 or status == TOO_MANY_REQUESTS:
             return Unavailable(message)
         case _ if field:
             return InvalidInput(str(field), message.removeprefix(f"{field}: "))

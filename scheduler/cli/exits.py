@@ -17,6 +17,10 @@ class Unreachable(SchedulerError):
     """Nothing that speaks the scheduler's API answers at the daemon's address."""
 
 
+class Cut(Unreachable):
+    """A request was sent and no answer came: whether it took effect is not known."""
+
+
 class Refused(SchedulerError):
     """The daemon does not accept the token, or wants one."""
 

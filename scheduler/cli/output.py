@@ -1,9 +1,9 @@
 """What reaches the terminal: JSON or tables on stdout, everything said to a person on stderr."""
 
+import html
 import json
-import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 #: Wide enough that nothing is folded where lines are read by programs.
 _PIPE_WIDTH = 10_000
-#: Terminal controls; names and messages come from other users.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Format(StrEnum):
@@ -40,7 +38,9 @@ Cell = str | tuple[str, str]
 def emit_json(document: Any) -> None:
     """The document on stdout, indented for people only where they read it directly."""
     indent = 2 if sys.stdout.isatty() else None
-    print(json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False), flush=True)
+    text = json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+    # Within strings, and there alone can they be, JSON may write any character as its number.
+    print(_escaped(text, "\n", lambda odd: json.dumps(odd)[1:-1]), flush=True)
 
 
 def say(line: str) -> None:
@@ -55,8 +55,22 @@ def note(line: str) -> None:
 
 
 def printable(text: str) -> str:
-    """The text with terminal controls shown instead of obeyed."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    """The text with what a terminal would obey, or not show, written out: names and messages come from other users.
+
+    So it is one line, in one direction, and breaks no table.
+    """
+    return _escaped(text, "", lambda odd: ascii(odd)[1:-1])
+
+
+def markup(text: str) -> str:
+    """The text for a document in HTML or SVG, as `printable` gives it."""
+    return html.escape(printable(text))
+
+
+def _escaped(text: str, kept: str, escape: Callable[[str], str]) -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in kept else escape(c) for c in text)
 
 
 def console() -> "Console":

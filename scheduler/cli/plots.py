@@ -1,7 +1,8 @@
 """Plots as inline SVG: areas over time, columns over time, bars. Colours come from the page's style."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
+
+from scheduler.cli.output import markup
 
 WIDTH, HEIGHT = 860, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 10, 26
@@ -25,7 +26,7 @@ def areas(
         mean = sum(values) / max(1, len(values))
         parts.append(
             f'<polygon class="c{index % COLOURS}" points="{points}">'
-            f"<title>{escape(name)}: {mean:,.1f} {escape(unit)} on average</title></polygon>"
+            f"<title>{markup(name)}: {mean:,.1f} {markup(unit)} on average</title></polygon>"
         )
         below = above
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in _steps(limit, top))
@@ -47,7 +48,7 @@ def columns(title: str, series: Mapping[str, Sequence[float]], times: Sequence[s
                 parts.append(
                     f'<rect class="c{index % COLOURS}" x="{_LEFT + part * step:.1f}" y="{y:.1f}" '
                     f'width="{max(step - 1, 1):.1f}" height="{height:.1f}">'
-                    f"<title>{escape(name)}: {value:,.6g} {escape(unit)}</title></rect>"
+                    f"<title>{markup(name)}: {value:,.6g} {markup(unit)}</title></rect>"
                 )
                 below[part] += value
     return _framed(title, parts, top, times)
@@ -59,11 +60,11 @@ def bars(title: str, rows: Sequence[tuple[str, Sequence[tuple[float, str]]]]) ->
     height = sum(_ROW * len(each) + 8 for _, each in rows) + 8
     parts, y = [], 8
     for name, each in rows:
-        parts.append(f'<text x="{_NAME - 8}" y="{y + 17}" text-anchor="end">{escape(_short(name))}</text>')
+        parts.append(f'<text x="{_NAME - 8}" y="{y + 17}" text-anchor="end">{markup(_short(name))}</text>')
         for index, (length, text) in enumerate(each):
             width = max(1.0, (WIDTH - _NAME - 230) * length / top)
             parts.append(f'<rect class="c{index}" x="{_NAME}" y="{y}" width="{width:.1f}" height="{_ROW - 6}"/>')
-            parts.append(f'<text x="{_NAME + width + 6:.1f}" y="{y + 15}">{escape(text)}</text>')
+            parts.append(f'<text x="{_NAME + width + 6:.1f}" y="{y + 15}">{markup(text)}</text>')
             y += _ROW
         y += 8
     return _svg(title, height, parts)
@@ -98,11 +99,11 @@ def _framed(title: str, parts: Sequence[str], top: float, times: Sequence[str]) 
     for index, text in enumerate(times):
         x = _LEFT + (WIDTH - _LEFT - _RIGHT) * index / max(1, len(times) - 1)
         anchor = "start" if index == 0 else "end" if index == len(times) - 1 else "middle"
-        frame.append(f'<text x="{x:.1f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{escape(text)}</text>')
+        frame.append(f'<text x="{x:.1f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{markup(text)}</text>')
     return _svg(title, HEIGHT, [*frame, *parts])
 
 
 def _svg(title: str, height: int, parts: Sequence[str]) -> str:
-    name = escape(title, quote=True)
+    name = markup(title)
     head = f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{name}"><title>{name}</title>'
     return "\n".join([head, *parts, "</svg>"])

@@ -1,9 +1,9 @@
 """The page that `sched report --html` writes: one file, no script, nothing loaded from elsewhere, light and dark."""
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Any
 
+from scheduler.cli.output import markup
 from scheduler.cli.plots import areas, bars, columns
 from scheduler.cli.report import priority_name, summary, user_rows, wait_rows
 from scheduler.cli.times import span, stamp, zone
@@ -35,7 +35,7 @@ svg { width: 100%; height: auto; display: block } svg text { font-size: 12px; fi
 def page(view: View, missing: Sequence[str]) -> str:
     """The whole document; `missing`: what of the span is removed, in sentences."""
     title = f"Cluster report, {stamp(view['since'])} to {stamp(view['until'])}"
-    notes = [f'<p class="note">Incomplete report: {escape(sentence)}.</p>' for sentence in missing]
+    notes = [f'<p class="note">Incomplete report: {markup(sentence)}.</p>' for sentence in missing]
     facts = [[name, text] for name, text in summary(view) if name]
     body = [
         "<h1>Cluster report</h1>",
@@ -47,7 +47,7 @@ def page(view: View, missing: Sequence[str]) -> str:
         *_preemptions(view),
         *_users(view),
     ]
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{markup(title)}</title>'
     begin = f'<!doctype html>\n<html lang="en"><head>{head}<style>{_STYLE}</style></head><body>'
     return "\n".join([begin, *body, "</body></html>"])
 
@@ -103,7 +103,7 @@ def _users(view: View) -> Iterable[str]:
 
 
 def _key(names: Iterable[str]) -> str:
-    return "".join(f'<span class="key c{index % 6}"></span>{escape(name)}' for index, name in enumerate(names))
+    return "".join(f'<span class="key c{index % 6}"></span>{markup(name)}' for index, name in enumerate(names))
 
 
 def _times(view: View) -> list[str]:
@@ -116,7 +116,7 @@ def _times(view: View) -> list[str]:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> str:
     def cells(tag: str, row: Sequence[str]) -> str:
         kinds = ["" if not numbers or index == 0 else ' class="n"' for index in range(len(row))]
-        return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
+        return "".join(f"<{tag}{kind}>{markup(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
 
     top = f"<thead><tr>{cells('th', head)}</tr></thead>" if any(head) else ""
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)

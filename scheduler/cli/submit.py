@@ -1,11 +1,12 @@
 """`sched submit`: a job from options, from a file, or from both; now, or again and again."""
 
+import secrets
 from typing import Annotated, Any
 
 import typer
 
 from scheduler.cli.command import JOBS, Session, command
-from scheduler.cli.exits import Exit
+from scheduler.cli.exits import Cut, Exit, Unavailable
 from scheduler.cli.flags import FileOption, Flags
 from scheduler.cli.follow import View, exit_of, follow_log, outcome, wait_for_end, write_log_aside, write_plain
 from scheduler.cli.output import emit_json, note, say
@@ -55,7 +56,7 @@ def _send(session: Session, request: dict[str, Any], *, wait: bool, follow: bool
         return
     if timezone is not None:
         raise InvalidInput("timezone", "requires --cron")
-    answer = session.client.post("/v1/jobs", request)
+    answer = _submit_once(session, request)
     for warning in answer.get("warnings") or ():
         note(f"sched: job {answer['id']}: {warning}")
     if not session.json:
@@ -64,6 +65,17 @@ def _send(session: Session, request: dict[str, Any], *, wait: bool, follow: bool
         _stay(session, answer, follow=follow)
     elif session.json:
         emit_json(answer)
+
+
+def _submit_once(session: Session, request: dict[str, Any]) -> dict[str, Any]:
+    """The daemon's answer to one new job, however often it has to be asked."""
+    key = request.get("client_key") or secrets.token_hex(16)
+    try:
+        answer: dict[str, Any] = session.client.post_once("/v1/jobs", {**request, "client_key": key})
+    except (Cut, Unavailable) as error:
+        hint = f"the job may have been submitted: to repeat this safely, add --client-key {key}"
+        raise type(error)(f"{error}; {hint}") from None
+    return answer
 
 
 def _submit_recurring(session: Session, cron: Any, timezone: Any, request: dict[str, Any]) -> None:
@@ -85,7 +97,8 @@ def _stay(session: Session, answer: dict[str, Any], *, follow: bool) -> None:
         else:
             view = wait_for_end(session.client, number)
     except KeyboardInterrupt:
-        note(f'\ndetached: job {number} keeps running; to stop it, run "sched cancel {number}"')
+        note("")
+        note(f'detached: job {number} keeps running; to stop it, run "sched cancel {number}"')
         raise typer.Exit(Exit.INTERRUPTED) from None
     if session.json:
         emit_json({**answer, "job": view})

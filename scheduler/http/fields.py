@@ -22,13 +22,23 @@ def _exported_name(name: Any) -> Any:
     return name
 
 
-Line = Annotated[str, StringConstraints(max_length=128, pattern=PLAIN)]
-ClientKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=PLAIN)]
+def _printable(text: str) -> str:
+    """Raises `ValueError` for what is not seen as it is: marks of direction, separators of lines, the invisible."""
+    odd = next((character for character in text if not character.isprintable()), None)
+    if odd is not None:
+        raise ValueError(f"must consist of printable characters, without U+{ord(odd):04X}")
+    return text
+
+
+#: Text of one line that is shown beside other text. What came in before this was checked is escaped where it is shown.
+PRINTABLE = AfterValidator(_printable)
+Line = Annotated[str, StringConstraints(max_length=128, pattern=PLAIN), PRINTABLE]
+ClientKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=PLAIN), PRINTABLE]
 Text = Annotated[str, StringConstraints(max_length=ARGUMENT_LENGTH_MAX, pattern=_NO_NUL)]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._/-]+$")]
 BookingName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=BOOKING_NAME)]
-GpuType = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN)]
-LabelValue = Annotated[str, StringConstraints(max_length=256, pattern=PLAIN)]
+GpuType = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE]
+LabelValue = Annotated[str, StringConstraints(max_length=256, pattern=PLAIN), PRINTABLE]
 Labels = Annotated[dict[Label, LabelValue], Field(max_length=64)]
 #: What a process can be given: any name without "=" and NUL, as those of a shell's functions.
 ExportedName = Annotated[

@@ -9,6 +9,7 @@ from scheduler.errors import InvalidInput
 from scheduler.http.errors import invalid_input
 from scheduler.http.fields import (
     PLAIN,
+    PRINTABLE,
     SHELL,
     BookingName,
     BrokenRule,
@@ -127,7 +128,7 @@ class JobRequest(Request):
 
     command: Command
     #: Its name; null: that of the program or script.
-    name: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN)] | None = None
+    name: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE] | None = None
     #: Who submits it, for lists and reports.
     user: Line = ""
     #: Variables of its workers' environment.
@@ -281,7 +282,7 @@ class JobRequest(Request):
 
 
 class BatchRequest(Request):
-    """Jobs to store together or not at all. Describes the body; `parse_batch` reads it."""
+    """Jobs to store together or not at all. Describes the body; `batch` reads it."""
 
     #: The jobs, stored in this order.
     jobs: Annotated[list[JobRequest], Field(min_length=1)]
@@ -307,7 +308,7 @@ class RecurringRequest(Request):
     """A job to submit again and again."""
 
     #: When it runs: minute, hour, day of month, month, day of week.
-    cron: Annotated[str, StringConstraints(min_length=9, max_length=200, pattern=PLAIN)]
+    cron: Annotated[str, StringConstraints(min_length=9, max_length=200, pattern=PLAIN), PRINTABLE]
     #: Zone of these times.
     timezone: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$")] = "UTC"
     #: What each run submits.
@@ -370,18 +371,6 @@ def check_request(model: type[Model], value: Any, prefix: Sequence[str | int] = 
     if broken is not None:
         raise InvalidInput(".".join([*map(str, prefix), broken[0]]), broken[1])
     return request
-
-
-def parse_batch(body: bytes, jobs_max: int) -> list[JobSpec]:
-    """The jobs of a batch. Raises `InvalidInput`."""
-    value = parse_json(body)
-    if not isinstance(value, dict) or set(value) != {"jobs"} or not isinstance(value["jobs"], list):
-        raise InvalidInput("jobs", 'the body must be {"jobs": [...]}')
-    jobs = value["jobs"]
-    if not 1 <= len(jobs) <= jobs_max:
-        raise InvalidInput("jobs", f"must contain 1 to {jobs_max} jobs, not {len(jobs)}")
-    # One by one, so that a large batch lets other threads run in between.
-    return [check_request(JobRequest, job, ("jobs", index)).spec() for index, job in enumerate(jobs)]
 
 
 def _pairs(mapping: dict[str, str]) -> tuple[tuple[str, str], ...]:

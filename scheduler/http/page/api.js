@@ -37,13 +37,19 @@ export async function ask(path, options = {}) {
 /** What a failed response says. */
 export async function refusal(answer) {
   try {
-    return new Refused(answer.status, (await answer.json()).error.message);
+    return new Refused(answer.status, parse(await answer.text()).error.message);
   } catch {
     return new Refused(answer.status, `The daemon responded with status ${answer.status}.`);
   }
 }
 
-export const read = async (path) => (await ask(path)).json();
+// Controls, marks of direction, separators of lines: found within strings only.
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}]/gu;
+
+/** A JSON document. What its strings hold of characters that would not be seen, or turn others round, is written out. */
+export const parse = (text) => JSON.parse(text.replace(UNSEEN, (odd) => `\\\\u{${odd.codePointAt(0).toString(16)}}`));
+
+export const read = async (path) => parse(await (await ask(path)).text());
 export const post = (path) => ask(path, { method: "POST" });
 export const patch = (path, body) =>
   ask(path, { method: "PATCH", body: JSON.stringify(body), headers: { "content-type": "application/json" } });

@@ -1,6 +1,6 @@
 // Server-sent events by fetch, since EventSource sends no token. Comes again by itself where the stream breaks off.
 
-import { headers, refusal } from "./api.js";
+import { headers, parse, refusal } from "./api.js";
 
 const PAUSE_MS_MIN = 250;
 const PAUSE_MS_MAX = 5000;
@@ -61,6 +61,6 @@ function pass(message, seen, take, receivedAt) {
     if (at > 0) fields[line.slice(0, at)] = line.slice(at + 2);
   }
   if (fields.data === undefined) return; // a comment: all is well
-  take(fields.event, JSON.parse(fields.data), receivedAt);
+  take(fields.event, parse(fields.data), receivedAt);
   seen.id = fields.id ?? seen.id;
 }
