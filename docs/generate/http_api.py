@@ -15,7 +15,7 @@ from scheduler.http.workers import require_reader, require_worker
 
 _HEAD = """
 The daemon listens at `http://127.0.0.1:8470` unless `http.host` and `http.port` say otherwise. It describes the same
-API at `/openapi.json` and, for trying it out, at `/docs`.
+API at `/openapi.json`.
 
 Bodies and answers are JSON (`content-type: application/json`) in UTF-8, except where a route says otherwise. Times are
 Unix seconds, durations are seconds. A body with a field that the API does not know is refused, so a misspelled name is

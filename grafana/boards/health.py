@@ -128,6 +128,17 @@ _OTHERS = (
         names.JOBS,
     ),
     Panel(
+        "HTTP connections",
+        "Open connections, and connections that the daemon ended and requests that it refused (429) per second.",
+        {
+            "open": "sum(sched_http_connections{@})",
+            "ended: {{reason}}": "sum by (reason) (rate(sched_http_ended_connections_total{@}[$__rate_interval]))",
+            "refused: {{caller}}": "sum by (caller) (rate(sched_http_throttled_requests_total{@}[$__rate_interval]))",
+        },
+        "short",
+        names.JOBS,
+    ),
+    Panel(
         "Webhooks",
         "Webhook deliveries per second, and webhooks whose receiver has not accepted the next event.",
         {

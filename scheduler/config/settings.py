@@ -304,7 +304,40 @@ class HttpSettings(_Frozen):
     token: str | None = Field(
         default=None, min_length=16, description="Bearer token of users; required on any address but loopback."
     )
-    request_bytes_max: int = Field(default=32 * 1024 * 1024, ge=1024, description="Largest body of a request.")
+    metrics_token: str | None = Field(
+        default=None,
+        min_length=16,
+        description="Bearer token that opens `/metrics` and nothing else, for Prometheus; that of users does as well.",
+    )
+    request_bytes_max: int = Field(default=32 * 1024 * 1024, ge=1024, description="Largest body of a batch of jobs.")
+    job_bytes_max: int = Field(
+        default=1024 * 1024, ge=1024, description="Largest body of a single job, and largest job of a batch."
+    )
+    connections_max: int = Field(
+        default=20_000,
+        ge=16,
+        description="Most open connections; fewer where the limit of open files is low. When all are in use, the one "
+        "that has been silent longest is closed for a new one.",
+    )
+    connections_per_peer_max: int = Field(
+        default=2_000,
+        ge=8,
+        description="Connections of one address above which its own silent ones are closed for new ones. "
+        "Loopback has no limit of its own.",
+    )
+    header_seconds: float = Field(
+        default=10.0, gt=0, le=3600, description="Time in which the headers of a request must arrive."
+    )
+    body_seconds: float = Field(
+        default=60.0,
+        gt=0,
+        le=3600,
+        description="Time in which the body of a request must arrive, and in which a client must take an answer.",
+    )
+    requests_per_second_max: float = Field(default=1000.0, ge=1, description="Requests of users, all together.")
+    job_requests_per_second_max: float = Field(
+        default=200.0, ge=1, description="Requests of the workers of one job, besides 20 for each of them."
+    )
     jobs_per_batch_max: int = Field(default=10_000, ge=1, description="Most jobs in one batch.")
     page_size_max: int = Field(default=1000, ge=1, description="Most rows in one page of an answer.")
 

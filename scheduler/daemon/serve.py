@@ -40,6 +40,7 @@ from scheduler.errors import ConfigError
 from scheduler.http.access import Access, check_exposure
 from scheduler.http.app import create_app
 from scheduler.http.bell import Bell
+from scheduler.http.connections import Connections
 from scheduler.http.entry import Entry
 from scheduler.http.explain.explanation import explain
 from scheduler.http.hosts import HostAnswers
@@ -107,7 +108,7 @@ class Daemon:
         self._clock = SystemClock()
         self._board = Board()
         self._reports = ReportBox()
-        self._access = Access(settings.http.token, store.secret("worker-token"))
+        self._access = Access(settings.http.token, store.secret("worker-token"), settings.http.metrics_token)
         self._metrics = Metrics(self._board, settings.policy.aging_ceilings, self._clock)
         store.measure(self._metrics.stopwatch.transaction)
         self._timers = new_timers()
@@ -131,8 +132,8 @@ class Daemon:
     def serve(self, bound: socket.socket) -> None:
         """Answer on the socket until the process is told to stop."""
         services = self._services
-        app = create_app(services)
-        self._watch(app)
+        app, connections = create_app(services), Connections(self._settings.http)
+        self._watch(app, connections)
         self._recurring.on_submitted = services.stored
         self._cluster.on_change(self._wake_leader)
         with ExitStack() as stack:
@@ -152,7 +153,7 @@ class Daemon:
             self._start_timers()
             stack.callback(self._timers.shutdown)
             log.info("serving", url=self._url, state_dir=str(self._state), version=__version__, pid=os.getpid())
-            server = Server(app, on_stop=self._finish)
+            server = Server(app, connections, on_stop=self._finish)
             server.run(sockets=[bound])
             if not server.started:
                 raise ConfigError(f"the HTTP server could not start on {self._url}: see the log")
@@ -254,7 +255,16 @@ class Daemon:
             self._services.events_bell.ring({None, *(job.id for job in report.changed)})
         self._followed = report.followed
 
-    def _watch(self, app: Entry) -> None:
+    def _watch(self, app: Entry, connections: Connections) -> None:
+        self._metrics.watch("sched_http_connections", connections.__len__)
+        for reason in connections.ended:
+            self._metrics.watch(
+                "sched_http_ended_connections_total", partial(connections.ended.__getitem__, reason), reason
+            )
+        for caller in app.throttle.refused:
+            self._metrics.watch(
+                "sched_http_throttled_requests_total", partial(app.throttle.refused.__getitem__, caller), caller
+            )
         for what, bell in (("hosts", self._services.hosts_bell), ("events", self._services.events_bell)):
             self._metrics.watch("sched_long_polls", bell.listening, what)
         self._metrics.watch("sched_term", self._leaders_term)

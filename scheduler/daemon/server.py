@@ -1,5 +1,7 @@
 """The HTTP server: its socket, bound before anything else starts, and its orderly end."""
 
+import asyncio
+import resource
 import socket
 from collections.abc import Callable
 from errno import EADDRNOTAVAIL
@@ -8,11 +10,14 @@ import uvicorn
 
 from scheduler.config import HttpSettings
 from scheduler.errors import ConfigError
+from scheduler.http.connections import Connections
 from scheduler.http.entry import Entry
 from scheduler.http.fastpath import protocol_for
 
-#: Connections that wait to be accepted, when all workers of a large job come at once.
+#: Connections that wait to be accepted, when all workers of a large job come at once; fewer where few files may be
+#: open, since all of them may be accepted before the first one can be ended.
 BACKLOG = 2048
+BACKLOG_SHARE = 0.125
 #: Requests that are under way at the end get so long.
 SHUTDOWN_SECONDS = 5
 #: Idle connections are kept longer than workers pause between two heartbeats.
@@ -35,7 +40,7 @@ def bind(settings: HttpSettings) -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
         # From here on another daemon that wants the port is told so, and clients wait instead of being refused.
-        bound.listen(BACKLOG)
+        bound.listen(_backlog())
     except OSError as error:
         bound.close()
         what = f"cannot listen on {settings.host}:{settings.port}: {error.strerror}"
@@ -51,27 +56,37 @@ def url_of(bound: socket.socket) -> str:
     return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
 
 
+def _backlog() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return BACKLOG if soft == resource.RLIM_INFINITY else max(1, min(BACKLOG, int(soft * BACKLOG_SHARE)))
+
+
 class Server(uvicorn.Server):
     """uvicorn with a word to those that wait, before it waits for them."""
 
-    def __init__(self, app: Entry, on_stop: Callable[[], None]) -> None:
+    def __init__(self, app: Entry, connections: Connections, on_stop: Callable[[], None]) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
                 loop="uvloop",
-                http=protocol_for(app),
+                http=protocol_for(app, connections),
                 ws="none",
                 lifespan="on",
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                backlog=BACKLOG,
+                backlog=_backlog(),
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=SHUTDOWN_SECONDS,
             )
         )
+        self._connections = connections
         self._on_stop = on_stop
+
+    async def on_tick(self, counter: int) -> bool:
+        self._connections.sweep(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._on_stop()

@@ -14,8 +14,9 @@ _SCHEME = b"bearer "
 class Access:
     """Decides by the `Authorization` header. Compares in constant time."""
 
-    def __init__(self, user_token: str | None, worker_secret: bytes) -> None:
+    def __init__(self, user_token: str | None, worker_secret: bytes, metrics_token: str | None = None) -> None:
         self._user_token = user_token.encode() if user_token is not None else None
+        self._metrics_token = metrics_token.encode() if metrics_token is not None else None
         self._secret = worker_secret
 
     @property
@@ -30,6 +31,12 @@ class Access:
     def user_may(self, authorization: bytes | None) -> bool:
         """Whether everything but the worker calls is open."""
         return self._user_token is None or self._is_user(authorization)
+
+    def metrics_may(self, authorization: bytes | None) -> bool:
+        """Whether metrics may be read: by users, and with the token for that."""
+        if self.user_may(authorization):
+            return True
+        return self._metrics_token is not None and hmac.compare_digest(_bearer(authorization), self._metrics_token)
 
     def worker_may(self, authorization: bytes | None, job_id: JobId) -> bool:
         """Whether the job's worker calls are open: always with a token."""

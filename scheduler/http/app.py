@@ -40,6 +40,7 @@ from scheduler.http.explain import idle
 from scheduler.http.explain import route as explain
 from scheduler.http.requests import BatchRequest, BookingRequest, ChangeRequest, JobRequest, RecurringRequest
 from scheduler.http.services import Services
+from scheduler.http.throttle import Throttle
 from scheduler.http.worker_requests import ReportRequest, ShardsRequest
 
 _BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, BookingRequest, ReportRequest, ShardsRequest)
@@ -56,7 +57,7 @@ def create_app(services: Services) -> Entry:
     api.state.services = services
     api.state.live = live.Live(services)
     api.state.history = history.History(services)
-    return Entry(api, services.answers, services.access)
+    return Entry(api, services.answers, services.access, Throttle(services.settings.http, services.live_workers))
 
 
 @cache
@@ -69,7 +70,7 @@ def routes(*, guarded: bool) -> FastAPI:
         title="Elastic GPU scheduler",
         version=__version__,
         lifespan=_lifespan,
-        docs_url="/docs",
+        docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,
     )

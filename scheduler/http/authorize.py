@@ -1,4 +1,4 @@
-"""The users' token at the door of the routes."""
+"""The tokens of users and of Prometheus at the door of the routes."""
 
 from fastapi import Request
 
@@ -19,3 +19,9 @@ async def require_user(request: Request, services: Use) -> None:
     """Raise 401 unless users need no token or this is theirs."""
     if not services.access.user_may(authorization_of(request)):
         raise unauthorized("missing or invalid token: send Authorization: Bearer <http.token of the daemon>")
+
+
+async def require_metrics(request: Request, services: Use) -> None:
+    """Raise 401 unless metrics need no token, or this is one that opens them."""
+    if not services.access.metrics_may(authorization_of(request)):
+        raise unauthorized("missing or invalid token: send Authorization: Bearer <http.metrics_token of the daemon>")

@@ -1,40 +1,58 @@
-"""Reading request bodies: JSON only, and never more than the limit."""
+"""Reading request bodies: JSON only, and never more than the route's limit."""
 
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from scheduler.config import HttpSettings
 from scheduler.http.errors import ErrorCode, Refusal
 from scheduler.http.services import services_of
 
-
-async def read_json_body(request: Request) -> bytes:
-    """The raw body. Raises `Refusal`: 415 for what is not said to be JSON, 413 for what is too large.
-
-    Pages of other sites cannot send this content type without asking first, which is never allowed.
-    """
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise Refusal(415, ErrorCode.INVALID, "content-type must be application/json", field="content-type")
-    bytes_max = services_of(request).settings.http.request_bytes_max
-    length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > bytes_max:
-        raise _too_large(bytes_max)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > bytes_max:
-            raise _too_large(bytes_max)
-    return bytes(body)
+#: What a worker reports, and every change that a user asks for.
+SMALL_BYTES_MAX = 64 * 1024
+#: Ten thousand shards, each alone between others, that are done, and as many that failed.
+SHARDS_BYTES_MAX = 1024 * 1024
 
 
-def _too_large(bytes_max: int) -> Refusal:
-    # What is left of the body would be read as the next request otherwise.
-    headers = {"connection": "close"}
+def _reader(bytes_max_of: Callable[[HttpSettings], int]) -> Callable[[Request], AsyncIterator[bytes]]:
+    async def read(request: Request) -> AsyncIterator[bytes]:
+        """The raw body. Raises `Refusal`: 415 for what is not said to be JSON, 413 for what is too large.
+
+        Pages of other sites cannot send this content type without asking first, which is never allowed.
+        """
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type != "application/json":
+            raise Refusal(415, ErrorCode.INVALID, "content-type must be application/json", field="content-type")
+        services = services_of(request)
+        bytes_max = bytes_max_of(services.settings.http)
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and (len(length) > len(str(bytes_max)) or int(length) > bytes_max):
+            raise _too_large(bytes_max, request)
+        body = bytearray()
+        with services.bodies.holding() as held:
+            async for chunk in request.stream():
+                held.add(len(chunk))
+                body += chunk
+                if len(body) > bytes_max:
+                    raise _too_large(bytes_max, request)
+            async with held.turn():
+                yield bytes(body)
+
+    return read
+
+
+def _too_large(bytes_max: int, request: Request) -> Refusal:
+    # Who waits for leave to send a body and does not get it would send another request where the body belongs.
+    headers = {"connection": "close"} if "expect" in request.headers else {}
     return Refusal(413, ErrorCode.TOO_LARGE, f"the body exceeds {bytes_max} bytes", headers=headers)
 
 
-Body = Annotated[bytes, Depends(read_json_body)]
+#: Of routes whose bodies are small, of those that take one job, of batches, and of calls for shards.
+Body = Annotated[bytes, Depends(_reader(lambda _: SMALL_BYTES_MAX))]
+JobBody = Annotated[bytes, Depends(_reader(lambda settings: settings.job_bytes_max))]
+BatchBody = Annotated[bytes, Depends(_reader(lambda settings: settings.request_bytes_max))]
+ShardsBody = Annotated[bytes, Depends(_reader(lambda _: SHARDS_BYTES_MAX))]
 
 
 def documented_body(model: str, *, required: bool = True) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
@@ -27,6 +28,8 @@ class ErrorCode(StrEnum):
     CONFLICT = "conflict"
     UNAUTHORIZED = "unauthorized"
     TOO_LARGE = "too_large"
+    TOO_MANY = "too_many"
+    TIMEOUT = "timeout"
     UNAVAILABLE = "unavailable"
     INTERNAL = "internal"
 
@@ -76,9 +79,10 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
         413: "Body too large",
         415: "The content type is not JSON",
         422: "Invalid field; `field` names it",
+        429: "Too many requests; try again after `Retry-After`",
         503: "Temporarily unavailable; try again",
     }
-    wanted = sorted({400, 401, 403, 422, 503, *statuses})
+    wanted = sorted({400, 401, 403, 422, 429, 503, *statuses})
     return {status: {"model": ErrorBody, "description": texts[status]} for status in wanted}
 
 
@@ -89,9 +93,12 @@ def error_response(
     field: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    one_line = " ".join(message.split())
-    body: ErrorBody = {"error": {"code": code, "message": one_line, "field": field}}
-    return JsonResponse(body, status_code=status, headers=dict(headers or {}))
+    return JsonResponse(error_body(code, message, field), status_code=status, headers=dict(headers or {}))
+
+
+def error_body(code: ErrorCode, message: str, field: str | None = None) -> ErrorBody:
+    """What every error says, with its message in one line."""
+    return {"error": {"code": code, "message": " ".join(message.split()), "field": field}}
 
 
 def invalid_input(error: ValidationError, prefix: Sequence[str | int] = ()) -> InvalidInput:
@@ -123,6 +130,11 @@ def install_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(Conflict)
     async def conflict(_: Request, error: Conflict) -> Response:
         return error_response(409, ErrorCode.CONFLICT, str(error))
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, error: ClientDisconnect) -> Response:
+        # Nobody reads it.
+        return error_response(400, ErrorCode.INVALID, "the body ended early")
 
     @app.exception_handler(StoreError)
     async def unavailable(_: Request, error: StoreError) -> Response:

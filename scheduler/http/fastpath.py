@@ -8,14 +8,16 @@ and only such headers as change nothing but the form of the answer.
 """
 
 import re
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from starlette.datastructures import Headers
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
+from scheduler.http.connections import Connections, Phase
 from scheduler.http.entry import Entry, foreign
 from scheduler.http.hosts import Header, wants_json
+from scheduler.http.protocol import LimitedProtocol
 from scheduler.model.ids import JobId
 
 _END = b"\r\n\r\n"
@@ -97,41 +99,26 @@ class PlainQuestions:
         return wants_json(fields.get(b"accept", b""))
 
 
-class FastProtocol(HttpToolsProtocol):
-    """uvicorn's connection, with an ear for plain questions while nothing else is under way on it."""
+class FastProtocol(LimitedProtocol):
+    """A connection with an ear for plain questions while nothing else is under way on it."""
 
     questions: ClassVar[PlainQuestions]
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        #: The parser is within a request: what comes next belongs to it, even if it has been answered already.
-        self._within = False
-        self._last_reply_at = 0.0
-
     def data_received(self, data: bytes) -> None:
-        # Before the first request there is no cycle, whatever its type says.
-        busy = self._within or (self.cycle is not None and not self.cycle.response_complete)  # type: ignore[redundant-expr]
-        if not (busy or self.flow.write_paused):
+        if not (self.busy or self.flow.write_paused):
             reply = self.questions.reply(data, self.server_state)
             if reply is not None:
                 self.transport.write(reply)
-                self._last_reply_at = self.loop.time()
+                self.used_at = self.loop.time()
                 if self.timeout_keep_alive_task is None:
+                    self.table.enter(self, Phase.IDLE, self.used_at)
                     self._expire_in(self.timeout_keep_alive)
                 return
         super().data_received(data)
 
-    def on_message_begin(self) -> None:
-        self._within = True
-        super().on_message_begin()
-
-    def on_message_complete(self) -> None:
-        self._within = False
-        super().on_message_complete()
-
     def timeout_keep_alive_handler(self) -> None:
         # Plain questions leave the timer running, since setting it anew costs as much as the rest of the answer.
-        left_seconds = self._last_reply_at + self.timeout_keep_alive - self.loop.time()
+        left_seconds = self.used_at + self.timeout_keep_alive - self.loop.time()
         if left_seconds > 0:
             self._expire_in(left_seconds)
         else:
@@ -141,10 +128,11 @@ class FastProtocol(HttpToolsProtocol):
         self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
 
 
-def protocol_for(entry: Entry) -> type[FastProtocol]:
+def protocol_for(entry: Entry, connections: Connections) -> type[FastProtocol]:
     """The protocol of connections to this application."""
 
     class Protocol(FastProtocol):
         questions = PlainQuestions(entry)
+        table = connections
 
     return Protocol

@@ -7,7 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from scheduler.http.authorize import require_user
+from scheduler.http.authorize import require_metrics
 from scheduler.http.errors import ErrorCode, Refusal, documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.services import Use
@@ -50,7 +50,7 @@ async def readyz(services: Use) -> Response:
     "/metrics",
     response_class=Response,
     responses={200: {"content": {kind: {"schema": {"type": "string"}} for kind in METRICS_TYPES}}, **documented()},
-    dependencies=[Depends(require_user)],
+    dependencies=[Depends(require_metrics)],
 )
 async def metrics(request: Request, services: Use) -> Response:
     """Get metrics in the text format of Prometheus, or as OpenMetrics if accepted."""

@@ -6,7 +6,7 @@ together, or the whole picture where these reach back no further.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
@@ -69,16 +69,21 @@ class Live:
         self._changes: deque[tuple[int, bytes]] = deque(maxlen=CHANGES_MAX)
         self._making = asyncio.Lock()
         self._made_at = float("-inf")
-        self.listeners = 0
+        #: How many listen, by their address.
+        self.listeners: Counter[str] = Counter()
         #: Revisions of another run of the daemon say nothing here.
         self._run = f"{int(services.clock.now() * 1000):x}"
 
-    async def stream(self, last_seen: str, seconds: float) -> AsyncIterator[bytes]:
+    def has_place(self, peer: str) -> bool:
+        """Whether one more may listen there: nobody has more places than are still free, so that others find one."""
+        return self.listeners[peer] < LISTENERS_MAX - self.listeners.total()
+
+    async def stream(self, peer: str, last_seen: str, seconds: float) -> AsyncIterator[bytes]:
         """What is sent to one listener for so long, from the id on that it saw last."""
         bell = self._services.events_bell
         until = bell.time() + seconds
         seen, sent_at = self._revision(last_seen), bell.time()
-        self.listeners += 1
+        self.listeners[peer] += 1
         try:
             while not bell.closed:
                 with bell.listen(None) as ring:
@@ -94,7 +99,8 @@ class Live:
                         return
                     await bell.rung(ring, min(left, LOOK_SECONDS))
         finally:
-            self.listeners -= 1
+            self.listeners[peer] -= 1
+            self.listeners += Counter()  # drops those who are gone
 
     def _revision(self, last_seen: str) -> int:
         run, _, revision = last_seen.partition("-")
@@ -192,9 +198,9 @@ async def follow_cluster(
 ) -> Response:
     """Stream the cluster as server-sent events: `picture` contains everything, `change` the differences."""
     live = live_of(request)
-    if live.listeners >= LISTENERS_MAX:
-        raise Refusal(
-            503, ErrorCode.UNAVAILABLE, f"too many live streams: {LISTENERS_MAX} are open", headers={"retry-after": "5"}
-        )
+    peer = request.client.host if request.client else ""
+    if not live.has_place(peer):
+        message = f"too many live streams: {live.listeners[peer]} of {live.listeners.total()} are yours"
+        raise Refusal(503, ErrorCode.UNAVAILABLE, message, headers={"retry-after": "5"})
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(live.stream(last_event_id, wait), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(live.stream(peer, last_event_id, wait), media_type="text/event-stream", headers=headers)

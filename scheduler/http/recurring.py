@@ -7,7 +7,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from scheduler.errors import InvalidInput, NotFound
-from scheduler.http.body import Body, documented_body
+from scheduler.http.body import JobBody, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.export import keep_export
 from scheduler.http.json import JsonResponse
@@ -71,7 +71,7 @@ class RecurringDeleted(TypedDict):
     responses=documented(413, 415),
     openapi_extra=documented_body("RecurringRequest"),
 )
-def add_recurring(services: Use, body: Body) -> Response:
+def add_recurring(services: Use, body: JobBody) -> Response:
     """Create a recurring job. Runs missed while the daemon was down are replaced by a single one."""
     request = parse_request(RecurringRequest, body)
     spec, _ = keep_export(request.job.spec(), services.settings)

@@ -12,6 +12,7 @@ from scheduler.engine.ports import Clock, Leader
 from scheduler.engine.reports import ReportBox
 from scheduler.http.access import Access
 from scheduler.http.bell import Bell
+from scheduler.http.bodies import Bodies
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.questions import Questions
 from scheduler.http.relay import Relay
@@ -85,6 +86,8 @@ class Services:
     events_bell: Bell = field(default_factory=Bell)
     #: Whose turn it is to have something computed.
     questions: Questions = field(default_factory=Questions)
+    #: What the bodies of all requests hold.
+    bodies: Bodies = field(default_factory=Bodies)
 
     def stored(self, job_ids: Sequence[JobId]) -> None:
         """New jobs are in the store: known at once, decided on at the next tick."""
@@ -92,6 +95,11 @@ class Services:
             self.board.expect(max(job_ids))
         self.wake()
         self.events_bell.ring([None, *job_ids])
+
+    def live_workers(self, job_id: JobId) -> int:
+        """How many workers of the job live, as far as this replica knows."""
+        posting = self.board.posting(job_id)
+        return 0 if posting is None else len(posting.live)
 
     def within(self, seconds: float) -> Callable[[], bool]:
         """Whether so much time from now on is not over yet."""

@@ -3,10 +3,11 @@
 import math
 
 from fastapi import APIRouter, Depends
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from scheduler.http.body import Body, documented_body
+from scheduler.http.body import ShardsBody, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.parameters import JobNumber, WorkerPath
@@ -14,12 +15,15 @@ from scheduler.http.requests import parse_request
 from scheduler.http.services import Services, Use
 from scheduler.http.worker_requests import ShardsRequest
 from scheduler.http.workers import require_worker, worker_of
-from scheduler.model.ids import JobId, ordinal_of
+from scheduler.model.ids import JobId, WorkerId, ordinal_of
 from scheduler.model.ranges import Ranges
 from scheduler.model.shard_calls import ReaderKey, ShardCall
 from scheduler.store.values import ShardsAsked, ShardsGiven
 
 router = APIRouter(tags=["workers"])
+
+#: Larger ones are parsed beside the event loop.
+ON_LOOP_BYTES_MAX = 16 * 1024
 
 
 class ShardsAnswer(TypedDict):
@@ -48,14 +52,21 @@ class ShardsAnswer(TypedDict):
     openapi_extra=documented_body("ShardsRequest"),
     dependencies=[Depends(require_worker)],
 )
-async def exchange_shards(services: Use, job_id: JobNumber, worker_id: WorkerPath, body: Body) -> Response:
+async def exchange_shards(services: Use, job_id: JobNumber, worker_id: WorkerPath, body: ShardsBody) -> Response:
     """Report shards and lease others in one durable step, on any replica. Each call renews the leases that are held.
 
     409: the worker is fenced and must exit. 404: the job has not declared data.
     """
     job, worker = worker_of(job_id, worker_id)
+    large = len(body) > ON_LOOP_BYTES_MAX
+    call = await run_in_threadpool(_call, worker, body) if large else _call(worker, body)
+    given = await services.shards.exchange(ShardsAsked(job, worker, call))
+    return JsonResponse(_view(given, _silence_seconds_max(services, job, given)))
+
+
+def _call(worker: WorkerId, body: bytes) -> ShardCall:
     parsed = parse_request(ShardsRequest, body)
-    call = ShardCall(
+    return ShardCall(
         ReaderKey(ordinal_of(worker), parsed.reader),
         parsed.sequence,
         _ranges(parsed.done),
@@ -64,8 +75,6 @@ async def exchange_shards(services: Use, job_id: JobNumber, worker_id: WorkerPat
         parsed.want,
         parsed.detail,
     )
-    given = await services.shards.exchange(ShardsAsked(job, worker, call))
-    return JsonResponse(_view(given, _silence_seconds_max(services, job, given)))
 
 
 def _silence_seconds_max(services: Services, job_id: JobId, given: ShardsGiven) -> float:

@@ -8,14 +8,15 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from scheduler.errors import InvalidInput
-from scheduler.http.body import Body, documented_body
+from scheduler.http.batch import parse_batch
+from scheduler.http.body import BatchBody, JobBody, documented_body
 from scheduler.http.bookings import check_bookings
 from scheduler.http.errors import documented
 from scheduler.http.export import keep_export
 from scheduler.http.feasible import warnings_for
 from scheduler.http.json import JsonResponse
 from scheduler.http.pods import check_pods
-from scheduler.http.requests import JobRequest, parse_batch, parse_request
+from scheduler.http.requests import JobRequest, parse_request
 from scheduler.http.services import Services, Use
 from scheduler.model.job import JobSpec
 
@@ -46,7 +47,7 @@ class BatchView(TypedDict):
     responses={200: {"model": SubmittedView, "description": "Already submitted"}, **documented(413, 415)},
     openapi_extra=documented_body("JobRequest"),
 )
-def submit_job(services: Use, body: Body, idempotency_key: IdempotencyKey = None) -> Response:
+def submit_job(services: Use, body: JobBody, idempotency_key: IdempotencyKey = None) -> Response:
     """Submit a job. A known client key returns status 200 and the id of the first job."""
     request = parse_request(JobRequest, body)
     if idempotency_key is not None:
@@ -71,10 +72,10 @@ def submit_job(services: Use, body: Body, idempotency_key: IdempotencyKey = None
     responses=documented(413, 415),
     openapi_extra=documented_body("BatchRequest"),
 )
-def submit_batch(services: Use, body: Body) -> Response:
+def submit_batch(services: Use, body: BatchBody) -> Response:
     """Submit several jobs in one transaction: all of them or none."""
     settings = services.settings
-    specs = [keep_export(spec, settings)[0] for spec in parse_batch(body, settings.http.jobs_per_batch_max)]
+    specs = [keep_export(spec, settings)[0] for spec in parse_batch(body, settings.http)]
     check_bookings(services, specs, batch=True)
     _check_policy(services, specs, batch=True)
     check_pods(settings, specs, prefix="jobs.{}.")

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from scheduler.engine.forecast import Forecast, forecast_spec
 from scheduler.engine.repricing import Size, Sizes, Starts, reprice
 from scheduler.errors import Conflict
-from scheduler.http.body import Body, documented_body
+from scheduler.http.body import JobBody, documented_body
 from scheduler.http.bookings import check_bookings
 from scheduler.http.errors import RETRY_AFTER_SECONDS, ErrorCode, Refusal, documented
 from scheduler.http.explain.explanation import explain
@@ -110,7 +110,7 @@ class PriorityView(TypedDict):
     responses=documented(413, 415),
     openapi_extra=documented_body("JobRequest"),
 )
-def what_if(services: Use, body: Body) -> Response:
+def what_if(services: Use, body: JobBody) -> Response:
     """Predict when, where and with how many workers a job would start, and which jobs would lose workers."""
     spec = parse_request(JobRequest, body).spec()
     check_bookings(services, [spec])

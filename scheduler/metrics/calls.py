@@ -44,6 +44,22 @@ CALL_METRICS = (
         ("what",),
         "Requests waiting for news: of hosts, of events.",
     ),
+    Metric("sched_http_connections", "gauge", (), "Open HTTP connections."),
+    Metric(
+        "sched_http_ended_connections_total",
+        "counter",
+        ("reason",),
+        "HTTP connections that the daemon ended: head, body (the request did not arrive in time), untaken (its answers "
+        "were not read), crowded (silent for longest when there were too many), refused (all others were at work).",
+        watched=True,
+    ),
+    Metric(
+        "sched_http_throttled_requests_total",
+        "counter",
+        ("caller",),
+        "Requests that were answered with status 429: of users, of workers, of others (without a token).",
+        watched=True,
+    ),
     Metric(
         "sched_shard_calls_total",
         "counter",

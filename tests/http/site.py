@@ -18,6 +18,7 @@ from scheduler.engine.tick import TickReport
 from scheduler.http.access import Access
 from scheduler.http.app import create_app
 from scheduler.http.bell import Bell
+from scheduler.http.connections import Connections
 from scheduler.http.entry import Entry
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.relay import Relay
@@ -40,7 +41,7 @@ class Site(World):
     def __init__(self, directory: Path, **http: Any) -> None:
         super().__init__(directory, settings=Settings(state_dir=directory, http=HttpSettings(port=0, **http)))
         self.woken = threading.Event()
-        self.access = Access(self.settings.http.token, SECRET)
+        self.access = Access(self.settings.http.token, SECRET, self.settings.http.metrics_token)
         self.metrics = Metrics(self.board, (), self.clock)
         self.recurring = RecurringJobs(self.store, self.clock, new_timers())
         events_bell = Bell()
@@ -94,7 +95,8 @@ class Site(World):
     def served(self) -> Iterator["Site"]:
         """Answer on a socket meanwhile."""
         bound = bind(self.settings.http)
-        self.server = server = Server(self.app, on_stop=self.services.wake_all)
+        connections = Connections(self.settings.http)
+        self.server = server = Server(self.app, connections, on_stop=self.services.wake_all)
         started = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         started.start()
         self.url = url_of(bound)

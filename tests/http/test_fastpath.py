@@ -1,4 +1,4 @@
-"""The fast way and uvicorn's own answer every conversation with the same bytes."""
+"""The fast way and the ordinary one answer every conversation with the same bytes."""
 
 import asyncio
 import socket
@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from scheduler.config import HttpSettings
+from scheduler.http.connections import Connections
 from scheduler.http.fastpath import QUESTIONS_MAX, FastProtocol, protocol_for
+from scheduler.http.protocol import LimitedProtocol
 from scheduler.model.ids import JobId
 from tests.http.site import Site
 from tests.http.test_access import TOKEN
@@ -117,6 +119,15 @@ class Tape(asyncio.Transport):
     def close(self) -> None:
         self.closing = True
 
+    def abort(self) -> None:
+        self.closing = True
+
+    def write_eof(self) -> None:
+        self.closing = True
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         pass
 
@@ -127,7 +138,7 @@ class Tape(asyncio.Transport):
 class Talk:
     """One connection to the application, without a socket."""
 
-    def __init__(self, loop: Clockwork, site: Site, kind: type[HttpToolsProtocol]) -> None:
+    def __init__(self, loop: Clockwork, site: Site, kind: type[LimitedProtocol]) -> None:
         self.loop = loop
         self.state = ServerState()
         self.state.default_headers = [(b"date", b"today")]
@@ -169,19 +180,29 @@ def loop() -> Iterator[Clockwork]:
         yield runner.get_loop()  # type: ignore[misc]
 
 
+class Ordinary(LimitedProtocol):
+    """The protocol without the fast way."""
+
+    table = Connections(HttpSettings())
+
+
+def fast(loop: Clockwork, site: Site) -> Talk:
+    return Talk(loop, site, protocol_for(site.app, Connections(HttpSettings())))
+
+
 def both(loop: Clockwork, site: Site) -> tuple[Talk, Talk]:
-    return Talk(loop, site, protocol_for(site.app)), Talk(loop, site, HttpToolsProtocol)
+    return fast(loop, site), Talk(loop, site, Ordinary)
 
 
 def compare(loop: Clockwork, site: Site, reads: Sequence[bytes], *, at_once: bool = False) -> Talk:
     """Both ways answer these reads alike. Returns the fast connection."""
-    fast, plain = both(loop, site)
+    talk, plain = both(loop, site)
     asked = dict(site.app.asked)
-    assert fast.say(*reads, at_once=at_once) == plain.say(*reads, at_once=at_once)
-    assert fast.tape.closing == plain.tape.closing
-    assert fast.state.total_requests == plain.state.total_requests
+    assert talk.say(*reads, at_once=at_once) == plain.say(*reads, at_once=at_once)
+    assert talk.tape.closing == plain.tape.closing
+    assert talk.state.total_requests == plain.state.total_requests
     assert not any((count - asked[outcome]) % 2 for outcome, count in site.app.asked.items()), "both ways count alike"
-    return fast
+    return talk
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -194,9 +215,9 @@ def test_plain_questions_are_answered_fast_and_alike(loop: Clockwork, still_site
 @pytest.mark.parametrize("name", OTHER)
 def test_whatever_else_is_left_to_uvicorn(loop: Clockwork, still_site: Site, name: str) -> None:
     compare(loop, still_site, [OTHER[name]])
-    fast = Talk(loop, still_site, protocol_for(still_site.app))
-    fast.say(OTHER[name])
-    assert not fast.fast or fast.tape.closing or not fast.tape.written
+    talk = fast(loop, still_site)
+    talk.say(OTHER[name])
+    assert not talk.fast or talk.tape.closing or not talk.tape.written
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -245,7 +266,7 @@ def test_questions_in_one_read_are_all_answered_in_order(loop: Clockwork, still_
 
 
 def test_a_client_that_takes_no_answers_is_left_to_uvicorn(loop: Clockwork, still_site: Site) -> None:
-    talk = Talk(loop, still_site, protocol_for(still_site.app))
+    talk = fast(loop, still_site)
     talk.protocol.pause_writing()
     talk.protocol.data_received(PLAIN["wrk"])
     loop.run_until_complete(asyncio.sleep(0))
@@ -255,7 +276,7 @@ def test_a_client_that_takes_no_answers_is_left_to_uvicorn(loop: Clockwork, stil
 
 
 def test_the_date_is_the_servers(loop: Clockwork, still_site: Site) -> None:
-    talk = Talk(loop, still_site, protocol_for(still_site.app))
+    talk = fast(loop, still_site)
     talk.say(PLAIN["wrk"])
     talk.state.default_headers = [(b"date", b"tomorrow"), (b"x", b"y")]
     assert b"date: tomorrow\r\nx: y\r\n" in talk.say(PLAIN["wrk"])
@@ -276,7 +297,7 @@ def test_a_connection_is_kept_for_so_long_after_its_last_answer(loop: Clockwork,
 
 
 def test_an_idle_connection_is_closed_in_time(loop: Clockwork, still_site: Site) -> None:
-    talk = Talk(loop, still_site, protocol_for(still_site.app))
+    talk = fast(loop, still_site)
     talk.say(PLAIN["wrk"])
     talk.pass_seconds(KEEP_ALIVE_SECONDS - 40)
     talk.say(PLAIN["wrk"])
@@ -287,7 +308,7 @@ def test_an_idle_connection_is_closed_in_time(loop: Clockwork, still_site: Site)
 
 
 def test_a_stop_of_the_server_closes_idle_connections(loop: Clockwork, still_site: Site) -> None:
-    talk = Talk(loop, still_site, protocol_for(still_site.app))
+    talk = fast(loop, still_site)
     talk.say(PLAIN["wrk"])
     talk.protocol.shutdown()
     assert talk.tape.closing
@@ -307,7 +328,7 @@ def test_where_users_need_a_token_nothing_is_plain(loop: Clockwork, guarded: Sit
 
 def test_a_new_list_is_answered_at_once(loop: Clockwork, site: Site) -> None:
     job_id = published(site, min_workers=1, max_workers=4)
-    talk = Talk(loop, site, protocol_for(site.app))
+    talk = fast(loop, site)
     assert talk.say(PLAIN["wrk"]).endswith(b"\r\n\r\nhost-a:4\n")
     site.client.patch(f"/v1/jobs/{job_id}", json={"max_workers": 2})
     site.tick()
@@ -353,4 +374,6 @@ def test_a_client_that_asks_and_asks_before_it_reads_gets_every_answer(site: Sit
 
 def test_the_fast_way_is_the_servers(site: Site) -> None:
     assert site.server is not None
-    assert issubclass(site.server.config.http_protocol_class, FastProtocol)
+    kind = site.server.config.http
+    assert isinstance(kind, type)
+    assert issubclass(kind, FastProtocol)

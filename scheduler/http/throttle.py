@@ -1,0 +1,110 @@
+"""How many requests each caller may send: by the token that it shows, else by its address.
+
+A caller is the users (one token is one right), one job's workers, or the address of somebody who shows no token that
+is known. Each has a bucket of tokens that fills at its rate, and may have so many requests under way at once.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from scheduler.config import HttpSettings
+from scheduler.http.errors import ErrorCode, Refusal
+from scheduler.model.ids import JobId
+
+#: A bucket holds what comes in this time at the full rate, so that bursts pass.
+BURST_SECONDS = 2.0
+#: Requests of each worker per second, and under way at once: reports, a long poll, readers of shards.
+WORKER_REQUESTS_PER_SECOND = 20.0
+WORKER_REQUESTS_MAX = 8
+#: Under way at once: of a job besides those of its workers, and of an address that shows no token.
+JOB_REQUESTS_MAX = 64
+STRANGER_REQUESTS_MAX = 64
+STRANGER_REQUESTS_PER_SECOND = 300.0
+#: Share of all connections whose requests the users may have under way.
+USERS_SHARE = 0.5
+#: Callers that are remembered, those of late.
+CALLERS_MAX = 10_000
+KINDS = ("users", "workers", "others")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request. Neither a job nor an address: a user."""
+
+    job: JobId | None = None
+    address: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """One of `KINDS`."""
+        if self.job is not None:
+            return "workers"
+        return "users" if self.address is None else "others"
+
+    def __str__(self) -> str:
+        if self.job is not None:
+            return f"the worker token of job {self.job}"
+        return "the token of users" if self.address is None else f"no valid token from {self.address}"
+
+
+@dataclass(slots=True)
+class _Account:
+    requests: float
+    filled_at: float
+    under_way: int = 0
+
+
+class Throttle:
+    """Used on the event loop only."""
+
+    def __init__(self, settings: HttpSettings, workers: Callable[[JobId], int]) -> None:
+        """`workers`: how many live workers a job has."""
+        self._settings = settings
+        self._workers = workers
+        self._accounts: OrderedDict[Caller, _Account] = OrderedDict()
+        #: Requests that were refused, by kind of caller.
+        self.refused = dict.fromkeys(KINDS, 0)
+
+    @contextmanager
+    def admitted(self, caller: Caller, now: float) -> Iterator[None]:
+        """Have a request under way meanwhile. Raises `Refusal` (429); a request at once may be refused again."""
+        rate, under_way_max = self._limits(caller)
+        account = self._account(caller, rate, now)
+        if account.under_way >= under_way_max:
+            raise self._too_many(caller, f"{under_way_max} requests with {caller} are under way already")
+        if account.requests < 1.0:
+            raise self._too_many(caller, f"at most {rate:g} a second are answered with {caller}")
+        account.requests -= 1.0
+        account.under_way += 1
+        try:
+            yield
+        finally:
+            account.under_way -= 1
+
+    def _limits(self, caller: Caller) -> tuple[float, int]:
+        """Requests per second, and at once."""
+        if caller.address is not None:
+            return STRANGER_REQUESTS_PER_SECOND, STRANGER_REQUESTS_MAX
+        if caller.job is None:
+            return self._settings.requests_per_second_max, max(1, int(self._settings.connections_max * USERS_SHARE))
+        workers = self._workers(caller.job)
+        rate = self._settings.job_requests_per_second_max + workers * WORKER_REQUESTS_PER_SECOND
+        return rate, JOB_REQUESTS_MAX + workers * WORKER_REQUESTS_MAX
+
+    def _account(self, caller: Caller, rate: float, now: float) -> _Account:
+        account = self._accounts.pop(caller, None)
+        full = rate * BURST_SECONDS
+        if account is None:
+            account = _Account(full, now)
+            if len(self._accounts) >= CALLERS_MAX:
+                self._accounts.popitem(last=False)
+        account.requests = min(full, account.requests + (now - account.filled_at) * rate)
+        account.filled_at = now
+        self._accounts[caller] = account
+        return account
+
+    def _too_many(self, caller: Caller, why: str) -> Refusal:
+        self.refused[caller.kind] += 1
+        return Refusal(429, ErrorCode.TOO_MANY, f"too many requests: {why}", headers={"retry-after": "1"})
