@@ -14,6 +14,8 @@
     ends        what the status of a pod says of its worker
     inquiries   what events say where a status does not
     manifest    the pod of a worker, built upon the user's template
+    network     who reaches the workers of a job
+    prerequisites what a namespace must have before pods are made there
     logs        output of workers
 
 Nothing here decides. What was seen is kept until the API says otherwise: while it does not answer, nobody is gone.
