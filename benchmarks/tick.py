@@ -44,7 +44,7 @@ class Site:
         for number in range(NODES):
             name = NodeName(f"n{number:04d}")
             self.cluster.add_node(NodeObservation(name, f"10.0.{number // 250}.{number % 250}", SLOTS, cpus=64.0))
-        launch = LaunchContext("http://127.0.0.1:1", lambda job_id: f"token-{job_id}", directory / "jobs")
+        launch = LaunchContext("http://127.0.0.1:1", lambda job: f"token-{job.id}", directory / "jobs")
         settings = Settings(state_dir=directory)
         self.engine = Engine(self.store, self.cluster, self.clock, settings, launch, self.board, reports, "bench")
 

@@ -37,7 +37,7 @@ def main() -> None:
     checkpoint = Path(os.environ.get("SCHED_CHECKPOINT_DIR", ".")) / "digits-horovod.pt"
     epochs_done = 0
     if checkpoint.exists():
-        saved = torch.load(checkpoint, map_location=device)
+        saved = torch.load(checkpoint, map_location=device, weights_only=True)
         model.load_state_dict(saved["model"])
         sgd.load_state_dict(saved["optimizer"])
         epochs_done = saved["epochs"]

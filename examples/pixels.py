@@ -41,7 +41,7 @@ def write(path: Path, moments: torch.Tensor) -> None:
 
 
 def add_up(directory: Path) -> None:
-    parts = [torch.load(path) for path in directory.glob("part-*.pt")]
+    parts = [torch.load(path, weights_only=True) for path in directory.glob("part-*.pt")]
     if not parts:
         raise SystemExit(f"{directory} contains no part-*.pt: run the job first")
     count, total, squares = sum(parts)

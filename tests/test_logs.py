@@ -133,7 +133,7 @@ class _Spans:
         self._exporter = InMemorySpanExporter()
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        launch = LaunchContext("http://127.0.0.1:1", lambda job_id: f"token-{job_id}", world.directory / "jobs")
+        launch = LaunchContext("http://127.0.0.1:1", lambda job: f"token-{job.id}", world.directory / "jobs")
         others = (world.clock, world.settings, launch, world.board, world.reports, "traced", None)
         world.engine = TracedEngine(tracer_of(provider), world.store, world.cluster, *others)
 

@@ -57,7 +57,7 @@ class World:
         self.restarts = 0
 
     def _new_engine(self, holder: str, url: str | None = None) -> Engine:
-        launch = LaunchContext("http://127.0.0.1:1", lambda job_id: f"token-{job_id}", self.directory / "jobs")
+        launch = LaunchContext("http://127.0.0.1:1", lambda job: f"token-{job.id}", self.directory / "jobs")
         return Engine(
             self.store, self.cluster, self.clock, self.settings, launch, self.board, self.reports, holder, url
         )

@@ -26,7 +26,7 @@ def main() -> None:
     checkpoint = Path(os.environ["SCHED_CHECKPOINT_DIR"]) / "checkpoint.pt"
     step = 0
     if checkpoint.exists():
-        saved = torch.load(checkpoint)
+        saved = torch.load(checkpoint, weights_only=True)
         step = saved["step"]
         model.load_state_dict(saved["model"])
     parallel = DistributedDataParallel(model)

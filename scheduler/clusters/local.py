@@ -25,7 +25,7 @@ from scheduler.config import LocalSettings
 from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError
 from scheduler.model.export import Export
-from scheduler.model.ids import JobId, NodeName, WorkerId
+from scheduler.model.ids import NodeName, WorkerId, job_key, split_job_key
 from scheduler.model.observation import NodeObservation, Observation, Phase, SlotLoad, WorkerObservation
 
 _READY_SECONDS_MAX = 15.0
@@ -50,7 +50,7 @@ class LocalCluster:
         self._loads: LoadReader | None = None
         self.logs = LocalLogs(state_dir)
         self._clock = clock
-        self._env = InheritedEnv(os.environ)
+        self._env = InheritedEnv(os.environ, settings.pass_environment)
         self._workdir = os.path.expanduser("~")
         self._changed = threading.Condition()
         self._wakes: list[Callable[[], None]] = []
@@ -163,7 +163,7 @@ class LocalCluster:
             env["CUDA_VISIBLE_DEVICES"] = visible_devices(self._gpus, action.slot_ids)
         return StartRequest(
             id=action.worker_id,
-            job_id=action.job_id,
+            job_id=job_key(action.job_id, action.nonce),
             node=action.node,
             slot_ids=list(action.slot_ids),
             cpus=action.cpus,
@@ -186,6 +186,7 @@ class LocalCluster:
                 cpus=action.cpus,
                 memory_mib=action.memory_mib,
                 shared=action.shared,
+                nonce=action.nonce,
             )
             self._snapshot = None
         elif isinstance(action, ForgetWorker):
@@ -200,10 +201,11 @@ class LocalCluster:
                 self._workers.clear()
                 self._forgetting.clear()
                 self._down_reason = None
+            # The workers of a notice are as they are after all that it says is forgotten.
+            self._forgetting.difference_update(WorkerId(name) for name in notice.get("forgotten", ()))
             for worker in notice.get("workers", ()):
                 if worker["id"] not in self._forgetting:
                     self._workers[WorkerId(worker["id"])] = _observed(worker)
-            self._forgetting.difference_update(WorkerId(name) for name in notice.get("forgotten", ()))
             self._snapshot = None
             self._changed.notify_all()
         if notice.get("workers") or "protocol" in notice:
@@ -234,9 +236,10 @@ def _node(settings: LocalSettings, gpus: Sequence[Gpu]) -> NodeObservation:
 
 
 def _observed(worker: WorkerNotice) -> WorkerObservation:
+    job_id, nonce = split_job_key(str(worker["job_id"]))
     return WorkerObservation(
         id=WorkerId(worker["id"]),
-        job_id=JobId(worker["job_id"]),
+        job_id=job_id,
         node=NodeName(worker["node"]),
         phase=Phase(worker["phase"]),
         slot_ids=tuple(worker["slot_ids"]),
@@ -247,4 +250,5 @@ def _observed(worker: WorkerNotice) -> WorkerObservation:
         detail=worker["detail"],
         started_at=worker["started_at"],
         ended_at=worker["ended_at"],
+        nonce=nonce,
     )

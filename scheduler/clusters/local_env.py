@@ -1,8 +1,9 @@
-"""What a local worker inherits of the daemon's environment: what programs need, nothing of the scheduler's own."""
+"""What a local worker inherits of the daemon's environment: what programs need, and nothing of the scheduler's own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 
-from scheduler.model.export import in_default_export
+from scheduler.model.export import in_default_export, is_schedulers, is_secret
 
 _NAMES = frozenset(
     {
@@ -24,34 +25,41 @@ _NAMES = frozenset(
         "SSL_CERT_DIR",
         "XDG_CACHE_HOME",
         "XDG_DATA_HOME",
-        "http_proxy",
-        "https_proxy",
-        "no_proxy",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "NO_PROXY",
+        "HF_HOME",
+        "HF_HUB_CACHE",
+        "HF_HUB_OFFLINE",
+        "HF_DATASETS_CACHE",
     }
 )
-_PREFIXES = ("LC_", "PYTHON", "CONDA_", "NCCL_", "GLOO_", "OMP_", "MKL_", "TORCH_", "HF_")
-
+_PREFIXES = ("LC_", "PYTHON", "CONDA_", "NCCL_", "GLOO_", "OMP_", "MKL_", "TORCH_")
 
 #: Beside what is exported by default: an interpreter's home goes with the PATH that finds it.
 _PYTHON_HOME = "PYTHONHOME"
 
 
-def inherited_env(environ: Mapping[str, str]) -> dict[str, str]:
-    """The part of `environ` that workers, and their supervisor, may have."""
-    env = {name: value for name, value in environ.items() if name in _NAMES or name.startswith(_PREFIXES)}
+def inherited_env(environ: Mapping[str, str], passed: Sequence[str] = ()) -> dict[str, str]:
+    """The part of `environ` that workers, and their supervisor, may have; `passed` are patterns of further names."""
+    env = {name: value for name, value in environ.items() if _is_inherited(name, value) or _is_passed(name, passed)}
     # A log is followed while it is written, and a killed worker's last lines matter most.
     env.setdefault("PYTHONUNBUFFERED", "1")
     return env
 
 
+def _is_inherited(name: str, value: str) -> bool:
+    return (name in _NAMES or name.startswith(_PREFIXES)) and not is_secret(name, value)
+
+
+def _is_passed(name: str, patterns: Sequence[str]) -> bool:
+    """Whether the operator has named it. The scheduler's own are secrets of the daemon, whatever a pattern says."""
+    return not is_schedulers(name) and any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
 class InheritedEnv:
     """What workers have of the daemon's environment, below what their jobs say."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        inherited = inherited_env(environ)
+    def __init__(self, environ: Mapping[str, str], passed: Sequence[str] = ()) -> None:
+        """`passed` are patterns of names that workers have beside what all programs need."""
+        inherited = inherited_env(environ, passed)
         self._where_programs_are = {name: value for name, value in inherited.items() if _says_where_programs_are(name)}
         #: What all workers have.
         self.common = {name: value for name, value in inherited.items() if name not in self._where_programs_are}

@@ -38,8 +38,9 @@ def log_dir(state_dir: Path) -> Path:
     return state_dir / "logs"
 
 
-def log_path(state_dir: Path, job_id: int, worker: str) -> str:
-    return f"{log_dir(state_dir)}/{job_id}/{worker}.log"
+def log_path(state_dir: Path, job: str | int, worker: str) -> str:
+    """`job` is its `JobKey`."""
+    return f"{log_dir(state_dir)}/{job}/{worker}.log"
 
 
 def open_log(path: str) -> int:

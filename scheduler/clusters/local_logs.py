@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scheduler.clusters.local_log_files import log_dir, log_path, read_range
-from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.ids import JobId, JobKey, WorkerId, job_key
 
 _ATTEMPTS = 5
 
@@ -27,8 +27,8 @@ class LocalLogs:
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
 
-    def read(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
-        """At most `limit` bytes from `offset`, and the offset to go on from.
+    def read(self, worker: WorkerId, offset: int = 0, limit: int = 65536, *, nonce: str = "") -> tuple[bytes, int]:
+        """At most `limit` bytes from `offset`, and the offset to go on from. `nonce` is that of the worker's job.
 
         A negative offset counts from the end; one whose bytes are gone already moves to the first that is there, one
         past the end moves to the end. A worker that has written nothing, or that is unknown, has an empty log.
@@ -36,7 +36,7 @@ class LocalLogs:
         parts = _parts_of(worker)
         if parts is None:
             return b"", 0
-        path = log_path(self._state_dir, parts[0], worker)
+        path = log_path(self._state_dir, job_key(JobId(parts[0]), nonce), worker)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -54,9 +54,9 @@ class LocalLogs:
         finally:
             os.close(descriptor)
 
-    def of_job(self, job_id: JobId) -> tuple[WorkerLog, ...]:
+    def of_job(self, job: JobKey) -> tuple[WorkerLog, ...]:
         """The logs of all workers that a job has had, in the order of their start."""
-        folder = log_dir(self._state_dir) / str(job_id)
+        folder = log_dir(self._state_dir) / job
         logs: list[WorkerLog] = []
         with suppress(FileNotFoundError):
             for path in folder.glob("*.log"):
@@ -65,9 +65,9 @@ class LocalLogs:
                     logs.append(WorkerLog(WorkerId(path.stem), span.start, span.base + path.stat().st_size))
         return tuple(sorted(logs, key=lambda log: _parts_of(log.worker_id) or (0, 0)))
 
-    def remove(self, job_id: JobId) -> None:
+    def remove(self, job: JobKey) -> None:
         """Remove a job's logs; no error if there are none."""
-        shutil.rmtree(log_dir(self._state_dir) / str(job_id), ignore_errors=True)
+        shutil.rmtree(log_dir(self._state_dir) / job, ignore_errors=True)
 
 
 def _parts_of(worker: str) -> tuple[int, int] | None:

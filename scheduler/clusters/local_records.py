@@ -19,7 +19,8 @@ class WorkerSpec:
     """What was asked for; without the environment, which holds secrets."""
 
     id: str
-    job_id: int
+    #: Its `JobKey`; a number where it was recorded before jobs had a nonce.
+    job_id: str | int
     node: str
     slot_ids: tuple[int, ...]
     cpus: float

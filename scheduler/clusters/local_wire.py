@@ -20,7 +20,8 @@ _LINE_BYTES_MAX = 256 * 1024 * 1024
 
 class StartRequest(TypedDict):
     id: str
-    job_id: int
+    #: Its `JobKey`.
+    job_id: str
     node: str
     slot_ids: list[int]
     cpus: float
@@ -53,7 +54,8 @@ class WorkerNotice(TypedDict):
     """One worker as the supervisor sees it; the fields of `WorkerObservation`."""
 
     id: str
-    job_id: int
+    #: Its `JobKey`; a number where a supervisor started it that knew of no nonces.
+    job_id: str | int
     node: str
     phase: str
     slot_ids: list[int]

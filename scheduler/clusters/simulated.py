@@ -261,7 +261,9 @@ class SimulatedCluster:
     def _do(self, node: _Node, action: ClusterAction, *, launches: bool) -> None:
         match action:
             case StartWorker():
-                if action.worker_id not in node.processes and action.worker_id not in self._forgotten:
+                forgotten = self._forgotten.get(action.worker_id)
+                over = forgotten is not None and forgotten.nonce == action.nonce
+                if action.worker_id not in node.processes and not over:
                     self._launch(node, action, launches=launches)
             case StopWorker():
                 process = node.processes.get(action.worker_id)

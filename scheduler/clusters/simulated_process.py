@@ -110,5 +110,6 @@ class Process:
                 cause=self.stuck_cause if stuck else None,
                 started_at=self.phase_since,
                 ended_at=None if unseen else self.ended_at,
+                nonce=self.start.nonce,
             )
         return self.seen

@@ -11,6 +11,7 @@ SECONDS_MAX = 10**9
 Seconds = Annotated[float, Field(ge=0, le=SECONDS_MAX)]
 Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+$", max_length=500)]
 KubernetesName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
+VariablePattern = Annotated[str, Field(pattern=r"^[A-Za-z_*][A-Za-z0-9_*]*$", max_length=200)]
 
 
 def _words(value: Any) -> Any:
@@ -191,6 +192,11 @@ class LocalSettings(_Frozen):
     )
     node_name: str = Field(default="local", description="Name of the node.")
     host: str = Field(default="127.0.0.1", description="Address at which workers reach each other.")
+    pass_environment: Annotated[tuple[VariablePattern, ...], BeforeValidator(_words)] = Field(
+        default=(),
+        description="Further variables that workers inherit from the daemon, as names or patterns such as `HF_*`. By "
+        "default they inherit what programs need, and neither secrets nor proxies.",
+    )
     log_bytes_max: int = Field(
         default=16 * 1024 * 1024, ge=4096, description="Size at which the log file of a worker is rotated."
     )

@@ -7,7 +7,7 @@ import structlog
 
 from scheduler.config import RetentionSettings
 from scheduler.errors import SchedulerError
-from scheduler.model.ids import JobId
+from scheduler.model.ids import JobKey, split_job_key
 from scheduler.store.sqlstore import SqlStore
 from scheduler.store.values import Purged
 
@@ -28,15 +28,19 @@ def purge(store: SqlStore, settings: RetentionSettings, now: float) -> Purged:
             return Purged(jobs, events)
 
 
-def remove_orphaned_logs(store: SqlStore, logs_dir: Path, remove: Callable[[JobId], None], older_than: float) -> int:
+def remove_orphaned_logs(store: SqlStore, logs_dir: Path, remove: Callable[[JobKey], None], older_than: float) -> int:
     """Remove logs of jobs that the store has no longer; how many jobs. Fresh directories are not looked at."""
     removed = 0
     for path in logs_dir.iterdir() if logs_dir.is_dir() else ():
-        if not path.name.isdecimal() or path.stat().st_mtime >= older_than:
+        try:
+            job_id, nonce = split_job_key(path.name)
+        except ValueError:
+            continue  # not a job's
+        if path.stat().st_mtime >= older_than:
             continue
-        job_id = JobId(int(path.name))
-        if store.get_job(job_id) is None:
-            remove(job_id)
+        job = store.get_job(job_id)
+        if job is None or job.nonce != nonce:
+            remove(JobKey(path.name))
             removed += 1
     return removed
 
@@ -50,7 +54,7 @@ class Retention:
         settings: RetentionSettings,
         now: Callable[[], float],
         logs_dir: Path,
-        remove_logs: Callable[[JobId], None],
+        remove_logs: Callable[[JobKey], None],
     ) -> None:
         self._store = store
         self._settings = settings

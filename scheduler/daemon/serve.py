@@ -108,7 +108,9 @@ class Daemon:
         self._clock = SystemClock()
         self._board = Board()
         self._reports = ReportBox()
-        self._access = Access(settings.http.token, store.secret("worker-token"), settings.http.metrics_token)
+        self._access = Access(
+            settings.http.token, store.secret("worker-token"), self._board.nonce_of, settings.http.metrics_token
+        )
         self._metrics = Metrics(self._board, settings.policy.aging_ceilings, self._clock)
         store.measure(self._metrics.stopwatch.transaction)
         self._timers = new_timers()
@@ -164,7 +166,7 @@ class Daemon:
         pods = self._settings.cluster == "kubernetes"
         jobs_dir = self._settings.kubernetes.jobs_dir if pods else self._settings.workers_path / JOBS_DIR
         hosts = host_of(self._settings.kubernetes) if pods else nodes_address
-        launch = LaunchContext(workers_url, self._access.worker_token, jobs_dir, hosts)
+        launch = LaunchContext(workers_url, lambda job: self._access.worker_token(job.id, job.nonce), jobs_dir, hosts)
         holder = holder_of(self._state)
         others = (self._clock, self._settings, launch, self._board, self._reports, holder, advertised_url)
         return self._engine_of(self._store, self._metrics.measured(self._cluster), *others)

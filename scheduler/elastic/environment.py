@@ -16,6 +16,8 @@ class Environment:
     url: str
     token: str
     job: str
+    #: Tells the job from others that had its id; empty where it has none.
+    nonce: str
     worker: str
     grace_seconds: float
     checkpoint_dir: Path | None
@@ -35,10 +37,16 @@ class Environment:
             url=url.rstrip("/"),
             token=variables.get("SCHED_TOKEN", ""),
             job=variables["SCHED_JOB_ID"],
+            nonce=variables.get("SCHED_JOB_NONCE", ""),
             worker=variables["SCHED_WORKER_ID"],
             grace_seconds=float(variables.get("SCHED_GRACE_SECONDS", "30")),
             checkpoint_dir=checkpoint_dir(variables),
         )
+
+    @property
+    def job_key(self) -> str:
+        """Names the job among all that ever had its id."""
+        return f"{self.job}-{self.nonce}" if self.nonce else self.job
 
     @property
     def port(self) -> int:

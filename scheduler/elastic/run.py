@@ -83,7 +83,8 @@ def run(
 def _connect(state: State, options: Options) -> Session:
     environment = Environment.read(os.environ)
     directory = checkpoint_dir(os.environ)
-    checkpoints = CheckpointDirectory(directory) if directory is not None else None
+    job = environment.job_key if environment is not None else None
+    checkpoints = CheckpointDirectory(directory, job) if directory is not None else None
     if environment is None:
         alone = Alone(os.environ)
         alone.start()

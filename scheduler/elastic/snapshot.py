@@ -1,17 +1,21 @@
 """Copies of training state: kept in memory, sent to other ranks. Imports torch."""
 
 import pickle
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from scheduler.elastic.allowed import decode, encode, require_allowed
 from scheduler.elastic.group import Group
 
 #: State is sent in pieces, so that no second copy of a large model is needed at once.
 _PIECE_BYTES = 64 * 2**20
 #: Each tensor starts at a multiple of this in the stream: a view of another type needs an aligned start.
 _ALIGN_BYTES = 16
+#: Types of values that are always allowed, and hold no others.
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,9 @@ class _Slot:
     index: int
 
 
+torch.serialization.add_safe_globals([_Slot])
+
+
 class Snapshot:
     """One consistent copy of nested dicts, lists and tuples of tensors and plain values.
 
@@ -28,13 +35,19 @@ class Snapshot:
     """
 
     def __init__(self) -> None:
-        self._structure: Any = None
+        #: As pickle makes it, of values of this process, and for this process alone.
+        self._structure: bytes = b""
         self._tensors: list[torch.Tensor] = []
+        self._types: frozenset[type] = _PLAIN
 
     def take(self, tree: Any) -> None:
-        """Copies the tree."""
+        """Copies the tree. `UsageError` for a type that no other worker, and no checkpoint, could be told of."""
         live: list[torch.Tensor] = []
-        structure = _split(tree, live)
+        types: set[type] = set()
+        structure = _split(tree, live, types)
+        if not types <= self._types:
+            require_allowed(structure)
+            self._types |= types
         if not _alike(self._tensors, live):
             self._tensors = [tensor.detach().clone() for tensor in live]
         elif live:
@@ -52,33 +65,40 @@ class Snapshot:
         A rank that gets an error keeps the snapshot it had.
         """
         mine = group.rank == source
-        header = pickle.dumps((self._structure, [_describe(tensor) for tensor in self._tensors])) if mine else None
-        structure, described = pickle.loads(group.send_bytes(header, source))
+        header: bytes | None = None
+        if mine:
+            content = (pickle.loads(self._structure), [_describe(tensor) for tensor in self._tensors])
+            require_allowed(content)
+            header = encode(content)
+        structure, described = decode(group.send_bytes(header, source))
         tensors = self._tensors if mine else [_allocate(*description) for description in described]
         for kind in ("cpu", "cuda"):
             chosen = [tensor for tensor in tensors if tensor.device.type == kind and tensor.numel()]
             for piece in _pieces(chosen):
                 _broadcast(group, piece, source, mine)
-        self._structure, self._tensors = structure, tensors
+        self._structure, self._tensors = pickle.dumps(structure), tensors
 
 
-def _split(tree: Any, tensors: list[torch.Tensor]) -> Any:
+def _split(tree: Any, tensors: list[torch.Tensor], types: set[type]) -> Any:
+    """The tree with slots in the place of tensors, which are added to these, as are the types of keys and values."""
     if isinstance(tree, torch.Tensor):
         tensors.append(tree)
         return _Slot(len(tensors) - 1)
-    if isinstance(tree, dict):
-        return {key: _split(value, tensors) for key, value in tree.items()}
+    if isinstance(tree, dict) and type(tree) is not Counter:
+        types.update(map(type, tree))
+        return {key: _split(value, tensors, types) for key, value in tree.items()}
     if isinstance(tree, list):
-        return [_split(value, tensors) for value in tree]
+        return [_split(value, tensors, types) for value in tree]
     if type(tree) is tuple:
-        return tuple(_split(value, tensors) for value in tree)
+        return tuple(_split(value, tensors, types) for value in tree)
+    types.add(type(tree))
     return tree
 
 
 def _join(structure: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(structure, _Slot):
         return tensors[structure.index]
-    if isinstance(structure, dict):
+    if isinstance(structure, dict) and type(structure) is not Counter:
         return {key: _join(value, tensors) for key, value in structure.items()}
     if isinstance(structure, list):
         return [_join(value, tensors) for value in structure]

@@ -25,7 +25,8 @@ class State:
         model, optimizer, lr_scheduler: as in any PyTorch script. On a GPU, move the model there first.
         sampler: an `ElasticDistributedSampler`; its position is part of the state.
         values: anything else. An object with `state_dict` and `load_state_dict` is kept through these; a tensor or a
-            value that can be pickled becomes an attribute: `State(best=0.0)` gives `state.best`, to read and to assign.
+            value of an allowed type (plain values, lists, dicts, numpy's; docs/elastic.md lists them) becomes an
+            attribute: `State(best=0.0)` gives `state.best`, to read and to assign.
 
     `step` counts the commits of the whole run, `epoch` the finished epochs.
     """

@@ -26,14 +26,14 @@ def due_actions(
     cluster still lists although their end was seen. `told` are workers that were asked to stop by this engine already:
     asking again is harmless, but only needed once their deadline has passed.
     """
-    stops: list[ClusterAction] = [StopWorker(stray.id, stray.node, 0.0) for stray in world.strays.values()]
+    stops: list[ClusterAction] = [StopWorker(stray.id, stray.node, 0.0, stray.nonce) for stray in world.strays.values()]
     starts: list[ClusterAction] = []
     for job in unsettled:
         for worker in job.all_workers:
             if worker.desired is Desired.STOP or worker.condemned:
                 grace_seconds = max(0.0, (worker.stop_deadline or now) - now)
                 if worker.id not in told or grace_seconds == 0.0:
-                    stops.append(StopWorker(worker.id, worker.node, grace_seconds))
+                    stops.append(StopWorker(worker.id, worker.node, grace_seconds, job.nonce))
             elif _to_start(job, worker, observation, now):
                 starts.append(start_worker(job, worker, launch))
     forgets: list[ClusterAction] = [ForgetWorker(seen.id, seen.node) for seen in ended if not _is_live(world, seen)]
@@ -42,7 +42,11 @@ def due_actions(
 
 def _to_start(job: Job, worker: Worker, observation: Observation, now: float) -> bool:
     """Whether it is its turn: fixed workers come first, the others once these run."""
-    if worker.state is not WorkerState.PENDING or worker.not_before > now or worker.id in observation.workers:
+    if worker.state is not WorkerState.PENDING or worker.not_before > now:
+        return False
+    seen = observation.workers.get(worker.id)
+    # One of another life of the database, which has the same id, must have ended; it is forgotten before this starts.
+    if seen is not None and (seen.alive or seen.nonce == job.nonce):
         return False
     return worker.fixed or job.fixed_ready
 
@@ -50,4 +54,4 @@ def _to_start(job: Job, worker: Worker, observation: Observation, now: float) ->
 def _is_live(world: World, seen: WorkerObservation) -> bool:
     """Whether its job still counts it: then its end is not stored yet."""
     job = world.active.get(seen.job_id)
-    return job is not None and job.worker(seen.id) is not None
+    return job is not None and job.nonce == seen.nonce and job.worker(seen.id) is not None

@@ -74,6 +74,11 @@ class Board:
             return Known.ENDED
         return Known.WAITING if 0 < job_id <= self._highest_expected else Known.UNKNOWN
 
+    def nonce_of(self, job_id: JobId) -> str | None:
+        """The nonce of a job that has not ended; None where none is known here."""
+        job = self.world.job(job_id) if self.world is not None else None
+        return None if job is None else job.nonce
+
     def expect(self, job_id: JobId) -> None:
         """A job was stored; until a tick takes it, it is known to wait."""
         self._highest_expected = max(self._highest_expected, job_id)

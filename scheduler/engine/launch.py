@@ -8,7 +8,6 @@ from scheduler.engine.addresses import HostOf, nodes_address
 from scheduler.engine.ports import Role, StartWorker
 from scheduler.model import horovod, torchrun
 from scheduler.model.fixed import FixedGroup
-from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobSpec, Runtime
 from scheduler.model.worker import Worker
 
@@ -25,8 +24,8 @@ class LaunchContext:
 
     #: Where workers reach the daemon.
     url: str
-    #: The bearer token that opens one job's worker calls.
-    token_for: Callable[[JobId], str]
+    #: The bearer token that opens the worker calls of one job.
+    token_for: Callable[[Job], str]
     #: Each job has a directory of its own below, which survives attempts.
     jobs_dir: Path
     host_of: HostOf = nodes_address
@@ -39,6 +38,7 @@ def start_worker(job: Job, worker: Worker, context: LaunchContext) -> StartWorke
     return StartWorker(
         worker_id=worker.id,
         job_id=job.id,
+        nonce=job.nonce,
         node=worker.node,
         slot_ids=worker.slot_ids,
         cpus=worker.cpus,
@@ -83,15 +83,16 @@ def _environment(job: Job, worker: Worker, context: LaunchContext) -> dict[str, 
         rank, size = worker.fixed_index, len(job.fixed_hosts)
     return {
         "SCHED_URL": context.url,
-        "SCHED_TOKEN": context.token_for(job.id),
+        "SCHED_TOKEN": context.token_for(job),
         "SCHED_JOB_ID": str(job.id),
+        "SCHED_JOB_NONCE": job.nonce,
         "SCHED_JOB_NAME": job.spec.name,
         "SCHED_WORKER_ID": worker.id,
         "SCHED_ROLE": Role.FIXED if worker.fixed else Role.WORKER,
         "SCHED_FIXED_HOSTS": ",".join(job.fixed_hosts),
         "SCHED_GENERATION": str(job.generation),
         "SCHED_ATTEMPT": str(job.attempt),
-        "SCHED_CHECKPOINT_DIR": str(context.jobs_dir / str(job.id) / "checkpoint"),
+        "SCHED_CHECKPOINT_DIR": str(context.jobs_dir / job.key / "checkpoint"),
         "SCHED_GRACE_SECONDS": f"{job.spec.grace_seconds:g}",
         "RANK": str(rank),
         "WORLD_SIZE": str(size),

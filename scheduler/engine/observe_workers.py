@@ -30,6 +30,8 @@ def absorb_job_workers(
     ended: list[Worker] = []
     for worker in job.all_workers:
         seen = observation.workers.get(worker.id)
+        if seen is not None and seen.nonce != job.nonce:
+            seen = None  # the worker of a job that had this id in another life of the database
         if seen is not None and not seen.alive:
             ended.append(_absorb_end(draft, worker, seen))
         elif seen is not None:
@@ -204,12 +206,12 @@ def find_strays(draft: Draft, observation: Observation, moved: Iterable[WorkerOb
     strays = {
         stray.id: stray
         for stray in draft.base.strays.values()
-        if (seen := observation.workers.get(stray.id)) is not None and seen.alive
+        if (seen := observation.workers.get(stray.id)) is not None and seen.alive and seen.nonce == stray.nonce
     }
     for seen in moved:
         job = draft.job(seen.job_id)
-        if seen.alive and (job is None or job.worker(seen.id) is None):
+        if seen.alive and (job is None or job.nonce != seen.nonce or job.worker(seen.id) is None):
             strays[seen.id] = Stray(
-                seen.id, seen.job_id, seen.node, seen.slot_ids, seen.cpus, seen.memory_mib, seen.shared
+                seen.id, seen.job_id, seen.node, seen.slot_ids, seen.cpus, seen.memory_mib, seen.shared, seen.nonce
             )
     return strays

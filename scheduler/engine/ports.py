@@ -185,6 +185,8 @@ class StartWorker:
     role: Role = Role.WORKER
     #: What it takes of its submitter's environment, below `env` and `workdir`; only a local cluster looks at it.
     export: Export | None = None
+    #: Of its job. The cluster reports it with the worker.
+    nonce: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,8 @@ class StopWorker:
     worker_id: WorkerId
     node: NodeName
     grace_seconds: float
+    #: Of its job.
+    nonce: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,7 +334,9 @@ class Engine:
         until = self._clock.now() + seconds_left * APPLY_SHARE
         failures = tuple(carry_out(self._cluster, actions, until)) if actions else ()
         self._uncertain = {failure.action.worker_id: failure for failure in failures}
-        self._told.update(a.worker_id for a in actions if isinstance(a, StopWorker))
+        # A worker of a job may come to have the id of a stray: what that one was told does not count for it.
+        stopped = {a.worker_id for a in actions if isinstance(a, StopWorker)}
+        self._told.update(stopped - world.strays.keys())
         self._told.difference_update(self._uncertain)
         return failures
 

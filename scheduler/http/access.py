@@ -3,10 +3,11 @@
 import hashlib
 import hmac
 import ipaddress
+from collections.abc import Callable
 
 from scheduler.config import HttpSettings
 from scheduler.errors import ConfigError
-from scheduler.model.ids import JobId
+from scheduler.model.ids import JobId, job_key
 
 _SCHEME = b"bearer "
 
@@ -14,19 +15,38 @@ _SCHEME = b"bearer "
 class Access:
     """Decides by the `Authorization` header. Compares in constant time."""
 
-    def __init__(self, user_token: str | None, worker_secret: bytes, metrics_token: str | None = None) -> None:
+    def __init__(
+        self,
+        user_token: str | None,
+        worker_secret: bytes,
+        nonce_of: Callable[[JobId], str | None],
+        metrics_token: str | None = None,
+    ) -> None:
+        """`nonce_of` gives the nonce of a job that is known here, None of any other."""
         self._user_token = user_token.encode() if user_token is not None else None
         self._metrics_token = metrics_token.encode() if metrics_token is not None else None
         self._secret = worker_secret
+        self._nonce_of = nonce_of
 
     @property
     def open_to_users(self) -> bool:
         """Whether users need no token."""
         return self._user_token is None
 
-    def worker_token(self, job_id: JobId) -> str:
-        """Opens discover_hosts and the worker calls of this job, and nothing else."""
-        return hmac.new(self._secret, f"worker:{job_id}".encode(), hashlib.sha256).hexdigest()
+    def worker_token(self, job_id: JobId, nonce: str) -> str:
+        """Opens discover_hosts and the worker calls of this job, and nothing else: `<nonce>.<signature>`.
+
+        Not those of a job that has the same id in another life of the database. A job without nonce has a token
+        without one.
+        """
+        signature = hmac.new(self._secret, f"worker:{job_key(job_id, nonce)}".encode(), hashlib.sha256).hexdigest()
+        return f"{nonce}.{signature}" if nonce else signature
+
+    def worker_nonce(self, authorization: bytes | None, job_id: JobId) -> str | None:
+        """The nonce of the job of this id for whose workers the token was made; None: it is no such token."""
+        token = _bearer(authorization)
+        nonce = token.rpartition(b".")[0].decode("latin-1")
+        return nonce if hmac.compare_digest(token, self.worker_token(job_id, nonce).encode("latin-1")) else None
 
     def user_may(self, authorization: bytes | None) -> bool:
         """Whether everything but the worker calls is open."""
@@ -42,8 +62,8 @@ class Access:
         """Whether the job's worker calls are open: always with a token."""
         if self._user_token is not None and self._is_user(authorization):
             return True
-        expected = self.worker_token(job_id).encode()
-        return hmac.compare_digest(_bearer(authorization), expected)
+        nonce = self.worker_nonce(authorization, job_id)
+        return nonce is not None and self._nonce_of(job_id) in (nonce, None)
 
     def hosts_may(self, authorization: bytes | None, job_id: JobId) -> bool:
         """Whether the job's host list may be read."""

@@ -49,7 +49,7 @@ def read_logs(
     chosen = _of_job(job, worker) if worker is not None else _default_worker(services, job)
     if chosen is None:
         return _answer(b"", 0, "")
-    data, end = services.logs.read(chosen, offset, limit)
+    data, end = services.logs.read(chosen, offset, limit, nonce=job.nonce)
     return _answer(data, end, chosen)
 
 

@@ -26,8 +26,11 @@ from scheduler.store.values import Recurring
 class Logs(Protocol):
     """Output of workers."""
 
-    def read(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
-        """Bytes from the offset (negative: from the end), and the offset to go on from."""
+    def read(self, worker: WorkerId, offset: int = 0, limit: int = 65536, *, nonce: str = "") -> tuple[bytes, int]:
+        """Bytes from the offset (negative: from the end), and the offset to go on from.
+
+        `nonce` is that of the worker's job.
+        """
         ...
 
 

@@ -2,11 +2,12 @@
 
 import math
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from scheduler.http.authorize import authorization_of
 from scheduler.http.body import ShardsBody, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
@@ -52,7 +53,9 @@ class ShardsAnswer(TypedDict):
     openapi_extra=documented_body("ShardsRequest"),
     dependencies=[Depends(require_worker)],
 )
-async def exchange_shards(services: Use, job_id: JobNumber, worker_id: WorkerPath, body: ShardsBody) -> Response:
+async def exchange_shards(
+    request: Request, services: Use, job_id: JobNumber, worker_id: WorkerPath, body: ShardsBody
+) -> Response:
     """Report shards and lease others in one durable step, on any replica. Each call renews the leases that are held.
 
     409: the worker is fenced and must exit. 404: the job has not declared data.
@@ -60,7 +63,8 @@ async def exchange_shards(services: Use, job_id: JobNumber, worker_id: WorkerPat
     job, worker = worker_of(job_id, worker_id)
     large = len(body) > ON_LOOP_BYTES_MAX
     call = await run_in_threadpool(_call, worker, body) if large else _call(worker, body)
-    given = await services.shards.exchange(ShardsAsked(job, worker, call))
+    nonce = services.access.worker_nonce(authorization_of(request), job)
+    given = await services.shards.exchange(ShardsAsked(job, worker, call, nonce))
     return JsonResponse(_view(given, _silence_seconds_max(services, job, given)))
 
 

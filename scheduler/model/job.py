@@ -7,7 +7,7 @@ from scheduler.errors import IllegalTransition
 from scheduler.model.data import DataSet
 from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
-from scheduler.model.ids import JobId, NodeName, WorkerId
+from scheduler.model.ids import JobId, JobKey, NodeName, WorkerId, job_key
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker, WorkerState
 
@@ -308,7 +308,15 @@ class Job:
     fixed_workers: tuple[Worker, ...] = ()
     #: `host:port` of each worker of this attempt's fixed group, in its order.
     fixed_hosts: tuple[str, ...] = ()
+    #: Random, made at its submission: tells it from a job of the same id in another life of the database. Empty: it was
+    #: submitted before jobs had one.
+    nonce: str = ""
     version: int = 0
+
+    @property
+    def key(self) -> JobKey:
+        """Names its directories."""
+        return job_key(self.id, self.nonce)
 
     @property
     def elastic(self) -> bool:

@@ -88,6 +88,8 @@ class WorkerObservation:
     cause: EndCause | None = None
     started_at: float | None = None
     ended_at: float | None = None
+    #: Of the job that it was started for; a job of this id with another nonce has not started it.
+    nonce: str = ""
 
     @property
     def alive(self) -> bool:

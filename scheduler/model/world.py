@@ -77,6 +77,8 @@ class Stray:
     memory_mib: int = 0
     #: Whether it shares its slots.
     shared: bool = False
+    #: Of the job that it was started for.
+    nonce: str = ""
 
 
 @dataclass(frozen=True, slots=True)

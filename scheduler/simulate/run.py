@@ -93,7 +93,7 @@ class _Stage:
         self._cluster = SimulatedCluster(self._clock, board, reports)
         for node in setup.nodes:
             self._cluster.add_node(node)
-        launch = LaunchContext("http://127.0.0.1:1", lambda job_id: "", directory)
+        launch = LaunchContext("http://127.0.0.1:1", lambda job: "", directory)
         self._engine = Engine(store, self._cluster, self._clock, settings, launch, board, reports, "simulator")
         self._timer = TickTimer(settings.engine.tick_gap_seconds, setup.every_seconds, START)
         self._cluster.on_change(lambda: self._timer.wake(self._clock.now()))

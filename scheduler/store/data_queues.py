@@ -41,10 +41,14 @@ _QUEUE = select(data_queues, jobs.c.data).join(jobs, jobs.c.id == data_queues.c.
 _THIS = _QUEUE.where(data_queues.c.job_id == bindparam("job"))
 _LOCKED = _THIS.with_for_update(of=data_queues)
 _READERS = select(shard_readers).where(shard_readers.c.job_id == bindparam("job"))
-_LIVE = select(workers.c.ordinal, workers.c.desired).where(
-    workers.c.job_id == bindparam("job"),
-    workers.c.live.is_not(None),
-    workers.c.ordinal.in_(bindparam("ordinals", expanding=True)),
+_LIVE = (
+    select(workers.c.ordinal, workers.c.desired, jobs.c.nonce)
+    .join(jobs, jobs.c.id == workers.c.job_id)
+    .where(
+        workers.c.job_id == bindparam("job"),
+        workers.c.live.is_not(None),
+        workers.c.ordinal.in_(bindparam("ordinals", expanding=True)),
+    )
 )
 _OVER = (data_queues.c.done + data_queues.c.set_aside).label("over")
 _SHARES = (
@@ -172,15 +176,20 @@ def list_set_aside(connection: Connection, job_id: JobId, limit: int) -> list[Sh
     ]
 
 
-def _live_workers(connection: Connection, job_id: JobId, ordinals: Sequence[int]) -> dict[int, Desired]:
-    """What is desired of those that live. Under the queue's lock: an end that is stored later sees what they got."""
+def _live_workers(connection: Connection, job_id: JobId, ordinals: Sequence[int]) -> dict[int, tuple[Desired, str]]:
+    """What is desired of those that live, and the nonce of their job.
+
+    Under the queue's lock: an end that is stored later sees what they got.
+    """
     rows = connection.execute(_LIVE, {"job": job_id, "ordinals": sorted(set(ordinals))})
-    return {row.ordinal: Desired(row.desired) for row in rows}
+    return {row.ordinal: (Desired(row.desired), row.nonce or "") for row in rows}
 
 
-def _call(queue: DataQueue, asked: ShardsAsked, live: Mapping[int, Desired], now: float) -> ShardsGiven | UserError:
-    desired = live.get(asked.call.reader.ordinal)
-    if desired is None:
+def _call(
+    queue: DataQueue, asked: ShardsAsked, live: Mapping[int, tuple[Desired, str]], now: float
+) -> ShardsGiven | UserError:
+    desired, nonce = live.get(asked.call.reader.ordinal, (None, ""))
+    if desired is None or asked.nonce not in (nonce, None):
         return Conflict(f"worker {asked.worker_id} is fenced: it does not belong to job {asked.job_id} (any more)")
     stays = desired is Desired.RUN
     try:

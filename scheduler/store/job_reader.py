@@ -80,6 +80,7 @@ class JobReader:
             booking,
             data,
             export,
+            nonce,
             submitted_at,
             priority,
             min_workers,
@@ -160,6 +161,7 @@ class JobReader:
             progress=progress_from_text(progress),
             workers=scaled,
             fixed_workers=fixed_workers,
+            nonce=nonce or "",
             version=version,
         )
 

@@ -173,12 +173,13 @@ def workers_by_job(rows: Iterable[Row[Any]]) -> dict[JobId, tuple[Worker, ...]]:
     return {job_id: tuple(workers) for job_id, workers in found.items()}
 
 
-def submitted_values(job_id: JobId, spec: JobSpec, now: float, template: Values) -> Values:
+def submitted_values(job_id: JobId, nonce: str, spec: JobSpec, now: float, template: Values) -> Values:
     """The row of a job that was submitted just now; `template` is `job_values` of any queued job."""
     return {
         **template,
         **spec_values(spec),
         "id": job_id,
+        "nonce": nonce,
         "submitted_at": now,
         "queued_at": now,
         "priority": spec.priority,

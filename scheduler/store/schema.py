@@ -111,6 +111,7 @@ jobs = Table(
     # NULL is none.
     Column("data", Text),
     Column("export", Text),
+    Column("nonce", Text),
     Column("submitted_at", Double, nullable=False),
     # What has become of it.
     Column("priority", BigInteger, nullable=False),

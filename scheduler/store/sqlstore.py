@@ -160,7 +160,7 @@ class SqlStore:
         if not specs:
             return []
         with self._database.write() as connection:
-            submitted = submit.submit(connection, self._statements, specs, now)
+            submitted = submit.submit(connection, self._statements, specs, now, self._random_bytes)
             announce(connection, Word.ASKED, self._name)
             return submitted
 

@@ -1,6 +1,6 @@
 """Users' requests: new jobs and intents, stored for the next tick."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, bindparam, select
 
@@ -19,6 +19,8 @@ from scheduler.store.values import Submitted
 
 #: Client keys looked up by one query; both databases limit the number of parameters.
 KEYS_PER_QUERY = 1000
+#: Random bytes of a job's nonce; twice as many characters of it are part of the names of pods, which are limited.
+NONCE_BYTES = 5
 
 _KNOWN_KEYS = select(jobs.c.client_key, jobs.c.id).where(jobs.c.client_key.in_(bindparam("keys", expanding=True)))
 _LOCK_COUNTERS = select(counters.c.id).with_for_update()
@@ -32,18 +34,25 @@ _ABOUT = {
 }
 
 
-def submit(connection: Connection, statements: Statements, specs: Sequence[JobSpec], now: float) -> list[Submitted]:
-    """Store the jobs whose client key is new, each with its SUBMIT intent and event."""
+def submit(
+    connection: Connection,
+    statements: Statements,
+    specs: Sequence[JobSpec],
+    now: float,
+    random_bytes: Callable[[int], bytes],
+) -> list[Submitted]:
+    """Store the jobs whose client key is new, each with its nonce, SUBMIT intent and event."""
     known = _known_keys(connection, specs)
     fresh = _first_of_each_key([spec for spec in specs if spec.client_key is None or spec.client_key not in known])
     if not fresh:
         return [Submitted(known[spec.client_key or ""], created=False) for spec in specs]
     first = take_ids(connection, jobs=len(fresh), intents=len(fresh), events=len(fresh))
     template = template_of(fresh)
+    nonces = random_bytes(NONCE_BYTES * len(fresh)).hex("-", NONCE_BYTES).split("-")
     job_rows, intent_rows, event_rows, queue_rows = [], [], [], []
     for number, spec in enumerate(fresh):
         job_id = JobId(first.job + number)
-        job_rows.append(submitted_values(job_id, spec, now, template))
+        job_rows.append(submitted_values(job_id, nonces[number], spec, now, template))
         intent_rows.append(intent_values(Intent(first.intent + number, IntentKind.SUBMIT, now, job_id)))
         if spec.data is not None:
             queue_rows.append(new_queue_values(job_id, spec.data))

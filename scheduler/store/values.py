@@ -72,6 +72,8 @@ class ShardsAsked:
     job_id: JobId
     worker_id: WorkerId
     call: ShardCall
+    #: Of the job that the caller works for; None: a user calls.
+    nonce: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,8 @@ class LocalDesk(WaitingDesk):
         self.cluster = cluster
 
     def output(self, worker: str) -> bytes:
-        return self._world.cluster.logs.read(WorkerId(worker))[0]
+        name = WorkerId(worker)
+        return self._world.cluster.logs.read(name, nonce=self.workers()[name].nonce)[0]
 
     def close(self) -> None:
         self._world.tear_down()

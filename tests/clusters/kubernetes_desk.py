@@ -126,7 +126,8 @@ class KubernetesDesk(WaitingDesk):
         return start_of(worker, self.node, (0,), ("no-such-program",), TEMPLATE)
 
     def output(self, worker: str) -> bytes:
-        return self.kubernetes.logs.read(WorkerId(worker))[0]
+        name = WorkerId(worker)
+        return self.kubernetes.logs.read(name, nonce=self.workers()[name].nonce)[0]
 
     def take_over(self) -> None:
         self.kubernetes.close()

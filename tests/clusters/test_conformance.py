@@ -1,6 +1,7 @@
 """What every cluster promises the engine: local processes, pods of a real Kubernetes cluster, and the simulated one."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,18 @@ def test_another_daemon_sees_the_same_workers_and_may_end_them(desk: Desk) -> No
     assert not desk.apply(desk.action("7-1", Manner.POLITE, slot_ids=(2,)))
     desk.stop("7-1", 20.0)
     assert desk.ended("7-1").exit_code == 64
+
+
+def test_the_nonce_of_its_job_is_told_with_a_worker_to_any_daemon(desk: Desk) -> None:
+    start = replace(desk.action("7-1", Manner.POLITE), nonce="0123456789")
+    assert not desk.apply(start)
+    assert desk.workers()[WorkerId("7-1")].nonce == "0123456789"
+    assert desk.running("7-1").nonce == "0123456789"
+    desk.take_over()
+    seen = desk.running("7-1")
+    assert (seen.job_id, seen.nonce) == (JobId(7), "0123456789")
+    assert not desk.apply(StopWorker(WorkerId("7-1"), desk.node, 20.0, "0123456789"))
+    assert desk.ended("7-1").nonce == "0123456789"
 
 
 def test_the_same_object_is_observed_as_long_as_nothing_changed(desk: Desk) -> None:

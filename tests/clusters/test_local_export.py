@@ -8,8 +8,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from scheduler.clusters.local_env import InheritedEnv, inherited_env
+from scheduler.config import LocalSettings, load_settings
 from scheduler.model.export import Export
 from scheduler.model.observation import Phase
 from tests.clusters.local_world import LocalWorld
@@ -101,6 +103,71 @@ def test_a_program_is_found_on_the_submitters_path_seen_from_its_directory(world
     export = Export((("PATH", "bin"),), str(tmp_path))
     assert not world.apply([replace(world.action("1-1", "mine"), export=export)])
     assert world.ended("1-1").exit_code == 0
+
+
+#: What a daemon's environment may hold that is nobody else's.
+SECRETS = {
+    "HF_TOKEN": "hf_x",
+    "HUGGING_FACE_HUB_TOKEN": "hf_x",
+    "AWS_SECRET_ACCESS_KEY": "k",
+    "WANDB_API_KEY": "w",
+    "http_proxy": "http://proxy:3128",
+    "https_proxy": "http://ann:pw@proxy:3128",
+    "HTTP_PROXY": "http://proxy:3128",
+    "HTTPS_PROXY": "http://ann:pw@proxy:3128",
+    "ALL_PROXY": "socks5h://token@proxy",
+    "NO_PROXY": "localhost",
+    "PGPASSWORD": "p",
+    "SSH_AUTH_SOCK": "/run/agent",
+    "CONDA_TOKEN": "t",
+    "TORCH_HUB_TOKEN": "t",
+    "PYTHON_KEYRING_PASSWORD": "p",
+    "LC_SECRET": "s",
+    "PYTHONPATH": "https://ann:pw@index/",
+    "SCHED_HTTP__TOKEN": "0123456789abcdef",
+    "SCHED_DATABASE_URL": "postgresql://sched:pw@db/sched",
+    "SECRET": "s",
+}
+
+
+def passed(environ: dict[str, str], *patterns: str) -> set[str]:
+    """Names of what a worker has of such a daemon."""
+    inherited = InheritedEnv(environ, patterns)
+    return {**inherited.common, **inherited.of_worker({}, {})}.keys() & environ.keys()
+
+
+def test_no_secret_of_the_daemon_reaches_a_worker_unless_a_setting_names_it() -> None:
+    assert passed(SECRETS) == set()
+    assert passed({**SECRETS, **DAEMONS}) == DAEMONS.keys()
+    assert passed(SECRETS, "HF_*", "https_proxy") == {"HF_TOKEN", "https_proxy"}
+    assert passed(SECRETS, "*_PROXY") == {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
+    assert passed(SECRETS, "hf_token", "*token") == set(), "as they are written"
+    assert passed(SECRETS, "*", "SCHED_*") == SECRETS.keys() - {"SCHED_HTTP__TOKEN", "SCHED_DATABASE_URL"}
+
+
+def test_a_worker_finds_what_the_settings_name_and_no_other_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SCHED_LOCAL__PASS_ENVIRONMENT", "HF_*, WANDB_API_KEY")
+    world = LocalWorld(tmp_path / "state", settings=load_settings().local)
+    try:
+        out = tmp_path / "seen.json"
+        assert not world.apply([world.action("1-1", sys.executable, "-S", "-c", WRITE, str(out))])
+        assert world.ended("1-1").exit_code == 0
+    finally:
+        world.tear_down()
+    seen = json.loads(out.read_text())[0]
+    assert {name: value for name, value in seen.items() if name in SECRETS} == {
+        name: SECRETS[name] for name in ("HF_TOKEN", "WANDB_API_KEY")
+    }
+
+
+@pytest.mark.parametrize("pattern", ["", "A B", "A=1", "[A-Z]", "A?", "é", "1A", "-"])
+def test_a_pattern_that_names_no_variable_is_refused(pattern: str) -> None:
+    with pytest.raises(ValidationError, match="pass_environment"):
+        LocalSettings(pass_environment=(pattern,))
 
 
 def test_nothing_of_the_daemons_that_workers_may_not_have_comes_in() -> None:

@@ -9,7 +9,7 @@ import pytest
 from scheduler.clusters.local_log_files import log_path, trim_log
 from scheduler.clusters.local_logs import LocalLogs, WorkerLog
 from scheduler.config import LocalSettings
-from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.ids import JobId, WorkerId, job_key
 from tests.clusters.local_world import LocalWorld, Signpost
 
 W = WorkerId("7-1")
@@ -61,7 +61,7 @@ def test_a_trimmed_log_keeps_its_end_and_its_offsets(tmp_path: Path) -> None:
     path = write(tmp_path, lines(0, 16384))  # 256 KiB
     assert trim_log(path, 2 * LIMIT, LIMIT) == 262144
     logs = LocalLogs(tmp_path)
-    (log,) = logs.of_job(JobId(7))
+    (log,) = logs.of_job(job_key(JobId(7), ""))
     assert (log.worker_id, log.end) == (W, 262144)
     assert LIMIT <= log.end - log.start < LIMIT + 4096
     assert disk_bytes(path) <= LIMIT + 4096
@@ -87,17 +87,17 @@ def test_offsets_stay_true_where_the_file_system_has_no_holes(tmp_path: Path) ->
     assert logs.read(W, 262160, 100) == (lines(16385, 16386), 262176)
     write(tmp_path, lines(16386, 32770))
     trim_log(path, 2 * LIMIT, LIMIT, punch=lambda descriptor, size: False)
-    assert logs.of_job(JobId(7)) == (WorkerLog(W, 524320, 524320),)
+    assert logs.of_job(job_key(JobId(7), "")) == (WorkerLog(W, 524320, 524320),)
 
 
 def test_a_jobs_logs_are_listed_oldest_first_and_removed_together(tmp_path: Path) -> None:
     for worker in ("7-10", "7-9", "8-1"):
         write(tmp_path, b"x", WorkerId(worker))
     logs = LocalLogs(tmp_path)
-    assert [log.worker_id for log in logs.of_job(JobId(7))] == ["7-9", "7-10"]
-    logs.remove(JobId(7))
-    logs.remove(JobId(7))
-    assert logs.of_job(JobId(7)) == ()
+    assert [log.worker_id for log in logs.of_job(job_key(JobId(7), ""))] == ["7-9", "7-10"]
+    logs.remove(job_key(JobId(7), ""))
+    logs.remove(job_key(JobId(7), ""))
+    assert logs.of_job(job_key(JobId(7), "")) == ()
     assert logs.read(WorkerId("8-1")) == (b"x", 1)
 
 
@@ -120,12 +120,12 @@ def test_a_flood_stays_within_its_limit_whether_the_daemon_is_there_or_not(
             world.open()
         go.write()
         world.ended("7-1")
-        (log,) = world.cluster.logs.of_job(JobId(7))
+        (log,) = world.cluster.logs.of_job(job_key(JobId(7), ""))
         assert log.end == total + 4
         assert disk_bytes(path) <= 5 * 1024 * 1024
         assert world.cluster.logs.read(W, -20) == (b"0123456789abcde\nend\n", total + 4)
         assert world.cluster.logs.read(W, 0, 16)[1] == log.start + 16
-        world.cluster.logs.remove(JobId(7))
-        assert world.cluster.logs.of_job(JobId(7)) == ()
+        world.cluster.logs.remove(job_key(JobId(7), ""))
+        assert world.cluster.logs.of_job(job_key(JobId(7), "")) == ()
     finally:
         world.tear_down()

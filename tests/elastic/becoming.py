@@ -28,7 +28,7 @@ def become_worker(monkeypatch: pytest.MonkeyPatch, site: Site, job_id: JobId, or
     monkeypatch.setenv("SCHED_URL", site.url)
     monkeypatch.setenv("SCHED_JOB_ID", str(job_id))
     monkeypatch.setenv("SCHED_WORKER_ID", f"{job_id}-{ordinal}")
-    monkeypatch.setenv("SCHED_TOKEN", site.access.worker_token(job_id))
+    monkeypatch.setenv("SCHED_TOKEN", site.worker_token(job_id))
     monkeypatch.setenv("SCHED_GRACE_SECONDS", "10")
 
 

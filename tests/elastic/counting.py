@@ -18,7 +18,7 @@ def main(slow: Path) -> None:
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     checkpoint = Path(os.environ["SCHED_CHECKPOINT_DIR"]) / "total.pt"
-    step, total = torch.load(checkpoint) if checkpoint.exists() else (0, 0)
+    step, total = torch.load(checkpoint, weights_only=True) if checkpoint.exists() else (0, 0)
     restarts = os.environ["TORCHELASTIC_RESTART_COUNT"]
     print(f"rank {rank} of {size} from step {step}, {restarts} restarts", flush=True)
     finding = 1

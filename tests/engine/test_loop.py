@@ -46,7 +46,7 @@ def _running(
     store.upgrade()
     cluster = SimulatedCluster(clock, board, box)
     cluster.add_node(NodeObservation(NodeName("a"), "host-a", 2))
-    launch = LaunchContext("http://127.0.0.1:1", str, tmp_path)
+    launch = LaunchContext("http://127.0.0.1:1", lambda job: str(job.id), tmp_path)
     reports: queue.Queue[TickReport] = queue.Queue()
     engine = Engine(store, cluster, clock, settings, launch, board, box, "loop")
 

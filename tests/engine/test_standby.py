@@ -37,7 +37,7 @@ class Replica:
 
     def __init__(self, w: World, clock: Clock | None = None, store: SqlStore | None = None) -> None:
         self.board = Board()
-        launch = LaunchContext("http://127.0.0.1:2", str, w.directory / "jobs")
+        launch = LaunchContext("http://127.0.0.1:2", lambda job: str(job.id), w.directory / "jobs")
         self.store = store or w.store
         self.engine = Engine(
             self.store,

@@ -18,7 +18,7 @@ from tests.faults.plan import Die, Freeze, Reconfigure, Scenario, SlowCommits, S
 
 Fate = Die | Freeze | Suspend | Stop | Reconfigure
 
-_LAUNCH = LaunchContext("http://127.0.0.1:1", lambda job_id: f"token-{job_id}", Path("jobs"))
+_LAUNCH = LaunchContext("http://127.0.0.1:1", lambda job: f"token-{job.id}", Path("jobs"))
 
 
 @dataclass(slots=True)

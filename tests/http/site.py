@@ -41,7 +41,8 @@ class Site(World):
     def __init__(self, directory: Path, **http: Any) -> None:
         super().__init__(directory, settings=Settings(state_dir=directory, http=HttpSettings(port=0, **http)))
         self.woken = threading.Event()
-        self.access = Access(self.settings.http.token, SECRET, self.settings.http.metrics_token)
+        http = self.settings.http
+        self.access = Access(http.token, SECRET, self.board.nonce_of, http.metrics_token)
         self.metrics = Metrics(self.board, (), self.clock)
         self.recurring = RecurringJobs(self.store, self.clock, new_timers())
         events_bell = Bell()
@@ -89,7 +90,12 @@ class Site(World):
         return job_id
 
     def worker_header(self, job_id: JobId) -> dict[str, str]:
-        return {"authorization": f"Bearer {self.access.worker_token(job_id)}"}
+        return {"authorization": f"Bearer {self.worker_token(job_id)}"}
+
+    def worker_token(self, job_id: JobId) -> str:
+        """As the workers of the job have it; of no job, where there is none of this id."""
+        job = self.store.get_job(job_id)
+        return self.access.worker_token(job_id, "" if job is None else job.nonce)
 
     @contextmanager
     def served(self) -> Iterator["Site"]:

@@ -58,8 +58,38 @@ def test_a_worker_token_opens_nothing_of_users(guarded: Site) -> None:
 
 
 def test_tokens_of_workers_come_from_the_secret() -> None:
-    assert Access(None, b"a").worker_token(JobId(1)) != Access(None, b"b").worker_token(JobId(1))
-    assert Access(None, b"a").worker_token(JobId(1)) != Access(None, b"a").worker_token(JobId(11))
+    def token(secret: bytes, job_id: int, nonce: str) -> str:
+        return Access(None, secret, lambda _: None).worker_token(JobId(job_id), nonce)
+
+    different = (
+        token(b"a", 1, "x"),
+        token(b"b", 1, "x"),
+        token(b"a", 11, "x"),
+        token(b"a", 1, "y"),
+        token(b"a", 1, ""),
+    )
+    assert len(set(different)) == len(different)
+
+
+def test_a_token_of_another_life_of_the_database_opens_nothing(site: Site) -> None:
+    """A restored backup gives the id of a job again: the former one's workers know the same secret's token."""
+    job_id = site.submit()
+    job = site.store.get_job(job_id)
+    assert job is not None
+    own = site.access.worker_token(job_id, job.nonce)
+    site.advance(1)
+    report = f"/v1/jobs/{job_id}/workers/{job_id}-1"
+    assert site.client.post(report, json={}, headers={"authorization": f"Bearer {own}"}).status_code == 200
+    for other in (
+        site.access.worker_token(job_id, "0123456789"),
+        site.access.worker_token(job_id, ""),
+        own.partition(".")[2],
+        f"0123456789.{own.partition('.')[2]}",
+        "é.ü",
+    ):
+        headers = {"authorization": f"Bearer {other}".encode("latin-1")}
+        assert site.client.post(report, json={}, headers=headers).status_code == 401, other
+        assert site.client.post(f"{report}/shards", json={}, headers=headers).status_code == 401, other
 
 
 @pytest.mark.parametrize(

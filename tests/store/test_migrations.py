@@ -16,6 +16,7 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
+from scheduler.engine.ports import Inbox
 from scheduler.errors import LeaseLost, SchemaMismatch, StoreError
 from scheduler.model.booking import Booking
 from scheduler.model.export import Export
@@ -132,6 +133,11 @@ def test_down_to_nothing_and_up_again_with_data(database_url: str, open_store: O
     assert store.submit([SPEC], NOW)[0].id == 1
 
 
+def without_nonces(inbox: Inbox) -> Inbox:
+    """As a migration from before jobs had one leaves it."""
+    return replace(inbox, jobs=type(inbox.jobs)(replace(job, nonce="") for job in inbox.jobs))
+
+
 def test_requests_that_wait_outlive_the_migration_to_bookings(database_url: str, open_store: OpenStore) -> None:
     store = open_store(database_url)
     [submitted] = store.submit([SPEC], NOW)
@@ -140,7 +146,7 @@ def test_requests_that_wait_outlive_the_migration_to_bookings(database_url: str,
     store.add_booking(Booking("b", NOW, NOW + 1, 1, WorkerShape(), NOW))
     migrate.downgrade(Database(database_url), "0003")
     store.upgrade()
-    assert store.take_inbox(10) == before
+    assert store.take_inbox(10) == without_nonces(before)
     assert store.list_bookings() == []
 
 
@@ -167,7 +173,7 @@ def test_waits_and_first_starts_are_told_apart_by_the_migration(database_url: st
         connection.execute(text("UPDATE jobs SET waited_seconds = 40 WHERE state = 'QUEUED' AND stop_reason IS NULL"))
     engine.dispose()
     store.upgrade()
-    assert store.load_world().jobs == before
+    assert store.load_world().jobs == tuple(replace(job, nonce="") for job in before)
 
 
 def test_jobs_of_before_take_nothing_of_an_environment(database_url: str, open_store: OpenStore) -> None:
@@ -183,11 +189,27 @@ def test_jobs_of_before_take_nothing_of_an_environment(database_url: str, open_s
     assert [job.spec.export for job in before.jobs[:2]] == [None, export]
     migrate.downgrade(Database(database_url), "0014")
     store.upgrade()
-    without = tuple(replace(job, spec=replace(job.spec, export=None)) for job in before.jobs)
+    without = tuple(replace(job, nonce="", spec=replace(job.spec, export=None)) for job in before.jobs)
     assert store.load_world() == replace(before, jobs=without)
-    assert (store.take_inbox(10), store.list_recurring()) == (inbox, recurring)
+    assert (store.take_inbox(10), store.list_recurring()) == (without_nonces(inbox), recurring)
     later = replace(waiting[0].spec, export=export)
     assert [job.spec for job in admitted(store, lead(store), later)][-1] == later
+
+
+def test_jobs_of_before_have_no_nonce_and_keep_their_directories(database_url: str, open_store: OpenStore) -> None:
+    store = open_store(database_url)
+    lease = lead(store)
+    (before,) = admitted(store, lease)
+    assert before.nonce
+    assert before.key == f"{before.id}-{before.nonce}"
+    migrate.downgrade(Database(database_url), "0015")
+    store.upgrade()
+    (kept,) = store.load_world().jobs
+    assert (kept.nonce, kept.key) == ("", str(before.id))
+    running = started(kept)
+    store.commit(Changes(jobs=(running,), workers=running.workers), lead(store), NOW)
+    assert store.get_job(kept.id) == replace(running, version=running.version + 1)
+    assert admitted(store, lead(store))[-1].nonce
 
 
 def test_upgrades_at_the_same_moment_wait_for_each_other(empty_url: str, open_store: OpenStore) -> None:

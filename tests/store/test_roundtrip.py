@@ -1,5 +1,6 @@
 """Whatever value the model can hold comes back from the database field by field."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -250,7 +251,7 @@ def developments(draw: st.DrawFn, job: Job) -> tuple[Job, tuple[Worker, ...]]:
         "workers": tuple(worker for worker in live if not worker.fixed),
         "fixed_workers": tuple(worker for worker in live if worker.fixed),
     }
-    constant = {"id", "spec", "submitted_at", "version"}
+    constant = {"id", "spec", "submitted_at", "nonce", "version"}
     assert set(changed) == {part.name for part in fields(Job)} - constant
     return replace(job, **changed), (draw(workers(job.id, 10**6 + 1, GONE)),)
 
@@ -288,7 +289,10 @@ def test_jobs_with_their_workers_come_back_equal(shared: tuple[SqlStore, Lease],
     # Nothing is drawn from here on: an example that ends early would leave rows behind.
     assert store.submit([spec], submitted_at)[0].id == job_id
     inbox = store.take_inbox(10)
-    assert list(inbox.jobs) == [fresh]
+    (admitted,) = inbox.jobs
+    assert admitted == replace(fresh, nonce=admitted.nonce)
+    assert re.fullmatch("[0-9a-f]{10}", admitted.nonce)
+    job = replace(job, nonce=admitted.nonce)
     done = tuple(intent.id for intent in inbox.intents)
     store.commit(Changes(jobs=(job,), workers=(*job.all_workers, *gone), intents_done=done), lease, 0.0)
     expected = replace(job, version=1)

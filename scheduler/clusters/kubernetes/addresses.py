@@ -10,9 +10,9 @@ from scheduler.model.pod_template import parse_template, template_namespace
 from scheduler.model.worker import Worker
 
 
-def pod_name(instance: str, worker: WorkerId) -> str:
-    """The same for the same worker, whoever starts it and how often."""
-    return f"{instance}-{worker}"
+def pod_name(instance: str, worker: WorkerId, nonce: str) -> str:
+    """The same for the same worker, whoever starts it and how often. `nonce` is that of its job."""
+    return f"{instance}-{worker}-{nonce}" if nonce else f"{instance}-{worker}"
 
 
 def owner_name(instance: str) -> str:
@@ -26,8 +26,8 @@ def host_of(settings: KubernetesSettings) -> Callable[[Job, Worker], str]:
     def host(job: Job, worker: Worker) -> str:
         if on_node_network(job.pod_template_of(worker)):
             return worker.host
-        name, namespace = pod_name(settings.instance, worker.id), namespace_of(settings, job.pod_template_of(worker))
-        return f"{name}.{owner_name(settings.instance)}.{namespace}.svc"
+        name = pod_name(settings.instance, worker.id, job.nonce)
+        return f"{name}.{owner_name(settings.instance)}.{namespace_of(settings, job.pod_template_of(worker))}.svc"
 
     return host
 

@@ -171,8 +171,9 @@ class KubernetesCluster:
         # What is forbidden now (by a quota, a policy, a missing right) may have been allowed to a start before.
         if error.status != FORBIDDEN and error.reason != "AlreadyExists":
             raise error
-        pod = self._read(namespace, start.worker_id, until)
-        if pod is not None and self._pods.worker(pod) is not None:
+        pod = self._read(namespace, start.worker_id, start.nonce, until)
+        who = self._pods.worker(pod) if pod is not None else None
+        if who is not None and (who.worker_id, who.nonce) == (start.worker_id, start.nonce):
             return pod  # an earlier start was carried out unheard
         why = str(error)
         if pod is not None:
@@ -185,7 +186,7 @@ class KubernetesCluster:
 
     def _stop(self, stop: StopWorker, until: float) -> None:
         self._refusals.drop(stop.worker_id)
-        known = self._picture.worker(stop.worker_id) or self._unseen(stop.worker_id, until)
+        known = self._picture.worker(stop.worker_id) or self._unseen(stop, until)
         if known is None:
             self._leave_nothing(job_of(stop.worker_id), until)
         if known is None or known.gone or not known.state.alive:
@@ -213,19 +214,19 @@ class KubernetesCluster:
             for namespace in self._settings.worker_namespaces:
                 self._prerequisites.release(job_id, namespace, until)
 
-    def _unseen(self, worker_id: WorkerId, until: float) -> KnownWorker | None:
+    def _unseen(self, stop: StopWorker, until: float) -> KnownWorker | None:
         """A worker that list and watch have not shown: its start may have been carried out unheard."""
         for namespace in self._settings.worker_namespaces:
-            pod = self._read(namespace, worker_id, until)
+            pod = self._read(namespace, stop.worker_id, stop.nonce, until)
             if pod is not None:
                 self._picture.put_pod(pod, answered=True)
-        return self._picture.worker(worker_id)
+        return self._picture.worker(stop.worker_id)
 
-    def _read(self, namespace: str, worker_id: WorkerId, until: float) -> Document | None:
+    def _read(self, namespace: str, worker_id: WorkerId, nonce: str, until: float) -> Document | None:
         """The pod of this worker's name, as it is now."""
         try:
             return self._connection.get(
-                in_namespace(namespace, "pods", pod_name(self._settings.instance, worker_id)), until
+                in_namespace(namespace, "pods", pod_name(self._settings.instance, worker_id, nonce)), until
             )
         except RefusedError as error:
             if error.status == NOT_FOUND:

@@ -14,7 +14,7 @@ from scheduler.clusters.local_log_files import log_path, save_log
 from scheduler.clusters.local_logs import LocalLogs
 from scheduler.config import KubernetesSettings
 from scheduler.errors import ClusterError
-from scheduler.model.ids import WorkerId
+from scheduler.model.ids import WorkerId, job_key
 
 log = structlog.get_logger(__name__)
 
@@ -44,29 +44,31 @@ class KubernetesLogs:
 
     def keep(self, known: KnownWorker, seconds: float) -> None:
         """Keep the end of a log whose pod is about to go, if that can be done in so many seconds."""
-        worker = known.who.worker_id
+        worker, key = known.who.worker_id, job_key(known.who.job_id, known.who.nonce)
         try:
             with closing(self._connection.log(known.who.namespace, known.name, known.container, seconds)) as stream:
                 data, end = _part(stream, -KEPT_BYTES_MAX, KEPT_BYTES_MAX)
             if data:
-                save_log(log_path(self._state_dir, known.who.job_id, worker), data, end - len(data))
+                save_log(log_path(self._state_dir, key, worker), data, end - len(data))
         except (ClusterError, urllib3.exceptions.HTTPError, OSError) as error:
             log.warning("kubernetes: the log of a worker could not be kept", worker=worker, error=str(error))
 
-    def read(self, worker: WorkerId, offset: int = 0, limit: int = 65536) -> tuple[bytes, int]:
+    def read(self, worker: WorkerId, offset: int = 0, limit: int = 65536, *, nonce: str = "") -> tuple[bytes, int]:
         """At most `limit` bytes from `offset` (negative: from the end), and the offset to go on from.
+
+        `nonce` is that of the worker's job.
 
         A worker that has not begun to write has an empty log. Raises `ClusterError`.
         """
         known = self._find(worker)
-        if known is None or known.gone:
-            return self._kept.read(worker, offset, limit)
+        if known is None or known.gone or known.who.nonce != nonce:
+            return self._kept.read(worker, offset, limit, nonce=nonce)
         seconds = self._settings.request_seconds
         try:
             response = self._connection.log(known.who.namespace, known.name, known.container, seconds)
         except RefusedError as error:
             if error.status == NOT_FOUND:
-                return self._kept.read(worker, offset, limit)
+                return self._kept.read(worker, offset, limit, nonce=nonce)
             if error.status == BAD_REQUEST:  # it has not started
                 return b"", 0
             raise

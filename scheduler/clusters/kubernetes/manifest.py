@@ -80,7 +80,7 @@ def _manifest(template: dict[str, Any], start: StartWorker, settings: Kubernetes
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": pod_name(settings.instance, start.worker_id),
+            "name": pod_name(settings.instance, start.worker_id, start.nonce),
             "namespace": namespace_of(settings, start.pod_template),
             "labels": {**metadata.get("labels", {}), **_labels(start, settings)},
             "annotations": {**metadata.get("annotations", {}), **_annotations(start)},
@@ -107,6 +107,7 @@ def _annotations(start: StartWorker) -> dict[str, str]:
         pods.SLOTS: pods.slots_text(start.slot_ids),
         pods.CPUS: repr(start.cpus),
         pods.MEMORY_MIB: str(start.memory_mib),
+        **({pods.NONCE: start.nonce} if start.nonce else {}),
     }
 
 
@@ -133,7 +134,7 @@ def _spec(spec: dict[str, Any], start: StartWorker, settings: KubernetesSettings
     if settings.priority_class is not None:
         spec["priorityClassName"] = settings.priority_class
     if not on_node_network(start.pod_template):
-        spec["hostname"] = pod_name(settings.instance, start.worker_id)
+        spec["hostname"] = pod_name(settings.instance, start.worker_id, start.nonce)
         spec["subdomain"] = owner_name(settings.instance)
     spec["restartPolicy"] = "Never"
     spec["terminationGracePeriodSeconds"] = max(1, round(start.grace_seconds))

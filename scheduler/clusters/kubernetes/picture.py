@@ -167,7 +167,7 @@ class Picture:
     def refuse(self, start: StartWorker, namespace: str, detail: str, cause: EndCause | None = None) -> None:
         """The API will have no such pod: the worker ends before it began."""
         held = (start.slot_ids, start.cpus, start.memory_mib)
-        who = WorkerPod(start.worker_id, start.job_id, namespace, start.node, *held)
+        who = WorkerPod(start.worker_id, start.job_id, namespace, start.node, *held, nonce=start.nonce)
         state = PodState(Phase.LAUNCH_FAILED, None, detail, cause)
         with self._lock:
             self._set(KnownWorker(who, state, self._now(), gone=True, over=True))
@@ -346,4 +346,5 @@ def _observed(known: KnownWorker, limit: float) -> WorkerObservation:
         cause=state.cause,
         started_at=state.started_at,
         ended_at=state.ended_at,
+        nonce=who.nonce,
     )

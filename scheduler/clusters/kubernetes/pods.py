@@ -26,6 +26,8 @@ CPUS = f"{PREFIX}/cpus"
 MEMORY_MIB = f"{PREFIX}/memory-mib"
 #: Annotation: shows that this scheduler has made the pod.
 SEAL = f"{PREFIX}/seal"
+#: Annotation: of its job; none where it has none.
+NONCE = f"{PREFIX}/nonce"
 
 _ENDED = ("Succeeded", "Failed")
 #: More than any worker of a job has.
@@ -46,6 +48,8 @@ class WorkerPod:
     memory_mib: int
     #: As the cluster's scheduler counts it.
     priority: int = 0
+    #: Of its job.
+    nonce: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ class WorkerPods:
                 cpus=float(notes[CPUS]),
                 memory_mib=int(notes[MEMORY_MIB]),
                 priority=pod.get("spec", {}).get("priority") or 0,
+                nonce=notes.get(NONCE, ""),
             )
             return who if _is_credible(who, name, self._instance) else None
         except (KeyError, ValueError):
@@ -101,7 +106,7 @@ class WorkerPods:
 def _is_credible(who: WorkerPod, name: str, instance: str) -> bool:
     """Whether a daemon may have written this, or somebody has changed it since."""
     return (
-        name == pod_name(instance, who.worker_id)
+        name == pod_name(instance, who.worker_id, who.nonce)
         and job_of(who.worker_id) == who.job_id
         and all(0 <= slot <= _SLOT_MAX for slot in who.slot_ids)
         and 0 <= who.cpus <= _CPUS_MAX
