@@ -218,6 +218,7 @@ def _result(future: torch.futures.Future[Any]) -> Any:
 
 def form(
     endpoint: str | None,
+    token: str,
     connections: Connections,
     membership: Membership,
     rank: int,
@@ -233,6 +234,7 @@ def form(
 
     Args:
         endpoint: of the store that rank 0 serves; None while it is not known.
+        token: of the job.
         connections: made just before; `shut` on them ends this call as well.
         missing: see `meet`.
         attempt: how often this generation's group broke before; the same on all ranks.
@@ -241,7 +243,7 @@ def form(
         GroupBroken: connecting failed after all had met.
     """
     try:
-        store = meet(endpoint, membership, rank, attempt, still_wanted, missing)
+        store = meet(endpoint, token, membership, rank, attempt, still_wanted, missing)
         if connections.is_shut:
             raise Superseded
         return Group(membership, rank, store, timeout_seconds, connections)

@@ -1,17 +1,14 @@
 """Where the members of a generation meet: a store that its rank 0 serves. Imports torch."""
 
-import socket
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from urllib.parse import urlsplit
-
-from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
 from scheduler.elastic.agent import Agent
 from scheduler.elastic.alone import Alone
 from scheduler.elastic.errors import Superseded
 from scheduler.elastic.membership import Membership
+from scheduler.elastic.signed_store import SignedStore, StoreServer
 from scheduler.elastic.sockets import Connections
 
 #: Once all members have met, connecting them takes milliseconds; longer means that one died in between.
@@ -30,56 +27,54 @@ Missing = Callable[[frozenset[int]], None]
 class Meeting:
     """This worker's own store, through which a group meets where this worker is its rank 0."""
 
-    def __init__(self, address: str, remote_ports: frozenset[int] = frozenset()) -> None:
-        # The socket is made here because the store by itself would listen on every interface.
-        listener = socket.create_server((address, 0))
-        self._port: int = listener.getsockname()[1]
+    def __init__(self, address: str, token: str, remote_ports: frozenset[int] = frozenset()) -> None:
+        """`token` is the job's: the store serves those alone who know it."""
+        self._server = StoreServer(address, token)
         self._remote_ports = remote_ports
-        self.endpoint = f"{address}:{self._port}"
-        # It serves as long as it lives.
-        self._store = TCPStore(
-            address, self._port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
-        )
+        self.token = token
+        self.endpoint = self._server.endpoint
+
+    def close(self) -> None:
+        """Ends the store: whoever waits at it gets an error."""
+        self._server.close()
 
     def connections(self, peers: frozenset[str] = frozenset()) -> Connections:
         """To keep account of what a group opens from now on. `peers`: `host:port` where workers answer each other."""
-        return Connections(frozenset({self._port}), self._remote_ports, peers)
+        return Connections(frozenset({self._server.port}), self._remote_ports, peers)
 
 
-def connect(endpoint: str, patience_seconds: float = CONNECT_SECONDS) -> Store:
+def connect(endpoint: str, token: str, patience_seconds: float = CONNECT_SECONDS, prefix: str = "") -> SignedStore:
     """A connection of its own, which can be shut, to the store that a worker serves.
 
-    OSError or RuntimeError where none answers. torch retries a refused connection until its patience ends, and the
-    server may die right after the look whether somebody listens: the caller, who has a newer list to look for
+    OSError or RuntimeError where none answers, or one of another job. The caller, who has a newer list to look for
     meanwhile, should begin with little patience.
     """
-    parts = urlsplit(f"//{endpoint}")
-    host, port = parts.hostname or "", parts.port or 0
-    socket.create_connection((host, port), timeout=patience_seconds).close()
-    store = TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=patience_seconds))
+    store = SignedStore(endpoint, token, patience_seconds, prefix)
     store.set_timeout(timedelta(seconds=CONNECT_SECONDS))
     return store
 
 
 def meet(
     endpoint: str | None,
+    token: str,
     membership: Membership,
     rank: int,
     attempt: int,
     still_wanted: Callable[[], bool],
     missing: Missing | None = None,
-) -> Store:
+) -> SignedStore:
     """Waits at rank 0's store until all members have come; returns a part of that store for them alone.
 
     Args:
         endpoint: of the store that rank 0 serves; None while it is not known.
+        token: of the job.
         attempt: how often this generation's group broke before; the same on all ranks.
         still_wanted: asked again and again, so that a member who died does not hold up the others.
         missing: told every second who has not come, as long as rank 0's store answers.
     Raises:
         Superseded: `still_wanted` said no.
     """
-    store: Store | None = None
+    store: SignedStore | None = None
     looked_at = time.monotonic()
     pause, longest = _MEET_SECONDS
     patience = _PATIENCE_SECONDS
@@ -87,8 +82,7 @@ def meet(
     while still_wanted():
         try:
             if store is None and endpoint is not None:
-                prefix = f"generation-{membership.name}/attempt-{attempt}"
-                store = PrefixStore(prefix, connect(endpoint, patience))
+                store = connect(endpoint, token, patience, f"generation-{membership.name}/attempt-{attempt}/")
                 store.set(f"came/{rank}", "1")
             if store is not None and rank == 0 and (not others or store.check(others)):
                 store.set("all", "1")

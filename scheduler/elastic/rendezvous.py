@@ -8,12 +8,14 @@ import logging
 import math
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
+from torch._C._distributed_c10d import TCPStore
 from torch.distributed.elastic.rendezvous.api import (
     RendezvousHandler,
     RendezvousInfo,
@@ -79,9 +81,10 @@ class SchedulerRendezvous(RendezvousHandler):
     def __init__(self, environment: Environment, run_id: str) -> None:
         self._run_id = run_id
         self._address = environment.own_address()
-        self._meeting = Meeting(self._address)
-        #: serves this generation, where this agent is its rank 0
-        self._served: Meeting | None = None
+        self._token = environment.token
+        self._meeting = Meeting(self._address, self._token)
+        #: serve this generation's agents and their processes, where this agent is its rank 0
+        self._served: tuple[Meeting, TCPStore] | None = None
         self._round: Round | None = None
         self._moving = False
         self._left = False
@@ -91,7 +94,7 @@ class SchedulerRendezvous(RendezvousHandler):
 
     @property
     def use_agent_store(self) -> bool:
-        """The generation's store is the processes' own as well: it lives as long as they may."""
+        """The processes do not serve a store: this agent does, as long as they may live."""
         return True
 
     def get_backend(self) -> str:
@@ -117,7 +120,7 @@ class SchedulerRendezvous(RendezvousHandler):
         if self._left:
             logging.shutdown()
             os._exit(EXIT_DRAINED)
-        self._served = None
+        self._end_served()
         return True
 
     def next_rendezvous(self) -> RendezvousInfo:
@@ -126,7 +129,7 @@ class SchedulerRendezvous(RendezvousHandler):
             with self._without_group(self._round.membership) as misses:
                 self._wait_after_failure(self._round, misses)
         self._moving = False
-        self._served = None
+        self._end_served()
         while True:
             try:
                 return self._join(self._next_list())
@@ -169,17 +172,22 @@ class SchedulerRendezvous(RendezvousHandler):
         endpoint = self._meeting.endpoint if rank == 0 else membership.rendezvous
         still_wanted = worth_meeting(self._agent, membership, rank, endpoint, self._leave_if_asked)
         with self._without_group(membership) as misses:
-            place = meet(endpoint, membership, rank, 0, still_wanted, misses.note)
+            place = meet(endpoint, self._token, membership, rank, 0, still_wanted, misses.note)
             if rank == 0:
-                self._served = Meeting(self._address)
-                place.set("store", self._served.endpoint)
-            served = place.get("store").decode()
-            store = connect(served)
+                agents, processes = self._served = (Meeting(self._address, self._token), _serve(self._address))
+                place.set("store", agents.endpoint)
+                place.set("processes", f"{self._address}:{processes.port}")
+            store = connect(place.get("store").decode(), self._token)
             store.set(f"joined/{rank}", "1")
+            host, _, port = place.get("processes").decode().rpartition(":")
         self._round = Round(membership, rank, store)
         self._agent.update({"generation": membership.generation}, at_once=True)
-        host, _, port = served.rpartition(":")
         return RendezvousInfo(store, rank, membership.size, RendezvousStoreInfo(host, int(port)))
+
+    def _end_served(self) -> None:
+        if self._served is not None:
+            self._served[0].close()
+            self._served = None
 
     def _wait_after_failure(self, failed: Round, misses: Misses) -> None:
         """Returns once a newer list is there; ends this agent where it is the one to count."""
@@ -230,6 +238,14 @@ class SchedulerRendezvous(RendezvousHandler):
         """torchrun stops the processes on the way out."""
         self._left = True
         raise SystemExit(EXIT_DRAINED)
+
+
+def _serve(address: str) -> TCPStore:
+    """torch's own store, for processes that know of no other. It takes the keys of whoever reaches the address."""
+    # The socket is made here because the store by itself would listen on every interface.
+    listener = socket.create_server((address, 0))
+    port: int = listener.getsockname()[1]
+    return TCPStore(address, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
 
 
 def _end_with_processes() -> None:

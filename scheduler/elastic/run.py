@@ -90,7 +90,7 @@ def _connect(state: State, options: Options) -> Session:
         alone.start()
         return Session(alone, None, checkpoints, state, options)
     address = environment.own_address()
-    meeting = Meeting(address, frozenset({environment.port}))
+    meeting = Meeting(address, environment.token, frozenset({environment.port}))
     agent = Agent(environment, meeting.endpoint)
     if options.quorum_after_seconds is not None:
         Agreement(agent, address, options.quorum_after_seconds).start()

@@ -233,7 +233,15 @@ class Session:
         patience_seconds = timeout_seconds if self._state._committed_step >= 0 else math.inf
         with Misses(self._agent, membership, patience_seconds) as misses:
             group = form(
-                endpoint, connections, membership, rank, self._attempt, timeout_seconds, still_wanted, misses.note
+                endpoint,
+                self._meeting.token,
+                connections,
+                membership,
+                rank,
+                self._attempt,
+                timeout_seconds,
+                still_wanted,
+                misses.note,
             )
         self._agent.watch(membership, group.shut, any_change=False)
         return group

@@ -54,11 +54,11 @@ from scheduler.elastic.membership import Membership
 from scheduler.elastic.snapshot import Snapshot
 torch.set_num_threads(1)
 rank, size, victim = map(int, sys.argv[1:])
-meeting = Meeting("127.0.0.1")
+meeting = Meeting("127.0.0.1", "token")
 print(meeting.endpoint, flush=True)
 first, second = input().split()
 everyone = Membership(1, tuple("abcd"[:size]), None)
-group = form(first, meeting.connections(), everyone, rank, 0, TIMEOUT, lambda: True)
+group = form(first, "token", meeting.connections(), everyone, rank, 0, TIMEOUT, lambda: True)
 pending = dist.all_reduce(torch.ones(1), async_op=True)
 pending.wait()
 if rank == victim:
@@ -72,7 +72,7 @@ except RuntimeError:
     group.dissolve()
 rank -= rank > victim
 remaining = Membership(2, tuple("abc"[: size - 1]), None)
-group = form(second, meeting.connections(), remaining, rank, 0, TIMEOUT, lambda: True)
+group = form(second, "token", meeting.connections(), remaining, rank, 0, TIMEOUT, lambda: True)
 snapshot = Snapshot()
 snapshot.take({"from": rank, "tensors": [torch.full((3,), float(rank)), torch.tensor(rank == 1), torch.zeros(0)]})
 snapshot.send(group, 1)
@@ -160,31 +160,31 @@ def test_the_number_of_ranks_does_not_change_what_is_learnt() -> None:
 
 @pytest.mark.parametrize(("rank", "listening"), [(0, True), (1, True), (1, False)])
 def test_waiting_for_a_member_that_never_comes_ends_when_the_list_is_superseded(rank: int, listening: bool) -> None:
-    meeting = Meeting("127.0.0.1")
+    meeting = Meeting("127.0.0.1", "token")
     endpoint = meeting.endpoint if listening else f"127.0.0.1:{free_port()}"
     both = Membership(1, ("a", "b"), None)
     ends = time.monotonic() + 0.2
     with pytest.raises(Superseded):
-        form(endpoint, meeting.connections(), both, rank, 0, 60.0, lambda: time.monotonic() < ends)
+        form(endpoint, "token", meeting.connections(), both, rank, 0, 60.0, lambda: time.monotonic() < ends)
 
 
 def test_a_death_while_connecting_is_ended_by_shutting_the_connections() -> None:
-    meeting = Meeting("127.0.0.1")
+    meeting = Meeting("127.0.0.1", "token")
     connections = meeting.connections()
     # The peer came to the meeting, as the store tells, but is not there to connect with.
-    connect(meeting.endpoint).set("generation-1/attempt-0/came/1", "1")
+    connect(meeting.endpoint, "token").set("generation-1/attempt-0/came/1", "1")
     timer = threading.Timer(0.3, connections.shut)
     timer.start()
     both = Membership(1, ("a", "b"), None)
     # The timeout of the test ends it long before that of the group would.
     with pytest.raises(GroupBroken):
-        form(meeting.endpoint, connections, both, 0, 0, GROUP_TIMEOUT_SECONDS, lambda: True)
+        form(meeting.endpoint, "token", connections, both, 0, 0, GROUP_TIMEOUT_SECONDS, lambda: True)
     timer.join()
 
 
 @pytest.mark.timeout(30)
 def test_a_wait_for_a_connection_that_never_comes_is_ended_by_shutting_the_group() -> None:
-    connections = Meeting("127.0.0.1").connections()
+    connections = Meeting("127.0.0.1", "token").connections()
     timer = threading.Timer(0.2, connections.shut)
     timer.start()
     bound = ("127.0.0.1", 0)

@@ -40,7 +40,7 @@ def main(rank: int, size: int, event: str, spread: bool, folder: Path) -> None:
     from scheduler.elastic.session import is_broken_group
 
     torch.ones(1, device="cuda")
-    meeting = Meeting("127.0.0.1")
+    meeting = Meeting("127.0.0.1", "token")
 
     def formed(generation: int, members: str) -> Group:
         mine = members.index(NAMES[rank])
@@ -55,7 +55,7 @@ def main(rank: int, size: int, event: str, spread: bool, folder: Path) -> None:
         if event == "dies-while-connecting" and generation == 1:
             threading.Timer(NOTICED_SECONDS, connections.shut).start()
         membership = Membership(generation, tuple(members), None)
-        return form(told.read_text(), connections, membership, mine, 0, timeout_seconds, lambda: True)
+        return form(told.read_text(), meeting.token, connections, membership, mine, 0, timeout_seconds, lambda: True)
 
     def reduced(group: Group) -> float:
         tensor = torch.ones(1 << 20, device="cuda")
