@@ -24,6 +24,7 @@ MEASURED = (
     "data_queue",
     "throughput",
     "discover_hosts",
+    "http_attack",
     "page",
     "scrape",
     "preempt",

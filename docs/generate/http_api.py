@@ -9,7 +9,7 @@ from docs.generate.markdown import heading, sentence, table
 from docs.generate.schemas import Schemas
 from scheduler.http import health, shards, workers
 from scheduler.http.app import routes
-from scheduler.http.authorize import require_user
+from scheduler.http.authorize import require_metrics, require_user
 from scheduler.http.errors import ErrorCode
 from scheduler.http.workers import require_reader, require_worker
 
@@ -27,6 +27,7 @@ noticed. Later versions may add fields to answers.
 |---|---|
 | anyone | nothing |
 | users | the setting `http.token` as a bearer token; nothing if the daemon has none, as on loopback |
+| Prometheus | the setting `http.metrics_token` as a bearer token, which opens only `/metrics` |
 | the job's workers | their variable `SCHED_TOKEN` as a bearer token, which opens only calls of their own job |
 
 A bearer token is sent as `Authorization: Bearer TOKEN`.
@@ -43,9 +44,10 @@ STATUSES
 A submission that got no answer, or 503, may be sent again with the same `client_key`: it is stored once.
 """
 #: Errors that any route may answer; the page lists them once.
-_COMMON = ("400", "401", "403", "422", "503")
+_COMMON = ("400", "401", "403", "422", "429", "503")
 _CALLERS = {
     require_user: "users",
+    require_metrics: "users and Prometheus",
     require_worker: "users and the job's workers",
     require_reader: "users and the job's workers; anyone if the daemon has no token",
 }

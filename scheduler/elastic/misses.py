@@ -11,6 +11,8 @@ from scheduler.elastic.alone import Alone
 from scheduler.elastic.membership import Membership
 
 _LOG = logging.getLogger("scheduler.elastic")
+#: Workers that one report names; it has a limit of size, and those that are left are named when these are replaced.
+_NAMED_MAX = 1000
 _LOOK_SECONDS = 0.5
 #: Rank 0 counts as absent where nothing was learnt for so long: whoever waits for a store that a stopped process
 #: serves waits for ever, whatever the timeout. Where rank 0 does go on, it says before that whom it misses.
@@ -67,5 +69,5 @@ class Misses:
         generation = self._membership.generation
         names = ", ".join(workers)
         _LOG.warning("generation %d has waited for %s for more than %g s", generation, names, self._patience_seconds)
-        missed = {"generation": generation, "workers": workers, "seconds": self._patience_seconds}
+        missed = {"generation": generation, "workers": workers[:_NAMED_MAX], "seconds": self._patience_seconds}
         self._agent.update({"missed": missed}, at_once=True)

@@ -16,6 +16,8 @@ from scheduler.http.access import is_loopback
 FILES_SHARE = 0.625
 #: Answers that clients do not take are held in memory, up to this size in all.
 UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
+#: Those that came together are ended a few at a time, or they would all come again together.
+SWEPT_MAX = 100
 #: Time in which the peer reads why its connection ends.
 LEAVING_SECONDS = 5.0
 
@@ -150,7 +152,10 @@ class Connections:
     def sweep(self, now: float) -> None:
         """End those whose time is over."""
         for phase, seconds in self._seconds.items():
-            while seconds is not None and (late := _first_before(self._waiting[phase], now - seconds)) is not None:
+            for _ in range(SWEPT_MAX):
+                late = None if seconds is None else _first_before(self._waiting[phase], now - seconds)
+                if late is None:
+                    break
                 if phase is not Phase.LEAVING:
                     self.ended[phase.value] += 1
                 self.enter(late, None, now)

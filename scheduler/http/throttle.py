@@ -100,7 +100,7 @@ class Throttle:
             account = _Account(full, now)
             if len(self._accounts) >= CALLERS_MAX:
                 self._accounts.popitem(last=False)
-        account.requests = min(full, account.requests + (now - account.filled_at) * rate)
+        account.requests = min(full, account.requests + max(0.0, now - account.filled_at) * rate)
         account.filled_at = now
         self._accounts[caller] = account
         return account

@@ -2,10 +2,14 @@
 
 import os
 import signal
+import socket
+import socketserver
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -184,3 +188,41 @@ def test_a_submission_outlives_a_restart_of_the_daemon(tmp_path: Path) -> None:
         (tmp_path / "gate").write_text("go on\n")
         said, _ = process.communicate(timeout=240)
         assert (process.returncode, said) == (0, "job 1 SUCCEEDED\n")
+
+
+class _Breaking(socketserver.BaseRequestHandler):
+    """Passes the first request of a client on to the daemon and never gives the answer back; then all."""
+
+    upstream: ClassVar[tuple[str, int]]
+    seen: ClassVar[list[bytes]]
+
+    def handle(self) -> None:
+        asked = self.request.recv(1 << 20)
+        while b"}" not in asked:
+            asked += self.request.recv(1 << 20)
+        with socket.create_connection(self.upstream, timeout=60) as daemon:
+            daemon.sendall(asked.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+            answer = daemon.recv(65536)
+        self.seen.append(asked)
+        if len(self.seen) > 1:
+            self.request.sendall(answer)
+
+
+def test_a_connection_that_breaks_doubles_no_job(sched: Sched, daemon: Daemon) -> None:
+    class Handler(_Breaking):
+        upstream = ("127.0.0.1", int(daemon.url.rpartition(":")[2]))
+        seen: ClassVar[list[bytes]] = []
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        words = ("submit", "--url", f"http://127.0.0.1:{proxy.server_address[1]}", "-o", "json", "--name", "broken-off")
+        job = sched(*words, "--", "true").ok().document["id"]
+        proxy.shutdown()
+    assert len(Handler.seen) == 2
+    jobs = daemon.client.get("/v1/jobs", params={"limit": 1000}).json()["jobs"]
+    assert [each["id"] for each in jobs if each["name"] == "broken-off"] == [job]
+
+
+def test_two_submissions_are_two_jobs(sched: Sched) -> None:
+    words = ("submit", "-o", "json", "--", "true")
+    assert sched(*words).ok().document["id"] != sched(*words).ok().document["id"]

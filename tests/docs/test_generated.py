@@ -66,6 +66,7 @@ VALUES = {
     ("http", "advertised_url"): "http://a:1",
     ("http", "workers_url"): "http://a:1",
     ("http", "token"): "0123456789abcdef",
+    ("http", "metrics_token"): "fedcba9876543210",
     ("policy", "aging_ceilings"): "10,100",
     ("policy", "oversell_utilization_max"): "0.5",
     ("local", "slots"): "3",

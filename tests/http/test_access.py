@@ -38,6 +38,11 @@ def test_with_a_token_every_route_of_users_needs_it(guarded: Site) -> None:
             assert wrong.status_code == (answer.status_code if path in PUBLIC else 401), path
 
 
+def test_there_are_no_pages_that_load_scripts_from_elsewhere(still_site: Site) -> None:
+    assert still_site.client.get("/docs").status_code == 404
+    assert still_site.client.get("/openapi.json").status_code == 200
+
+
 def test_users_and_the_jobs_own_workers_read_its_hosts(guarded: Site) -> None:
     user = {"authorization": f"bearer {TOKEN}"}
     job_id = JobId(guarded.client.post("/v1/jobs", json={"command": ["true"]}, headers=user).json()["id"])

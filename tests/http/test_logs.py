@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+from scheduler.clusters.local_log_files import log_path
+from scheduler.model.ids import JobId, WorkerId, job_key
 from tests.http.site import Site
 
 
 def write(site: Site, job_id: int, worker: str, text: bytes) -> None:
     """What the local cluster would have written."""
-    path = Path(site.directory) / "logs" / str(job_id) / f"{worker}.log"
+    path = log_path(Path(site.directory), job_key(JobId(job_id), site.get(JobId(job_id)).nonce), WorkerId(worker))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text)
 

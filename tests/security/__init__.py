@@ -1,1 +1,1 @@
-"""Attacks: what somebody with few rights would try."""
+"""What an attacker would try: each test or script here is an attack, and says what stands in its way."""

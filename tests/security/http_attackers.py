@@ -1,0 +1,83 @@
+"""Clients that mean harm: `python tests/security/http_attackers.py KIND COUNT URL [TOKEN [PATH]]`, until stdin closes.
+
+Each keeps COUNT connections and makes a new one whenever the daemon ends one. `ready` is printed when all have
+connected once. `silent` says nothing, `drip` sends the head of a request byte by byte, one a second, `body` a body,
+`blank` line ends, and `unread` asks for PATH again and again and never reads an answer.
+"""
+
+import asyncio
+import resource
+import sys
+from urllib.parse import urlsplit
+
+HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"x" * 10_000
+BODY = b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n"
+AT_ONCE_MAX = 200
+
+
+async def main(kind: str, count: int, url: str, token: str = "", path: str = "/v1/jobs") -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    parts = urlsplit(url)
+    turns, connected = asyncio.Semaphore(AT_ONCE_MAX), asyncio.Semaphore(0)
+    attack = Attack(kind, parts.hostname or "127.0.0.1", parts.port or 80, token, path, turns, connected)
+    attackers = [asyncio.create_task(attack.go_on()) for _ in range(count)]
+    for _ in attackers:
+        await connected.acquire()
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    for attacker in attackers:
+        attacker.cancel()
+
+
+class Attack:
+    """What all attackers of a kind have in common."""
+
+    def __init__(
+        self, kind: str, host: str, port: int, token: str, path: str, turns: asyncio.Semaphore, done: asyncio.Semaphore
+    ) -> None:
+        self.kind, self.host, self.port, self.path, self.turns, self.done = kind, host, port, path, turns, done
+        self.token = f"Authorization: Bearer {token}\r\n".encode() if token else b""
+
+    async def go_on(self) -> None:
+        first = True
+        while True:
+            try:
+                async with self.turns:
+                    reader, writer = await asyncio.open_connection(self.host, self.port, limit=1024)
+            except OSError:
+                await asyncio.sleep(0.1)
+                continue
+            if first:
+                self.done.release()
+                first = False
+            try:
+                await self.act(reader, writer)
+            except OSError:
+                pass
+            finally:
+                writer.transport.abort()
+
+    async def act(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Until the daemon ends the connection."""
+        match self.kind:
+            case "silent":
+                await reader.read()
+            case "unread":
+                ask = f"GET {self.path} HTTP/1.1\r\nHost: localhost\r\n".encode() + self.token + b"\r\n"
+                while not writer.transport.is_closing():
+                    writer.write(ask)
+                    await asyncio.sleep(0.2)
+            case _:
+                if self.kind == "body":
+                    writer.write(BODY + self.token + b"\r\n")
+                said = {"drip": HEAD, "body": b" " * 60_000, "blank": b"\r\n" * 5_000}[self.kind]
+                for byte in said:
+                    if reader.at_eof() or writer.transport.is_closing():
+                        return
+                    writer.write(bytes([byte]))
+                    await asyncio.sleep(1.0)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))
