@@ -13,6 +13,8 @@ from scheduler.store.statements import Statements
 from scheduler.store.submit import add_intent
 
 _REQUESTED = bookings.c.state == BookingState.REQUESTED.value
+# Put together once: those that follow look at every commit.
+_PROMISED = select(bookings).where(~_REQUESTED).order_by(bookings.c.name)
 
 
 def add(connection: Connection, statements: Statements, booking: Booking) -> int:
@@ -39,7 +41,7 @@ def present(connection: Connection) -> list[Booking]:
 
 def promised(connection: Connection) -> tuple[Booking, ...]:
     """Those that the engine has decided on, by name."""
-    rows = connection.execute(select(bookings).where(~_REQUESTED).order_by(bookings.c.name))
+    rows = connection.execute(_PROMISED)
     return tuple(booking_from_row(row) for row in rows)
 
 

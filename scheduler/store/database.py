@@ -162,7 +162,8 @@ def _sqlite_engine(url: URL, begin: str, connections: int, busy_timeout_seconds:
         connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_KEPT}")
 
     def start(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+        # Past SQLAlchemy's cursor, which takes longer than most statements: there is nothing to bind, and no rows.
+        connection.connection.driver_connection.execute(begin)  # type: ignore[union-attr]
 
     event.listen(engine, "do_connect", create_private)
     event.listen(engine, "connect", prepare)

@@ -2,30 +2,30 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, Update, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from scheduler.engine.ports import Lease, SeenLease
 from scheduler.errors import LeaseLost, SchemaMismatch
 from scheduler.store.schema import lease as table
 
-#: Put together once: it is a part of every commit.
-_ADVANCE = (
-    table.update()
-    .where(table.c.holder == bindparam("by"), table.c.term == bindparam("in_term"))
-    .values(revision=table.c.revision + 1)
-    .returning(table.c.revision)
-)
+# Put together once: they are a part of every tick.
+_SELECT = select(table)
+_SELECT_LOCKED = _SELECT.with_for_update()
+_HELD = (table.c.holder == bindparam("by"), table.c.term == bindparam("in_term"))
+_RENEW = table.update().where(*_HELD).values(expires_at=bindparam("until"), ttl_seconds=bindparam("ttl"))
+_RELEASE = table.update().where(*_HELD).values(holder=None, expires_at=0.0, url=None)
+_ADVANCE = table.update().where(*_HELD).values(revision=table.c.revision + 1).returning(table.c.revision)
 
 
 def read(connection: Connection) -> SeenLease:
-    return _seen(connection.execute(select(table)).one_or_none())
+    return _seen(connection.execute(_SELECT).one_or_none())
 
 
 def acquire(
     connection: Connection, holder: str, url: str | None, now: float, ttl_seconds: float, outlived: SeenLease | None
 ) -> Lease | None:
     """The lease if it is free, ours, or still as the caller has outlived it; what others' clocks say is not asked."""
-    seen = _seen(connection.execute(select(table).with_for_update()).one_or_none())
+    seen = _seen(connection.execute(_SELECT_LOCKED).one_or_none())
     if seen.holder == holder:
         term = seen.term
     elif seen.holder is None or seen == outlived:
@@ -41,14 +41,14 @@ def acquire(
 
 def renew(connection: Connection, lease: Lease, now: float, ttl_seconds: float) -> Lease:
     expires_at = now + ttl_seconds
-    renewed = connection.execute(_held(lease).values(expires_at=expires_at, ttl_seconds=ttl_seconds))
+    renewed = connection.execute(_RENEW, {**_held(lease), "until": expires_at, "ttl": ttl_seconds})
     if renewed.rowcount != 1:
         raise _lost(connection, lease)
     return Lease(lease.holder, lease.term, expires_at)
 
 
 def release(connection: Connection, lease: Lease) -> None:
-    connection.execute(_held(lease).values(holder=None, expires_at=0.0, url=None))
+    connection.execute(_RELEASE, _held(lease))
 
 
 def advance(connection: Connection, lease: Lease) -> int:
@@ -56,15 +56,15 @@ def advance(connection: Connection, lease: Lease) -> int:
 
     Nobody can take the lease until the transaction ends.
     """
-    number = connection.execute(_ADVANCE, {"by": lease.holder, "in_term": lease.term}).scalar_one_or_none()
+    number = connection.execute(_ADVANCE, _held(lease)).scalar_one_or_none()
     if number is None:
         raise _lost(connection, lease)
     return int(number)
 
 
-def _held(lease: Lease) -> Update:
-    """An update of the row as long as this term leads."""
-    return table.update().where(table.c.holder == lease.holder, table.c.term == lease.term)
+def _held(lease: Lease) -> dict[str, Any]:
+    """Parameters of the statements that touch the row as long as this term leads."""
+    return {"by": lease.holder, "in_term": lease.term}
 
 
 def _lost(connection: Connection, lease: Lease) -> LeaseLost:

@@ -36,6 +36,12 @@ _RAW_COLUMNS = [type_coerce(c, Integer).label(c.name) if isinstance(c.type, Bool
 _ADMITTED_OPEN_JOBS = select(*_RAW_COLUMNS).where(jobs.c.state.in_(_OPEN_STATES), ~_IN_INBOX)
 _LIVE_WORKERS = select(workers).where(workers.c.live.is_not(None)).order_by(workers.c.job_id, workers.c.ordinal)
 
+# Put together once: they are a part of every tick, or of every look of those that follow.
+_OLDEST_INTENTS = select(intents).order_by(intents.c.id).limit(bindparam("most"))
+_HIGHEST_JOB_ID = select(counters.c.jobs)
+_FIRST_IN_INBOX = select(func.min(intents.c.job_id)).where(_SUBMITTED)
+_NODES = select(nodes)
+
 _CHANGED_JOBS = select(*_RAW_COLUMNS).where(jobs.c.revision > bindparam("since")).order_by(jobs.c.id)
 _THEIR_WORKERS = _LIVE_WORKERS.where(
     workers.c.job_id.in_(select(jobs.c.id).where(jobs.c.revision > bindparam("since")))
@@ -54,7 +60,7 @@ def load_world(connection: Connection) -> StoredWorld:
         open_jobs = tuple(sorted(found, key=lambda job: job.id))
     return StoredWorld(
         jobs=open_jobs,
-        nodes=sorted((node_from_row(row) for row in connection.execute(select(nodes))), key=lambda node: node.name),
+        nodes=sorted((node_from_row(row) for row in connection.execute(_NODES)), key=lambda node: node.name),
         highest_job_id=highest_job_id,
         bookings=bookings.promised(connection),
         admitted_job_id=admitted_job_id,
@@ -71,22 +77,21 @@ def load_news(connection: Connection, since: int) -> StoredNews:
         jobs=tuple(jobs_from_rows(connection.execute(_CHANGED_JOBS, after), live)),
         nodes=tuple(node_from_row(row) for row in connection.execute(_CHANGED_NODES, after)),
         bookings=bookings.promised(connection),
-        highest_job_id=connection.execute(select(counters.c.jobs)).scalar_one(),
+        highest_job_id=connection.execute(_HIGHEST_JOB_ID).scalar_one(),
         revision=revision,
     )
 
 
 def _job_ids(connection: Connection) -> tuple[int, int]:
     """The highest id that was given, and the highest that was taken out of the inbox: they are taken in their order."""
-    highest = connection.execute(select(counters.c.jobs)).scalar_one()
-    first_waiting = connection.execute(select(func.min(intents.c.job_id)).where(_SUBMITTED)).scalar_one()
+    highest = connection.execute(_HIGHEST_JOB_ID).scalar_one()
+    first_waiting = connection.execute(_FIRST_IN_INBOX).scalar_one()
     return highest, highest if first_waiting is None else first_waiting - 1
 
 
 def take_inbox(connection: Connection, limit: int) -> Inbox:
     """The oldest intents with the jobs and bookings that they ask for; these jobs have no workers yet."""
-    oldest = select(intents).order_by(intents.c.id).limit(limit)
-    arrived = [intent_from_row(row) for row in connection.execute(oldest).all()]
+    arrived = [intent_from_row(row) for row in connection.execute(_OLDEST_INTENTS, {"most": limit})]
     if not arrived:
         return Inbox((), ())
     named = [intent.job_id for intent in arrived if intent.kind is IntentKind.SUBMIT and intent.job_id is not None]

@@ -70,7 +70,8 @@ class Daemon:
 
     def receive(self, report: WorkerReport) -> bool:
         """A worker's report arrives; whether it is urgent."""
-        return self.reports.put(replace(report, received_at=self.clock.now()))
+        now = self.clock.now()
+        return self.reports.put(report if report.received_at == now else replace(report, received_at=now))
 
     def tick(self) -> Fate | SlowCommits | None:
         """Run its tick to the end, or to what befalls it on the way: then that is returned."""

@@ -29,6 +29,8 @@ class Line:
         self._store = store
         #: The newest term that was given out.
         self.term = 0
+        #: How many commits there were.
+        self.commits = 0
         self.faults: list[FailStore] = []
 
     def read_lease(self) -> SeenLease:
@@ -67,6 +69,7 @@ class Line:
         except StaleWrite as error:
             hold(not deposed, "LEASE", f"{lease.holder} was stopped in term {lease.term} of {self.term} by: {error}")
             raise
+        self.commits += 1
         hold(not deposed, "LEASE", f"{lease.holder} commits in term {lease.term} of {self.term}")
 
     def _note(self, lease: Lease | None) -> Lease | None:

@@ -62,7 +62,7 @@ class Run:
         self.daemons = daemons(scenario, self.line, self.cluster, self.clock)
         self.leader = self.daemons[0]
         self.submitted: list[JobId] = []
-        self.checker = InvariantChecker(self, story.event)
+        self.checker = InvariantChecker(self, story.event, lambda: self.line.commits)
         self.ticks = 0
         self._followed: Board | None = None
         #: Nodes that come back by themselves: when, and whether without their processes.
