@@ -241,7 +241,8 @@ class InvariantChecker:
 
 def equals_keep_theirs(events: Iterable[Event], settings: PolicySettings) -> None:
     """I5: where equals do not share, nobody gives up workers for one."""
-    moved = [event for event in events if event.cause == LeaveReason.REBALANCED]
+    deciding = (EventKind.JOB_SHRANK, EventKind.JOB_STOPPING)  # what follows of it may come under other settings
+    moved = [event for event in events if event.kind in deciding and event.cause == LeaveReason.REBALANCED]
     shares = settings.share or settings.name != "elastic"
     hold(shares or not moved, "I5", f"jobs share although they are not to: {moved}")
 

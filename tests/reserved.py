@@ -7,6 +7,7 @@ from scheduler.model.foreign import NO_FOREIGN, ForeignUse
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState
 from scheduler.model.node import CPU_EPSILON, Node
+from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World as Snapshot
 from scheduler.policy.order import Order
 from tests.broken import Broken, hold
@@ -81,7 +82,7 @@ class Promises:
 
     def __init__(self) -> None:
         self._held: dict[JobId, Job] = {}
-        self._slots: dict[NodeName, int] = {}
+        self._nodes: Mapping[NodeName, Node] = {}
         self._others: Mapping[NodeName, ForeignUse] = {}
 
     def after_tick(self, snapshot: Snapshot, order: Order, policy: str) -> None:
@@ -102,18 +103,23 @@ class Promises:
             if not _excused(before, job, snapshot, order, goes_before):
                 raise Broken("RESERVED", f"job {job_id} lost {before.reservation} to nobody more important")
         self._held = {job.id: job for job in snapshot.queued.values() if job.reservation}
-        self._slots = {node.name: node.slots for node in snapshot.nodes.values()}
+        self._nodes = snapshot.nodes
         self._others = snapshot.foreign
 
     def _has_gone(self, before: Job, snapshot: Snapshot) -> bool:
-        """Whether a node of the reservation has fewer slots than it had, takes no workers, or suits these no more."""
+        """Whether nodes of the reservation have less than they had, take no workers, or suit these no more.
+
+        Workers of a job are on nodes of one GPU type, so together they suit them no more when one becomes of another.
+        """
+        if len({snapshot.nodes[name].gpu_type for name, _ in before.reservation if name in snapshot.nodes}) > 1:
+            return True
         held = [(name, before.shape) for name, _ in before.reservation]
         if before.spec.fixed is not None:
             held += [(name, before.spec.fixed.shape) for name, _ in before.fixed_reservation]
-        nodes = ((snapshot.nodes.get(name), shape, self._slots[name]) for name, shape in held)
+        nodes = ((snapshot.nodes.get(name), shape, self._nodes[name]) for name, shape in held)
         return any(
-            node is None or not node.schedulable or not node.suits(shape) or node.slots < slots
-            for node, shape, slots in nodes
+            node is None or not node.schedulable or not node.suits(shape) or _has_less(node, was, shape)
+            for node, shape, was in nodes
         )
 
     def _others_came(self, before: Job, snapshot: Snapshot) -> bool:
@@ -127,7 +133,17 @@ class Promises:
 
     def _has_grown(self, snapshot: Snapshot) -> bool:
         """Whether some node has more slots than it had, or is new."""
-        return any(node.slots > self._slots.get(node.name, 0) for node in snapshot.nodes.values())
+        known = self._nodes
+        return any(node.name not in known or node.slots > known[node.name].slots for node in snapshot.nodes.values())
+
+
+def _has_less(node: Node, was: Node, shape: WorkerShape) -> bool:
+    """Whether the node has less than it had of something that such a worker needs."""
+    return (
+        node.slots < was.slots
+        or (shape.cpus > 0 and node.cpus < was.cpus)
+        or (shape.memory_mib > 0 and node.memory_mib < was.memory_mib)
+    )
 
 
 def _goes_before(order: Order, policy: str) -> Callable[[Job, Job], bool]:

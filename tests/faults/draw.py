@@ -33,6 +33,7 @@ FEATURES: dict[str, Feature] = {
     "speeds": jobs.speeds,
     "bookings": users.bookings,
     "fixed groups": jobs.fixed_groups,
+    "data": jobs.data,
     "filler": jobs.filler,
     "recurring": jobs.recurring,
     "others": others.others,

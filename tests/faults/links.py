@@ -4,7 +4,7 @@ import heapq
 import itertools
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -12,6 +12,8 @@ from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated import SimulatedCluster
 from scheduler.engine.ports import ActionFailure, ClusterAction, Inbox, Lease, SeenLease, StoredNews, StoredWorld
 from scheduler.errors import StaleWrite, StoreUnavailable
+from scheduler.model.data_queue import DataQueue
+from scheduler.model.ids import JobId
 from scheduler.model.observation import Observation, WorkerReport
 from scheduler.model.world import Changes
 from scheduler.store.sqlstore import SqlStore
@@ -58,6 +60,12 @@ class Line:
 
     def take_inbox(self, limit: int) -> Inbox:
         return self._call("take_inbox", lambda: self._store.take_inbox(limit))
+
+    def read_queues(self, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
+        return self._call("read_queues", lambda: self._store.read_queues(job_ids))
+
+    def data_shares_done(self) -> Mapping[JobId, float]:
+        return self._call("data_shares_done", self._store.data_shares_done)
 
     def commit(self, changes: Changes, lease: Lease, now: float) -> None:
         self._call("commit", lambda: self._commit(changes, lease, now))

@@ -19,6 +19,7 @@ from tests.faults.daemon import Daemon, daemons
 from tests.faults.inflict import inflict, pick
 from tests.faults.links import Line, Mail
 from tests.faults.plan import CHAOS_SECONDS, Arrival, Fault, LoseNode, ScaleResizing, Scenario
+from tests.faults.readers import Readers
 from tests.faults.settle import settle
 from tests.faults.story import Story, brief
 from tests.invariants import InvariantChecker
@@ -63,6 +64,7 @@ class Run:
         self.leader = self.daemons[0]
         self.submitted: list[JobId] = []
         self.checker = InvariantChecker(self, story.event, lambda: self.line.commits)
+        self.readers = Readers(self, random.Random(f"{scenario.seed} readers"))
         self.ticks = 0
         self._followed: Board | None = None
         #: Nodes that come back by themselves: when, and whether without their processes.
@@ -153,7 +155,8 @@ class Run:
         times += (when for when, _ in self._returns.values())
         if self._coming:
             times.append(self._coming[0][0])
-        times += (when for when in (self.cluster.next_event_at(), self.mail.next_at()) if when is not None)
+        others = (self.cluster.next_event_at(), self.mail.next_at(), self.readers.next_at())
+        times += (when for when in others if when is not None)
         return min(times)
 
     def _happen(self) -> None:
@@ -163,6 +166,7 @@ class Run:
         self.cluster.advance()
         if self.mail.deliver():
             self.wake()
+        self.readers.read()
         for name in [name for name, (when, _) in self._returns.items() if when <= now]:
             self._return_node(name)
         while self._coming and self._coming[0][0] <= now:
@@ -176,6 +180,8 @@ class Run:
         (answer,) = self.store.submit([arrival.spec], self.leader.clock.now())
         self.submitted.append(answer.id)
         self.cluster.behave(answer.id, arrival.behaviour)
+        if arrival.spec.data is not None:
+            self.readers.submitted(answer.id)
         self.story.note(self.clock.now(), f"job {answer.id}: {brief(arrival.spec)}, {brief(arrival.behaviour)}")
         self.wake()
 

@@ -11,7 +11,8 @@ from tests.faults.plan import Die, FailStore, Fault, Freeze, Jump, Reconfigure, 
 
 JUMPS_SECONDS = (-600.0, -30.0, -4.0, -0.5, 0.5, 4.0, 30.0, 600.0)
 POLICIES: tuple[PolicyName, ...] = ("elastic",) * 8 + tuple(sorted(RULES))
-STORE_METHODS = ("acquire_lease", "renew_lease", "load_world", "take_inbox", "commit", "commit", "commit")
+READS = ("load_world", "take_inbox", "read_queues", "data_shares_done")
+WRITES = ("acquire_lease", "renew_lease", "commit", "commit", "commit")
 
 
 def die(r: random.Random) -> Fault:
@@ -27,9 +28,8 @@ def stop(r: random.Random) -> Fault:
 
 
 def fail_store(r: random.Random) -> Fault:
-    method = r.choice(STORE_METHODS)
-    reads = method in ("load_world", "take_inbox")
-    return FailStore(method, r.choice([1, 1, 2, 4]), written=not reads and r.random() < 0.6)
+    method = r.choice((*READS, *WRITES))
+    return FailStore(method, r.choice([1, 1, 2, 4]), written=method in WRITES and r.random() < 0.6)
 
 
 def fail_following(r: random.Random) -> Fault:

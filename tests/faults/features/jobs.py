@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 from scheduler.clusters.simulated_process import Behaviour
+from scheduler.model.data import DataSet
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.observation import NodeObservation, SlotLoad
@@ -161,6 +162,24 @@ def fixed_groups(of: Of, scenario: Scenario) -> Scenario:
         return with_spec(arrival, fixed=group(r), booking=None, shape=replace(arrival.spec.shape, oversell=False))
 
     return each_job(of, scenario, fix)
+
+
+def data(of: Of, scenario: Scenario) -> Scenario:
+    """Workers of some jobs read a data set in shards."""
+
+    def declare(r: random.Random, arrival: Arrival) -> Arrival:
+        if r.random() < 0.4:
+            return arrival
+        declared = DataSet(
+            shards=r.choice([3, 20, 200]),
+            epochs=r.choice([1, 1, 2]),
+            shuffle=r.random() < 0.5,
+            lease_seconds=r.choice([5.0, 15.0]),
+            max_attempts=r.choice([1, 3]),
+        )
+        return with_spec(arrival, data=declared)
+
+    return each_job(of, scenario, declare)
 
 
 def filler(of: Of, scenario: Scenario) -> Scenario:
