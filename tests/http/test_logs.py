@@ -9,7 +9,8 @@ from tests.http.site import Site
 
 def write(site: Site, job_id: int, worker: str, text: bytes) -> None:
     """What the local cluster would have written."""
-    path = log_path(Path(site.directory), job_key(JobId(job_id), site.get(JobId(job_id)).nonce), WorkerId(worker))
+    key = job_key(JobId(job_id), site.get(JobId(job_id)).nonce)
+    path = Path(log_path(Path(site.directory), key, WorkerId(worker)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text)
 

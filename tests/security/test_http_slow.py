@@ -40,13 +40,14 @@ def attackers(kind: str, count: int, daemon: Daemon, *more: str) -> Iterator[sub
         process.communicate()
 
 
-def assert_answers(daemon: Daemon, job: int) -> None:
-    """Questions for hosts are answered, each on a connection of its own and all on one."""
+def assert_answers(daemon: Daemon, job: int, *, kept: bool = True) -> None:
+    """Questions for hosts are answered, each on a connection of its own, and if `kept` all on one."""
     path = f"/v1/jobs/{job}/discover_hosts"
     headers = {"authorization": f"Bearer {TOKEN}"}
     for _ in range(QUESTIONS):
         assert httpx.get(daemon.url + path, headers=headers, timeout=60).status_code == 200
-        assert daemon.client.get(path).status_code == 200
+        if kept:
+            assert daemon.client.get(path).status_code == 200
 
 
 def running_job(daemon: Daemon) -> int:
@@ -91,12 +92,14 @@ def test_clients_that_never_read_hold_neither_memory_nor_others(daemon: Daemon, 
 
 
 def test_when_all_connections_are_in_use_newcomers_take_the_places_of_silent_ones(tmp_path: Path) -> None:
-    with running_daemon(tmp_path, slots=2, http={"token": TOKEN, "connections_max": 60}) as daemon:
+    with running_daemon(tmp_path, slots=2, http={"token": TOKEN, "connections_max": 400}) as daemon:
         job = running_job(daemon)
-        with attackers("silent", 300, daemon):
-            assert_answers(daemon, job)
-            assert psutil.Process(daemon.pid).num_fds() < 60 + 250
-        metrics = daemon.client.get("/metrics").text
+        with attackers("silent", 600, daemon):
+            # An idle connection may have to give way; a client then makes another.
+            assert_answers(daemon, job, kept=False)
+            assert psutil.Process(daemon.pid).num_fds() < 800
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        metrics = httpx.get(f"{daemon.url}/metrics", headers=headers, timeout=60).text
     assert 'sched_http_ended_connections_total{reason="crowded"} 0' not in metrics
 
 
