@@ -26,7 +26,7 @@ from scheduler.daemon.state_dir import claimed, identity
 from scheduler.engine.loop import EngineLoop
 from scheduler.engine.tick import TickReport
 from scheduler.errors import ConfigError, Conflict
-from scheduler.model.ids import JobId
+from scheduler.model.ids import JobId, JobKey, job_key
 from scheduler.model.observation import Observation
 from tests.daemon import ROOT, Daemon, running_daemon
 from tests.eventually import becomes
@@ -278,10 +278,13 @@ def test_what_is_old_is_removed_with_its_logs(tmp_path: Path) -> None:
     world.advance(1)
     world.ask_cancel(old)
     world.settle()
-    removed: list[JobId] = []
-    for job_id in (old, running, JobId(99)):
-        (tmp_path / "logs" / str(job_id)).mkdir(parents=True)
-        os.utime(tmp_path / "logs" / str(job_id), (0, 0))
+    removed: list[JobKey] = []
+    former = job_key(running, "0123456789")  # of another life of the database
+    before = job_key(running, "")
+    keys = (world.get(old).key, world.get(running).key, former, before, job_key(JobId(99), ""))
+    for key in keys:
+        (tmp_path / "logs" / key).mkdir(parents=True)
+        os.utime(tmp_path / "logs" / key, (0, 0))
     (tmp_path / "logs" / "no job").mkdir()
     settings = RetentionSettings(jobs_seconds=3600, events_seconds=3600)
     assert purge(world.store, settings, world.clock.now()).jobs == 0
@@ -290,7 +293,7 @@ def test_what_is_old_is_removed_with_its_logs(tmp_path: Path) -> None:
     retention.run()
     assert world.store.get_job(old) is None
     assert world.store.get_job(running) is not None
-    assert set(removed) == {old, JobId(99)}
+    assert set(removed) == set(keys) - {world.get(running).key}
     assert world.store.list_events() == []
     world.close()
 

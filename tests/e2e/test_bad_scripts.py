@@ -8,7 +8,6 @@ from typing import Any
 import psutil
 import pytest
 
-from scheduler.clusters.local_log_files import log_path
 from tests.daemon import ROOT, Daemon, running_daemon
 from tests.e2e.bad_script import FLOOD_BYTES
 from tests.elastic.jobs import RunningJob
@@ -69,7 +68,7 @@ def test_one_that_floods_forks_and_is_deaf_is_gone_soon_after_its_grace(runtime:
         assert processes(daemon, job) == []
         query = {"worker": worker["id"], "offset": -10_000, "limit": 10_000}
         assert "x" * 1023 in daemon.client.get(f"/v1/jobs/{job.id}/logs", params=query).text
-        log = Path(log_path(daemon.state_dir, job.id, worker["id"])).stat()
+        log = job.log_file(worker["id"]).stat()
         assert log.st_size >= FLOOD_BYTES, "all of it was printed"
         assert log.st_blocks * 512 < 8 * LOG_BYTES_MAX
         [gone] = job.workers()

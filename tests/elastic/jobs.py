@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -74,6 +75,12 @@ class RunningJob:
     def workers(self) -> list[dict[str, Any]]:
         """All workers that it ever had."""
         return list(self._daemon.client.get(f"/v1/jobs/{self.id}/workers").json()["workers"])
+
+    def log_file(self, worker: str) -> Path:
+        """Where a worker's output is kept, also while no daemon can be asked; there may be none yet."""
+        found = list((self._daemon.state_dir / "logs").glob(f"{self.id}-*/{worker}.log"))
+        assert len(found) <= 1, found
+        return found[0] if found else self._daemon.state_dir / "logs" / "none.log"
 
     def logs(self) -> str:
         """Output of all workers that it ever had."""

@@ -136,7 +136,7 @@ class Orphaned(Counting):
 
     def log(self, worker: str) -> str:
         """What a worker wrote; also while no daemon can be asked."""
-        return (self._daemon.state_dir / "logs" / str(self.id) / f"{worker}.log").read_text()
+        return self.log_file(worker).read_text()
 
     def wait_for_the_others(self) -> None:
         """Until these go on."""

@@ -61,7 +61,7 @@ class Steady(RunningJob):
 
     def log(self, worker: str) -> str:
         """What a worker wrote; also while no daemon can be asked."""
-        path = self._daemon.state_dir / "logs" / str(self.id) / f"{worker}.log"
+        path = self.log_file(worker)
         return path.read_text() if path.exists() else ""
 
     def steps(self, worker: str) -> list[tuple[int, int]]:

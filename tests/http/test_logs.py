@@ -38,6 +38,16 @@ def test_an_ended_job_still_has_its_log(site: Site) -> None:
     assert site.client.get(f"/v1/jobs/{job_id}/logs").text == "last words"
 
 
+def test_the_log_of_a_job_of_the_same_id_from_before_a_backup_was_restored_is_not_shown(site: Site) -> None:
+    job_id = site.submit()
+    site.advance(1)
+    for former in (str(job_id), f"{job_id}-0123456789"):
+        path = Path(site.directory) / "logs" / former / f"{job_id}-1.log"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"of another")
+    assert site.client.get(f"/v1/jobs/{job_id}/logs").text == ""
+
+
 def test_a_job_without_workers_has_an_empty_log_and_foreign_workers_none(site: Site) -> None:
     job_id = site.submit(workers=99)
     answer = site.client.get(f"/v1/jobs/{job_id}/logs")
