@@ -41,8 +41,10 @@ class Daemon:
         *,
         database_url: str | None = None,
         workers_dir: Path | None = None,
+        module: str = "scheduler.daemon",
     ) -> None:
         self.state_dir = state_dir
+        self._module = module
         self._database_url = database_url
         self._workers_dir = workers_dir or state_dir
         self.log_path = state_dir.parent / f"{state_dir.name}.log"
@@ -74,7 +76,7 @@ class Daemon:
         """Start it and do not wait."""
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "scheduler.daemon"], env=self._environment(), stdout=log, stderr=log, cwd=ROOT
+                [sys.executable, "-m", self._module], env=self._environment(), stdout=log, stderr=log, cwd=ROOT
             )
 
     def stop(self) -> int:
@@ -187,20 +189,22 @@ class Daemon:
                 continue
             for name, value in values.items():
                 environment[f"SCHED_{group}__{name}".upper()] = str(value)
-        environment["SCHED_HTTP__PORT"] = str(self._port)
+        environment["SCHED_HTTP__PORT"] = str(self._port or self._settings.get("http", {}).get("port", 0))
         return environment
 
 
 @contextmanager
-def running_daemon(tmp_path: Path, *, slots: int = 4, ready: bool = True, **settings: Any) -> Iterator[Daemon]:
+def running_daemon(
+    tmp_path: Path, *, slots: int = 4, ready: bool = True, module: str = "scheduler.daemon", **settings: Any
+) -> Iterator[Daemon]:
     """A daemon on a free port with its state below `tmp_path`; nothing of it is left at the end.
 
-    `ready`: whether it has to be, before anything is done with it.
+    `ready`: whether it has to be, before anything is done with it. `module`: what runs it.
     """
     local = {"slots": slots, **settings.pop("local", {})}
     # The slots share a few cores, so that workers often measure that they add nothing.
     policy = {"measured_gain": False, **settings.pop("policy", {})}
-    daemon = Daemon(tmp_path / "state", {**settings, "local": local, "policy": policy})
+    daemon = Daemon(tmp_path / "state", {**settings, "local": local, "policy": policy}, module=module)
     try:
         if ready:
             daemon.start()

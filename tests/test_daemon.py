@@ -196,6 +196,7 @@ def test_ready_with_the_loaded_jobs_and_nodes_before_the_first_tick_ends(tmp_pat
         lambda observe: EngineLoop(world.engine, world.settings.engine, world.clock, observe),
         lambda _: ticked.set(),
         lambda: None,
+        lambda: None,
     )
     assert thread.not_ready() == "the daemon is starting"
     thread.start()
@@ -235,6 +236,7 @@ def test_a_defect_in_a_tick_is_counted_and_the_engine_goes_on(tmp_path: Path) ->
         lambda observe: EngineLoop(world.engine, world.settings.engine, world.clock, observe),
         on_report,
         on_crash,
+        lambda: None,
     )
     with capture_logs() as logs:
         thread.start()
@@ -260,6 +262,7 @@ def test_actions_that_fail_alike_in_one_tick_are_one_line_of_the_log(tmp_path: P
         world.clock,
         lambda observe: EngineLoop(world.engine, world.settings.engine, world.clock, observe),
         lambda _: ticked.set(),
+        lambda: None,
         lambda: None,
     )
     with capture_logs() as logs:

@@ -15,12 +15,15 @@ _NAMED_MAX = 5
 
 
 def health(session: Session) -> None:
-    """Show whether the scheduler is making decisions, which replica leads, and which nodes accept no workers.
+    """Show whether decisions are made, which replica leads, which nodes accept no workers, and what is held.
+
+    A job, node or pod is held if the scheduler failed while it dealt with it: decisions leave it out, and its workers
+    go on. "sched resume JOB" and "sched uncordon NODE" let decisions look at it again.
 
     The exit status is 7 while no decisions are made.
     """
     cluster = session.client.get("/v1/cluster")
-    view = {name: cluster[name] for name in ("not_ready", "term", "leader", "version")}
+    view = {name: cluster[name] for name in ("not_ready", "term", "leader", "version", "held")}
     away = [node for node in cluster["nodes"] if node["health"] != "UP" or node["intent"] != "ACTIVE" or node["closed"]]
     view["nodes"] = len(cluster["nodes"])
     view["nodes_away"] = {node["name"]: _why_away(node) for node in away}
@@ -48,7 +51,13 @@ def _facts(view: View) -> list[tuple[str, Cell]]:
     nodes: Cell = (f"{len(named)} of {view['nodes']} accept no workers: {listed}", "red")
     if not named:
         nodes = f"{view['nodes']} of {view['nodes']} accept workers" if view["nodes"] else "none known"
-    return [("decides", decides), ("leader", leads), ("nodes", nodes), ("version", view["version"])]
+    return [
+        ("decides", decides),
+        ("leader", leads),
+        ("nodes", nodes),
+        *(("held", (f"{each['kind']} {each['name']}: {each['why']}", "red")) for each in view["held"]),
+        ("version", view["version"]),
+    ]
 
 
 def register(app: typer.Typer) -> None:

@@ -81,8 +81,8 @@ def suspend(session: Session, jobs: JobsArgument) -> None:
 
 
 def resume(session: Session, jobs: JobsArgument) -> None:
-    """Resume suspended jobs: they go back to the queue."""
-    ask_each(session, jobs, lambda text: _post(session.client, text, "resume"), "job {}: back in the queue".format)
+    """Resume suspended jobs, which go back to the queue, and held ones, which go on as they were."""
+    ask_each(session, jobs, lambda text: _post(session.client, text, "resume"), "job {}: resuming".format)
 
 
 def _post(client: Client, text: str, verb: str) -> int:

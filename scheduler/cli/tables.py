@@ -18,6 +18,7 @@ STATE_STYLES = {
     "RESIZING": "cyan",
     "STOPPING": "magenta",
     "SUSPENDED": "blue",
+    "HELD": "red",
     "SUCCEEDED": "dim",
     "FAILED": "red",
     "CANCELLED": "dim",

@@ -16,7 +16,7 @@ View = dict[str, Any]
 _COLOURS = ("green", "blue", "magenta", "cyan", "yellow", "red", "bright_green", "bright_blue", "bright_magenta")
 _TAKEN, _FREE, _SHARED, _FOREIGN = "■", "·", "□", "▒"
 _WAITING_ROWS_MAX = 15
-_ORDER = {"RUNNING": 0, "RESIZING": 0, "STARTING": 1, "STOPPING": 2, "QUEUED": 3, "SUSPENDED": 4}
+_ORDER = {"RUNNING": 0, "RESIZING": 0, "STARTING": 1, "STOPPING": 2, "QUEUED": 3, "SUSPENDED": 4, "HELD": 0}
 
 
 def draw(

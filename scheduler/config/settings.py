@@ -130,6 +130,12 @@ class EngineSettings(_Frozen):
     tick_gap_seconds: Seconds = Field(
         default=0.01, description="Shortest time between two ticks, so that one takes a burst of requests."
     )
+    decide_seconds_max: float = Field(
+        default=10.0,
+        gt=0,
+        le=SECONDS_MAX,
+        description="A decision that takes longer hangs: the daemon saves what it was about and starts anew.",
+    )
     lease_seconds: float = Field(
         default=3.0, gt=0, le=SECONDS_MAX, description="A standby replaces a leader that has been silent for this long."
     )

@@ -10,11 +10,16 @@ from scheduler.engine.board import Board
 from scheduler.engine.loop import EngineLoop
 from scheduler.engine.ports import Clock
 from scheduler.engine.tick import TICK_SECONDS_MAX, Engine, TickReport
+from scheduler.model.event import EventKind
 
 log = structlog.get_logger(__name__)
 
 BACKOFF_SECONDS_MIN = 0.5
 BACKOFF_SECONDS_MAX = 30.0
+#: A tick that takes longer when the process is told to stop is not waited for.
+STOP_SECONDS_MAX = 15.0
+#: What is left out of decisions from now on.
+_HELD = frozenset({EventKind.JOB_HELD, EventKind.NODE_HELD, EventKind.WITHHELD})
 
 
 def _standing(report: TickReport) -> str:
@@ -34,13 +39,16 @@ class EngineThread:
         loop_of: Callable[[Callable[[TickReport], None]], EngineLoop],
         on_report: Callable[[TickReport], None],
         on_crash: Callable[[], None],
+        on_stuck: Callable[[], None],
     ) -> None:
+        """`on_stuck`: the process is told to stop, and the present tick does not end."""
         self._engine = engine
         self._board = board
         self._clock = clock
         self._loop = loop_of(self._observe)
         self._on_report = on_report
         self._on_crash = on_crash
+        self._on_stuck = on_stuck
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="engine")
         self._started_at = clock.now()
@@ -62,7 +70,9 @@ class EngineThread:
         """End after the present tick, give the lease back, and return then."""
         self.finish()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(STOP_SECONDS_MAX)
+            if self._thread.is_alive():
+                self._on_stuck()
 
     def wake(self) -> None:
         self._loop.wake()
@@ -109,6 +119,10 @@ class EngineThread:
             log.info(_standing(report))
         for violation in report.violations:
             log.error("plan dropped: it violates an invariant", invariant=violation.invariant, detail=violation.detail)
+        for event in report.events:
+            if event.kind in _HELD:
+                what = {"job": event.job_id} if event.job_id is not None else {"node": event.node}
+                log.error("held: ticks fail at it", cause=event.cause, detail=event.detail, **what)
         if report.leading and report.error is None:
             self._tell_failures(report)
         self._on_report(report)

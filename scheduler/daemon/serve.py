@@ -1,5 +1,6 @@
 """Put one daemon together and run it until it is told to stop."""
 
+import faulthandler
 import os
 import random
 import socket
@@ -25,12 +26,15 @@ from scheduler.daemon.process import allow_many_connections, stopped_by_signals
 from scheduler.daemon.recurring import RecurringJobs, new_timers
 from scheduler.daemon.retention import INTERVAL_SECONDS, Retention
 from scheduler.daemon.server import Server, bind, url_of
-from scheduler.daemon.state_dir import JOBS_DIR, announced, claimed, identity
+from scheduler.daemon.state_dir import ADDRESS_FILE, JOBS_DIR, announced, claimed, identity
 from scheduler.daemon.tracing import traced_engines
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
+from scheduler.daemon.watchdog import Watchdog, dump_stacks, save_inputs, start_anew
 from scheduler.daemon.webhooks.courier import OUTCOMES
 from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
 from scheduler.engine.addresses import nodes_address
+from scheduler.engine.attribution.caution import Caution
+from scheduler.engine.attribution.inputs import TickInputs
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.loop import EngineLoop
@@ -56,6 +60,8 @@ log = structlog.get_logger(__name__)
 
 #: The engine's thread hands the interpreter over this often, so that answers from memory need not wait for a tick.
 SWITCH_INTERVAL_SECONDS = 0.0005
+#: For so long after a tick that failed, or a leader that died, ticks are rehearsed where that is cheap.
+CAREFUL_SECONDS = 30.0
 
 
 def run(settings: Settings) -> None:
@@ -66,6 +72,7 @@ def run(settings: Settings) -> None:
     that has to be upgraded first, `StoreError` and `ClusterError` for what cannot be reached.
     """
     configure_logging()
+    faulthandler.enable()
     check_exposure(settings.http)
     check_kinds(settings.webhooks)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
@@ -123,7 +130,9 @@ class Daemon:
             lambda observe: EngineLoop(self._engine, settings.engine, self._clock, observe),
             self._observe,
             self._metrics.crashed,
+            self._leave_stuck,
         )
+        self._watchdog = Watchdog(lambda: self._engine.deciding, settings.engine.decide_seconds_max, self._hangs)
         self._services = self._new_services()
         self._training_jobs = self._new_training_jobs()
         self._decisions = DecisionLog() if settings.log.decisions else None
@@ -144,7 +153,9 @@ class Daemon:
                 self._decisions.start()
                 stack.callback(self._decisions.stop)
             self._thread.start()
+            self._watchdog.start()
             stack.callback(self._thread.stop)
+            stack.callback(self._watchdog.stop)
             listener = self._store.listen(self._wake_leader, self._wake_standby)
             if listener is not None:
                 stack.callback(listener.close)
@@ -168,7 +179,8 @@ class Daemon:
         hosts = host_of(self._settings.kubernetes) if pods else nodes_address
         launch = LaunchContext(workers_url, lambda job: self._access.worker_token(job.id, job.nonce), jobs_dir, hosts)
         holder = holder_of(self._state)
-        others = (self._clock, self._settings, launch, self._board, self._reports, holder, advertised_url)
+        caution = Caution(self._clock, self._settings.engine.decide_seconds_max, CAREFUL_SECONDS)
+        others = (self._clock, self._settings, launch, self._board, self._reports, holder, advertised_url, caution)
         return self._engine_of(self._store, self._metrics.measured(self._cluster), *others)
 
     def _new_services(self) -> Services:
@@ -238,6 +250,23 @@ class Daemon:
         """Another replica has committed, or taken or left the lead."""
         if self._engine.lease is None:
             self._thread.wake()
+
+    def _hangs(self, inputs: TickInputs) -> None:
+        """A decision does not end: another process goes on, which rehearses its first ticks and finds the culprit."""
+        seconds = self._settings.engine.decide_seconds_max
+        what = f"no decision within {seconds:g} s (engine.decide_seconds_max)"
+        save_inputs(self._state / "cases", inputs, self._settings.policy, what)
+        stacks = str(dump_stacks(self._state))
+        log.critical(
+            "the engine hangs: starting anew; the job that it hangs at will be held", reason=what, stacks=stacks
+        )
+        start_anew()
+
+    def _leave_stuck(self) -> None:
+        """Told to stop while a tick does not end: its commit, if there is one, is refused or whole."""
+        log.critical("stopped while a tick does not end", stacks=str(dump_stacks(self._state)))
+        (self._state / ADDRESS_FILE).unlink(missing_ok=True)
+        os._exit(1)
 
     def _finish(self) -> None:
         """Another replica may lead while requests that are under way here come to their end."""

@@ -40,6 +40,7 @@ _STORE_CALLS = (
     "data_shares_done",
     "read_queues",
     "commit",
+    "rehearse",
 )
 _CLUSTER_CALLS = ("observe", "apply")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Set
 
+from scheduler.engine.held import is_cancelled
 from scheduler.engine.launch import LaunchContext, start_worker
 from scheduler.engine.ports import ClusterAction, ForgetWorker, StopWorker
 from scheduler.model.ids import WorkerId
@@ -9,6 +10,9 @@ from scheduler.model.job import Job
 from scheduler.model.observation import Observation, WorkerObservation
 from scheduler.model.worker import Desired, Worker, WorkerState
 from scheduler.model.world import World
+
+#: A held job that is cancelled has at most so long to go.
+HELD_GRACE_SECONDS_MAX = 3600.0
 
 
 def due_actions(
@@ -26,7 +30,13 @@ def due_actions(
     cluster still lists although their end was seen. `told` are workers that were asked to stop by this engine already:
     asking again is harmless, but only needed once their deadline has passed.
     """
-    stops: list[ClusterAction] = [StopWorker(stray.id, stray.node, 0.0, stray.nonce) for stray in world.strays.values()]
+    stops: list[ClusterAction] = []
+    for stray in world.strays.values():
+        held = world.held.get(stray.job_id)
+        if held is None or held.nonce != stray.nonce:
+            stops.append(StopWorker(stray.id, stray.node, 0.0, stray.nonce))
+        elif is_cancelled(held):
+            stops.append(StopWorker(stray.id, stray.node, _grace_seconds(held), stray.nonce))
     starts: list[ClusterAction] = []
     for job in unsettled:
         for worker in job.all_workers:
@@ -38,6 +48,12 @@ def due_actions(
                 starts.append(start_worker(job, worker, launch))
     forgets: list[ClusterAction] = [ForgetWorker(seen.id, seen.node) for seen in ended if not _is_live(world, seen)]
     return [*stops, *forgets, *starts]
+
+
+def _grace_seconds(job: Job) -> float:
+    """Of a held job, of which no number is to be trusted."""
+    seconds: object = job.spec.grace_seconds
+    return seconds if isinstance(seconds, int | float) and 0 <= seconds <= HELD_GRACE_SECONDS_MAX else 0.0
 
 
 def _to_start(job: Job, worker: Worker, observation: Observation, now: float) -> bool:
@@ -52,6 +68,6 @@ def _to_start(job: Job, worker: Worker, observation: Observation, now: float) ->
 
 
 def _is_live(world: World, seen: WorkerObservation) -> bool:
-    """Whether its job still counts it: then its end is not stored yet."""
-    job = world.active.get(seen.job_id)
+    """Whether its job still counts it: then its end is not stored yet. A held job's is looked at when it goes on."""
+    job = world.active.get(seen.job_id) or world.held.get(seen.job_id)
     return job is not None and job.nonce == seen.nonce and job.worker(seen.id) is not None

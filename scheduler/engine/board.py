@@ -5,7 +5,8 @@ The engine posts after each commit; readers on any thread see immutable values a
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from scheduler.model.hosts import HostList, host_list
@@ -68,7 +69,7 @@ class Board:
         """What is known of a job that has no posting."""
         if self.world is None:
             return Known.NOT_LOADED
-        if self.world.job(job_id) is not None:
+        if self.world.job(job_id) is not None or job_id in self.world.held:
             return Known.WAITING
         if 0 < job_id <= self._highest_job_id:
             return Known.ENDED
@@ -76,7 +77,7 @@ class Board:
 
     def nonce_of(self, job_id: JobId) -> str | None:
         """The nonce of a job that has not ended; None where none is known here."""
-        job = self.world.job(job_id) if self.world is not None else None
+        job = self.world.job(job_id) or self.world.held.get(job_id) if self.world is not None else None
         return None if job is None else job.nonce
 
     def expect(self, job_id: JobId) -> None:
@@ -86,6 +87,7 @@ class Board:
     def load(self, world: World, highest_job_id: int) -> None:
         """Replace everything by a freshly loaded world."""
         postings = {job.id: post(job) for job in world.active.values()}
+        postings.update((job.id, posting) for job in world.held.values() if (posting := _post_held(job)) is not None)
         gone = frozenset(self._postings) - frozenset(postings)
         self._postings = postings
         self._highest_job_id = max(self._highest_job_id, highest_job_id)
@@ -98,6 +100,8 @@ class Board:
         for job in jobs:
             self._highest_job_id = max(self._highest_job_id, job.id)
             before = self._postings.get(job.id)
+            if job.state is JobState.HELD:
+                continue  # its workers go on with what they know
             if not job.state.active:
                 if before is not None:
                     del self._postings[job.id]
@@ -135,6 +139,15 @@ def post(job: Job) -> Posting:
         frozenset(w.id for w in job.all_workers),
         frozenset(w.id for w in job.all_leaving),
     )
+
+
+def _post_held(job: Job) -> Posting | None:
+    """What its workers knew when it was held; None: it cannot be told, or there are none."""
+    if not job.all_workers or job.held_from is None:
+        return None
+    with suppress(Exception):  # it is held since something about it fails: it has no list then, and others go on
+        return post(replace(job, state=job.held_from))
+    return None
 
 
 def _body(job: Job, hosts: HostList) -> bytes:

@@ -22,6 +22,8 @@ class Candidate:
         self._url = url
         self._ttl_seconds = ttl_seconds
         self.lease: Lease | None = None
+        #: Whether whoever held the lease before, this one's former process or another, did not give it back.
+        self.outlived = False
         #: As this engine knows it; None: nobody leads.
         self.leader: Leader | None = None
         #: The lease at the last look.
@@ -93,6 +95,7 @@ class Candidate:
             self._holder, self._clock.now(), self._ttl_seconds, url=self._url, outlived=seen if others else None
         )
         if lease is not None:
+            self.outlived = seen.holder is not None
             self._ends_at = began + self._ttl_seconds
             self.leader = Leader(self._holder, lease.term, self._url)
         return lease

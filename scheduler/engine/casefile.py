@@ -24,7 +24,7 @@ class Case:
 _CODEC = TypeAdapter(Case)
 
 #: Parts of a world that hold jobs.
-_OF_JOBS = ("queued", "suspended", "active", "reserved", "leaving", "unexplained")
+_OF_JOBS = ("queued", "suspended", "active", "held", "reserved", "leaving", "unexplained")
 #: What the planner does not look at, and may be somebody's secret.
 _LEFT_OUT: Any = {"world": {jobs: {"__all__": {"spec": {"export"}}} for jobs in _OF_JOBS}}
 #: Cases kept in one directory; a defect that repeats must not fill the disk.

@@ -19,24 +19,37 @@ from scheduler.model.node import Node
 from scheduler.model.worker import ExitReason, Worker, WorkerState, check_worker_transition
 from scheduler.model.world import Changes, CrowdedSlot, Stray, World
 
+NO_CHANGES = Changes()
+
 
 class Draft:
     """An overlay of changed rows at one moment (`now`)."""
 
-    def __init__(self, world: World, now: float, queues: Mapping[JobId, DataQueue] = MappingProxyType({})) -> None:
-        """`queues`: the data of jobs for which it may matter, as it stands; to be read only."""
+    def __init__(
+        self,
+        world: World,
+        now: float,
+        queues: Mapping[JobId, DataQueue] = MappingProxyType({}),
+        begun: Changes = NO_CHANGES,
+    ) -> None:
+        """`queues`: the data of jobs for which it may matter, as it stands; to be read only.
+
+        `begun`: what is in the world already and not stored yet: what this tick holds.
+        """
         self.base = world
         self.now = now
         self.queues = queues
         self._jobs: dict[JobId, Job] = {}
         self._workers: dict[WorkerId, Worker] = {}
-        self._nodes: dict[NodeName, Node] = {}
+        #: Held ones of which the value is new; nothing but `engine.held` sees them.
+        self._held: dict[JobId, Job] = {job.id: job for job in begun.jobs}
+        self._nodes: dict[NodeName, Node] = {node.name: node for node in begun.nodes}
         self._published: dict[JobId, HostList] = {}
-        self._bookings: dict[str, Booking] = {}
+        self._bookings: dict[str, Booking] = {booking.name: booking for booking in begun.bookings}
         #: Whether anything changed that a plan depends on.
-        self.matters = False
-        self.events: list[Event] = []
-        self.intents_done: list[int] = []
+        self.matters = bool(begun)
+        self.events: list[Event] = list(begun.events)
+        self.intents_done: list[int] = list(begun.intents_done)
 
     def job(self, job_id: JobId) -> Job | None:
         """The job as it is now, ended ones of this tick included."""
@@ -72,10 +85,25 @@ class Draft:
             if job_id not in self.base.active and job.state.active:
                 yield job
 
+    def held_job(self, job_id: JobId) -> Job | None:
+        """The held job as it is now; None: it is not held."""
+        job = self._held.get(job_id) or self.base.held.get(job_id)
+        return job if job is not None and job_id not in self._jobs else None
+
+    def held_jobs(self) -> list[Job]:
+        """Those that are held, as they are now."""
+        return [job for job_id in {**self.base.held, **self._held} if (job := self.held_job(job_id)) is not None]
+
+    def put_held(self, job: Job) -> None:
+        """A new value of a held job, or a new job that is held from the beginning."""
+        self.matters = True
+        self._held[job.id] = job
+
     def put(self, job: Job) -> Job:
         """A new value of a job, or a new job."""
         self.matters = True
         self._jobs[job.id] = job
+        self._held.pop(job.id, None)
         return job
 
     def put_progress(self, job: Job, progress: Progress) -> None:
@@ -176,6 +204,10 @@ class Draft:
         )
         return ended
 
+    def keep_ended(self, worker: Worker) -> None:
+        """The last value of a worker of a job that was held, for history."""
+        self._workers[worker.id] = worker
+
     def publish(self, hosts: HostList) -> None:
         self._published[hosts.job_id] = hosts
 
@@ -196,7 +228,7 @@ class Draft:
     def changes(self) -> Changes:
         """What to commit: rows with the version that they were read with."""
         return Changes(
-            jobs=tuple(self._jobs.values()),
+            jobs=(*self._jobs.values(), *self._held.values()),
             workers=tuple(self._workers.values()),
             nodes=tuple(self._nodes.values()),
             events=tuple(self.events),

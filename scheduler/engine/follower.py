@@ -8,12 +8,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from scheduler.engine import collector
-from scheduler.engine.board import Board
-from scheduler.engine.ports import Store, StoredNews
+from scheduler.engine.attribution.failure import Failure, failure_of
+from scheduler.engine.board import Board, post
+from scheduler.engine.ports import Store, StoredNews, StoredWorld
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.world import Changes, World
+
+#: Stored jobs that no world can be built with, and how each fails.
+Unloaded = tuple[tuple[Job, Failure], ...]
 
 
 class Follower:
@@ -23,6 +27,7 @@ class Follower:
         self._store = store
         self._board = board
         self._world: World | None = None
+        self._unloaded: Unloaded = ()
         #: The newest commit that the world holds.
         self.revision = 0
 
@@ -32,11 +37,11 @@ class Follower:
             return ()
         return self._catch_up()[1]
 
-    def take_over(self) -> World:
-        """The world as the last leader left it; nobody else may commit any more."""
+    def take_over(self) -> tuple[World, Unloaded]:
+        """The world as the last leader left it; nobody else may commit any more. And the jobs that it is without."""
         world, _ = self._catch_up()
         self.forget()
-        return world
+        return world, self._unloaded
 
     def forget(self) -> None:
         """Load everything at the next time."""
@@ -54,12 +59,41 @@ class Follower:
 
     def _load(self) -> tuple[World, Sequence[Job]]:
         stored = self._store.load_world()
-        world = World.of(stored.jobs, stored.nodes, stored.bookings)
+        world, self._unloaded = _built(stored)
         collector.keep(len(stored.jobs) + sum(len(job.workers) for job in stored.jobs))
         self._board.load(world, stored.admitted_job_id)
         self._board.expect(JobId(stored.highest_job_id))
         self._world, self.revision = world, stored.revision
         return world, stored.jobs
+
+
+def _built(stored: StoredWorld) -> tuple[World, Unloaded]:
+    """The world of all jobs with which one can be built."""
+    try:
+        return _world_of(stored, stored.jobs), ()
+    except Exception:  # of one job or of several: find which
+        unloaded = [(job, failure) for job in stored.jobs if (failure := _fails(job)) is not None]
+        if not unloaded:
+            raise
+    without = {job.id for job, _ in unloaded}
+    return _world_of(stored, [job for job in stored.jobs if job.id not in without]), tuple(unloaded)
+
+
+def _world_of(stored: StoredWorld, jobs: Sequence[Job]) -> World:
+    world = World.of(jobs, stored.nodes, stored.bookings)
+    for job in world.active.values():
+        post(job)
+    return world
+
+
+def _fails(job: Job) -> Failure | None:
+    """How a world of this job alone fails."""
+    try:
+        for active in World.of([job], ()).active.values():
+            post(active)
+    except Exception as error:
+        return failure_of(error)
+    return None
 
 
 def _changes(world: World, news: StoredNews) -> Changes:

@@ -151,6 +151,10 @@ class Store(Protocol):
         """
         ...
 
+    def rehearse(self, changes: Changes, lease: Lease, now: float) -> None:
+        """Raise what `commit` would raise, and write nothing."""
+        ...
+
 
 class Role(StrEnum):
     """What a worker is to its job."""

@@ -9,6 +9,7 @@ from scheduler.engine.bookings import open_and_end
 from scheduler.engine.deadlines import absence, hang_deadline, silence
 from scheduler.engine.draft import Draft
 from scheduler.engine.failures import expire, react
+from scheduler.engine.held import end_cancelled
 from scheduler.engine.membership import adopt, settle
 from scheduler.engine.observe_foreign import absorb_use
 from scheduler.engine.observe_nodes import absorb_held, absorb_nodes, count_failures
@@ -52,6 +53,7 @@ def absorb(
         draft.see_strays(strays)
         gone |= absorb_held(draft, observation.nodes, {stray.node for stray in strays.values()})
         absorb_use(draft, observation.nodes, gone)
+    end_cancelled(draft)
 
 
 def _absorb_job(

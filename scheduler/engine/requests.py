@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from scheduler.engine.bookings import promise, unbook
 from scheduler.engine.draft import Draft
+from scheduler.engine.held import absorb_held_intent
 from scheduler.engine.lifecycle import begin_stop, by_user, cancel_waiting
 from scheduler.engine.ports import Inbox
 from scheduler.model.event import EventKind
@@ -21,8 +22,8 @@ def absorb_inbox(draft: Draft, inbox: Inbox) -> None:
         draft.intents_done.append(intent.id)
         if intent.kind is IntentKind.SUBMIT:
             job = arrived.get(intent.job_id) if intent.job_id is not None else None
-            if job is not None and draft.job(job.id) is None:
-                draft.put(job)
+            if job is not None:
+                _admit(draft, job)
         elif intent.job_id is not None:
             _absorb_job_intent(draft, intent)
         elif intent.node is not None:
@@ -33,15 +34,24 @@ def absorb_inbox(draft: Draft, inbox: Inbox) -> None:
             unbook(draft, intent.booking)
 
 
+def _admit(draft: Draft, job: Job) -> None:
+    if job.state is JobState.HELD:
+        draft.put_held(job)
+    elif draft.job(job.id) is None:
+        draft.put(job)
+
+
 def _absorb_job_intent(draft: Draft, intent: Intent) -> None:
     assert intent.job_id is not None
-    job = draft.job(intent.job_id)
+    held = draft.held_job(intent.job_id)
+    job = draft.job(intent.job_id) if held is None else held
     if job is None or job.state.terminal:
         draft.event(
             EventKind.REQUEST_REFUSED, job_id=intent.job_id, cause=intent.kind, detail="the job has already ended"
         )
         return
-    refusal = _JOB_INTENTS[intent.kind](draft, job, intent)
+    absorb = _JOB_INTENTS[intent.kind] if held is None else absorb_held_intent
+    refusal = absorb(draft, job, intent)
     if refusal:
         draft.event(EventKind.REQUEST_REFUSED, job_id=job.id, cause=intent.kind, detail=refusal)
 

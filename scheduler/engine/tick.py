@@ -14,41 +14,35 @@ The engine may die between any two steps: what it had not committed never happen
 is the difference between desired and observed at the next tick.
 """
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from scheduler.config import Settings
 from scheduler.engine import collector
-from scheduler.engine.actions import due_actions
-from scheduler.engine.addresses import give_addresses
-from scheduler.engine.attention import Attention
+from scheduler.engine.attribution.caution import Caution, Rehearsal
+from scheduler.engine.attribution.failure import Failure
+from scheduler.engine.attribution.inputs import TickInputs
+from scheduler.engine.attribution.set_aside import set_aside
 from scheduler.engine.board import Board
 from scheduler.engine.candidate import Candidate
 from scheduler.engine.carry_out import carry_out
-from scheduler.engine.casefile import Case, save_case
-from scheduler.engine.draft import Draft, committed
-from scheduler.engine.enact import enact
-from scheduler.engine.follower import Follower
+from scheduler.engine.deciding import Deciding
+from scheduler.engine.draft import committed
+from scheduler.engine.follower import Follower, Unloaded
 from scheduler.engine.launch import LaunchContext
-from scheduler.engine.observe_data import DataWatch, absorb_data
-from scheduler.engine.observe_foreign import absorb_demands
-from scheduler.engine.observe_loads import absorb_loads
-from scheduler.engine.ports import ActionFailure, Clock, Cluster, Inbox, Leader, Lease, StopWorker, Store
-from scheduler.engine.reconcile import absorb
+from scheduler.engine.observe_data import DataWatch
+from scheduler.engine.ports import ActionFailure, Clock, Cluster, Leader, Lease, StopWorker, Store
 from scheduler.engine.reports import Hearing, ReportBox
 from scheduler.errors import ClusterError, LeaseLost, SchemaMismatch, StaleWrite, StoreError, StoreUnavailable
-from scheduler.model.event import Event
-from scheduler.model.ids import NodeName, WorkerId
+from scheduler.model.event import Event, EventKind
+from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.observation import Observation, SlotLoad
-from scheduler.model.plan import Plan
-from scheduler.model.worker import Desired, WorkerState
+from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.world import Changes, World
-from scheduler.policy.invariants import Violation, check_plan
-from scheduler.policy.planner import Planner
+from scheduler.policy.invariants import Violation
 
 #: Intents taken per tick; the rest waits for the next one.
 INBOX_MAX = 10_000
@@ -115,13 +109,17 @@ class Engine:
         reports: ReportBox,
         holder: str,
         url: str | None = None,
+        caution: Caution | None = None,
     ) -> None:
-        """`holder` names this engine among all of its store; `url` is where others reach it."""
+        """`holder` names this engine among all of its store; `url` is where others reach it.
+
+        `caution`: when ticks are rehearsed, and held what they fail at; None: never, a failure is raised.
+        """
         self._store = store
         self._cluster = cluster
         self._clock = clock
         self._settings = settings
-        self._launch = launch
+        self._caution = caution
         self._board = board
         self._reports = reports
         self._candidate = Candidate(store, clock, holder, url, settings.engine.lease_seconds)
@@ -130,16 +128,13 @@ class Engine:
         self._term = 0
         #: None until it is loaded, after a commit whose outcome is unknown, and while another engine leads.
         self.world: World | None = None
+        #: Stored jobs that the world could not be built with, and how that failed.
+        self._unloaded: Unloaded = ()
         self._hearing = Hearing(reports)
-        #: Workers that this engine has asked to stop.
-        self._told: set[WorkerId] = set()
-        #: Workers whose last start or stop failed on the way, and why.
-        self._uncertain: dict[WorkerId, ActionFailure] = {}
-        self._attention = Attention(settings.engine, self._hearing)
         self._data = DataWatch(store, settings.engine)
-        self._planner = Planner(settings.policy)
-        #: The plan stays empty until then unless something that matters changes; None: it may not be empty.
-        self._calm_until: float | None = None
+        self._deciding = Deciding(settings, launch, self._data, self._hearing, reports)
+        #: What is being decided by, and when that began in monotonic seconds; None: nothing is being decided.
+        self.deciding: tuple[TickInputs, float] | None = None
         self.report = TickReport(at=0.0)
         #: When the last tick began or ended; monotonic seconds.
         self._moved_at = clock.monotonic()
@@ -180,6 +175,8 @@ class Engine:
             self._candidate.lost()
             self.world = None
             self._give_up(now, error, 0.0)
+        finally:
+            self.deciding = None
         duration_seconds = self._clock.now() - now
         if duration_seconds > self._settings.engine.tick_interval_seconds:
             self._hearing.since = now + duration_seconds  # it stood still in the middle
@@ -210,9 +207,11 @@ class Engine:
         self.world = None
 
     def forget(self) -> None:
-        """Load the world before anything else is done with it."""
+        """A tick failed: load the world before anything else is done with it, and be careful."""
         self.world = None
         self._follower.forget()
+        if self._caution is not None:
+            self._caution.begin()
 
     def _steps(self, now: float) -> Iterator[Step]:
         lease = self._candidate.hold()
@@ -231,33 +230,29 @@ class Engine:
         inbox = self._store.take_inbox(INBOX_MAX)
         shares_done = self._data.shares_done(world, now)
         yield Step.INBOX_TAKEN
-        focus = self._attention.focus(world, observation, now)
-        queues = self._data.queues(focus.jobs, observation, self._hearing, now)
-        self._hearing.look_up(queues)
-        draft = Draft(world, now, queues)
-        absorb(draft, observation, inbox, focus, self._hearing, self._uncertain, self._settings.engine)
-        absorb_loads(draft, observation.loads, self._settings.policy)
-        absorb_demands(draft, observation.demands, self._settings.policy)
-        absorb_data(draft, shares_done, self._reports)
+        inputs = TickInputs(now, world, observation, inbox, shares_done, {job.id: job for job, _ in self._unloaded})
+        inputs, begun = set_aside(inputs, self._culprits(inputs, lease))
+        self.deciding = inputs, self._clock.monotonic()
+        draft = self._deciding.absorb(inputs, begun)
         yield Step.ABSORBED
-        decided, violations = self._plan(draft, now)
-        enact(draft, decided, self._settings.engine)
-        give_addresses(draft, self._launch.host_of)
+        decided, violations = self._deciding.plan(draft)
+        self.deciding = None
         yield Step.PLANNED
         changes = draft.changes()
         if changes:
             self._commit(changes, lease, now)
         stored = committed(changes)
         self.world = draft.base.evolve(stored)
-        self._attention.absorbed(observation)
+        self._deciding.attention.absorbed(inputs.observation)
+        self._passed(changes)
         self._reports.absorbed(observation.reports)
         yield Step.COMMITTED
         self._board.update(self.world, stored.jobs)
         self._forget_ended(changes)
         collector.keep(len(inbox.jobs) + sum(worker.created_at == now for worker in changes.workers))
         yield Step.POSTED
-        unsettled = self._attention.unsettled(self.world)
-        failures = self._apply(self.world, unsettled, observation, now)
+        unsettled = self._deciding.attention.unsettled(self.world)
+        failures = self._apply(self.world, unsettled, inputs.observation, now)
         self.report = TickReport(
             at=now,
             leading=True,
@@ -265,8 +260,10 @@ class Engine:
             changed=stored.jobs,
             violations=violations,
             action_failures=failures,
-            loads=observation.loads,
-            next_tick_at=self._next_tick_at(self.world, unsettled, decided, inbox, now),
+            loads=inputs.observation.loads,
+            next_tick_at=now
+            if len(inbox.intents) >= INBOX_MAX
+            else self._deciding.next_tick_at(self.world, unsettled, decided, now),
         )
         yield Step.APPLIED
 
@@ -280,40 +277,50 @@ class Engine:
 
     def _begin(self, lease: Lease) -> None:
         """Others have led since: what this engine did and heard before is of the past."""
-        self._told.clear()
-        self._uncertain = {}
+        self._deciding.told.clear()
+        self._deciding.uncertain = {}
         self._reports.clear()
         self._hearing.called.clear()
         self._term = lease.term
+        if self._caution is not None and self._candidate.outlived:
+            self._caution.begin()
 
     def _load(self, now: float) -> World:
-        world = self._follower.take_over()
-        self._attention.reset()
-        self._calm_until = None
+        world, self._unloaded = self._follower.take_over()
+        self._deciding.reset()
         self._hearing.since = now  # what was said to an engine before this one is not known
         return world
+
+    def _culprits(self, inputs: TickInputs, lease: Lease) -> Mapping[Subject, Failure]:
+        """What this tick has to hold: what could not be loaded, and what a rehearsal fails at where one is due."""
+        known = {Subject(SubjectKind.JOB, str(job.id)): failure for job, failure in self._unloaded}
+        if self._caution is None or not self._caution.due:
+            return known
+        reading = [job.id for job in inputs.world.active.values() if job.spec.data is not None]
+        queues = self._store.read_queues(reading) if reading else {}
+        rehearsal = Rehearsal(
+            self._deciding.rehearse, lambda changes: self._store.rehearse(changes, lease, inputs.now), self._move
+        )
+        culprits = self._caution.find(replace(inputs, queues=queues), known, rehearsal)
+        if culprits:
+            self._deciding.reset()
+        return culprits
+
+    def _passed(self, changes: Changes) -> None:
+        """A tick was committed."""
+        self._unloaded = ()
+        if self._caution is not None:
+            self._caution.passed()
+        if any(event.kind is EventKind.JOB_RELEASED for event in changes.events):
+            self._deciding.reset()  # what happened to its workers was not looked at
+
+    def _move(self) -> None:
+        """A tick is on its way."""
+        self._moved_at = self._clock.monotonic()
 
     def _observe(self) -> Observation:
         observation = self._cluster.observe()
         return replace(observation, reports=self._reports.fresh())
-
-    def _plan(self, draft: Draft, now: float) -> tuple[Plan, tuple[Violation, ...]]:
-        """The plan, or an empty one where it breaks an invariant: then the world is kept as a test case."""
-        calm_until, self._calm_until = self._calm_until, None
-        if calm_until is not None and not draft.matters and now < calm_until:
-            self._calm_until = calm_until
-            return Plan(next_look_at=calm_until if calm_until < math.inf else None), ()
-        world = draft.world()
-        decided = self._planner.plan(world, now)
-        ages = self._settings.policy.aging_per_hour > 0  # then the order changes with every moment
-        if not ages and not decided.actions and not decided.waiting:
-            self._calm_until = math.inf if decided.next_look_at is None else decided.next_look_at
-        violations = tuple(check_plan(world, decided, now, self._settings.policy))
-        if not violations:
-            return decided, ()
-        lines = tuple(f"{v.invariant}: {v.detail}" for v in violations)
-        save_case(self._settings.state_path / "cases", Case(world, now, self._settings.policy, lines))
-        return Plan(), violations
 
     def _commit(self, changes: Changes, lease: Lease, now: float) -> None:
         try:
@@ -328,37 +335,23 @@ class Engine:
         seconds_left = self._candidate.seconds_left()
         if seconds_left <= 0:
             return ()  # too slow to be sure that nobody else leads; the next tick finds out
-        ended = self._attention.ended(observation)
-        actions = due_actions(world, unsettled, observation, ended, self._told, self._launch, now)
+        actions = self._deciding.actions(world, unsettled, observation, now)
         # The rest of the lease is left for its renewal.
         until = self._clock.now() + seconds_left * APPLY_SHARE
         failures = tuple(carry_out(self._cluster, actions, until)) if actions else ()
-        self._uncertain = {failure.action.worker_id: failure for failure in failures}
+        self._deciding.uncertain = {failure.action.worker_id: failure for failure in failures}
         # A worker of a job may come to have the id of a stray: what that one was told does not count for it.
         stopped = {a.worker_id for a in actions if isinstance(a, StopWorker)}
-        self._told.update(stopped - world.strays.keys())
-        self._told.difference_update(self._uncertain)
+        self._deciding.told.update(stopped - world.strays.keys())
+        self._deciding.told.difference_update(self._deciding.uncertain)
         return failures
 
     def _forget_ended(self, changes: Changes) -> None:
         ended = [w.id for w in changes.workers if not w.state.live]
-        self._told.difference_update(ended)
+        self._deciding.told.difference_update(ended)
         self._reports.forget(ended)
         self._hearing.forget(ended)
 
     def _give_up(self, now: float, error: Exception, wait_seconds: float) -> None:
         leading = self._candidate.seconds_left() > 0
         self.report = TickReport(at=now, leading=leading, error=str(error), next_tick_at=now + wait_seconds)
-
-    def _next_tick_at(self, world: World, unsettled: list[Job], decided: Plan, inbox: Inbox, now: float) -> float:
-        latest = now + self._settings.engine.tick_interval_seconds
-        deadline = self._attention.next_deadline(world, now)
-        candidates = [latest, deadline, decided.next_look_at, now if len(inbox.intents) >= INBOX_MAX else None]
-        if _has_unstarted_leaver(unsettled):
-            candidates.append(now)
-        return min(max(c, now) for c in candidates if c is not None)
-
-
-def _has_unstarted_leaver(jobs: Iterable[Job]) -> bool:
-    """A worker that was never started and need not be: the next tick confirms it as gone."""
-    return any(w.state is WorkerState.PENDING and w.desired is Desired.STOP for job in jobs for w in job.all_workers)

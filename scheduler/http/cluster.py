@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 from scheduler import __version__
 from scheduler.engine.ports import Leader
 from scheduler.http.errors import documented
+from scheduler.http.held import HeldView, held_views
 from scheduler.http.json import JsonResponse
 from scheduler.http.node_views import NodeView, node_views
 from scheduler.http.services import Services, Use
@@ -36,6 +37,8 @@ class ClusterView(TypedDict):
     leader: LeaderView | None
     #: Why nothing is being decided; null: all is well.
     not_ready: str | None
+    #: What decisions leave out, because the scheduler failed while it dealt with it.
+    held: list[HeldView]
     #: Slots of nodes that are up.
     slots_total: int
     #: Slots of these nodes that workers hold.
@@ -60,6 +63,7 @@ def show_cluster(services: Use) -> Response:
         "term": services.term(),
         "leader": leader_view(services.leader()),
         "not_ready": services.not_ready(),
+        "held": held_views(world) if world is not None else [],
         "slots_total": sum(node["slots"] for node in up),
         "slots_used": sum(node["slots_used"] for node in up),
         "nodes": nodes,
@@ -79,6 +83,7 @@ def _present(services: Services) -> list[Job]:
         return []
     active = sorted(world.active.values(), key=lambda job: (-job.priority, job.id))
     waiting = sorted(
-        [*world.queued.values(), *world.suspended.values()], key=lambda job: (job.state, -job.priority, job.id)
+        [*world.held.values(), *world.queued.values(), *world.suspended.values()],
+        key=lambda job: (job.state, -job.priority, job.id),
     )
     return [*active, *waiting][: services.settings.http.page_size_max]

@@ -159,7 +159,7 @@ def suspend_job(services: Use, job_id: JobNumber) -> Response:
 
 @router.post("/v1/jobs/{job_id}/resume", status_code=202, response_model=AcceptedView, responses=documented(404, 409))
 def resume_job(services: Use, job_id: JobNumber) -> Response:
-    """Request that a suspended job goes back to the queue."""
+    """Request that a suspended job goes back to the queue, or that decisions look at a held job again."""
     return _ask(services, job_id, IntentKind.RESUME)
 
 

@@ -111,10 +111,13 @@ class Drawer:
         waiting = heapq.nsmallest(WAITING_MAX, world.queued.values(), key=order.rank)
         active = heapq.nsmallest(ACTIVE_MAX, world.active.values(), key=lambda job: (-job.priority, job.id))
         suspended = heapq.nsmallest(WAITING_MAX, world.suspended.values(), key=lambda job: job.id)
-        shown = (*active, *waiting, *suspended)
-        self._drawn = {job.id: self._draw_job(job) for job in (*world.active.values(), *waiting, *suspended)}
+        held = heapq.nsmallest(ACTIVE_MAX, world.held.values(), key=lambda job: job.id)
+        shown = (*active, *held, *waiting, *suspended)
+        drawn = (*world.active.values(), *held, *waiting, *suspended)
+        self._drawn = {job.id: self._draw_job(job) for job in drawn}
         states = Counter(job.state for job in world.active.values())
         states[JobState.QUEUED], states[JobState.SUSPENDED] = len(world.queued), len(world.suspended)
+        states[JobState.HELD] = len(world.held)
         up = [node for node in world.nodes.values() if node.health is NodeHealth.UP]
         return Picture(
             slots_total=sum(node.slots for node in up),

@@ -164,6 +164,8 @@ def _world(services: Services) -> World:
 def _decided_on(world: World, job_id: JobId) -> Job:
     """The job, where its priority matters now. Raises `Conflict`, or `Refusal` (503) where no tick has taken it yet."""
     job = world.job(job_id)
+    if job_id in world.held:
+        raise Conflict(f"job {job_id} is held: its priority has no effect until it is resumed")
     if job is None:
         headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
         raise Refusal(

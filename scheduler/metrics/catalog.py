@@ -2,6 +2,7 @@
 
 from scheduler.metrics.calls import CALL_METRICS
 from scheduler.metrics.events import EVENT_METRICS
+from scheduler.metrics.held import HELD_METRICS
 from scheduler.metrics.jobs import JOB_METRICS
 from scheduler.metrics.process import PROCESS_METRICS
 from scheduler.metrics.slots import SLOT_METRICS
@@ -14,7 +15,7 @@ CHAPTERS = {
     "Jobs and workers": JOB_METRICS,
     "Events": EVENT_METRICS,
     "Use of slots": SPENT_METRICS,
-    "Scheduler": TICK_METRICS,
+    "Scheduler": TICK_METRICS + HELD_METRICS,
     "Database, cluster, HTTP": CALL_METRICS,
 }
 OWN_METRICS = tuple(metric for chapter in CHAPTERS.values() for metric in chapter)

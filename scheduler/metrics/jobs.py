@@ -76,7 +76,7 @@ class JobTally:
         """Begin anew with these jobs."""
         with self._lock:
             self._shares, self._sums = {}, self._zeros()
-            self._changed = {job.id: job for job in world.all_jobs()}
+            self._changed = {job.id: job for job in (*world.all_jobs(), *world.held.values())}
 
     def put(self, changed: Iterable[Job]) -> None:
         """These have changed."""

@@ -7,6 +7,7 @@ from scheduler.engine.board import Board
 from scheduler.metrics.catalog import OWN_METRICS
 from scheduler.metrics.classes import PriorityClasses
 from scheduler.metrics.families import empty_families
+from scheduler.metrics.held import add_held
 from scheduler.metrics.jobs import JobTally
 from scheduler.metrics.slots import add_loads, add_slots
 from scheduler.model.ids import NodeName
@@ -39,6 +40,7 @@ class Levels:
         world = self._board.world
         if world is not None and self.leading:
             add_slots(families, world)
+            add_held(families, world)
             add_loads(families, world, self.loads)
             self.jobs.add_to(families, world, self._now())
         return "".join(line for family in families.values() for line in family.text(openmetrics=openmetrics))

@@ -31,6 +31,11 @@ class EventKind(StrEnum):
     JOB_RESUMED = "JOB_RESUMED"
     #: Slots are held for a waiting job while they are freed.
     JOB_RESERVED = "JOB_RESERVED"
+    #: Ticks failed while they dealt with the job: no decision looks at it until a user resumes or cancels it. The
+    #: cause is how they failed, the detail where.
+    JOB_HELD = "JOB_HELD"
+    #: A user resumed a held job: it goes on as it was.
+    JOB_RELEASED = "JOB_RELEASED"
     #: The job ended with success.
     JOB_SUCCEEDED = "JOB_SUCCEEDED"
     #: The job ended with failure; the cause is a stop reason.
@@ -63,6 +68,11 @@ class EventKind(StrEnum):
     NODE_DRAINING = "NODE_DRAINING"
     #: The node takes no new workers for a time, because workers of several jobs failed on it.
     NODE_QUARANTINED = "NODE_QUARANTINED"
+    #: Ticks failed while they dealt with the node: it takes no new workers until a user uncordons it. The cause is how
+    #: they failed, the detail where.
+    NODE_HELD = "NODE_HELD"
+    #: Ticks failed while they dealt with what the detail names: it is left aside as long as the cluster shows it.
+    WITHHELD = "WITHHELD"
     #: The booking was promised. The detail of every event of a booking begins with its name.
     BOOKING_PLANNED = "BOOKING_PLANNED"
     #: The window of the booking began.
@@ -110,6 +120,12 @@ class Cause(StrEnum):
     FAILURES = "FAILURES"
     #: A set time has come.
     TIME = "TIME"
+    #: A tick raised an error.
+    TICK_RAISED = "TICK_RAISED"
+    #: A tick did not end.
+    TICK_HUNG = "TICK_HUNG"
+    #: A tick ended the process.
+    TICK_DIED = "TICK_DIED"
 
 
 @dataclass(frozen=True, slots=True)

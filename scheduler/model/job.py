@@ -50,6 +50,8 @@ class JobState(StrEnum):
     STOPPING = "STOPPING"
     #: Stopped until a user resumes it.
     SUSPENDED = "SUSPENDED"
+    #: Left as it is until a user resumes or cancels it: ticks failed while they dealt with it. Its workers go on.
+    HELD = "HELD"
     #: Ended with success.
     SUCCEEDED = "SUCCEEDED"
     #: Ended with failure.
@@ -68,16 +70,20 @@ class JobState(StrEnum):
 
 
 TERMINAL_STATES = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
-ACTIVE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING, JobState.STOPPING})
+ACTIVE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING, JobState.STOPPING, JobState.HELD})
 
-_LIVE_TARGETS = frozenset({JobState.STOPPING, JobState.SUCCEEDED})
+_LIVE_TARGETS = frozenset({JobState.STOPPING, JobState.SUCCEEDED, JobState.HELD})
 JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    JobState.QUEUED: frozenset({JobState.STARTING, JobState.SUSPENDED, JobState.CANCELLED}),
+    JobState.QUEUED: frozenset({JobState.STARTING, JobState.SUSPENDED, JobState.CANCELLED, JobState.HELD}),
     JobState.STARTING: _LIVE_TARGETS | {JobState.RUNNING},
     JobState.RUNNING: _LIVE_TARGETS | {JobState.RESIZING},
     JobState.RESIZING: _LIVE_TARGETS | {JobState.RUNNING},
-    JobState.STOPPING: frozenset({JobState.QUEUED, JobState.SUSPENDED, JobState.FAILED, JobState.CANCELLED}),
-    JobState.SUSPENDED: frozenset({JobState.QUEUED, JobState.CANCELLED}),
+    JobState.STOPPING: frozenset(
+        {JobState.QUEUED, JobState.SUSPENDED, JobState.FAILED, JobState.CANCELLED, JobState.HELD}
+    ),
+    JobState.SUSPENDED: frozenset({JobState.QUEUED, JobState.CANCELLED, JobState.HELD}),
+    # Back to where it was held, or out.
+    JobState.HELD: (ACTIVE_STATES - {JobState.HELD}) | {JobState.QUEUED, JobState.SUSPENDED, JobState.CANCELLED},
     JobState.SUCCEEDED: frozenset(),
     JobState.FAILED: frozenset(),
     JobState.CANCELLED: frozenset(),
@@ -260,6 +266,8 @@ class Job:
     #: When it went into the queue last, or was suspended; unix seconds.
     queued_at: float
     state: JobState = JobState.QUEUED
+    #: The state that a held job was in and goes back to; None: it is not held.
+    held_from: JobState | None = None
     #: Seconds it waited in all before its starts so far, which aging remembers; resuming a job begins anew.
     waited_seconds: float = 0.0
     #: Starts so far.

@@ -27,13 +27,16 @@ class NodeIntent(StrEnum):
     DRAINING = "DRAINING"
     #: Cordoned by the scheduler after failures, until a set time.
     QUARANTINED = "QUARANTINED"
+    #: Takes no new workers until a user uncordons it: ticks failed while they dealt with it. Its workers go on.
+    HELD = "HELD"
 
 
 NODE_TRANSITIONS: dict[NodeIntent, frozenset[NodeIntent]] = {
-    NodeIntent.ACTIVE: frozenset({NodeIntent.CORDONED, NodeIntent.DRAINING, NodeIntent.QUARANTINED}),
-    NodeIntent.CORDONED: frozenset({NodeIntent.ACTIVE, NodeIntent.DRAINING}),
-    NodeIntent.DRAINING: frozenset({NodeIntent.ACTIVE, NodeIntent.CORDONED}),
-    NodeIntent.QUARANTINED: frozenset({NodeIntent.ACTIVE, NodeIntent.CORDONED, NodeIntent.DRAINING}),
+    NodeIntent.ACTIVE: frozenset({NodeIntent.CORDONED, NodeIntent.DRAINING, NodeIntent.QUARANTINED, NodeIntent.HELD}),
+    NodeIntent.CORDONED: frozenset({NodeIntent.ACTIVE, NodeIntent.DRAINING, NodeIntent.HELD}),
+    NodeIntent.DRAINING: frozenset({NodeIntent.ACTIVE, NodeIntent.CORDONED, NodeIntent.HELD}),
+    NodeIntent.QUARANTINED: frozenset({NodeIntent.ACTIVE, NodeIntent.CORDONED, NodeIntent.DRAINING, NodeIntent.HELD}),
+    NodeIntent.HELD: frozenset({NodeIntent.ACTIVE}),
 }
 
 

@@ -14,6 +14,7 @@ from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.node import Node
+from scheduler.model.subject import Subject
 from scheduler.model.worker import Worker
 
 
@@ -126,14 +127,16 @@ TRAIL_MAX = 64
 class World:
     """Jobs by what can happen to them, nodes, and what is used on each node by workers of jobs.
 
-    `strays`, `crowded`, `foreign` and `demands` come from observations and are not stored; everything else equals what
-    a load gives.
+    `strays`, `crowded`, `foreign`, `demands` and `withheld` come from observations and are not stored; everything else
+    equals what a load gives.
     """
 
     queued: Mapping[JobId, Job] = field(default_factory=dict)
     suspended: Mapping[JobId, Job] = field(default_factory=dict)
     #: STARTING, RUNNING, RESIZING, STOPPING.
     active: Mapping[JobId, Job] = field(default_factory=dict)
+    #: No decision looks at these. Slots of their workers are counted as long as the cluster sees them, as of strays.
+    held: Mapping[JobId, Job] = field(default_factory=dict)
     nodes: Mapping[NodeName, Node] = field(default_factory=dict)
     usage: Mapping[NodeName, NodeUsage] = field(default_factory=dict)
     strays: Mapping[WorkerId, Stray] = field(default_factory=dict)
@@ -142,6 +145,8 @@ class World:
     foreign: Mapping[NodeName, ForeignUse] = field(default_factory=dict)
     #: What others wait for, most important first.
     demands: tuple[Awaited, ...] = ()
+    #: What observations show and no decision looks at, since ticks failed while they dealt with it, and how they did.
+    withheld: Mapping[Subject, str] = field(default_factory=dict)
     #: Planned and open ones, by name.
     bookings: Mapping[str, Booking] = field(default_factory=dict)
     #: Indexes: jobs for which capacity is held.
@@ -159,6 +164,7 @@ class World:
         return World().evolve(Changes(jobs=tuple(jobs), nodes=tuple(nodes), bookings=tuple(bookings)))
 
     def job(self, job_id: JobId) -> Job | None:
+        """A job that decisions look at."""
         return self.active.get(job_id) or self.queued.get(job_id) or self.suspended.get(job_id)
 
     def all_jobs(self) -> Iterator[Job]:
@@ -195,13 +201,15 @@ class World:
         return World(
             queued=_moved(self.queued, jobs, lambda job: job.state is JobState.QUEUED),
             suspended=_moved(self.suspended, jobs, lambda job: job.state is JobState.SUSPENDED),
-            active=_moved(self.active, jobs, lambda job: job.state.active),
+            active=_moved(self.active, jobs, _is_active),
+            held=_moved(self.held, jobs, lambda job: job.state is JobState.HELD),
             nodes=nodes,
             usage=_moved_usage(self, jobs.values()),
             strays=self.strays,
             crowded=self.crowded,
             foreign=self.foreign,
             demands=self.demands,
+            withheld=self.withheld,
             bookings=bookings,
             reserved=_moved(self.reserved, jobs, lambda job: bool(job.reservation)),
             leaving=_moved(self.leaving, jobs, _has_leavers),
@@ -228,6 +236,10 @@ class World:
     def with_crowded(self, crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]]) -> "World":
         """The same world with the crowded slots of a newer observation."""
         return replace(self, crowded=crowded)
+
+    def with_withheld(self, withheld: Mapping[Subject, str]) -> "World":
+        """The same world with what is withheld of a newer observation."""
+        return replace(self, withheld=withheld)
 
     def with_foreign(self, foreign: Mapping[NodeName, ForeignUse], demands: tuple[Awaited, ...]) -> "World":
         """The same world with what others hold and wait for in a newer observation."""
@@ -256,9 +268,13 @@ def _moved(
     return after
 
 
+def _is_active(job: Job) -> bool:
+    return job.state.active and job.state is not JobState.HELD
+
+
 def _has_leavers(job: Job) -> bool:
     stopping = job.state is JobState.STOPPING
-    return job.state.active and any(stopping or not worker.wanted for worker in job.all_workers)
+    return _is_active(job) and any(stopping or not worker.wanted for worker in job.all_workers)
 
 
 def _is_unexplained(job: Job) -> bool:
@@ -272,7 +288,7 @@ def _moved_usage(world: World, jobs: Iterable[Job]) -> Mapping[NodeName, NodeUsa
     for job in jobs:
         job_before = world.active.get(job.id)
         before = job_before.all_workers if job_before else ()
-        after = job.all_workers
+        after = job.all_workers if _is_active(job) else ()
         if before is not after:
             old, new = {w.id for w in before}, {w.id for w in after}
             gone += (w for w in before if w.id not in new)

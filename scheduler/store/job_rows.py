@@ -66,6 +66,7 @@ def job_values(job: Job, version: int, revision: int | None) -> Values:
         "max_workers": job.max_workers,
         "queued_at": job.queued_at,
         "state": job.state.value,
+        "held_from": job.held_from and job.held_from.value,
         "active": job.state.active,
         "waited_seconds": job.waited_seconds,
         "attempt": job.attempt,

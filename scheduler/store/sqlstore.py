@@ -2,7 +2,7 @@
 
 import secrets as random_source
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from scheduler.engine.ports import Inbox, Lease, SeenLease, StoredNews, StoredWorld
 from scheduler.model.booking import Booking
@@ -39,6 +39,10 @@ from scheduler.store.statements import Statements
 from scheduler.store.values import Delivery, Exchanged, JobFilter, Purged, Recurring, ShardsAsked, Submitted
 
 EVERY_JOB = JobFilter()
+
+
+class _Rehearsed(Exception):
+    """All of it could be written; the transaction is rolled back by this."""
 
 
 class SqlStore:
@@ -145,6 +149,12 @@ class SqlStore:
         with self._database.write(urgent=True) as connection:
             commit.commit(connection, self._statements, self._queues, changes, lease, now)
             announce(connection, Word.LED, self._name)
+
+    def rehearse(self, changes: Changes, lease: Lease, now: float) -> None:
+        """Raise what `commit` would raise, and write nothing."""
+        with suppress(_Rehearsed), self._database.write(urgent=True) as connection:
+            commit.commit(connection, self._statements, self._queues, changes, lease, now)
+            raise _Rehearsed
 
     def listen(self, on_asked: Callable[[], None], on_led: Callable[[], None]) -> Listener | None:
         """Call these, on a thread of its own, when another process has asked for something or has led; see `Listener`.

@@ -17,7 +17,7 @@ from scheduler.model.event import Event, EventKind
 from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, NodeName, WorkerId, worker_id
-from scheduler.model.job import Job, JobSpec, JobState, Progress, Runtime, StopReason, WaitReason
+from scheduler.model.job import JOB_TRANSITIONS, Job, JobSpec, JobState, Progress, Runtime, StopReason, WaitReason
 from scheduler.model.node import Node, NodeFailure, NodeHealth, NodeIntent
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
@@ -186,6 +186,9 @@ def workers(draw: st.DrawFn, job_id: JobId, ordinal: int, states: frozenset[Work
         "not_before": draw(times),
         "desired": draw(st.sampled_from(Desired)),
         "state": state,
+        "held_from": draw(st.sampled_from(sorted(JOB_TRANSITIONS[JobState.HELD] - {JobState.CANCELLED})))
+        if state is JobState.HELD
+        else None,
         "rank": draw(maybe(counts)),
         "reported_generation": draw(counts),
         "endpoint": draw(maybe(texts)),

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 from scheduler.config import PolicySettings
 from scheduler.http.explain.room import free_extra, free_slots, reserved_by
 from scheduler.http.explain.running import what_blocks, why_starting, why_this_size
-from scheduler.http.explain.stopped import how_it_ended, why_stopped
+from scheduler.http.explain.stopped import how_it_ended, why_held, why_stopped
 from scheduler.http.explain.waiting import why_waiting
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, WaitReason
@@ -71,6 +71,8 @@ def explain(job: Job, world: World, settings: PolicySettings, now: float, look: 
         case JobState.STOPPING | JobState.SUSPENDED:
             reason, for_job = job.stop_reason, job.stop_for
             summary = why_stopped(job, world)
+        case JobState.HELD:
+            summary = why_held(job)
         case JobState.SUCCEEDED | JobState.FAILED | JobState.CANCELLED:
             reason, for_job = job.stop_reason, job.stop_for
             summary = how_it_ended(job)

@@ -92,6 +92,8 @@ def _since(store: SqlStore, job: Job) -> float | None:
             return _newest(store, job, (EventKind.JOB_STOPPING,), None)
         case JobState.SUSPENDED:
             return _newest(store, job, (EventKind.JOB_SUSPENDED,), None)
+        case JobState.HELD:
+            return _newest(store, job, (EventKind.JOB_HELD,), None)
         case JobState.SUCCEEDED | JobState.FAILED | JobState.CANCELLED:
             return job.finished_at
         case _:

@@ -31,6 +31,8 @@ def remedies(
             return _to_grow(job, GrowthLimits(world, now, settings, look).of(job), world, now)
         case JobState.SUSPENDED:
             return [f'Resume it: "sched resume {job.id}".']
+        case JobState.HELD:
+            return [f'Let decisions look at it again: "sched resume {job.id}"; or end it: "sched cancel {job.id}".']
         case JobState.FAILED if job.stop_reason is StopReason.RETRIES_EXHAUSTED:
             return [f'See its output for the failure: "sched logs {job.id}".']
         case _:

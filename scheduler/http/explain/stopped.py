@@ -1,7 +1,7 @@
-"""Why a job is being stopped or suspended, and how it ended."""
+"""Why a job is being stopped, suspended or held, and how it ended."""
 
 from scheduler.http.explain.words import STOP_TEXTS, job_name
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job, JobState, StopReason
 from scheduler.model.world import World
 
 
@@ -13,6 +13,15 @@ def why_stopped(job: Job, world: World) -> str:
     whom = f" for {job_name(job.stop_for, world)}" if job.stop_for is not None else ""
     detail = f" ({job.detail})" if job.detail else ""
     return f"Is being stopped: {why}{whom}{detail}. Workers still to leave: {len(job.all_workers)}."
+
+
+def why_held(job: Job) -> str:
+    """The sentence of a job that ticks failed at."""
+    if job.stop_reason is StopReason.CANCELLED and job.held_from is not JobState.STOPPING:
+        return f"Is being cancelled. It was held: {job.detail}."
+    was = f"was {job.held_from}" if job.held_from is not None else "waits"
+    workers = f"; its workers go on ({len(job.all_workers)})" if job.all_workers else ""
+    return f"Held: the scheduler failed while it dealt with this job ({job.detail}). It {was}{workers}."
 
 
 def how_it_ended(job: Job) -> str:

@@ -36,7 +36,7 @@ export class Actions {
   update(job) {
     const ended = ["SUCCEEDED", "FAILED", "CANCELLED"].includes(job.state);
     this.root.hidden = ended;
-    this.suspend.hidden = job.state === "SUSPENDED";
+    this.suspend.hidden = ["SUSPENDED", "HELD"].includes(job.state);
     this.resume.hidden = !this.suspend.hidden;
     const present = [[this.priority, job.priority], [this.least, job.min_workers], [this.most, job.max_workers]];
     for (const [{ input }, value] of present) {

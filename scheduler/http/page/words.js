@@ -29,7 +29,7 @@ export const SHAPES = {
 };
 
 const STATE_SIGNS = {
-  QUEUED: "○", STARTING: "◔", RUNNING: "●", RESIZING: "◐", STOPPING: "◢", SUSPENDED: "‖",
+  QUEUED: "○", STARTING: "◔", RUNNING: "●", RESIZING: "◐", STOPPING: "◢", SUSPENDED: "‖", HELD: "!",
   SUCCEEDED: "✓", FAILED: "✗", CANCELLED: "–",
 };
 

@@ -1,0 +1,104 @@
+"""Try something in a process of its own, which may raise, hang or die without harm.
+
+The child is a copy of this process at that moment: it has everything that the work needs, what it changes is its own,
+and what it opened is closed before it begins.
+"""
+
+import os
+import pickle
+import select
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from scheduler.engine.attribution.failure import Failure, failure_of
+from scheduler.model.event import Cause
+
+T = TypeVar("T")
+
+#: A child that does not end by itself at its limit, since it runs no Python, is killed after so much more.
+_KILL_SECONDS = 1.0
+_FILES_MAX = 1 << 20
+
+
+class _TooLong(BaseException):
+    """The work has had its time; raised wherever it is."""
+
+
+def attempt(work: Callable[[], T], limit_seconds: float) -> T | Failure:
+    """What the work gives, or how it failed."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _run(work, limit_seconds, writing)
+    os.close(writing)
+    said = None
+    try:
+        said = _read(reading, limit_seconds + _KILL_SECONDS)
+    finally:
+        os.close(reading)
+        if said is None:
+            os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+    if said is None:
+        return Failure(Cause.TICK_HUNG, f"no end after {limit_seconds:g} s, outside of Python code")
+    if not said:
+        return Failure(Cause.TICK_DIED, f"the process died ({_death(status)})")
+    outcome: T | Failure = pickle.loads(said)
+    return outcome
+
+
+def _run(work: Callable[[], T], limit_seconds: float, writing: int) -> None:
+    """The child's whole life."""
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        os.closerange(3, writing)
+        os.closerange(writing + 1, _FILES_MAX)
+        data = pickle.dumps(_outcome(work, limit_seconds))
+        while data:
+            data = data[os.write(writing, data) :]
+    finally:
+        os._exit(0)
+
+
+def _outcome(work: Callable[[], T], limit_seconds: float) -> T | Failure:
+    def too_long(_: int, __: object) -> None:
+        raise _TooLong
+
+    signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, limit_seconds)
+    try:
+        return work()
+    except _TooLong as error:
+        found = failure_of(error, Cause.TICK_HUNG)
+        detail = found.detail.replace(type(error).__name__, f"no end after {limit_seconds:g} s", 1)
+        return Failure(Cause.TICK_HUNG, detail, found.suspects)
+    except Exception as error:
+        return failure_of(error)
+    except BaseException as error:  # what would end the process
+        return failure_of(error, Cause.TICK_DIED)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def _read(reading: int, limit_seconds: float) -> bytes | None:
+    """All that the child says; empty: it said nothing and died; None: it took too long."""
+    poll = select.poll()
+    poll.register(reading, select.POLLIN)
+    if not poll.poll(limit_seconds * 1000.0):
+        return None
+    parts = []
+    while part := os.read(reading, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _death(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        with suppress(ValueError):
+            return signal.Signals(-code).name
+    return f"exit code {code}"

@@ -1,0 +1,58 @@
+"""What may still be done with a held job. Nothing here looks at more of it than its state and its workers' ids."""
+
+from dataclasses import replace
+
+from scheduler.engine.draft import Draft
+from scheduler.model.event import EventKind
+from scheduler.model.intent import Intent, IntentKind
+from scheduler.model.job import Job, JobState, StopReason, WaitReason
+from scheduler.model.worker import ExitReason, WorkerState
+
+
+def absorb_held_intent(draft: Draft, job: Job, intent: Intent) -> str:
+    """Cancel or release the job; why any other request is refused."""
+    if intent.kind is IntentKind.CANCEL:
+        draft.put_held(replace(job, stop_reason=StopReason.CANCELLED, stop_for=None))
+        return ""
+    if job.stop_reason is StopReason.CANCELLED and job.held_from is not JobState.STOPPING:
+        return "it is being cancelled"
+    if intent.kind is IntentKind.RESUME:
+        _release(draft, job)
+        return ""
+    return "it is held: only resume and cancel are possible"
+
+
+def end_cancelled(draft: Draft) -> None:
+    """Held jobs that were cancelled end once the cluster lists no worker of theirs as alive."""
+    alive = {stray.job_id for stray in draft.base.strays.values()}
+    for job in draft.held_jobs():
+        if is_cancelled(job) and job.id not in alive:
+            _end(draft, job)
+
+
+def is_cancelled(job: Job) -> bool:
+    """Whether a user asked for the end of this held job."""
+    return job.stop_reason is StopReason.CANCELLED
+
+
+def _release(draft: Draft, job: Job) -> None:
+    """Back to what it was: what has happened to its workers since is absorbed as after a restart."""
+    assert job.held_from is not None, "a held job has the state that it was in"
+    queued = job.held_from is JobState.QUEUED
+    wait_reason = WaitReason.SUBMITTED if queued else None
+    draft.move(replace(job, held_from=None, wait_reason=wait_reason, detail=""), job.held_from)
+    draft.see_strays({key: stray for key, stray in draft.base.strays.items() if stray.job_id != job.id})
+    draft.event(EventKind.JOB_RELEASED, job_id=job.id, cause=IntentKind.RESUME)
+
+
+def _end(draft: Draft, job: Job) -> None:
+    for worker in job.all_workers:
+        draft.keep_ended(
+            replace(worker, state=WorkerState.EXITED, exit_reason=ExitReason.ASKED, ended_at=draft.now, rank=None)
+        )
+    ended = replace(
+        job, held_from=None, workers=(), fixed_workers=(), fixed_hosts=(), published_size=0, finished_at=draft.now
+    )
+    draft.move(ended, JobState.CANCELLED)
+    cause = StopReason.CANCELLED.value
+    draft.event(EventKind.JOB_CANCELLED, job_id=job.id, cause=cause, detail=f"it was held: {job.detail}")

@@ -1,0 +1,183 @@
+"""A job that ticks fail at is held; all others go on, and it comes back when a user says so."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.engine.attribution.caution import Undecidable
+from scheduler.model.event import Cause, EventKind
+from scheduler.model.ids import NodeName
+from scheduler.model.intent import IntentKind
+from scheduler.model.job import JobState
+from scheduler.model.node import NodeIntent
+from scheduler.policy.planner import Planner
+from tests.poison import HARMS, POINTS, Poison, poisoned
+from tests.world import World
+
+
+@pytest.fixture
+def w(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path, careful=True)
+    world.node("a", slots=8)
+    yield world
+    world.close()
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: point[1])
+def test_a_job_that_cannot_be_handled_is_held_and_others_start(w: World, point: tuple[Any, str]) -> None:
+    bad = w.job("bad", workers=(1, 2), time_limit_seconds=1000.0)
+    good = [w.job(f"good-{n}", workers=1) for n in range(3)]
+    with poisoned(lambda job_id: job_id == bad, point, HARMS["raise"]):
+        w.advance(8.0)
+        held = w.expect(bad, JobState.HELD)
+        for job_id in good:
+            w.expect(job_id, JobState.RUNNING, workers=1)
+        assert "Poison: this job is not to be handled, in " in held.detail
+        (event,) = w.events(EventKind.JOB_HELD)
+        assert (event.job_id, event.cause, event.detail) == (bad, Cause.TICK_RAISED, held.detail)
+
+
+def test_a_running_job_that_is_held_keeps_its_workers_and_their_slots(w: World) -> None:
+    bad = w.job("bad", workers=4)
+    w.settle()
+    with poisoned(lambda job_id: job_id == bad, POINTS[5], HARMS["raise"]):
+        good = w.job("good", workers=4, priority=9)
+        more = w.job("more", workers=1, priority=9)
+        w.tick()
+        w.advance(10.0)
+        held = w.expect(bad, JobState.HELD)
+        assert (held.held_from, len(held.workers)) == (JobState.RUNNING, 4)
+        assert {start.job_id for _, start in w.cluster.alive()} == {bad, good}
+        assert w.board.posting(bad) is not None
+        w.expect(more, JobState.QUEUED)
+        w.ask_cancel(more)
+        w.advance(2.0)
+    w.ask(IntentKind.RESUME, bad)
+    w.advance(10.0)
+    assert w.expect(bad, JobState.RUNNING).workers == held.workers
+    assert [event.job_id for event in w.events(EventKind.JOB_RELEASED)] == [bad]
+
+
+def test_a_held_job_that_is_cancelled_ends_with_its_workers(w: World) -> None:
+    bad = w.job("bad", workers=8)
+    w.settle()
+    with poisoned(lambda job_id: job_id == bad, POINTS[0], HARMS["raise"]):
+        good = w.job("good", workers=8)
+        w.engine.forget()
+        w.tick()
+        w.expect(bad, JobState.HELD)
+        w.ask_cancel(bad)
+        w.advance(60.0)
+        assert w.expect(bad, JobState.CANCELLED).workers == ()
+        w.expect(good, JobState.RUNNING)
+        assert {start.job_id for _, start in w.cluster.alive()} == {good}
+
+
+def test_a_held_job_that_waits_is_cancelled_at_once_and_nothing_else_is_asked_of_it(w: World) -> None:
+    bad = w.job("bad")
+    with poisoned(lambda job_id: job_id == bad, POINTS[8], HARMS["raise"]):
+        w.tick()
+        w.set_priority(bad, 7)
+        w.tick()
+        (refused,) = w.events(EventKind.REQUEST_REFUSED)
+        assert refused.detail == "it is held: only resume and cancel are possible"
+        w.ask_cancel(bad)
+        w.tick()
+        w.expect(bad, JobState.CANCELLED)
+
+
+def test_one_that_fails_again_stays_held_and_whoever_resumed_it_is_told(w: World) -> None:
+    bad = w.job("bad")
+    with poisoned(lambda job_id: job_id == bad, POINTS[8], HARMS["raise"]):
+        w.tick()
+        w.ask(IntentKind.RESUME, bad)
+        w.tick()
+        w.expect(bad, JobState.HELD)
+        (refused,) = w.events(EventKind.REQUEST_REFUSED)
+        assert refused.detail.startswith("it fails as before: Poison: ")
+    w.ask(IntentKind.RESUME, bad)
+    w.advance(5.0)
+    w.expect(bad, JobState.RUNNING)
+
+
+def test_many_at_once_are_all_found_and_no_innocent_is_held(w: World) -> None:
+    jobs = [w.job(f"j{n}", workers=1) for n in range(40)]
+    bad = set(jobs[3::7])
+    with poisoned(bad.__contains__, POINTS[8], HARMS["raise"]):
+        w.tick()
+        w.advance(5.0)
+        assert {job_id for job_id in jobs if w.get(job_id).state is JobState.HELD} == bad
+
+
+@pytest.mark.parametrize(("harm", "cause"), [("hang", Cause.TICK_HUNG), ("kill", Cause.TICK_DIED)])
+def test_what_hung_or_killed_the_last_leader_is_held_by_the_next(w: World, harm: str, cause: Cause) -> None:
+    w.tick()
+    bad, good = w.job("bad"), w.job("good")
+    with poisoned(lambda job_id: job_id == bad, POINTS[8], HARMS[harm]):
+        w.kill_engine()
+        w.tick()
+        w.expect(bad, JobState.HELD)
+        (event,) = w.events(EventKind.JOB_HELD)
+        assert event.cause == cause
+        w.advance(5.0)
+        w.expect(good, JobState.RUNNING)
+
+
+def test_a_failure_of_nobodys_doing_is_raised_as_ever(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    w.job("j")
+
+    def fail(planner: Planner, world: object, now: float) -> None:
+        raise Poison("always")
+
+    monkeypatch.setattr(Planner, "plan", fail)
+    with pytest.raises(Undecidable, match="Poison: always"):
+        w.tick()
+    assert not w.events(EventKind.JOB_HELD)
+
+
+def test_a_row_that_no_world_can_be_built_with_is_held_at_the_load(w: World) -> None:
+    bad, good = w.job("bad"), w.job("good")
+    w.settle()
+    with w.store._database.write() as connection:
+        connection.exec_driver_sql(f"UPDATE workers SET slot_ids = '[-1]' WHERE job_id = {bad}")
+    w.engine.forget()
+    w.tick()
+    w.expect(bad, JobState.HELD)
+    w.expect(good, JobState.RUNNING)
+    assert {start.job_id for _, start in w.cluster.alive()} == {bad, good}
+
+
+def test_a_node_with_impossible_facts_is_held_and_comes_back(w: World) -> None:
+    w.node("b", slots=2, cpus=float("nan"), memory_mib=10)
+    job = w.job("j", workers=2, cpus=1.0)
+    w.node("c", slots=2, cpus=4.0, memory_mib=10)
+    w.advance(5.0)
+    w.expect(job, JobState.RUNNING)
+    nodes = {node.name: node for node in w.store.list_nodes()}
+    assert nodes[NodeName("b")].intent is NodeIntent.HELD
+    w.node("b", slots=2, cpus=4.0, memory_mib=10)
+    w.ask(IntentKind.UNCORDON, node="b")
+    w.advance(5.0)
+    nodes = {node.name: node for node in w.store.list_nodes()}
+    assert (nodes[NodeName("b")].intent, nodes[NodeName("b")].cpus) == (NodeIntent.ACTIVE, 4.0)
+
+
+def test_edges_of_floats_in_specs_harm_nobody_else(w: World) -> None:
+    specs: list[dict[str, Any]] = [
+        {"speedup": ((100, 5e-324), (200, 1.0)), "workers": (1, 300)},
+        {"speedup": ((1, 1e15), (2, 5e-324)), "workers": (1, 4)},
+        {"cpus": 5e-324},
+        {"cpus": float("inf")},
+        {"expected_seconds": 1e308},
+        {"time_limit_seconds": 1.7e308},
+        {"grace_seconds": float("inf")},
+    ]
+    bad = {w.job(f"bad-{n}", **{"workers": 1, **spec}) for n, spec in enumerate(specs)}
+    good = [w.job(f"good-{n}") for n in range(2)]
+    w.advance(10.0)
+    held = {job_id for job_id in w.submitted if w.get(job_id).state is JobState.HELD}
+    assert held <= bad
+    for job_id in good:
+        w.expect(job_id, JobState.RUNNING)

@@ -1,0 +1,85 @@
+"""Make the scheduler fail at one job, wherever the real code handles it: for causes that nobody has thought of."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from scheduler.engine import actions, attention, board, deciding, follower, reconcile
+from scheduler.engine.attribution.failure import subject_of
+from scheduler.model.ids import JobId
+from scheduler.model.subject import Subject, SubjectKind
+from scheduler.policy import stakes
+from scheduler.policy.order import Order
+from scheduler.policy.queue import Line
+from scheduler.store import commit
+
+#: Where a job is handled: (module or class, name). Together they see a job in every state it may be in.
+POINTS: tuple[tuple[Any, str], ...] = (
+    (reconcile, "absorb_job_workers"),
+    (reconcile, "expire"),
+    (reconcile, "hang_deadline"),
+    (attention, "is_settled"),
+    (attention, "job_deadline"),
+    (stakes, "stake_of"),
+    (stakes, "end_of"),
+    (Order, "rank"),
+    (Line, "note"),
+    (actions, "start_worker"),
+    (deciding, "post"),
+    (commit, "job_values"),
+)
+
+
+class Poison(Exception):
+    """What a poisoned job does to whoever handles it."""
+
+
+class Killed(BaseException):
+    """The process dies of it, as far as one that plays several daemons can."""
+
+
+def _raise() -> None:
+    raise Poison("this job is not to be handled")
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _hang() -> None:
+    while True:
+        pass
+
+
+#: What happens where the job is handled.
+HARMS: dict[str, Callable[[], None]] = {"raise": _raise, "hang": _hang, "kill": _kill}
+
+
+@contextmanager
+def poisoned(is_poison: Callable[[JobId], bool], point: tuple[Any, str], harm: Callable[[], None]) -> Iterator[None]:
+    """Let the function at this point do harm whenever it is given such a job, or a worker of it, that is not held."""
+    owner, name = point
+    real = getattr(owner, name)
+
+    def handle(*arguments: Any, **named: Any) -> Any:
+        for argument in arguments:
+            subject = subject_of(argument)
+            job = subject is not None and subject.kind is SubjectKind.JOB and is_poison(JobId(int(subject.name)))
+            if job and getattr(argument, "held_from", None) is None:
+                harm()
+        return real(*arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, handle)
+        if name == "post":
+            for module in (board, follower):
+                patch.setattr(module, name, handle)
+        yield
+
+
+def job_subject(job_id: JobId) -> Subject:
+    return Subject(SubjectKind.JOB, str(job_id))
