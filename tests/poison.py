@@ -11,10 +11,10 @@ import pytest
 from scheduler.engine import actions, attention, board, deciding, follower, reconcile
 from scheduler.engine.attribution.failure import subject_of
 from scheduler.model.ids import JobId
-from scheduler.model.subject import Subject, SubjectKind
+from scheduler.model.job import Job
+from scheduler.model.subject import SubjectKind
 from scheduler.policy import stakes
-from scheduler.policy.order import Order
-from scheduler.policy.queue import Line
+from scheduler.policy.queue import Line, Queue
 from scheduler.store import commit
 
 #: Where a job is handled: (module or class, name). Together they see a job in every state it may be in.
@@ -26,7 +26,7 @@ POINTS: tuple[tuple[Any, str], ...] = (
     (attention, "job_deadline"),
     (stakes, "stake_of"),
     (stakes, "end_of"),
-    (Order, "rank"),
+    (Queue, "_alone"),
     (Line, "note"),
     (actions, "start_worker"),
     (deciding, "post"),
@@ -69,7 +69,7 @@ def poisoned(is_poison: Callable[[JobId], bool], point: tuple[Any, str], harm: C
         for argument in arguments:
             subject = subject_of(argument)
             job = subject is not None and subject.kind is SubjectKind.JOB and is_poison(JobId(int(subject.name)))
-            if job and getattr(argument, "held_from", None) is None:
+            if job and not _is_safe(argument):
                 harm()
         return real(*arguments, **named)
 
@@ -81,5 +81,6 @@ def poisoned(is_poison: Callable[[JobId], bool], point: tuple[Any, str], harm: C
         yield
 
 
-def job_subject(job_id: JobId) -> Subject:
-    return Subject(SubjectKind.JOB, str(job_id))
+def _is_safe(argument: object) -> bool:
+    """A job that is held, or that has ended as one that was."""
+    return isinstance(argument, Job) and (argument.held_from is not None or argument.state.terminal)

@@ -20,6 +20,7 @@ from tests.ports import free_port
 
 MODULE = "tests.poisoned_daemon"
 KINDS = 200
+JSON = {"content-type": "application/json"}
 GOOD = 100
 
 
@@ -34,7 +35,7 @@ def state_of(daemon: Daemon, job_id: int) -> str:
 
 
 def health(daemon: Daemon) -> dict[str, Any]:
-    command = [sys.executable, "-m", "scheduler.cli", "health", "--json"]
+    command = [sys.executable, "-m", "scheduler.cli", "health", "-o", "json"]
     environment = {**os.environ, "SCHED_URL": daemon.url}
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT, check=False)
     assert answer.returncode == 0, answer.stderr
@@ -130,7 +131,7 @@ def _submit_all(daemon: Daemon, kinds: list[Poisoned], r: random.Random) -> tupl
     good: list[int] = []
     for each in jobs:
         body = {"command": "true", **(each.fields if each is not None else {})}
-        answer = daemon.client.post("/v1/jobs", content=json.dumps(body))
+        answer = daemon.client.post("/v1/jobs", content=json.dumps(body), headers=JSON)
         if answer.status_code == 422 and each is not None:
             assert answer.json()["error"]["message"]
         else:

@@ -7,16 +7,24 @@ from pathlib import Path
 from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated import SimulatedCluster
 from scheduler.config import Settings
+from scheduler.engine.attribution.caution import Caution
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.reports import ReportBox
 from scheduler.engine.tick import Engine, Step
 from scheduler.model.observation import WorkerReport
+from tests.broken import Broken
 from tests.faults.clocks import MachineClock
 from tests.faults.links import Line, Reach
 from tests.faults.plan import Die, Freeze, Reconfigure, Scenario, SlowCommits, Stop, Suspend
+from tests.poison import Killed
 
 Fate = Die | Freeze | Suspend | Stop | Reconfigure
+
+#: A rehearsal that takes longer hangs; none here does.
+REHEARSAL_SECONDS_MAX = 60.0
+#: From a tick that failed, or that the daemon died of, to the next one.
+RESTART_SECONDS = 0.5
 
 _LAUNCH = LaunchContext("http://127.0.0.1:1", lambda job: f"token-{job.id}", Path("jobs"))
 
@@ -44,6 +52,10 @@ class Daemon:
     #: How long its commits take.
     commit_seconds: float = 0.0
     deaths: int = 0
+    #: Whether ticks are rehearsed after one that failed, since there is poison.
+    careful: bool = False
+    #: Whether its last tick failed at that.
+    harmed: bool = False
     _tick: Iterator[Step] | None = None
     #: It waits for its store until then, in true time.
     _busy_until: float = 0.0
@@ -55,7 +67,15 @@ class Daemon:
         self.board, self.reports = Board(), ReportBox()
         reach = Reach(self.cluster, self.clock, lambda: self.leads)
         self.engine = Engine(
-            self.line, reach, self.clock, self.settings, _LAUNCH, self.board, self.reports, self.holder
+            self.line,
+            reach,
+            self.clock,
+            self.settings,
+            _LAUNCH,
+            self.board,
+            self.reports,
+            self.holder,
+            caution=Caution(self.clock, REHEARSAL_SECONDS_MAX) if self.careful else None,
         )
         self._tick = None
 
@@ -75,6 +95,21 @@ class Daemon:
 
     def tick(self) -> Fate | SlowCommits | None:
         """Run its tick to the end, or to what befalls it on the way: then that is returned."""
+        self.harmed = False
+        try:
+            return self._run_tick()
+        except Exception as error:
+            if not self.careful or isinstance(error, Broken):
+                raise
+            self.engine.forget()
+        except Killed:
+            self.deaths += 1
+            self._start()
+        self.harmed, self._tick = True, None
+        self.due_at = self.true.now() + RESTART_SECONDS
+        return None
+
+    def _run_tick(self) -> Fate | SlowCommits | None:
         if self._tick is None:
             self._tick = self.engine.steps()
         for step in self._tick:
@@ -127,6 +162,14 @@ def daemons(scenario: Scenario, line: Line, cluster: SimulatedCluster, true: Vir
     settings = Settings(policy=scenario.policy, engine=scenario.engine)
     ahead = scenario.ahead_seconds or (0.0,) * scenario.replicas
     return tuple(
-        Daemon(f"daemon-{number}", line, cluster, true, MachineClock(true, seconds), settings)
+        Daemon(
+            f"daemon-{number}",
+            line,
+            cluster,
+            true,
+            MachineClock(true, seconds),
+            settings,
+            careful=scenario.poison is not None,
+        )
         for number, seconds in enumerate(ahead, start=1)
     )

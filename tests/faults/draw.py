@@ -17,6 +17,7 @@ from scheduler.model.shape import WorkerShape
 from tests.faults.features import daemons, jobs, machines, others, users
 from tests.faults.features.parts import Feature, Of, faults
 from tests.faults.plan import CHAOS_SECONDS, Arrival, Scenario
+from tests.faults.poison import poison
 
 #: Every feature with its name, which its randomness follows from. They are drawn in this order.
 FEATURES: dict[str, Feature] = {
@@ -67,6 +68,7 @@ FEATURES: dict[str, Feature] = {
     "store fails": faults(daemons.fail_store),
     "following fails": faults(daemons.fail_following),
     "slow commits": faults(daemons.slow_commits),
+    "poison": poison,
 }
 #: The share of features that a seed switches on is one of these.
 SHARES = (0.1, 0.2, 0.35, 0.5)

@@ -70,6 +70,9 @@ class Line:
     def commit(self, changes: Changes, lease: Lease, now: float) -> None:
         self._call("commit", lambda: self._commit(changes, lease, now))
 
+    def rehearse(self, changes: Changes, lease: Lease, now: float) -> None:
+        self._call("rehearse", lambda: self._store.rehearse(changes, lease, now))
+
     def _commit(self, changes: Changes, lease: Lease, now: float) -> None:
         deposed = lease.term != self.term
         try:

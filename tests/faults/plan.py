@@ -4,6 +4,7 @@ A fault names its target by `pick`, a number from 0 to 1 that chooses among thos
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scheduler.clusters.simulated import Fault as CallFault
 from scheduler.clusters.simulated_process import Behaviour
@@ -14,6 +15,9 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec
 from scheduler.model.observation import NodeObservation
 from scheduler.model.shape import WorkerShape
+
+if TYPE_CHECKING:
+    from tests.faults.poison import Poisoning
 
 #: Faults and arrivals happen in this time, in seconds.
 CHAOS_SECONDS = 60.0
@@ -308,5 +312,7 @@ class Scenario:
     others_leave: bool = True
     #: How far the unix time of each daemon's machine is ahead.
     ahead_seconds: tuple[float, ...] = ()
+    #: The job that the scheduler fails at; None: there is none.
+    poison: "Poisoning | None" = None
     #: What was drawn into it; see `draw`.
     features: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ from tests.faults.daemon import Daemon, daemons
 from tests.faults.inflict import inflict, pick
 from tests.faults.links import Line, Mail
 from tests.faults.plan import CHAOS_SECONDS, Arrival, Fault, LoseNode, ScaleResizing, Scenario
+from tests.faults.poison import PoisonWatch
 from tests.faults.readers import Readers
 from tests.faults.settle import settle
 from tests.faults.story import Story, brief
@@ -65,6 +66,7 @@ class Run:
         self.submitted: list[JobId] = []
         self.checker = InvariantChecker(self, story.event, lambda: self.line.commits)
         self.readers = Readers(self, random.Random(f"{scenario.seed} readers"))
+        self.poison = PoisonWatch(self)
         self.ticks = 0
         self._followed: Board | None = None
         #: Nodes that come back by themselves: when, and whether without their processes.
@@ -126,15 +128,17 @@ class Run:
         if self.scenario.resume:
             for job_id in self.submitted:
                 self.ask(IntentKind.RESUME, job_id=job_id)
+        self.poison.end()
         self.story.note(self.clock.now(), "faults stop")
 
     # time
 
     def play(self) -> None:
         """The whole seed. Raises `Broken`."""
-        self.advance(CHAOS_SECONDS)
-        self.stop_faults()
-        settle(self)
+        with self.poison.at_work():
+            self.advance(CHAOS_SECONDS)
+            self.stop_faults()
+            settle(self)
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
@@ -202,8 +206,9 @@ class Run:
             self.story.error(self.clock.now(), daemon.holder, daemon.engine.report.error)
         if daemon.leads:
             self.leader = daemon
-        if fate is None:
+        if fate is None and not daemon.harmed:
             self._check(daemon)
+        self.poison.after_tick(daemon, disturbed=fate is not None or daemon.engine.report.error is not None)
         self._edit()
         self._listen()
 
