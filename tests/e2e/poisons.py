@@ -9,7 +9,7 @@ from tests.poison import POINTS
 
 #: Numbers at the edges of floats, and some that are none.
 NUMBERS = (5e-324, 1e-320, 2.2e-308, 1e-300, 1e300, 1.7e308, 1e15, 2.0**63, 0.0, -0.0, -1.0, float("inf"), float("nan"))
-FIELDS = ("cpus_per_worker", "expected_seconds", "time_limit_seconds", "grace_seconds", "heartbeat_seconds")
+FIELDS = ("expected_seconds", "time_limit_seconds", "grace_seconds", "heartbeat_seconds")
 #: Of the row, where a number may stand that is no number of a job.
 COLUMNS = ("cpus_per_worker", "expected_seconds", "time_limit_seconds", "grace_seconds", "not_before", "waited_seconds")
 PROGRESS = ("samples_per_second", "fraction", "whole_slot_seconds", "efficiency", "resize_seconds", "slot_seconds")
@@ -31,7 +31,8 @@ def poisons(r: random.Random, count: int) -> list[Poisoned]:
 
 
 def _hooked(r: random.Random) -> Poisoned:
-    return Poisoned({"name": f"poison-raise-{r.randrange(len(POINTS))}"}, hook=True)
+    # Long enough to be handled everywhere; then its slots are free for others.
+    return Poisoned({"name": f"poison-raise-{r.randrange(len(POINTS))}", "command": "sleep 2"}, hook=True)
 
 
 def _asking(r: random.Random) -> Poisoned:
