@@ -43,6 +43,8 @@ class Draft:
         self._workers: dict[WorkerId, Worker] = {}
         #: Held ones of which the value is new; nothing but `engine.held` sees them.
         self._held: dict[JobId, Job] = {job.id: job for job in begun.jobs}
+        #: Jobs that were held until now.
+        self.released: list[JobId] = []
         self._nodes: dict[NodeName, Node] = {node.name: node for node in begun.nodes}
         self._published: dict[JobId, HostList] = {}
         self._bookings: dict[str, Booking] = {booking.name: booking for booking in begun.bookings}

@@ -6,7 +6,8 @@ from scheduler.engine.draft import Draft
 from scheduler.model.event import EventKind
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobState, StopReason, WaitReason
-from scheduler.model.worker import ExitReason, WorkerState
+from scheduler.model.observation import Observation
+from scheduler.model.worker import ExitReason, Worker, WorkerState
 
 
 def absorb_held_intent(draft: Draft, job: Job, intent: Intent) -> str:
@@ -36,13 +37,21 @@ def is_cancelled(job: Job) -> bool:
 
 
 def _release(draft: Draft, job: Job) -> None:
-    """Back to what it was: what has happened to its workers since is absorbed as after a restart."""
+    """Back to what it was; what has happened to its workers since is absorbed next."""
     assert job.held_from is not None, "a held job has the state that it was in"
     queued = job.held_from is JobState.QUEUED
     wait_reason = WaitReason.SUBMITTED if queued else None
     draft.move(replace(job, held_from=None, wait_reason=wait_reason, detail=""), job.held_from)
     draft.see_strays({key: stray for key, stray in draft.base.strays.items() if stray.job_id != job.id})
+    draft.released.append(job.id)
     draft.event(EventKind.JOB_RELEASED, job_id=job.id, cause=IntentKind.RESUME)
+
+
+def end_unstarted(draft: Draft, job: Job, observation: Observation) -> list[Worker]:
+    """End workers of a released job that were not started before it was held: others may have their slots now."""
+    unstarted = [w for w in job.all_workers if w.state is WorkerState.PENDING and w.id not in observation.workers]
+    detail = "not started while the job was held"
+    return [draft.end_worker(worker, WorkerState.LOST, ExitReason.LOST, None, detail) for worker in unstarted]
 
 
 def _end(draft: Draft, job: Job) -> None:

@@ -9,7 +9,7 @@ from scheduler.engine.bookings import open_and_end
 from scheduler.engine.deadlines import absence, hang_deadline, silence
 from scheduler.engine.draft import Draft
 from scheduler.engine.failures import expire, react
-from scheduler.engine.held import end_cancelled
+from scheduler.engine.held import end_cancelled, end_unstarted
 from scheduler.engine.membership import adopt, settle
 from scheduler.engine.observe_foreign import absorb_use
 from scheduler.engine.observe_nodes import absorb_held, absorb_nodes, count_failures
@@ -47,6 +47,10 @@ def absorb(
     for job in focus.jobs:
         _absorb_job(draft, job, observation, hearing, uncertain, settings)
     absorb_inbox(draft, inbox)
+    for job_id in draft.released:
+        job = draft.the_job(job_id)
+        if job.state.active:
+            _absorb_job(draft, job, observation, hearing, uncertain, settings, released=True)
     open_and_end(draft)
     strays = find_strays(draft, observation, focus.moved)
     if strays != draft.base.strays:
@@ -63,8 +67,12 @@ def _absorb_job(
     hearing: Hearing,
     uncertain: Mapping[WorkerId, ActionFailure],
     settings: EngineSettings,
+    *,
+    released: bool = False,
 ) -> None:
-    ended = absorb_job_workers(draft, job, observation, uncertain)
+    """`released`: it was held until now, and what its workers had may be others' by now."""
+    ended = end_unstarted(draft, job, observation) if released else []
+    ended += absorb_job_workers(draft, draft.the_job(job.id) if ended else job, observation, uncertain)
     _absorb_reports(draft, job, observation.reports, settings)
     if ended:
         count_failures(draft, ended, settings)
