@@ -42,7 +42,9 @@ def _release(draft: Draft, job: Job) -> None:
     queued = job.held_from is JobState.QUEUED
     wait_reason = WaitReason.SUBMITTED if queued else None
     draft.move(replace(job, held_from=None, wait_reason=wait_reason, detail=""), job.held_from)
-    draft.see_strays({key: stray for key, stray in draft.base.strays.items() if stray.job_id != job.id})
+    draft.see_strays(
+        {key: stray for key, stray in draft.base.strays.items() if (stray.job_id, stray.nonce) != (job.id, job.nonce)}
+    )
     draft.released.append(job.id)
     draft.event(EventKind.JOB_RELEASED, job_id=job.id, cause=IntentKind.RESUME)
 
