@@ -96,10 +96,23 @@ def test_one_that_fails_again_stays_held_and_whoever_resumed_it_is_told(w: World
         w.tick()
         w.expect(bad, JobState.HELD)
         (refused,) = w.events(EventKind.REQUEST_REFUSED)
-        assert refused.detail.startswith("it fails as before: Poison: ")
+        assert refused.detail.startswith("the scheduler fails at it: Poison: ")
     w.ask(IntentKind.RESUME, bad)
     w.advance(5.0)
     w.expect(bad, JobState.RUNNING)
+
+
+def test_one_that_is_to_go_on_in_the_tick_that_holds_it_stays_held(w: World) -> None:
+    bad, worse = w.job("bad"), w.job("worse")
+    with poisoned({bad, worse}.__contains__, POINTS[8], HARMS["raise"]):
+        w.ask(IntentKind.RESUME, worse)
+        w.tick()
+        w.ask(IntentKind.RESUME, bad)
+        w.ask(IntentKind.RESUME, worse)
+        w.ask_cancel(worse)
+        w.tick()
+        w.expect(bad, JobState.HELD)
+        w.expect(worse, JobState.CANCELLED)
 
 
 def test_many_at_once_are_all_found_and_no_innocent_is_held(w: World) -> None:

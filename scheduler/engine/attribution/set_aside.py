@@ -37,7 +37,7 @@ def set_aside(inputs: TickInputs, culprits: Mapping[Subject, Failure]) -> tuple[
     stored = (*inputs.world.all_jobs(), *inputs.unloaded.values())
     jobs = tuple(hold(job, failures[str(job.id)]) for job in stored if str(job.id) in failures)
     again = {str(job_id) for job_id in inputs.world.held} & set(failures)
-    refused = [intent for intent in inputs.inbox.intents if intent.booking in names or _resumes(intent, again)]
+    refused = [intent for intent in inputs.inbox.intents if intent.booking in names or _resumes(intent, failures)]
     inbox = _inbox_without(inputs.inbox, refused, failures, names)
     known = {str(job.id) for job in (*jobs, *inbox.jobs)} | again
     aside = {s for s in culprits if s.kind is SubjectKind.POD or (s.kind is SubjectKind.JOB and s.name not in known)}
@@ -84,13 +84,13 @@ def _bookings(inputs: TickInputs, names: Collection[str]) -> list[Booking]:
     return [found[name] for name in names if name in found]
 
 
-def _resumes(intent: Intent, again: Collection[str]) -> bool:
-    """Whether it asks for a held job to go on that ticks still fail at."""
-    return intent.kind is IntentKind.RESUME and str(intent.job_id) in again
+def _resumes(intent: Intent, jobs: Collection[str]) -> bool:
+    """Whether it asks for one of these, which ticks fail at, to go on."""
+    return intent.kind is IntentKind.RESUME and str(intent.job_id) in jobs
 
 
 def _refusal(intent: Intent, failures: Mapping[str, Failure], now: float) -> Event:
-    detail = f"it fails as before: {failures[str(intent.job_id)].detail}"
+    detail = f"the scheduler fails at it: {failures[str(intent.job_id)].detail}"
     return Event(now, EventKind.REQUEST_REFUSED, intent.job_id, cause=intent.kind, detail=detail)
 
 
