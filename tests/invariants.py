@@ -104,11 +104,7 @@ class InvariantChecker:
         cluster = self._world.cluster
         outside.processes_fit(cluster, snapshot)
         outside.started_once(cluster)
-<<<<<<< HEAD
-        if report.error is None or not snapshot.held:  # until it has observed, it does not know workers of held jobs
-=======
         if self._was_observed(snapshot, report):
->>>>>>> 9b1ad65 (Strays are looked for in worlds that were observed, not in one that was only loaded; a case shrinks in one pass for each kind of part)
             outside.slots_of_processes_are_used(cluster, snapshot)
             outside.no_process_of_ended_jobs(cluster, snapshot)
         outside.fixed_groups_are_there(cluster, snapshot)

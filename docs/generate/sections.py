@@ -47,6 +47,12 @@ MEASURED: tuple[Section, ...] = (
         ),
     ),
     Section(
+        "http_attack",
+        "discover_hosts under attack",
+        "How long an answer of `discover_hosts` takes while others hold 10,000 connections that say nothing, and "
+        "while 1,000 clients more send a byte a second.",
+    ),
+    Section(
         "frameworks",
         "Resizes under each framework",
         "A real training goes from 2 to 3 to 1 to 2 workers. The pause is the time without a training step. "

@@ -17,6 +17,7 @@ CALLS = [
 OPEN = {
     "anyone": (True, True, True),
     "users": (False, True, False),
+    "users and Prometheus": (False, True, False),
     "users and the job's workers": (False, True, True),
     "users and the job's workers; anyone if the daemon has no token": (False, True, True),
 }

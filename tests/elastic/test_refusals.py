@@ -104,7 +104,7 @@ def test_names_as_the_scheduler_takes_them_are_taken(site: Site, monkeypatch: py
         ({"samples_per_second": NAN}, "422: body: not valid JSON"),
         ({"metrics": {"top 5": 1.0}}, "422: metrics.top 5: must match the pattern"),
         ({"efficiency": 2.0}, "422: efficiency: must be at most 1"),
-        ({"metrics": {f"{number}{'x' * 100}": 1.0 for number in range(15)}}, "413: the body exceeds 1024 bytes"),
+        ({"metrics": {f"{number}{'x' * 100}": 1.0 for number in range(700)}}, "413: the body exceeds 65536 bytes"),
     ],
 )
 def test_a_report_that_is_refused_for_a_number_keeps_the_worker_heard_and_its_checkpoints_confirmed(
@@ -115,7 +115,7 @@ def test_a_report_that_is_refused_for_a_number_keeps_the_worker_heard_and_its_ch
     words: str,
 ) -> None:
     peer = "127.0.0.1:4001"
-    with served_site(tmp_path, request_bytes_max=1024) as site:
+    with served_site(tmp_path) as site:
         worker = Worker(site, monkeypatch)
         with closing(worker.agent) as agent:
             agent.update({"generation": 1, "peer": peer, "step": 3, **fields})
