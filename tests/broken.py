@@ -1,8 +1,11 @@
 """The error of a broken invariant."""
 
 
-class Broken(AssertionError):
-    """An invariant does not hold: which one, and one line that says where."""
+class Broken(BaseException):
+    """An invariant does not hold: which one, and one line that says where.
+
+    No `except Exception` of what is tested may take it for a failure of its own that it goes on after.
+    """
 
     def __init__(self, invariant: str, detail: str) -> None:
         super().__init__(f"{invariant}: {detail}")

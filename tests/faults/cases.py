@@ -18,14 +18,15 @@ from scheduler.config import settings
 from scheduler.engine import tick
 from scheduler.model import data, fixed, intent, job, observation, shape
 from scheduler.simulate import speed, work
-from tests.faults import plan
+from tests.faults import plan, poison
 
 #: Scenarios that failed once.
 FAILED = Path(__file__).parent / "cases"
 #: Scenarios that notice a defect which is put in; see `mutations`.
 NOTICING = FAILED / "noticing"
 _MODULES: tuple[ModuleType, ...] = (
-    plan, simulated, simulated_process, settings, tick, data, fixed, intent, job, observation, shape, speed, work
+    plan, poison, simulated, simulated_process, settings, tick, data, fixed, intent, job, observation, shape, speed,
+    work,
 )  # fmt: skip
 
 

@@ -13,7 +13,6 @@ from scheduler.engine.launch import LaunchContext
 from scheduler.engine.reports import ReportBox
 from scheduler.engine.tick import Engine, Step
 from scheduler.model.observation import WorkerReport
-from tests.broken import Broken
 from tests.faults.clocks import MachineClock
 from tests.faults.links import Line, Reach
 from tests.faults.plan import Die, Freeze, Reconfigure, Scenario, SlowCommits, Stop, Suspend
@@ -98,8 +97,8 @@ class Daemon:
         self.harmed = False
         try:
             return self._run_tick()
-        except Exception as error:
-            if not self.careful or isinstance(error, Broken):
+        except Exception:
+            if not self.careful:
                 raise
             self.engine.forget()
         except Killed:
