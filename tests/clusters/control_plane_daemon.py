@@ -63,11 +63,20 @@ class Site:
         pods = self.plane.core.list_namespaced_pod(self.namespace).items
         return {pod.metadata.name: pod.metadata.uid for pod in pods}
 
+    def workers(self) -> dict[str, str]:
+        """Workers that have a pod, and its name."""
+        pods = self.plane.core.list_namespaced_pod(self.namespace).items
+        return {pod.metadata.labels["elastic-gpu-scheduler/worker"]: pod.metadata.name for pod in pods}
+
+    def pod_of(self, job: int, ordinal: int) -> str:
+        """The name of a worker's pod, as soon as there is one."""
+        worker = f"{job}-{ordinal}"
+        self.comes(lambda: worker in self.workers(), lambda: self.explained(job))
+        return self.workers()[worker]
+
     def run(self, job: int) -> None:
         """Let the node run the job's only worker."""
-        name = f"sched-{job}-1"
-        self.comes(lambda: name in self.pods(), lambda: self.explained(job))
-        self.launch(name)
+        self.launch(self.pod_of(job, 1))
         self.runs(job)
 
     def launch(self, pod: str) -> None:

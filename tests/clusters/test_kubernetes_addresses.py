@@ -21,8 +21,7 @@ def site(plane: ControlPlane, tmp_path: Path) -> Iterator[Site]:
 def started(site: Site, template: dict[str, Any] | None = None) -> tuple[list[Any], list[str]]:
     """The pods of a job with two workers that runs, and the hosts that it is told."""
     job = site.submit(min_workers=2, max_workers=2, pod_template=template)
-    names = [f"sched-{job}-{ordinal}" for ordinal in (1, 2)]
-    site.comes(lambda: site.pods().keys() >= set(names), lambda: site.explained(job))
+    names = [site.pod_of(job, ordinal) for ordinal in (1, 2)]
     for name in names:
         site.launch(name)
     site.runs(job)
@@ -59,12 +58,9 @@ def test_pods_on_the_network_of_their_node_are_reached_there(plane: ControlPlane
 
 def test_a_fixed_group_listens_where_its_pods_are_reached(site: Site) -> None:
     job = site.submit(fixed={"replicas": 1, "command": ["serve"]})
-    name = f"sched-{job}-1"
-    site.comes(lambda: name in site.pods(), lambda: site.explained(job))
+    name = site.pod_of(job, 1)
     site.launch(name)
-    worker = f"sched-{job}-2"
-    site.comes(lambda: worker in site.pods(), lambda: site.explained(job))
-    pod = site.plane.core.read_namespaced_pod(worker, site.namespace)
+    pod = site.plane.core.read_namespaced_pod(site.pod_of(job, 2), site.namespace)
     host, _, port = variables(pod)["SCHED_FIXED_HOSTS"].rpartition(":")
     assert host == f"{name}.sched-workers.{site.namespace}.svc"
     assert int(port) > 0

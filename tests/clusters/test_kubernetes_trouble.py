@@ -38,9 +38,9 @@ def test_a_namespace_that_is_not_there_is_told_and_jobs_start_once_it_is(plane: 
         plane.core.replace_namespace_finalize("later", {"metadata": {"name": "later"}, "spec": {"finalizers": []}})
         plane.core.create_namespace({"metadata": {"name": "later"}})
         site.run(other)
-        site.comes(lambda: f"sched-{job}-2" in site.pods(), lambda: site.explained(job))
+        site.pod_of(job, 2)
         assert site.job(job)["retries_used"] == 0
-        assert set(site.pods()) == {f"sched-{job}-2", f"sched-{other}-1"}
+        assert set(site.workers()) == {f"{job}-2", f"{other}-1"}
 
 
 def test_a_resource_that_no_node_offers_is_told(plane: ControlPlane, tmp_path: Path) -> None:
@@ -121,6 +121,7 @@ def test_an_api_server_that_goes_away_costs_nothing_and_hosts_are_answered_meanw
         job = site.submit()
         site.run(job)
         before = site.pods()
+        host = f"{site.pod_of(job, 1)}.sched-workers.{site.namespace}.svc:1"
         plane.stop_api()
         try:
             waiting = site.submit()
@@ -130,7 +131,7 @@ def test_an_api_server_that_goes_away_costs_nothing_and_hosts_are_answered_meanw
             site.daemon.start_answering()
             site.is_not_ready("cannot be reached: Connection refused")
             hosts = site.daemon.client.get(f"/v1/jobs/{job}/discover_hosts")
-            assert (hosts.status_code, hosts.text) == (200, f"sched-1-1.sched-workers.{site.namespace}.svc:1\n")
+            assert (hosts.status_code, hosts.text) == (200, f"{host}\n")
         finally:
             plane.start_api()
         site.is_ready()

@@ -41,6 +41,8 @@ SECONDS_MAX = 300.0
 #: Longer than it takes until nodes that nobody hears from are taken for lost.
 OUTAGE_SECONDS = 20.0
 KILLS = 4
+#: Labels of workers' pods.
+JOB, WORKER = "elastic-gpu-scheduler/job", "elastic-gpu-scheduler/worker"
 #: What a pod needs of the host to run this Python.
 MOUNTS = (
     "/usr",
@@ -174,9 +176,9 @@ class Site:
     def pods(self, job: int) -> dict[str, str]:
         """Worker to node of the job's pods that run."""
         pods = self.cluster.pods(self.kubernetes.instance)
-        of_job = [pod for pod in pods if pod.metadata.labels["elastic-gpu-scheduler/job"] == str(job)]
+        of_job = [pod for pod in pods if pod.metadata.labels[JOB] == str(job)]
         return {
-            pod.metadata.labels["elastic-gpu-scheduler/worker"]: pod.spec.node_name
+            pod.metadata.labels[WORKER]: pod.spec.node_name
             for pod in of_job
             if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
         }
@@ -277,7 +279,8 @@ def test_a_pod_that_somebody_deletes_is_replaced_and_costs_no_retry(site: Site) 
     job = site.submit("removed", (1, 2))
     site.await_job(job, "RUNNING", 2)
     victim = max(site.pods(job))
-    site.cluster.core.delete_namespaced_pod(f"{site.kubernetes.instance}-{victim}", site.kubernetes.namespace)
+    (pod,) = (pod for pod in site.cluster.pods(site.kubernetes.instance) if pod.metadata.labels[WORKER] == victim)
+    site.cluster.core.delete_namespaced_pod(pod.metadata.name, site.kubernetes.namespace)
     eventually(lambda: len(site.pods(job)) == 2 and victim not in site.pods(job), "it is not replaced", SECONDS_MAX)
     site.await_job(job, "RUNNING", 2)
     assert site.job(job)["retries_used"] == 0
