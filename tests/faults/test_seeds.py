@@ -13,8 +13,8 @@ from tests.faults.sandbox import sandbox
 from tests.faults.shrink import shrink
 
 BATCH = 10
-#: Forty fresh seeds for every run, and further ones for those that may take long.
-BATCHES = [*range(4), *(pytest.param(number, marks=pytest.mark.slow) for number in range(4, 28))]
+#: Twenty fresh seeds for every run, and further ones for those that may take long.
+BATCHES = [*range(2), *(pytest.param(number, marks=pytest.mark.slow) for number in range(2, 4))]
 
 
 @pytest.mark.parametrize("number", BATCHES)

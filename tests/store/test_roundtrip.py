@@ -186,9 +186,6 @@ def workers(draw: st.DrawFn, job_id: JobId, ordinal: int, states: frozenset[Work
         "not_before": draw(times),
         "desired": draw(st.sampled_from(Desired)),
         "state": state,
-        "held_from": draw(st.sampled_from(sorted(JOB_TRANSITIONS[JobState.HELD] - {JobState.CANCELLED})))
-        if state is JobState.HELD
-        else None,
         "rank": draw(maybe(counts)),
         "reported_generation": draw(counts),
         "endpoint": draw(maybe(texts)),
@@ -224,6 +221,9 @@ def developments(draw: st.DrawFn, job: Job) -> tuple[Job, tuple[Worker, ...]]:
         "max_workers": high,
         "queued_at": draw(times),
         "state": state,
+        "held_from": draw(st.sampled_from(sorted(JOB_TRANSITIONS[JobState.HELD] - {JobState.CANCELLED})))
+        if state is JobState.HELD
+        else None,
         "waited_seconds": draw(times),
         "attempt": draw(counts),
         "retries_used": draw(counts),
@@ -303,7 +303,8 @@ def test_jobs_with_their_workers_come_back_equal(shared: tuple[SqlStore, Lease],
     assert of_fresh_load(store, job_id) == ([] if job.state.terminal else [expected])
     assert store.list_workers(job_id) == [*sorted(job.all_workers, key=lambda w: w.ordinal), *gone]
     # Out of the way of the next example's load.
-    over = replace(expected, state=JobState.CANCELLED, finished_at=0.0, published_size=0, workers=(), fixed_workers=())
+    ended = replace(expected, state=JobState.CANCELLED, held_from=None, finished_at=0.0, published_size=0)
+    over = replace(ended, workers=(), fixed_workers=())
     left = tuple(replace(w, state=WorkerState.LOST, ended_at=0.0) for w in job.all_workers)
     store.commit(Changes(jobs=(over,), workers=left), lease, 0.0)
 
