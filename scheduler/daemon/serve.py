@@ -60,6 +60,8 @@ log = structlog.get_logger(__name__)
 
 #: The engine's thread hands the interpreter over this often, so that answers from memory need not wait for a tick.
 SWITCH_INTERVAL_SECONDS = 0.0005
+#: The file descriptor, whatever `sys.stderr` has become.
+_STDERR = 2
 #: For so long after a tick that failed, or a leader that died, ticks are rehearsed where that is cheap.
 CAREFUL_SECONDS = 30.0
 
@@ -72,7 +74,7 @@ def run(settings: Settings) -> None:
     that has to be upgraded first, `StoreError` and `ClusterError` for what cannot be reached.
     """
     configure_logging()
-    faulthandler.enable()
+    faulthandler.enable(_STDERR)
     check_exposure(settings.http)
     check_kinds(settings.webhooks)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
