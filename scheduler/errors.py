@@ -80,6 +80,10 @@ class Conflict(UserError):
     """The thing exists, but its state does not allow the request."""
 
 
+class UnreadableRow(UserError):
+    """A row of the database that was asked for cannot be read; it stays as it is until somebody repairs it."""
+
+
 class ConfigError(UserError):
     """The daemon cannot start with these settings."""
 

@@ -10,9 +10,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from docs.generate.markdown import heading, table
+from scheduler.bounds import SECONDS
 from scheduler.config import Settings, WebhookSettings
 from scheduler.config.load import variable
-from scheduler.config.settings import SECONDS_MAX
 
 _HEAD = """
 `sched serve` takes a setting from its own options, else from a variable of the environment, else from the TOML file
@@ -88,14 +88,14 @@ def _type(name: str, schema: Mapping[str, Any]) -> str:
 
 
 def _bounds(rule: Mapping[str, Any]) -> str:
-    if (rule.get("minimum"), rule.get("maximum")) == (0, SECONDS_MAX):
+    if (rule.get("minimum"), rule.get("maximum")) == (0, SECONDS.high):
         return ""
     low = f"≥ {_number(rule['minimum'])}" if "minimum" in rule else ""
     if "exclusiveMinimum" in rule:
         low = f"> {_number(rule['exclusiveMinimum'])}"
     if "minLength" in rule:
         low = f"of at least {rule['minLength']} characters"
-    high = f"≤ {_number(rule['maximum'])}" if rule.get("maximum", SECONDS_MAX) != SECONDS_MAX else ""
+    high = f"≤ {_number(rule['maximum'])}" if rule.get("maximum", SECONDS.high) != SECONDS.high else ""
     return ", ".join(filter(None, (low, high)))
 
 

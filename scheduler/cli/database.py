@@ -1,5 +1,6 @@
 """`sched db`: the database's schema. Works on the database itself, without a daemon."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from scheduler.errors import SchemaMismatch
 
 if TYPE_CHECKING:
     from scheduler.store.sqlstore import SqlStore
+    from scheduler.store.values import StoredRow
 
 
 def upgrade(session: Session, config: ConfigOption = None, database_url: DatabaseOption = None) -> None:
@@ -50,6 +52,38 @@ def version(session: Session, config: ConfigOption = None, database_url: Databas
     _with_store(session, config, database_url, act)
 
 
+def unreadable(session: Session, config: ConfigOption = None, database_url: DatabaseOption = None) -> None:
+    """List rows of the database that cannot be read; with --json each with all its columns, as an export.
+
+    Such a row is left as it is: a job is not decided on and its workers continue, all others are not affected. Repair
+    it with the tools of the database, or delete it. The daemon notices within 30 seconds.
+    """
+
+    def act(store: "SqlStore") -> None:
+        store.check_schema()
+        found: list[StoredRow] = []
+        store.scan_unreadable(found.append)
+        if session.json:
+            emit_json({"unreadable": [_exported(each) for each in found]})
+            return
+        for each in found:
+            say(f"{each.row}")
+        say(f"{len(found)} rows cannot be read" if found else "all rows can be read")
+
+    _with_store(session, config, database_url, act)
+
+
+def _exported(row: "StoredRow") -> dict[str, object]:
+    """As JSON can hold it: bytes and numbers that are none as Python writes them."""
+    kept: dict[str, object] = {}
+    for name, value in row.columns.items():
+        if isinstance(value, str):
+            value = value.encode(errors="backslashreplace").decode()  # bytes that are not UTF-8
+        strange = isinstance(value, bytes | memoryview) or (isinstance(value, float) and not math.isfinite(value))
+        kept[name] = repr(bytes(value) if isinstance(value, memoryview) else value) if strange else value
+    return {"table": row.row.table, "key": row.row.key, "reason": row.row.reason, "columns": kept}
+
+
 def _tell(session: Session, store: "SqlStore", schema: str, line: str) -> None:
     from scheduler import __version__
 
@@ -78,3 +112,4 @@ def register(app: typer.Typer) -> None:
     command(app, "upgrade", common=LOCAL)(upgrade)
     command(app, "check", common=LOCAL)(check)
     command(app, "version", common=LOCAL)(version)
+    command(app, "unreadable", common=LOCAL)(unreadable)

@@ -1,4 +1,4 @@
-"""`sched health`: whether jobs are being decided on, by whom, and which nodes take no workers."""
+"""`sched health`: whether jobs are being decided on, by whom, which nodes take no workers, and what cannot be read."""
 
 from typing import Any
 
@@ -15,7 +15,9 @@ _NAMED_MAX = 5
 
 
 def health(session: Session) -> None:
-    """Show whether decisions are made, which replica leads, which nodes accept no workers, and what is held.
+    """Show whether decisions are made, which replica leads, and what is out of order.
+
+    Named are nodes that accept no workers, what is held, and rows of the database that cannot be read.
 
     A job, node or pod is held if the scheduler failed while it dealt with it: decisions leave it out, and its workers
     go on. "sched resume JOB" and "sched uncordon NODE" let decisions look at it again.
@@ -26,6 +28,7 @@ def health(session: Session) -> None:
     view = {name: cluster[name] for name in ("not_ready", "term", "leader", "version", "held")}
     away = [node for node in cluster["nodes"] if node["health"] != "UP" or node["intent"] != "ACTIVE" or node["closed"]]
     view["nodes"] = len(cluster["nodes"])
+    view |= {name: cluster[name] for name in ("unreadable", "unreadable_count")}
     view["nodes_away"] = {node["name"]: _why_away(node) for node in away}
     if session.json:
         emit_json(view)
@@ -56,8 +59,19 @@ def _facts(view: View) -> list[tuple[str, Cell]]:
         ("leader", leads),
         ("nodes", nodes),
         *(("held", (f"{each['kind']} {each['name']}: {each['why']}", "red")) for each in view["held"]),
+        *_unreadable(view),
         ("version", view["version"]),
     ]
+
+
+def _unreadable(view: View) -> list[tuple[str, Cell]]:
+    """Rows of the database that nothing is decided by; nothing where there are none."""
+    if not view["unreadable_count"]:
+        return []
+    named = [f"{row['table']} {row['key']} ({row['reason']})" for row in view["unreadable"][:_NAMED_MAX]]
+    listed = ", ".join(named) + (", …" if view["unreadable_count"] > len(named) else "")
+    told = f"{view['unreadable_count']} rows of the database cannot be read, see sched db unreadable: {listed}"
+    return [("database", (told, "red"))]
 
 
 def register(app: typer.Typer) -> None:

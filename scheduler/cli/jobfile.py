@@ -84,6 +84,7 @@ def _yaml(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]:
             raise UserError(f"{name}: the file is empty")
         if not isinstance(root, yaml.MappingNode):
             raise UserError(f"{name}:{root.start_mark.line + 1}: must be a mapping of fields such as `command: [...]`")
+        _check_size(root, name)
         lines = dict(_lines(root, (), name))
         return loader.construct_document(root), lines
     except yaml.MarkedYAMLError as error:
@@ -94,6 +95,32 @@ def _yaml(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]:
         raise UserError(f"{name}: not valid YAML: {' '.join(str(error).split())}") from None
     except (RecursionError, ValueError) as error:
         raise UserError(f"{name}: not valid YAML: {error}") from None
+
+
+def _check_size(root: "yaml.Node", name: str) -> None:
+    """Raise `UserError` for what would grow beyond all bounds, as aliases let a small file do.
+
+    What they stand for is counted, and not written out.
+    """
+    import yaml
+
+    sizes: dict[int, float] = {}
+
+    def size(node: yaml.Node, depth: int) -> float:
+        if depth > _DEPTH_MAX:
+            raise UserError(f"{name}: nested too deeply: not a job file")
+        if id(node) not in sizes:
+            sizes[id(node)] = math.inf  # what holds itself has no end
+            children: list[yaml.Node] = []
+            if isinstance(node, yaml.MappingNode):
+                children = [each for pair in node.value for each in pair]
+            elif isinstance(node, yaml.SequenceNode):
+                children = node.value
+            sizes[id(node)] = 1 + sum(size(child, depth + 1) for child in children)
+        return sizes[id(node)]
+
+    if size(root, 0) > _VALUES_MAX:
+        raise UserError(f"{name}: too many values: not a job file")
 
 
 def _lines(node: "yaml.MappingNode", place: tuple[str, ...], name: str) -> Iterator[tuple[str, int]]:

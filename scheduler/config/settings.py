@@ -6,9 +6,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-#: Some 30 years: only keeps sums of times finite.
-SECONDS_MAX = 10**9
-Seconds = Annotated[float, Field(ge=0, le=SECONDS_MAX)]
+from scheduler.config.numbers import Duration, Factor, Seconds, SlotSeconds
+
 Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+$", max_length=500)]
 KubernetesName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
 VariablePattern = Annotated[str, Field(pattern=r"^[A-Za-z_*][A-Za-z0-9_*]*$", max_length=200)]
@@ -34,26 +33,25 @@ class PolicySettings(_Frozen):
         default="elastic",
         description="How slots are divided among jobs. The page about policies describes each.",
     )
-    aging_per_hour: float = Field(
+    aging_per_hour: Factor = Field(
         default=0.0,
-        ge=0,
         description="Priority points that a waiting job gains per hour; 0 turns aging off. Only `elastic` ages jobs.",
     )
     aging_ceilings: Annotated[tuple[int, ...], BeforeValidator(_words)] = Field(
         default=(), description="Priorities, ascending, that a job below them never reaches by aging alone."
     )
     grow_cooldown_seconds: Seconds = Field(default=2.0, description="Shortest time between two growths of one job.")
-    grow_cooldown_factor: float = Field(
-        default=2.0, ge=0, description="A job grows again only after this multiple of its measured resize cost."
+    grow_cooldown_factor: Factor = Field(
+        default=2.0, description="A job grows again only after this multiple of its measured resize cost."
     )
-    grow_payback_factor: float = Field(
-        default=48.0, ge=0, description="A job grows only if its end comes nearer by this multiple of its resize cost."
+    grow_payback_factor: Factor = Field(
+        default=48.0, description="A job grows only if its end comes nearer by this multiple of its resize cost."
     )
     rebalance_seconds: Seconds = Field(
         default=30.0,
         description="Published elastic policies: shortest time between two resizes of a job in favour of equals.",
     )
-    tiresias_slot_seconds: float = Field(
+    tiresias_slot_seconds: SlotSeconds = Field(
         default=3600.0 * 16, gt=0, description="`tiresias`: slot-seconds after which a job falls into the second queue."
     )
     near_end_seconds: Seconds = Field(
@@ -74,15 +72,14 @@ class PolicySettings(_Frozen):
     share: bool = Field(
         default=True, description="Whether jobs of equal priority give each other workers above their minimum."
     )
-    share_margin: float = Field(
+    share_margin: Factor = Field(
         default=2.0,
-        ge=0,
         description="A worker moves to an equal job only if its worth there exceeds its worth here by this share.",
     )
-    share_interval_seconds: float = Field(
-        default=60.0, gt=0, description="Longest time between two looks at the division of slots while jobs compete."
+    share_interval_seconds: Duration = Field(
+        default=60.0, description="Longest time between two looks at the division of slots while jobs compete."
     )
-    service_class_slot_seconds: float = Field(
+    service_class_slot_seconds: SlotSeconds = Field(
         default=28800.0,
         gt=0,
         description="Slot-seconds of the first service class; each further class reaches four times as far.",
@@ -99,18 +96,18 @@ class PolicySettings(_Frozen):
     measure_seconds: Seconds = Field(
         default=30.0, description="How long `unmeasured_workers` bounds a job that has not reported its speed."
     )
-    remeasure_seconds: float = Field(
-        default=1800.0, gt=0, description="Speeds measured at larger sizes are forgotten after this time at one size."
+    remeasure_seconds: Duration = Field(
+        default=1800.0, description="Speeds measured at larger sizes are forgotten after this time at one size."
     )
     oversell_memory_max: float | None = Field(
         default=0.9,
-        gt=0,
+        ge=1e-3,
         le=1,
         description="Used share of the memory of a GPU above which jobs that share it leave; not set: not watched.",
     )
     oversell_utilization_max: float | None = Field(
         default=None,
-        gt=0,
+        ge=1e-3,
         le=1,
         description="Utilization of a GPU above which jobs that share it leave; not set: not watched.",
     )
@@ -130,14 +127,12 @@ class EngineSettings(_Frozen):
     tick_gap_seconds: Seconds = Field(
         default=0.01, description="Shortest time between two ticks, so that one takes a burst of requests."
     )
-    decide_seconds_max: float = Field(
+    decide_seconds_max: Duration = Field(
         default=10.0,
-        gt=0,
-        le=SECONDS_MAX,
         description="A decision that takes longer hangs: the daemon saves what it was about and starts anew.",
     )
-    lease_seconds: float = Field(
-        default=3.0, gt=0, le=SECONDS_MAX, description="A standby replaces a leader that has been silent for this long."
+    lease_seconds: Duration = Field(
+        default=3.0, description="A standby replaces a leader that has been silent for this long."
     )
     backoff_seconds: Seconds = Field(
         default=1.0,
@@ -288,11 +283,11 @@ class KubernetesSettings(_Frozen):
         description="How long decisions rest on the last known state while the API does not answer.",
     )
     requests_per_second: float = Field(
-        default=50.0, gt=0, le=10_000, description="Most API requests per second, watches not counted."
+        default=50.0, ge=1e-3, le=10_000, description="Most API requests per second, watches not counted."
     )
     connections: int = Field(default=8, ge=1, le=256, description="Most API requests at the same time.")
     request_seconds: float = Field(
-        default=10.0, gt=0, le=600, description="Longest time that one API request may take."
+        default=10.0, ge=1e-3, le=600, description="Longest time that one API request may take."
     )
 
     @property
@@ -376,14 +371,18 @@ class WebhookSettings(_Frozen):
     events: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(
         default=(), description="Kinds of events to send; empty: all."
     )
-    timeout_seconds: float = Field(default=10.0, gt=0, le=60, description="Time that the receiver has for its answer.")
+    timeout_seconds: float = Field(
+        default=10.0, ge=1e-3, le=60, description="Time that the receiver has for its answer."
+    )
     backoff_seconds: float = Field(
         default=1.0,
-        gt=0,
+        ge=1e-3,
         le=3600,
         description="Pause after the first failed attempt; doubles with each, and is cut at random by up to half.",
     )
-    backoff_max_seconds: float = Field(default=300.0, gt=0, le=86400, description="Longest pause between two attempts.")
+    backoff_max_seconds: float = Field(
+        default=300.0, ge=1e-3, le=86400, description="Longest pause between two attempts."
+    )
 
 
 class RetentionSettings(_Frozen):

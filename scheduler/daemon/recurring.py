@@ -60,7 +60,8 @@ class RecurringJobs:
     def start(self) -> None:
         """Make up for what was missed, and set the timers. The scheduler may run already or start later."""
         for entry in self._store.list_recurring():
-            self._set_timer(entry)
+            with suppress(InvalidInput):  # `list` leaves it out
+                self._set_timer(entry)
         self._timers.add_job(self.sweep, "interval", seconds=SWEEP_SECONDS, id="recurring-sweep", coalesce=True)
         self.sweep()
 
@@ -68,7 +69,7 @@ class RecurringJobs:
         """Submit whatever is due."""
         try:
             for entry in self._store.list_recurring():
-                self._submit_due(entry)
+                self._submit_or_tell(entry)
         except SchedulerError as error:
             log.warning("recurring jobs failed, retrying later", error=str(error))
 
@@ -87,7 +88,14 @@ class RecurringJobs:
         return None if entry is None else self._schedule(entry)
 
     def list(self) -> Sequence[Schedule]:
-        return [self._schedule(entry) for entry in self._store.list_recurring()]
+        """Those whose expression and timezone can be read."""
+        found = []
+        for entry in self._store.list_recurring():
+            try:
+                found.append(self._schedule(entry))
+            except InvalidInput as error:
+                log.warning("recurring job cannot be read", recurring=entry.id, error=str(error))
+        return found
 
     def delete(self, recurring_id: int) -> bool:
         existed = self._store.delete_recurring(recurring_id, self._clock.now())
@@ -116,6 +124,13 @@ class RecurringJobs:
                 self._submit_due(entry)
         except SchedulerError as error:
             log.warning("recurring job failed, retrying later", recurring=recurring_id, error=str(error))
+
+    def _submit_or_tell(self, entry: Recurring) -> None:
+        """One whose row makes no sense keeps no other from being submitted."""
+        try:
+            self._submit_due(entry)
+        except InvalidInput as error:
+            log.warning("recurring job cannot be submitted", recurring=entry.id, error=str(error))
 
     def _submit_due(self, entry: Recurring) -> None:
         job_id = submit_due(self._store, entry, self._clock.now())

@@ -6,7 +6,7 @@ from pathlib import Path
 import structlog
 
 from scheduler.config import RetentionSettings
-from scheduler.errors import SchedulerError
+from scheduler.errors import SchedulerError, UnreadableRow
 from scheduler.model.ids import JobKey, split_job_key
 from scheduler.store.sqlstore import SqlStore
 from scheduler.store.values import Purged
@@ -38,7 +38,10 @@ def remove_orphaned_logs(store: SqlStore, logs_dir: Path, remove: Callable[[JobK
             continue  # not a job's
         if path.stat().st_mtime >= older_than:
             continue
-        job = store.get_job(job_id)
+        try:
+            job = store.get_job(job_id)
+        except UnreadableRow:
+            continue  # it may be this job's
         if job is None or job.nonce != nonce:
             remove(JobKey(path.name))
             removed += 1

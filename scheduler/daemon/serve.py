@@ -53,6 +53,7 @@ from scheduler.http.services import Services
 from scheduler.http.shard_desk import ShardDesk
 from scheduler.metrics import Metrics
 from scheduler.model.job import Job
+from scheduler.model.unreadable import TABLES
 from scheduler.model.world import World
 from scheduler.store.sqlstore import SqlStore
 
@@ -307,9 +308,14 @@ class Daemon:
         self._metrics.watch("sched_shard_calls_total", lambda: shards.answered)
         for outcome in ("given", "done", "failed", "returned"):
             self._metrics.watch("sched_shards_total", partial(shards.shards.__getitem__, outcome), outcome)
+        for table in TABLES:
+            self._metrics.watch("sched_unreadable_rows", partial(self._unreadable, table), table)
         self._metrics.watch("sched_failing_webhooks", self._couriers.failing)
         for outcome in OUTCOMES:
             self._metrics.watch("sched_webhook_tries_total", partial(self._couriers.tries, outcome), outcome)
+
+    def _unreadable(self, table: str) -> int:
+        return sum(row.table == table for row in self._store.unreadable)
 
     def _start_timers(self) -> None:
         retention = Retention(

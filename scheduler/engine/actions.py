@@ -33,6 +33,8 @@ def due_actions(
     stops: list[ClusterAction] = []
     for stray in world.strays.values():
         held = world.held.get(stray.job_id)
+        if world.unread(stray.job_id) is not None:
+            continue  # it goes on, and its end is kept, until somebody has repaired the row of its job
         if held is None or held.nonce != stray.nonce:
             stops.append(StopWorker(stray.id, stray.node, 0.0, stray.nonce))
         elif is_cancelled(held):
@@ -68,6 +70,7 @@ def _to_start(job: Job, worker: Worker, observation: Observation, now: float) ->
 
 
 def _is_live(world: World, seen: WorkerObservation) -> bool:
-    """Whether its job still counts it: then its end is not stored yet. A held job's is looked at when it goes on."""
+    """Whether its job counts it, now or once it goes on or can be read: then its end is not stored yet."""
     job = world.active.get(seen.job_id) or world.held.get(seen.job_id)
-    return job is not None and job.nonce == seen.nonce and job.worker(seen.id) is not None
+    counts = job is not None and job.nonce == seen.nonce and job.worker(seen.id) is not None
+    return counts or world.unread(seen.job_id) is not None

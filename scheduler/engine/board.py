@@ -43,6 +43,8 @@ class Known(Enum):
     WAITING = auto()
     ENDED = auto()
     UNKNOWN = auto()
+    #: Its row cannot be read, so that nothing is decided about it; its workers go on.
+    UNREADABLE = auto()
 
 
 Subscriber = Callable[[frozenset[JobId]], None]
@@ -71,6 +73,8 @@ class Board:
             return Known.NOT_LOADED
         if self.world.job(job_id) is not None or job_id in self.world.held:
             return Known.WAITING
+        if self.world.unread(job_id) is not None:
+            return Known.UNREADABLE
         if 0 < job_id <= self._highest_job_id:
             return Known.ENDED
         return Known.WAITING if 0 < job_id <= self._highest_expected else Known.UNKNOWN

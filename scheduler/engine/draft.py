@@ -4,7 +4,7 @@ Functions of the engine take a draft and put new values into it. Nothing outside
 `changes` were committed; a tick that fails throws its draft away.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -16,6 +16,7 @@ from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job, JobState, Progress, check_job_transition
 from scheduler.model.node import Node
+from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import ExitReason, Worker, WorkerState, check_worker_transition
 from scheduler.model.world import Changes, CrowdedSlot, Stray, World
 
@@ -131,6 +132,11 @@ class Draft:
         if foreign != self.base.foreign or demands != self.base.demands:
             self.matters = True
             self.base = self.base.with_foreign(foreign, demands)
+
+    def see_unreadable(self, rows: Sequence[Unreadable]) -> None:
+        """Rows that could not be read when they were asked for in this tick."""
+        if rows:
+            self.base = self.base.with_unreadable(rows)
 
     def move(self, job: Job, state: JobState) -> Job:
         """Put the job into another state; raises `IllegalTransition` where its table has no such edge."""

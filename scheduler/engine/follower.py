@@ -51,6 +51,8 @@ class Follower:
         if self._world is None:
             return self._load()
         news = self._store.load_news(self.revision)
+        if news.unreadable:
+            return self._load()
         world = self._world.evolve(_changes(self._world, news))
         self._board.update(world, news.jobs)
         self._board.expect(JobId(news.highest_job_id))
@@ -80,7 +82,7 @@ def _built(stored: StoredWorld) -> tuple[World, Unloaded]:
 
 
 def _world_of(stored: StoredWorld, jobs: Sequence[Job]) -> World:
-    world = World.of(jobs, stored.nodes, stored.bookings)
+    world = World.of(jobs, stored.nodes, stored.bookings, stored.unreadable)
     for job in world.active.values():
         post(job)
     return world

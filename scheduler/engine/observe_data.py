@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from scheduler import bounds
 from scheduler.config import EngineSettings
 from scheduler.engine.deadlines import hang_deadline
 from scheduler.engine.draft import Draft
@@ -52,8 +53,8 @@ class DataWatch:
 
 def absorb_data(draft: Draft, shares: Mapping[JobId, float], reports: ReportBox) -> None:
     """Keep the share as the job's fraction, unless its workers report one of their own."""
-    for job_id, share in shares.items():
-        job = draft.job(job_id)
+    for job_id, exact in shares.items():
+        job, share = draft.job(job_id), bounds.FRACTION.nearest(exact)
         if job is None or not job.state.active or job.progress.fraction == share:
             continue
         report = _report_of_oldest(job, reports)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from scheduler import bounds
 from scheduler.config import EngineSettings
 from scheduler.engine.draft import Draft
 from scheduler.engine.exits import classify_exit
@@ -142,7 +143,8 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
     settled = report.generation == job.generation and size > 0 and not alone
     efficiency = _newest(report.efficiency, before.efficiency)
     if report.samples_per_second is not None and settled:
-        throughput[size] = report.samples_per_second * (1.0 if efficiency is None else efficiency)
+        useful = report.samples_per_second * (1.0 if efficiency is None else efficiency)
+        throughput[size] = bounds.RATE.nearest(useful)
     whole_slot_seconds, recent_share, slot_seconds = _estimate(job, report.fraction, draft.now)
     progress = Progress(
         step=before.step if report.step is None else report.step,
@@ -176,8 +178,9 @@ def _estimate(job: Job, fraction: float | None, now: float) -> tuple[float | Non
     if fraction < done:  # what was lost is done again
         return whole, recent, had
     faded = recent * done / fraction
-    recent = faded + fraction - done
-    return ((whole or 0.0) * faded + had - before.slot_seconds) / recent, recent, had
+    recent = bounds.SHARE.nearest(max(faded + fraction - done, bounds.SHARE.low))
+    whole = ((whole or 0.0) * faded + had - before.slot_seconds) / recent
+    return bounds.SLOT_SECONDS.nearest(whole), recent, had
 
 
 def progress_is_due(job: Job, report: WorkerReport, now: float, interval_seconds: float) -> bool:

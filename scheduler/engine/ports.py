@@ -14,6 +14,7 @@ from scheduler.model.intent import Intent
 from scheduler.model.job import Job
 from scheduler.model.node import Node
 from scheduler.model.observation import Observation
+from scheduler.model.unreadable import Unreadable
 from scheduler.model.world import Changes
 
 
@@ -77,6 +78,8 @@ class StoredWorld:
     admitted_job_id: int = 0
     #: Number of the newest commit that it holds.
     revision: int = 0
+    #: Rows that cannot be read, of jobs, workers, nodes and bookings.
+    unreadable: Sequence[Unreadable] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,8 @@ class StoredNews:
     bookings: Sequence[Booking]
     highest_job_id: int
     revision: int
+    #: Rows among these that cannot be read.
+    unreadable: Sequence[Unreadable] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,8 @@ class Inbox:
     jobs: Sequence[Job]
     #: At least those that BOOK intents among them name.
     bookings: Sequence[Booking] = ()
+    #: Rows of intents, jobs and bookings that cannot be read. These intents stay where they are.
+    unreadable: Sequence[Unreadable] = ()
 
 
 class Store(Protocol):
@@ -133,6 +140,15 @@ class Store(Protocol):
 
     def take_inbox(self, limit: int) -> Inbox:
         """The oldest intents; they stay stored until a commit names them as done."""
+        ...
+
+    @property
+    def unreadable(self) -> Sequence[Unreadable]:
+        """Rows that could not be read when they were asked for."""
+        ...
+
+    def look_again(self) -> Sequence[Unreadable]:
+        """Those of them that can be read by now, or are gone."""
         ...
 
     def data_shares_done(self) -> Mapping[JobId, float]:

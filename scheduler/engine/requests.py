@@ -16,6 +16,7 @@ from scheduler.model.node import NODE_TRANSITIONS, NodeIntent
 
 def absorb_inbox(draft: Draft, inbox: Inbox) -> None:
     """Let new jobs into the queue and do what users asked, in the order of arrival."""
+    draft.see_unreadable(inbox.unreadable)
     arrived = {job.id: job for job in inbox.jobs}
     asked = {booking.name: booking for booking in inbox.bookings}
     for intent in inbox.intents:
@@ -29,7 +30,11 @@ def absorb_inbox(draft: Draft, inbox: Inbox) -> None:
         elif intent.node is not None:
             _absorb_node_intent(draft, intent)
         elif intent.booking is not None and intent.kind is IntentKind.BOOK:
-            promise(draft, asked[intent.booking])
+            if intent.booking in asked:
+                promise(draft, asked[intent.booking])
+            else:
+                why = f"booking {intent.booking}: it cannot be read, or is gone"
+                draft.event(EventKind.REQUEST_REFUSED, cause=intent.kind, detail=why)
         elif intent.booking is not None:
             unbook(draft, intent.booking)
 
@@ -46,9 +51,9 @@ def _absorb_job_intent(draft: Draft, intent: Intent) -> None:
     held = draft.held_job(intent.job_id)
     job = draft.job(intent.job_id) if held is None else held
     if job is None or job.state.terminal:
-        draft.event(
-            EventKind.REQUEST_REFUSED, job_id=intent.job_id, cause=intent.kind, detail="the job has already ended"
-        )
+        unread = draft.base.unread(intent.job_id)
+        why = "the job has already ended" if unread is None else f"the job cannot be read: {unread}"
+        draft.event(EventKind.REQUEST_REFUSED, job_id=intent.job_id, cause=intent.kind, detail=why)
         return
     absorb = _JOB_INTENTS[intent.kind] if held is None else absorb_held_intent
     refusal = absorb(draft, job, intent)

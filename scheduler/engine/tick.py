@@ -34,6 +34,7 @@ from scheduler.engine.follower import Follower, Unloaded
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.observe_data import DataWatch
 from scheduler.engine.ports import ActionFailure, Clock, Cluster, Leader, Lease, StopWorker, Store
+from scheduler.engine.repairs import Repairs
 from scheduler.engine.reports import Hearing, ReportBox
 from scheduler.errors import ClusterError, LeaseLost, SchemaMismatch, StaleWrite, StoreError, StoreUnavailable
 from scheduler.model.event import Event, EventKind
@@ -132,6 +133,7 @@ class Engine:
         self._unloaded: Unloaded = ()
         self._hearing = Hearing(reports)
         self._data = DataWatch(store, settings.engine)
+        self._repairs = Repairs(store)
         self._deciding = Deciding(settings, launch, self._data, self._hearing, reports)
         #: What is being decided by, and when that began in monotonic seconds; None: nothing is being decided.
         self.deciding: tuple[TickInputs, float] | None = None
@@ -220,7 +222,7 @@ class Engine:
             return
         if lease.term != self._term:
             self._begin(lease)
-        if self.world is None:
+        if self.world is None or self._repairs.found(now):
             self.world = self._load(now)
         world = self.world
         yield Step.LEASED

@@ -11,6 +11,7 @@ from scheduler.http.held import HeldView, held_views
 from scheduler.http.json import JsonResponse
 from scheduler.http.node_views import NodeView, node_views
 from scheduler.http.services import Services, Use
+from scheduler.http.unreadable import UnreadableView, unreadable_views
 from scheduler.http.views import JobView, job_view
 from scheduler.model.job import Job
 
@@ -47,6 +48,10 @@ class ClusterView(TypedDict):
     nodes: list[NodeView]
     #: How many jobs are in each state.
     jobs_by_state: dict[str, int]
+    #: Rows of the database that cannot be read, as far as this daemon has met them, and at most a page of them.
+    unreadable: list[UnreadableView]
+    #: How many such rows it has met.
+    unreadable_count: int
     #: Jobs with workers, then those that wait, at most a page of them.
     jobs: list[JobView]
 
@@ -56,6 +61,7 @@ def show_cluster(services: Use) -> Response:
     """Get slots, nodes, the number of jobs by state, and the jobs that have not ended."""
     world = services.board.world
     nodes = node_views(world.nodes.values() if world is not None else services.store.list_nodes(), world)
+    unreadable = services.store.unreadable
     up = [node for node in nodes if node["health"] == "UP"]
     view: ClusterView = {
         "time": services.clock.now(),
@@ -68,6 +74,8 @@ def show_cluster(services: Use) -> Response:
         "slots_used": sum(node["slots_used"] for node in up),
         "nodes": nodes,
         "jobs_by_state": {str(state): count for state, count in services.store.count_jobs().items()},
+        "unreadable": unreadable_views(unreadable[: services.settings.http.page_size_max]),
+        "unreadable_count": len(unreadable),
         "jobs": [job_view(job, services.reports) for job in _present(services)],
     }
     return JsonResponse(view)

@@ -13,13 +13,15 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from scheduler.errors import Conflict, InvalidInput, NotFound, StoreError, UserError, broken_rule
+from scheduler.errors import Conflict, InvalidInput, NotFound, StoreError, UnreadableRow, UserError, broken_rule
 from scheduler.http.json import JsonResponse
 
 log = structlog.get_logger(__name__)
 
 #: A client that met a full or locked database may well try again after so long.
 RETRY_AFTER_SECONDS = 1
+#: Somebody has to repair the row first.
+UNREADABLE_RETRY_AFTER_SECONDS = 60
 
 
 class ErrorCode(StrEnum):
@@ -135,6 +137,11 @@ def install_error_handlers(app: FastAPI) -> None:
     async def gone(_: Request, error: ClientDisconnect) -> Response:
         # Nobody reads it.
         return error_response(400, ErrorCode.INVALID, "the body ended early")
+
+    @app.exception_handler(UnreadableRow)
+    async def unreadable(_: Request, error: UnreadableRow) -> Response:
+        headers = {"retry-after": str(UNREADABLE_RETRY_AFTER_SECONDS)}
+        return error_response(503, ErrorCode.UNAVAILABLE, str(error), headers=headers)
 
     @app.exception_handler(StoreError)
     async def unavailable(_: Request, error: StoreError) -> Response:

@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
+from scheduler.config.numbers import Speed
+
 PLAIN = r"^[^\x00-\x1f\x7f]*$"
 _NO_NUL = r"^[^\x00]*$"
 SHELL = ("/bin/sh", "-c")
@@ -49,7 +51,7 @@ ExportedName = Annotated[
 VariableName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Workdir = Annotated[str, StringConstraints(max_length=4096, pattern=r"^/[^\x00]*$")]
 Workers = Annotated[int, Field(ge=1, le=100_000)]
-SpeedAt = Annotated[list[Annotated[float, Field(gt=0, le=1e15)]], Field(min_length=2, max_length=2)]
+SpeedAt = Annotated[list[Speed], Field(min_length=2, max_length=2)]
 PRIORITY_MAX = 1_000_000
 Priority = Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)]
 

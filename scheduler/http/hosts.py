@@ -79,6 +79,8 @@ class HostAnswers:
                 return _not_now(f"job {job_id} is waiting and has no hosts yet")
             case Known.ENDED:
                 return Refusal(410, ErrorCode.CONFLICT, f"job {job_id} has ended")
+            case Known.UNREADABLE:
+                return _not_now(f"job {job_id} cannot be read from the database: see sched health")
             case Known.UNKNOWN:
                 return Refusal(404, ErrorCode.NOT_FOUND, f"job {job_id} not found")
 

@@ -14,6 +14,7 @@ from scheduler.http.json import JsonResponse
 from scheduler.http.parameters import LINE, SQL_ID_MAX, JobNumber, Limit, split_label
 from scheduler.http.requests import ChangeRequest, parse_request
 from scheduler.http.services import Services, Use
+from scheduler.http.unreadable import UnreadableView, unreadable_views
 from scheduler.http.views import JobDetail, JobView, WorkerView, job_detail, job_view, worker_view
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
@@ -26,6 +27,8 @@ router = APIRouter(tags=["jobs"])
 class JobPage(TypedDict):
     #: The jobs, in the order that was asked for.
     jobs: list[JobView]
+    #: Jobs of this page that cannot be read from the database; they stay as they are until they are repaired.
+    unreadable: list[UnreadableView]
     #: Where the next page starts; null: there is none.
     next: int | None
 
@@ -33,6 +36,8 @@ class JobPage(TypedDict):
 class WorkerPage(TypedDict):
     #: The workers, oldest first.
     workers: list[WorkerView]
+    #: Workers of this page that cannot be read from the database.
+    unreadable: list[UnreadableView]
     #: Where the next page starts; null: there is none.
     next: int | None
 
@@ -66,12 +71,13 @@ def list_jobs(
         labels=tuple(split_label(text) for text in label or ()),
     )
     if active and state and not wanted.states:
-        return JsonResponse({"jobs": [], "next": None})
+        return JsonResponse({"jobs": [], "unreadable": [], "next": None})
     count = min(limit, services.settings.http.page_size_max)
-    jobs = services.store.list_jobs(wanted, after, count, descending=order == "desc")
+    found = services.store.page_of_jobs(wanted, after, count, descending=order == "desc")
     page: JobPage = {
-        "jobs": [job_view(newest(services, job), services.reports) for job in jobs],
-        "next": jobs[-1].id if len(jobs) == count else None,
+        "jobs": [job_view(newest(services, job), services.reports) for job in found.jobs],
+        "unreadable": unreadable_views(found.unreadable),
+        "next": found.next,
     }
     return JsonResponse(page)
 
@@ -111,10 +117,11 @@ def list_workers(
     """List all workers that the job has had, oldest first."""
     find_job(services, job_id)
     count = min(limit, services.settings.http.page_size_max)
-    workers = services.store.list_workers(JobId(job_id), after, count)
+    found = services.store.page_of_workers(JobId(job_id), after, count)
     page: WorkerPage = {
-        "workers": [worker_view(worker) for worker in workers],
-        "next": workers[-1].ordinal if len(workers) == count else None,
+        "workers": [worker_view(worker) for worker in found.workers],
+        "unreadable": unreadable_views(found.unreadable),
+        "next": found.next,
     }
     return JsonResponse(page)
 

@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
+from scheduler.bounds import NESTING_MAX, nested_too_deeply
 from scheduler.errors import InvalidInput
 
 
@@ -20,6 +21,9 @@ class JsonResponse(Response):
 def parse_json(body: bytes) -> Any:
     """The value that the body holds. Raises `InvalidInput` for what is not JSON, and for nesting beyond reason."""
     try:
-        return orjson.loads(body)
+        value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise InvalidInput("body", f"not valid JSON: {error}") from None
+    if nested_too_deeply(value):
+        raise InvalidInput("body", f"must not be nested more than {NESTING_MAX} levels deep")
+    return value

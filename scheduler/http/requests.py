@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, StringConstraints, ValidationError
 
+from scheduler.config.numbers import Cpus, Duration, Grace, Heartbeat, Moment
 from scheduler.errors import InvalidInput
 from scheduler.http.errors import invalid_input
 from scheduler.http.fields import (
@@ -53,7 +54,7 @@ class FixedRequest(Request):
     env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
     #: Slots of each, all on one node; 0: it uses no accelerator.
     slots_per_worker: int = Field(default=0, ge=0, le=4096)
-    cpus_per_worker: float = Field(default=0.0, ge=0, le=65536)
+    cpus_per_worker: Cpus = 0.0
     memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
     node_selector: Labels = Field(default_factory=dict)
     gpu_type: GpuType | None = None
@@ -150,7 +151,7 @@ class JobRequest(Request):
     #: Slots of each worker, all on one node.
     slots_per_worker: int = Field(default=1, ge=1, le=4096)
     #: CPUs that each worker needs.
-    cpus_per_worker: float = Field(default=0.0, ge=0, le=65536)
+    cpus_per_worker: Cpus = 0.0
     #: Memory that each worker needs.
     memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
     #: Only nodes with these labels are used.
@@ -158,19 +159,19 @@ class JobRequest(Request):
     #: Only GPUs of this type are used.
     gpu_type: GpuType | None = None
     #: Longest wall time of one attempt.
-    time_limit_seconds: float | None = Field(default=None, gt=0, le=10**9)
+    time_limit_seconds: Duration | None = None
     #: Restarts after failures.
     max_retries: int = Field(default=3, ge=0, le=10_000)
     #: Time between the request to leave and the kill of a worker.
-    grace_seconds: float = Field(default=30.0, ge=0, le=86400)
+    grace_seconds: Grace = 30.0
     #: A worker that reports nothing for this long is hung; null: not watched.
-    heartbeat_seconds: float | None = Field(default=None, gt=0, le=86400)
+    heartbeat_seconds: Heartbeat | None = None
     #: Whether more important jobs may take its slots.
     preemptible: bool = True
     #: Its size under policies that never resize; null: `max_workers`.
     preferred_workers: Workers | None = None
     #: Expected duration at its preferred size.
-    expected_seconds: float | None = Field(default=None, gt=0, le=10**9)
+    expected_seconds: Duration | None = None
     #: Pairs of workers and speed, in any one unit, ascending.
     speedup: Annotated[list[SpeedAt], Field(max_length=64)] = Field(default_factory=list)
     #: Whether its workers may share slots beyond the physical count.
@@ -325,16 +326,16 @@ class BookingRequest(Request):
     #: Its name, which jobs give as `booking`.
     name: BookingName
     #: When its window begins; unix seconds; null: now.
-    start_at: float | None = Field(default=None, ge=0, le=1e11)
+    start_at: Moment | None = None
     #: Length of the window.
-    duration_seconds: float = Field(gt=0, le=10**9)
+    duration_seconds: Duration
     #: Number of slots; null: `nodes` is given.
     slots: int | None = Field(default=None, ge=1, le=10**9)
     #: Number of whole nodes, in place of `slots`.
     nodes: int | None = Field(default=None, ge=1, le=10**6)
     #: Slots that have to be together on a node, for jobs whose workers take so many.
     slots_per_worker: int = Field(default=1, ge=1, le=4096)
-    cpus_per_worker: float = Field(default=0.0, ge=0, le=65536)
+    cpus_per_worker: Cpus = 0.0
     memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
     node_selector: Labels = Field(default_factory=dict)
     gpu_type: GpuType | None = None

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from scheduler.config.numbers import Efficiency, Fraction, Metric, Moment, Rate, Seconds
 from scheduler.http.fields import PLAIN, Label, Request
 from scheduler.http.requests import POSITION_MAX
 from scheduler.model.data_queue import HELD_MAX
@@ -37,7 +38,7 @@ class MissedRequest(Request):
     #: Ids of the workers that it waits for.
     workers: Annotated[list[WorkerName], Field(min_length=1, max_length=100_000)]
     #: For how long it has waited.
-    seconds: float = Field(ge=0, le=1e9)
+    seconds: Seconds
 
     def missed(self) -> Missed:
         return Missed(self.generation, tuple(WorkerId(worker) for worker in self.workers), self.seconds)
@@ -63,17 +64,17 @@ class ReportRequest(Request):
     #: Epoch that is being worked at.
     epoch: int | None = Field(default=None, ge=0, le=2**62)
     #: Of the whole job at its present size.
-    samples_per_second: float | None = Field(default=None, ge=0, le=1e15)
+    samples_per_second: Rate | None = None
     #: When it committed last; unix seconds.
-    last_commit_at: float | None = Field(default=None, ge=0, le=1e12)
+    last_commit_at: Moment | None = None
     #: Pause of the last resize.
-    resize_seconds: float | None = Field(default=None, ge=0, le=1e9)
+    resize_seconds: Seconds | None = None
     #: Share of the whole job that is done.
-    fraction: float | None = Field(default=None, ge=0, le=1)
+    fraction: Fraction | None = None
     #: Progress per sample at the present batch size, against the best batch size.
-    efficiency: float | None = Field(default=None, gt=0, le=1)
+    efficiency: Efficiency | None = None
     #: Numbers for people, by name.
-    metrics: Annotated[dict[Label, float], Field(max_length=16)] = Field(default_factory=dict)
+    metrics: Annotated[dict[Label, Metric], Field(max_length=16)] = Field(default_factory=dict)
 
 
 #: A position of the data: its epoch times the number of shards, and its place in the epoch.

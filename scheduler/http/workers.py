@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from scheduler.engine.board import Known
 from scheduler.errors import Conflict, InvalidInput
 from scheduler.http.authorize import authorization_of, unauthorized
 from scheduler.http.body import Body, documented_body
@@ -163,7 +164,9 @@ async def report(request: Request, services: Use, job_id: JobNumber, worker_id: 
     if posting is None:
         refusal = services.answers.refusal(job)
         # A worker of a job that has none (any more) is as fenced as one that was replaced.
-        raise Conflict(f"worker {worker} is fenced: {refusal}") if refusal.status == 410 else _why(services, refusal)
+        raise (
+            Conflict(f"worker {worker} is fenced: {refusal}") if refusal.status == 410 else _why(services, job, refusal)
+        )
     if worker not in posting.live:
         raise Conflict(f"worker {worker} is fenced: it does not belong to job {job} (any more)")
     if services.reports.put(_to_report(parsed, job, worker, services.clock.now())):
@@ -184,9 +187,9 @@ def worker_of(job_id: int, worker_id: str) -> tuple[JobId, WorkerId]:
     return job, worker
 
 
-def _why(services: Services, refusal: Refusal) -> Exception:
-    """A queued job has no workers either; but before the world is loaded, and for unknown jobs, that is not known."""
-    if refusal.status == 503 and services.board.world is not None:
+def _why(services: Services, job: JobId, refusal: Refusal) -> Exception:
+    """A queued job has no workers either; otherwise it is not known whether the worker is one of the job's."""
+    if services.board.known(job) is Known.WAITING:
         return Conflict(f"the worker is fenced: {refusal}")
     return refusal
 

@@ -9,6 +9,7 @@ from scheduler.metrics.metric import Metric, each
 from scheduler.metrics.recorder import Recorder
 from scheduler.metrics.ticks import TICK_BUCKETS
 from scheduler.model.observation import Observation
+from scheduler.model.unreadable import TABLES
 
 _OUTCOMES = ("ok", "error")
 
@@ -80,6 +81,13 @@ CALL_METRICS = (
         ("outcome",),
         "Webhook delivery attempts: ok, error (not accepted by the receiver; retried).",
         watched=True,
+    ),
+    Metric(
+        "sched_unreadable_rows",
+        "gauge",
+        ("table",),
+        "Rows of the database that cannot be read and are set aside, as far as this daemon has met them.",
+        series=each(TABLES),
     ),
     Metric("sched_failing_webhooks", "gauge", (), "Webhooks whose receiver has not accepted the next event."),
 )

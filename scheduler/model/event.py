@@ -87,6 +87,8 @@ class EventKind(StrEnum):
     DATA_ENDED = "DATA_ENDED"
     #: A request that was stored can no longer be carried out; the cause is the request.
     REQUEST_REFUSED = "REQUEST_REFUSED"
+    #: What is stored of this event cannot be read; the detail says why. Nothing ever stores this kind.
+    UNREADABLE = "UNREADABLE"
 
 
 #: What is decided; the others tell what was observed or asked for. Each names its cause.
@@ -98,6 +100,7 @@ DECISIONS = frozenset(EventKind) - {
     EventKind.WORKER_ENDED,
     EventKind.SHARDS_SET_ASIDE,
     EventKind.DATA_ENDED,
+    EventKind.UNREADABLE,
 }
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from scheduler import bounds
 from scheduler.model.ids import NodeName
 from scheduler.model.shape import WorkerShape
 
@@ -13,6 +14,9 @@ class ForeignUse:
     slots: int = 0
     cpus: float = 0.0
     memory_mib: int = 0
+
+    def __post_init__(self) -> None:
+        bounds.CPUS_HELD.check("cpus", self.cpus)
 
     def plus(self, shape: WorkerShape) -> "ForeignUse":
         return ForeignUse(self.slots + shape.slots, self.cpus + shape.cpus, self.memory_mib + shape.memory_mib)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from scheduler import bounds
 from scheduler.errors import IllegalTransition
 from scheduler.model.data import DataSet
 from scheduler.model.export import Export
@@ -215,6 +216,14 @@ class JobSpec:
     #: What it takes of its submitter's environment; its own variables and directory win.
     export: Export | None = None
 
+    def __post_init__(self) -> None:
+        bounds.DURATION.check("time_limit_seconds", self.time_limit_seconds)
+        bounds.DURATION.check("expected_seconds", self.expected_seconds)
+        bounds.GRACE.check("grace_seconds", self.grace_seconds)
+        bounds.HEARTBEAT.check("heartbeat_seconds", self.heartbeat_seconds)
+        for _, speed in self.speedup:
+            bounds.SPEED.check("speedup", speed)
+
     @property
     def stop_seconds(self) -> float:
         """From being asked to stop until the last worker is killed: a fixed group is asked when the others are gone."""
@@ -251,6 +260,17 @@ class Progress:
     reported_at: float | None = None
     #: Generation and number of the newest of its workers' own agreements that was adopted.
     adopted: tuple[int, int] = (0, 0)
+
+    def __post_init__(self) -> None:
+        bounds.RATE.check("samples_per_second", self.samples_per_second)
+        bounds.SECONDS.check("resize_seconds", self.resize_seconds)
+        bounds.FRACTION.check("fraction", self.fraction)
+        bounds.EFFICIENCY.check("efficiency", self.efficiency)
+        bounds.SLOT_SECONDS.check("whole_slot_seconds", self.whole_slot_seconds)
+        bounds.SLOT_SECONDS.check("slot_seconds", self.slot_seconds)
+        bounds.SHARE.check("recent_share", self.recent_share)
+        for _, rate in self.throughput:
+            bounds.RATE.check("throughput", rate)
 
 
 @dataclass(frozen=True, slots=True)

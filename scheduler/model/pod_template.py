@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from scheduler.bounds import NESTING_MAX, nested_too_deeply
 from scheduler.model.field_rules import Broken, Leave
 from scheduler.model.pod_fields import POD_TEMPLATE
 
@@ -17,8 +18,6 @@ from scheduler.model.pod_fields import POD_TEMPLATE
 WORKER_CONTAINER = "worker"
 #: Longer ones do not fit into an object of the API beside the rest.
 TEMPLATE_LENGTH_MAX = 256 * 1024
-#: Pods of today's API have half of it.
-TEMPLATE_DEPTH_MAX = 32
 #: Whoever may write anything that the API takes.
 TRUSTED = Leave(trusted=True)
 
@@ -70,8 +69,8 @@ def broken_template_rule(template: Mapping[str, Any], leave: Leave = TRUSTED) ->
 
     By default only what nobody may write is an error.
     """
-    if _is_deeper(template, TEMPLATE_DEPTH_MAX):
-        return "pod_template", f"is nested deeper than {TEMPLATE_DEPTH_MAX} levels"
+    if nested_too_deeply(template):
+        return "pod_template", f"must not be nested more than {NESTING_MAX} levels deep"
     if len(canonical_template(template)) > TEMPLATE_LENGTH_MAX:
         return "pod_template", f"exceeds {TEMPLATE_LENGTH_MAX // 1024} KiB"
     for key in template:
@@ -100,18 +99,3 @@ def _broken_worker(containers: list[dict[str, Any]]) -> Broken | None:
 def _first_named(value: Any, path: str, rules: Mapping[str, str]) -> Broken | None:
     named = (key for key in rules if isinstance(value, dict) and key in value)
     return next(((f"{path}.{key}", rules[key]) for key in named), None)
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether more mappings and lists than this stand within each other; no call for each of them."""
-    layer = [value]
-    for _ in range(levels + 1):
-        layer = [
-            inner
-            for outer in layer
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
-        if not layer:
-            return False
-    return True

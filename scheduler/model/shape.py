@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from scheduler import bounds
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerShape:
@@ -16,3 +18,8 @@ class WorkerShape:
     gpu_type: str | None = None
     #: Whether they may share slots with other workers, beyond the node's physical count.
     oversell: bool = False
+
+    def __post_init__(self) -> None:
+        bounds.SLOTS.check("slots", self.slots)
+        bounds.CPUS_HELD.check("cpus", self.cpus)
+        bounds.MEMORY_HELD_MIB.check("memory_mib", self.memory_mib)

@@ -15,6 +15,7 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.subject import Subject
+from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import Worker
 
 
@@ -149,6 +150,8 @@ class World:
     withheld: Mapping[Subject, str] = field(default_factory=dict)
     #: Planned and open ones, by name.
     bookings: Mapping[str, Booking] = field(default_factory=dict)
+    #: Rows that cannot be read, so that what they tell of is not here.
+    unreadable: tuple[Unreadable, ...] = ()
     #: Indexes: jobs for which capacity is held.
     reserved: Mapping[JobId, Job] = field(default_factory=dict)
     #: Active jobs with workers that are leaving.
@@ -159,9 +162,15 @@ class World:
     trail: tuple[Touched, ...] = field(default=(), compare=False, repr=False)
 
     @staticmethod
-    def of(jobs: Iterable[Job], nodes: Iterable[Node], bookings: Iterable[Booking] = ()) -> "World":
+    def of(
+        jobs: Iterable[Job],
+        nodes: Iterable[Node],
+        bookings: Iterable[Booking] = (),
+        unreadable: Iterable[Unreadable] = (),
+    ) -> "World":
         """The world that these rows describe; terminal jobs are left out."""
-        return World().evolve(Changes(jobs=tuple(jobs), nodes=tuple(nodes), bookings=tuple(bookings)))
+        rows = Changes(jobs=tuple(jobs), nodes=tuple(nodes), bookings=tuple(bookings))
+        return World(unreadable=tuple(unreadable)).evolve(rows)
 
     def job(self, job_id: JobId) -> Job | None:
         """A job that decisions look at."""
@@ -171,6 +180,10 @@ class World:
         yield from self.active.values()
         yield from self.queued.values()
         yield from self.suspended.values()
+
+    def unread(self, job_id: JobId) -> Unreadable | None:
+        """Why the job is not here although its row is; None: it is not for that."""
+        return next((row for row in self.unreadable if row.job_id == job_id), None)
 
     def booking_of(self, job: Job) -> Booking | None:
         """The booking that the job belongs to, planned or open; None for an ordinary job."""
@@ -211,6 +224,7 @@ class World:
             demands=self.demands,
             withheld=self.withheld,
             bookings=bookings,
+            unreadable=self.unreadable,
             reserved=_moved(self.reserved, jobs, lambda job: bool(job.reservation)),
             leaving=_moved(self.leaving, jobs, _has_leavers),
             unexplained=_moved(self.unexplained, jobs, _is_unexplained),
@@ -228,6 +242,11 @@ class World:
                 nodes: frozenset[NodeName] = frozenset().union(*(step.nodes for step in steps))
                 return Touched(jobs, nodes)
         return None
+
+    def with_unreadable(self, more: Iterable[Unreadable]) -> "World":
+        """The same world with further rows that cannot be read."""
+        known = tuple(dict.fromkeys((*self.unreadable, *more)))
+        return self if known == self.unreadable else replace(self, unreadable=known)
 
     def with_strays(self, strays: Mapping[WorkerId, Stray]) -> "World":
         """The same world with the strays of a newer observation."""

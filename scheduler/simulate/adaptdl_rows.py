@@ -5,10 +5,11 @@ from pathlib import Path
 
 from pydantic import Field
 
+from scheduler.config.numbers import Seconds
 from scheduler.errors import UserError
 from scheduler.simulate.adaptdl_profile import Application
 from scheduler.simulate.adaptdl_work import AdaptdlWork, FixedBatch, TunedBatch
-from scheduler.simulate.job_rows import Name, Seconds, refuse_repeated, resizable
+from scheduler.simulate.job_rows import Name, refuse_repeated, resizable
 from scheduler.simulate.table import Row, parse_csv
 from scheduler.simulate.workload import Submission, Workload
 

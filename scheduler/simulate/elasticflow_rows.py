@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from scheduler.config.numbers import Duration, Moment
 from scheduler.simulate.job_rows import Name, refuse_repeated, resizable
 from scheduler.simulate.speed import Speedup
 from scheduler.simulate.table import Row, parse_csv
@@ -14,9 +15,9 @@ from scheduler.simulate.workload import Submission, Workload
 class _Row(Row):
     job_id: Name
     #: On any clock, unix time as well.
-    submission_time: float = Field(ge=0, le=1e11)
+    submission_time: Moment
     num_gpu: int = Field(ge=1, le=100_000)
-    duration: float = Field(gt=0, le=10**9)
+    duration: Duration
 
 
 def elasticflow_workload(path: Path, text: str, speedup: Speedup) -> Workload:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
+from scheduler.config.numbers import Cpus, Duration, Seconds
 from scheduler.errors import InvalidInput, UserError
 from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.observation import SlotLoad
@@ -17,7 +18,6 @@ from scheduler.simulate.workload import Submission
 from scheduler.simulate.yaml_items import read_items
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")]
-Seconds = Annotated[float, Field(ge=0, le=10**9)]
 Workers = Annotated[int, Field(ge=1, le=100_000)]
 Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -44,7 +44,7 @@ class JobRow(Row):
     #: Submitted so long after the beginning.
     at_seconds: Seconds
     #: What one worker alone would need for all of it.
-    work_seconds: Annotated[float, Field(gt=0, le=10**12)]
+    work_seconds: Annotated[float, Field(ge=1e-6, le=10**12)]
     min_workers: Workers = 1
     #: As many as the fewest where it is not given.
     max_workers: Workers | None = None
@@ -54,7 +54,7 @@ class JobRow(Row):
     #: The job stands still for so long at each change of its membership.
     resize_seconds: Seconds = 0.0
     slots_per_worker: int = Field(default=1, ge=1, le=4096)
-    cpus_per_worker: float = Field(default=0.0, ge=0, le=65536)
+    cpus_per_worker: Cpus = 0.0
     memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
     gpu_type: Name | None = None
     node_selector: Labels = Field(default_factory=dict)
@@ -63,12 +63,12 @@ class JobRow(Row):
     preemptible: bool = True
     oversell: bool = False
     #: Speed of its workers on slots that they share, in relation to slots of their own.
-    shared_speed: float = Field(default=1.0, gt=0, le=1)
+    shared_speed: float = Field(default=1.0, ge=1e-6, le=1)
     #: Share of the memory and of the time of each of its slots that a worker uses; None: nobody knows.
     slot_memory: Share | None = None
     slot_utilization: Share | None = None
-    time_limit_seconds: Annotated[float, Field(gt=0, le=10**9)] | None = None
-    expected_seconds: Annotated[float, Field(gt=0, le=10**9)] | None = None
+    time_limit_seconds: Duration | None = None
+    expected_seconds: Duration | None = None
 
     @model_validator(mode="after")
     def _bounds_agree(self) -> "JobRow":

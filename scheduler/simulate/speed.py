@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
+from scheduler import bounds
 from scheduler.errors import InvalidInput
 
 _RULE = "must be linear, amdahl SHARE with a share of 0 to 1, or points such as 1=1 2=1.9 4=3.4"
@@ -73,7 +74,7 @@ def parse_speedup(text: str, field: str = "speed") -> Speedup:
 
 def _points(words: list[str], text: str, field: str) -> tuple[tuple[int, float], ...]:
     pairs = [(_number(word.partition("=")[0]), _number(word.partition("=")[2])) for word in words]
-    if not all(1 <= workers <= 100_000 and workers % 1 == 0 and 0 < speed <= 1e9 for workers, speed in pairs):
+    if not all(1 <= workers <= 100_000 and workers % 1 == 0 and bounds.SPEED.admits(speed) for workers, speed in pairs):
         raise InvalidInput(field, f"{text!r} {_RULE}")
     if any(first[0] >= second[0] for first, second in pairwise(pairs)):
         raise InvalidInput(field, f"{text!r} must name its numbers of workers in ascending order")

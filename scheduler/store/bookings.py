@@ -7,6 +7,7 @@ from sqlalchemy import Connection, insert, select
 from scheduler.errors import Conflict, StaleWrite
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.intent import Intent, IntentKind
+from scheduler.store.reading import SetAside, only
 from scheduler.store.rows import booking_from_row, booking_values
 from scheduler.store.schema import bookings
 from scheduler.store.statements import Statements
@@ -22,33 +23,33 @@ def add(connection: Connection, statements: Statements, booking: Booking) -> int
     # First, since whoever takes an id holds up all others that would look for the name.
     intent = Intent(0, IntentKind.BOOK, booking.created_at, booking=booking.name)
     intent_id = add_intent(connection, statements, intent)
-    if get(connection, booking.name) is not None:
+    if connection.execute(select(bookings.c.name).where(bookings.c.name == booking.name)).first() is not None:
         raise Conflict(f"booking {booking.name} already exists: use another name, or cancel it first")
     connection.execute(insert(bookings), booking_values(booking))
     return intent_id
 
 
 def get(connection: Connection, name: str) -> Booking | None:
+    """Raises `UnreadableRow`."""
     row = connection.execute(select(bookings).where(bookings.c.name == name)).one_or_none()
-    return None if row is None else booking_from_row(row)
+    return None if row is None else only(bookings, row, booking_from_row)
 
 
-def present(connection: Connection) -> list[Booking]:
+def present(connection: Connection, aside: SetAside) -> list[Booking]:
     """All of them by start."""
     rows = connection.execute(select(bookings).order_by(bookings.c.start_at, bookings.c.name))
-    return [booking_from_row(row) for row in rows]
+    return list(aside.read(bookings, rows, booking_from_row))
 
 
-def promised(connection: Connection) -> tuple[Booking, ...]:
+def promised(connection: Connection, aside: SetAside) -> tuple[Booking, ...]:
     """Those that the engine has decided on, by name."""
-    rows = connection.execute(_PROMISED)
-    return tuple(booking_from_row(row) for row in rows)
+    return tuple(aside.read(bookings, connection.execute(_PROMISED), booking_from_row))
 
 
-def requested(connection: Connection) -> tuple[Booking, ...]:
+def requested(connection: Connection, aside: SetAside) -> tuple[Booking, ...]:
     """Those that wait for the engine, by name."""
     rows = connection.execute(select(bookings).where(_REQUESTED).order_by(bookings.c.name))
-    return tuple(booking_from_row(row) for row in rows)
+    return tuple(aside.read(bookings, rows, booking_from_row))
 
 
 def write(connection: Connection, changed: Sequence[Booking]) -> None:

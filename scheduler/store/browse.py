@@ -11,17 +11,24 @@ from scheduler.model.ids import JobId, WorkerId, ordinal_of
 from scheduler.model.job import Job, JobState
 from scheduler.model.node import Node
 from scheduler.model.worker import Worker
-from scheduler.store.job_reader import jobs_from_rows
-from scheduler.store.job_rows import worker_from_row, workers_by_job
-from scheduler.store.rows import event_from_row, node_from_row
-from scheduler.store.schema import events, generations, jobs, nodes, workers
+from scheduler.store.job_reader import JOB_COLUMNS, jobs_from_rows
+from scheduler.store.job_rows import WORKER_COLUMNS, worker_from_row, workers_by_job
+from scheduler.store.reading import SetAside, unreadable
+from scheduler.store.rows import NODE_COLUMNS, event_from_row, events_from_rows, read_nodes
+from scheduler.store.schema import events, generations, jobs, workers
 from scheduler.store.text import label_needle, members_from_text
-from scheduler.store.values import JobFilter
+from scheduler.store.values import JobFilter, JobPage, WorkerPage
 
 
-def get_job(connection: Connection, job_id: JobId) -> Job | None:
-    found = _with_workers(connection, connection.execute(select(jobs).where(jobs.c.id == job_id)).all())
-    return found[0] if found else None
+def get_job(connection: Connection, job_id: JobId, aside: SetAside) -> Job | None:
+    """Raises `UnreadableRow`."""
+    rows = connection.execute(select(*JOB_COLUMNS).where(jobs.c.id == job_id)).all()
+    for job in _with_workers(connection, rows, aside):
+        return job
+    for row in aside.rows:
+        if row.table == jobs.name:
+            raise unreadable(row)
+    return None
 
 
 def find_job(connection: Connection, client_key: str) -> JobId | None:
@@ -31,9 +38,9 @@ def find_job(connection: Connection, client_key: str) -> JobId | None:
 
 
 def list_jobs(
-    connection: Connection, wanted: JobFilter, after: int | None, limit: int, *, descending: bool
-) -> list[Job]:
-    query = _page(select(jobs), jobs.c.id, after, limit, descending=descending)
+    connection: Connection, wanted: JobFilter, after: int | None, limit: int, aside: SetAside, *, descending: bool
+) -> JobPage:
+    query = _page(select(*JOB_COLUMNS), jobs.c.id, after, limit, descending=descending)
     if wanted.states:
         query = query.where(jobs.c.state.in_([state.value for state in wanted.states]))
     if wanted.name is not None:
@@ -43,62 +50,75 @@ def list_jobs(
     for key, value in wanted.labels:
         # LIKE would ignore case on SQLite, and its own name for "contains" each database has.
         query = query.where(func.replace(jobs.c.labels, label_needle(key, value), "") != jobs.c.labels)
-    return _with_workers(connection, connection.execute(query).all())
+    rows = connection.execute(query).all()
+    found = _with_workers(connection, rows, aside)
+    unread = tuple(row for row in aside.rows if row.table == jobs.name)
+    return JobPage(tuple(found), unread, rows[-1].id if len(rows) == limit else None)
 
 
-def _with_workers(connection: Connection, rows: Sequence[Row[Any]]) -> list[Job]:
+def _with_workers(connection: Connection, rows: Sequence[Row[Any]], aside: SetAside) -> list[Job]:
     active = [row.id for row in rows if row.active]
     live: dict[JobId, tuple[Worker, ...]] = {}
     if active:
-        query = select(workers).where(workers.c.job_id.in_(active), workers.c.live.is_not(None))
-        live = workers_by_job(connection.execute(query.order_by(workers.c.job_id, workers.c.ordinal)))
-    return list(jobs_from_rows(rows, live))
+        query = select(*WORKER_COLUMNS).where(workers.c.job_id.in_(active), workers.c.live.is_not(None))
+        live = workers_by_job(connection.execute(query.order_by(workers.c.job_id, workers.c.ordinal)), aside)
+    return list(jobs_from_rows(rows, live, aside))
 
 
 def count_jobs(connection: Connection) -> dict[JobState, int]:
     rows = connection.execute(select(jobs.c.state, func.count().label("jobs")).group_by(jobs.c.state))
-    counts = {JobState(row.state): row.jobs for row in rows}
-    return {state: counts.get(state, 0) for state in JobState}
+    counts = {row.state: row.jobs for row in rows}
+    return {state: counts.get(state.value, 0) for state in JobState}
 
 
-def list_workers(connection: Connection, job_id: JobId, after: int, limit: int) -> list[Worker]:
-    query = select(workers).where(workers.c.job_id == job_id, workers.c.ordinal > after)
-    return [worker_from_row(row) for row in connection.execute(query.order_by(workers.c.ordinal).limit(limit))]
+def list_workers(connection: Connection, job_id: JobId, after: int, limit: int, aside: SetAside) -> WorkerPage:
+    query = select(*WORKER_COLUMNS).where(workers.c.job_id == job_id, workers.c.ordinal > after)
+    rows = connection.execute(query.order_by(workers.c.ordinal).limit(limit)).all()
+    found = tuple(aside.read(workers, rows, worker_from_row))
+    # An ordinal that is no number sorts last.
+    last = rows[-1].ordinal if len(rows) == limit and type(rows[-1].ordinal) is int else None
+    return WorkerPage(found, tuple(aside.rows), last)
 
 
 def list_events(
-    connection: Connection, after: int | None, job_id: JobId | None, limit: int, *, descending: bool
+    connection: Connection, after: int | None, job_id: JobId | None, limit: int, aside: SetAside, *, descending: bool
 ) -> list[tuple[int, Event]]:
     query = _page(select(events), events.c.id, after, limit, descending=descending)
     if job_id is not None:
         query = query.where(events.c.job_id == job_id)
-    return [(row.id, event_from_row(row)) for row in connection.execute(query)]
+    return list(events_from_rows(connection.execute(query), aside))
 
 
 def newest_of_job(
-    connection: Connection, job_id: JobId, kinds: Collection[EventKind], limit: int
+    connection: Connection, job_id: JobId, kinds: Collection[EventKind], limit: int, aside: SetAside
 ) -> list[tuple[int, Event]]:
     """The newest events of these kinds of the job, newest first."""
-    return _newest(connection, kinds, limit, events.c.job_id == job_id)
+    return _newest(connection, kinds, limit, aside, events.c.job_id == job_id)
 
 
 def newest_for_job(
-    connection: Connection, job_id: JobId, kinds: Collection[EventKind], limit: int, events_max: int
+    connection: Connection,
+    job_id: JobId,
+    kinds: Collection[EventKind],
+    limit: int,
+    events_max: int,
+    aside: SetAside,
 ) -> list[tuple[int, Event]]:
     """What was done for the job, of these kinds, as far as so many newest events tell; newest first."""
     newest = connection.execute(select(func.max(events.c.id))).scalar() or 0
-    return _newest(connection, kinds, limit, events.c.id > newest - events_max, events.c.for_job == job_id)
+    return _newest(connection, kinds, limit, aside, events.c.id > newest - events_max, events.c.for_job == job_id)
 
 
 def _newest(
-    connection: Connection, kinds: Collection[EventKind], limit: int, *wanted: ColumnElement[bool]
+    connection: Connection, kinds: Collection[EventKind], limit: int, aside: SetAside, *wanted: ColumnElement[bool]
 ) -> list[tuple[int, Event]]:
     of_kind = events.c.kind.in_([kind.value for kind in kinds])
     query = select(events).where(*wanted, of_kind).order_by(events.c.id.desc()).limit(limit)
-    return [(row.id, event_from_row(row)) for row in connection.execute(query)]
+    rows = connection.execute(query)
+    return list(aside.read(events, rows, lambda row: (row.id, event_from_row(row))))
 
 
-def ended_workers(connection: Connection, since: float, events_max: int) -> tuple[float, list[Worker]]:
+def ended_workers(connection: Connection, since: float, events_max: int, aside: SetAside) -> tuple[float, list[Worker]]:
     """Workers that ended from then on, as far as so many newest events tell; and from when on these are all."""
     newest = connection.execute(select(func.max(events.c.id))).scalar()
     if newest is None:
@@ -106,24 +126,32 @@ def ended_workers(connection: Connection, since: float, events_max: int) -> tupl
     looked_at = events.c.id > newest - events_max
     oldest = connection.execute(select(events.c.at).where(looked_at).order_by(events.c.id).limit(1)).scalar_one()
     # Events that are left out by their number are older than those.
-    complete_since = max(since, oldest) if newest > events_max else since
+    complete_since = max(since, oldest) if newest > events_max and isinstance(oldest, float) else since
     ended = select(events.c.job_id, events.c.worker_id).where(
         looked_at, events.c.kind == EventKind.WORKER_ENDED, events.c.at >= since
     )
-    keys = [(row.job_id, ordinal_of(WorkerId(row.worker_id))) for row in connection.execute(ended)]
+    keys = [key for row in connection.execute(ended) if (key := _key_of(row.job_id, row.worker_id)) is not None]
     found: list[Worker] = []
     for start in range(0, len(keys), _KEYS_MAX):
         chosen = tuple_(workers.c.job_id, workers.c.ordinal).in_(keys[start : start + _KEYS_MAX])
-        found += map(worker_from_row, connection.execute(select(workers).where(chosen)))
+        found += aside.read(workers, connection.execute(select(*WORKER_COLUMNS).where(chosen)), worker_from_row)
     return complete_since, found
+
+
+def _key_of(job_id: Any, worker_id: Any) -> tuple[int, int] | None:
+    """Job and ordinal of the worker that an event names; None where that cannot be read."""
+    try:
+        return int(job_id), ordinal_of(WorkerId(worker_id))
+    except (TypeError, ValueError, AttributeError):
+        return None
 
 
 #: Variables that one statement may hold are limited.
 _KEYS_MAX = 400
 
 
-def list_nodes(connection: Connection) -> list[Node]:
-    return sorted((node_from_row(row) for row in connection.execute(select(nodes))), key=lambda node: node.name)
+def list_nodes(connection: Connection, aside: SetAside) -> list[Node]:
+    return read_nodes(connection.execute(select(*NODE_COLUMNS)), aside)
 
 
 def published_hosts(connection: Connection, job_id: JobId) -> HostList | None:

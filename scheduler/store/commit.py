@@ -16,6 +16,7 @@ from scheduler.store import bookings, leadership
 from scheduler.store.counters import take_ids
 from scheduler.store.data_queues import DataQueues
 from scheduler.store.job_rows import job_values, worker_values
+from scheduler.store.replaced import replace_unreadable
 from scheduler.store.rows import event_values, node_values
 from scheduler.store.statements import Statements
 from scheduler.store.text import members_to_text
@@ -29,7 +30,7 @@ def commit(
     _write_jobs(connection, statements, changes.jobs, revision)
     statements.upsert_workers.run(connection, [worker_values(worker) for worker in changes.workers])
     told = queues.end_workers(connection, _gone_from_data(changes), now)
-    _write_nodes(connection, statements, changes.nodes, revision)
+    _write_nodes(connection, statements, changes.nodes, revision, now)
     bookings.write(connection, changes.bookings)
     _publish(connection, statements, changes.published, now)
     statements.delete_intents.run(connection, [{"done": intent_id} for intent_id in changes.intents_done])
@@ -49,8 +50,11 @@ def _write_jobs(connection: Connection, statements: Statements, jobs: Sequence[J
         raise StaleWrite(f"{len(jobs) - written} of {len(jobs)} jobs changed since they were read")
 
 
-def _write_nodes(connection: Connection, statements: Statements, nodes: Sequence[Node], revision: int) -> None:
-    """A node that was never stored has version 0."""
+def _write_nodes(
+    connection: Connection, statements: Statements, nodes: Sequence[Node], revision: int, now: float
+) -> None:
+    """A node that was never stored, or whose row cannot be read, has version 0."""
+    replace_unreadable(connection, [node.name for node in nodes if node.version == 0], now)
     new = [node_values(node, 1, revision) for node in nodes if node.version == 0]
     written = statements.insert_nodes.run(connection, new)
     rows = [

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam
+from sqlalchemy import Connection, bindparam, select
 
-from scheduler.errors import SchemaMismatch
+from scheduler.errors import SchemaMismatch, StoreUnavailable
 from scheduler.store.schema import counters
 
 
@@ -27,6 +27,16 @@ _TAKE = (
     )
     .returning(counters.c.jobs, counters.c.intents, counters.c.events, counters.c.recurring)
 )
+
+
+def highest_job_id(connection: Connection) -> int:
+    """The highest id that any job was given. Raises `StoreUnavailable` where it cannot be read."""
+    found = connection.execute(select(counters.c.jobs)).scalar_one()
+    if type(found) is not int:
+        raise StoreUnavailable(
+            f"the row of counters cannot be read: jobs: must be a whole number, not {found!r:.60}: restore a backup"
+        )
+    return found
 
 
 def take_ids(connection: Connection, *, jobs: int = 0, intents: int = 0, events: int = 0, recurring: int = 0) -> Ids:

@@ -7,8 +7,9 @@ has the mark that it knows: a job with thousands of readers then costs one row t
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, Row, bindparam, func, select
 
 from scheduler.engine.exits import FAILURES
 from scheduler.errors import Conflict, NotFound, UserError
@@ -17,9 +18,11 @@ from scheduler.model.data_queue import DataQueue
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.ranges import Ranges
+from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import Desired, Worker
 from scheduler.store.counters import take_ids
 from scheduler.store.data_rows import (
+    READER_COLUMNS,
     queue_from_row,
     queue_values,
     reader_from_row,
@@ -27,6 +30,7 @@ from scheduler.store.data_rows import (
     set_aside_from_row,
     set_aside_values,
 )
+from scheduler.store.reading import SetAside, unreadable
 from scheduler.store.rows import event_values
 from scheduler.store.schema import data_queues, jobs, shard_readers, shards_set_aside, workers
 from scheduler.store.statements import Statements
@@ -40,7 +44,7 @@ QUEUES_KEPT = 1000
 _QUEUE = select(data_queues, jobs.c.data).join(jobs, jobs.c.id == data_queues.c.job_id)
 _THIS = _QUEUE.where(data_queues.c.job_id == bindparam("job"))
 _LOCKED = _THIS.with_for_update(of=data_queues)
-_READERS = select(shard_readers).where(shard_readers.c.job_id == bindparam("job"))
+_READERS = select(*READER_COLUMNS).where(shard_readers.c.job_id == bindparam("job"))
 _LIVE = (
     select(workers.c.ordinal, workers.c.desired, jobs.c.nonce)
     .join(jobs, jobs.c.id == workers.c.job_id)
@@ -50,6 +54,7 @@ _LIVE = (
         workers.c.ordinal.in_(bindparam("ordinals", expanding=True)),
     )
 )
+_DESIRED = {desired.value: desired for desired in Desired}
 _OVER = (data_queues.c.done + data_queues.c.set_aside).label("over")
 _SHARES = (
     select(data_queues.c.job_id, _OVER, data_queues.c.total)
@@ -81,9 +86,8 @@ class DataQueues:
         events: list[Event] = []
         for job_id, calls in sorted(by_job.items()):
             with self._changed(connection, job_id, now, events) as queue:
-                if queue is None:
-                    refusal = _no_queue(connection, job_id)
-                    outcomes.update((number, refusal) for number, _ in calls)
+                if not isinstance(queue, DataQueue):
+                    outcomes.update((number, queue) for number, _ in calls)
                     continue
                 live = _live_workers(connection, job_id, [each.call.reader.ordinal for _, each in calls])
                 queue.expire(now, heard_since)
@@ -100,7 +104,7 @@ class DataQueues:
         events: list[Event] = []
         for job_id, gone in sorted(by_job.items()):
             with self._changed(connection, job_id, now, events) as queue:
-                if queue is None:
+                if not isinstance(queue, DataQueue):
                     continue
                 for worker in gone:
                     detail = f"worker {worker.id} ended: {worker.exit_reason}"
@@ -110,21 +114,24 @@ class DataQueues:
     @contextmanager
     def _changed(
         self, connection: Connection, job_id: JobId, now: float, events: list[Event]
-    ) -> Iterator[DataQueue | None]:
-        """The queue under its lock, written at the end of the block; None where the job has none.
+    ) -> Iterator[DataQueue | UserError]:
+        """The queue under its lock, written at the end of the block; an error where there is none that can be read.
 
         What there is to tell is added to `events`, which are written last: their ids are what all writers wait for, so
         nobody may wait for a queue while holding them.
         """
         row = connection.execute(_LOCKED, {"job": job_id}).one_or_none()
         if row is None:
-            yield None
+            yield _no_queue(connection, job_id)
             return
         # Taken out until it is written: a transaction that fails leaves nothing behind.
         mark, queue = self._known.pop(job_id, ("", None))
         if queue is None or mark != row.mark or not mark:
-            queue = queue_from_row(row)
-            queue.readers = dict(map(reader_from_row, connection.execute(_READERS, {"job": job_id})))
+            aside = SetAside()
+            queue = _whole([row], connection.execute(_READERS, {"job": job_id}), aside).get(job_id)
+            if queue is None:
+                yield unreadable(aside.rows[0])
+                return
         yield queue
         events += _events(job_id, queue, now)
         self._write(connection, job_id, queue, now)
@@ -153,42 +160,66 @@ class DataQueues:
             self._statements.insert_events.run(connection, rows)
 
 
-def read(connection: Connection, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
+def read(connection: Connection, job_ids: Sequence[JobId], aside: SetAside) -> Mapping[JobId, DataQueue]:
     """Copies of these queues, to be read only."""
     found = connection.execute(_QUEUE.where(data_queues.c.job_id.in_(job_ids)))
-    queues = {JobId(row.job_id): queue_from_row(row) for row in found}
-    for row in connection.execute(select(shard_readers).where(shard_readers.c.job_id.in_(job_ids))):
-        key, reader = reader_from_row(row)
-        queues[JobId(row.job_id)].readers[key] = reader
-    return queues
+    readers = connection.execute(
+        select(*READER_COLUMNS).where(shard_readers.c.job_id.in_(job_ids)).order_by(shard_readers.c.job_id)
+    )
+    return _whole(found, readers, aside)
+
+
+def _whole(queues: Iterable[Row[Any]], readers: Iterable[Row[Any]], aside: SetAside) -> dict[JobId, DataQueue]:
+    """Queues with their readers. One of which a reader cannot be read cannot be either."""
+    found = dict(aside.read(data_queues, queues, lambda row: (JobId(row.job_id), queue_from_row(row))))
+    for job_id, (key, reader) in aside.read(
+        shard_readers, readers, lambda row: (JobId(row.job_id), reader_from_row(row))
+    ):
+        if job_id in found:
+            found[job_id].readers[key] = reader
+    for row in aside.rows:
+        if row.table == shard_readers.name and row.job_id is not None:
+            found.pop(row.job_id, None)
+    return found
 
 
 def shares_done(connection: Connection) -> Mapping[JobId, float]:
-    """The share of its data that each active job is done with."""
-    return {JobId(row.job_id): row.over / row.total for row in connection.execute(_SHARES)}
+    """The share of its data that each active job is done with, where that can be read."""
+    shares = {}
+    for job_id, over, total in connection.execute(_SHARES):
+        if type(job_id) is int and type(over) is int and type(total) is int and 0 <= over <= total and total > 0:
+            shares[JobId(job_id)] = over / total
+    return shares
 
 
-def list_set_aside(connection: Connection, job_id: JobId, limit: int) -> list[ShardSetAside]:
+def list_set_aside(connection: Connection, job_id: JobId, limit: int, aside: SetAside) -> list[ShardSetAside]:
     """Shards that failed too often, in the order of the epochs."""
     query = select(shards_set_aside).where(shards_set_aside.c.job_id == job_id)
-    return [
-        set_aside_from_row(row) for row in connection.execute(query.order_by(shards_set_aside.c.position).limit(limit))
-    ]
+    rows = connection.execute(query.order_by(shards_set_aside.c.position).limit(limit))
+    return list(aside.read(shards_set_aside, rows, set_aside_from_row))
 
 
-def _live_workers(connection: Connection, job_id: JobId, ordinals: Sequence[int]) -> dict[int, tuple[Desired, str]]:
+def _live_workers(
+    connection: Connection, job_id: JobId, ordinals: Sequence[int]
+) -> dict[int, tuple[Desired | UserError, str]]:
     """What is desired of those that live, and the nonce of their job.
 
     Under the queue's lock: an end that is stored later sees what they got.
     """
     rows = connection.execute(_LIVE, {"job": job_id, "ordinals": sorted(set(ordinals))})
-    return {row.ordinal: (Desired(row.desired), row.nonce or "") for row in rows}
+    return {row.ordinal: (_DESIRED.get(row.desired) or _unknown(job_id, row.ordinal), row.nonce or "") for row in rows}
+
+
+def _unknown(job_id: JobId, ordinal: int) -> UserError:
+    return unreadable(Unreadable(workers.name, f"{job_id}/{ordinal}", "desired: must be RUN or STOP", job_id))
 
 
 def _call(
-    queue: DataQueue, asked: ShardsAsked, live: Mapping[int, tuple[Desired, str]], now: float
+    queue: DataQueue, asked: ShardsAsked, live: Mapping[int, tuple[Desired | UserError, str]], now: float
 ) -> ShardsGiven | UserError:
     desired, nonce = live.get(asked.call.reader.ordinal, (None, ""))
+    if isinstance(desired, UserError):
+        return desired
     if desired is None or asked.nonce not in (nonce, None):
         return Conflict(f"worker {asked.worker_id} is fenced: it does not belong to job {asked.job_id} (any more)")
     stays = desired is Desired.RUN

@@ -10,7 +10,12 @@ from scheduler.model.ids import JobId
 from scheduler.model.ranges import NOTHING, Ranges
 from scheduler.model.shard_calls import ReaderKey
 from scheduler.store.job_rows import Values
+from scheduler.store.row_check import BrokenColumn, raw_columns
+from scheduler.store.schema import shard_readers
 from scheduler.store.text import data_from_text, levels_from_text, levels_to_text, ranges_from_text, ranges_to_text
+
+#: A row of the table as it is stored.
+READER_COLUMNS = raw_columns(shard_readers)
 
 
 def queue_values(job_id: JobId, queue: DataQueue, mark: str) -> Values:
@@ -30,6 +35,10 @@ def queue_values(job_id: JobId, queue: DataQueue, mark: str) -> Values:
 
 def queue_from_row(row: Row[Any]) -> DataQueue:
     """Without its readers. The row has the job's `data`, too."""
+    if not isinstance(row.data, str):
+        raise BrokenColumn("the job has no data")
+    if not row.done + row.set_aside <= row.cursor <= row.total:
+        raise BrokenColumn(f"cursor: must be from {row.done + row.set_aside} to {row.total}, not {row.cursor}")
     return DataQueue(
         data=data_from_text(row.data),
         cursor=row.cursor,
@@ -59,7 +68,7 @@ def reader_values(job_id: JobId, key: ReaderKey, reader: Reader) -> Values:
 def reader_from_row(row: Row[Any]) -> tuple[ReaderKey, Reader]:
     held, refused = ranges_from_text(row.held), ranges_from_text(row.refused)
     failed = ranges_from_text(row.failed) if row.failed is not None else NOTHING
-    return ReaderKey(row.ordinal, row.name), Reader(held, row.alone, row.deadline, row.sequence, refused, failed)
+    return ReaderKey(row.ordinal, row.name), Reader(held, bool(row.alone), row.deadline, row.sequence, refused, failed)
 
 
 def set_aside_values(job_id: JobId, positions: Ranges, at: float, detail: str) -> list[Values]:

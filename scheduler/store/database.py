@@ -156,6 +156,7 @@ def _sqlite_engine(url: URL, begin: str, connections: int, busy_timeout_seconds:
     def prepare(connection: Any, _record: object) -> None:
         # The driver begins transactions late and by itself otherwise; here `begin` does.
         connection.isolation_level = None
+        connection.text_factory = _text
         _use_wal(connection, busy_timeout_seconds)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
@@ -169,6 +170,11 @@ def _sqlite_engine(url: URL, begin: str, connections: int, busy_timeout_seconds:
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", start)
     return engine
+
+
+def _text(stored: bytes) -> str:
+    """A text as it is stored: one that is not UTF-8 fails no query, and is told where it is read."""
+    return stored.decode("utf-8", "surrogateescape")
 
 
 def _forbid_writes(connection: Any, _record: object) -> None:

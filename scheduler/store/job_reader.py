@@ -1,13 +1,19 @@
 """Jobs out of rows of the jobs table: a hundred thousand of them are read when the engine starts."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from scheduler import bounds
+from scheduler.bounds import Bound
 from scheduler.model.export import Export
-from scheduler.model.ids import JobId
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobSpec, JobState, Runtime, StopReason, WaitReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
+from scheduler.store.reading import SetAside
+from scheduler.store.row_check import BrokenColumn, raw_columns
+from scheduler.store.schema import jobs
 from scheduler.store.text import (
     Launch,
     data_from_text,
@@ -26,16 +32,75 @@ V = TypeVar("V")
 #: Distinct parts that a reader remembers, so that jobs that share nothing do not fill the memory.
 PARTS_KEPT = 10_000
 
+#: A row of the table as it is stored.
+JOB_COLUMNS = raw_columns(jobs)
+#: It is a part of names of directories and pods.
+_NONCE = re.compile(r"[0-9a-z]{0,32}")
+_ACTIVE = jobs.columns.keys().index("active")
 _STATES = {state.value: state for state in JobState}
 _WAIT_REASONS: dict[str | None, WaitReason | None] = {None: None, **{reason.value: reason for reason in WaitReason}}
 _STOP_REASONS: dict[str | None, StopReason | None] = {None: None, **{reason.value: reason for reason in StopReason}}
 
 
-def jobs_from_rows(rows: Iterable[Sequence[Any]], workers: Mapping[JobId, tuple[Worker, ...]]) -> Iterator[Job]:
-    """The jobs of these rows, each with its workers."""
+def jobs_from_rows(
+    rows: Iterable[Sequence[Any]],
+    workers: Mapping[JobId, tuple[Worker, ...]],
+    aside: SetAside,
+    nodes: Collection[NodeName] | None = None,
+) -> Iterator[Job]:
+    """The jobs of these rows, each with its workers; those that cannot be read are set aside.
+
+    `nodes`: all that are known, so that no worker is on any other; None: that is not looked at.
+    """
     reader = JobReader()
-    for row in rows:
-        yield reader.job(row, workers.get(row[0], ()))
+
+    def read(row: Sequence[Any]) -> Job:
+        if (blamed := aside.jobs.get(row[0])) is not None:
+            raise BrokenColumn(blamed)
+        job = reader.job(row, workers.get(row[0], ()))
+        if (broken := _broken_rule(job, bool(row[_ACTIVE]), nodes)) is not None:
+            raise BrokenColumn(broken)
+        return job
+
+    return aside.read(jobs, rows, read)
+
+
+def _broken_rule(job: Job, active: bool, nodes: Collection[NodeName] | None) -> str | None:
+    """What no job is that the engine has stored, whatever its columns hold one by one."""
+    if active != job.state.active:
+        return f"active: must be {str(job.state.active).lower()} of a job that is {job.state}"
+    if not 1 <= job.min_workers <= job.max_workers or not 1 <= job.spec.min_workers <= job.spec.max_workers:
+        return f"min_workers: must be from 1 to max_workers, not {job.min_workers} with {job.max_workers}"
+    if job.shape.slots < 1:
+        return "slots_per_worker: must be at least 1"
+    if (job.finished_at is not None) != job.state.terminal:
+        return f"finished_at: does not go with a job that is {job.state}"
+    if (job.held_from is not None) != (job.state is JobState.HELD):
+        return f"held_from: does not go with a job that is {job.state}"
+    if JobState.STOPPING in (job.state, job.held_from) and job.stop_reason is None:
+        return "stop_reason: must not be NULL for a job that is STOPPING"
+    if not _NONCE.fullmatch(job.nonce):
+        return "nonce: must be empty, or digits and letters as it was made"
+    if nodes is not None and not {name for name, _ in (*job.reservation, *job.fixed_reservation)} <= set(nodes):
+        return "reservation: names a node that is not known"
+    return _broken_by_worker(job, nodes) if job.all_workers or job.published_size else None
+
+
+def _broken_by_worker(job: Job, nodes: Collection[NodeName] | None) -> str | None:
+    if not job.state.active:
+        return f"state: a job that is {job.state} has no live workers"
+    ranks = [worker.rank for worker in job.members]
+    if len(set(ranks)) < len(ranks):
+        return f"worker {job.members[0].id}: has the rank of another"
+    replicas = 0 if job.spec.fixed is None else job.spec.fixed.replicas
+    for worker in job.all_workers:
+        if worker.ordinal >= job.next_ordinal:
+            return f"next_ordinal: must be above {worker.ordinal}, which worker {worker.id} has"
+        if worker.fixed_index is not None and worker.fixed_index >= replicas:
+            return f"worker {worker.id}: fixed_index: must be below {replicas}, not {worker.fixed_index}"
+        if nodes is not None and worker.node not in nodes:
+            return f"worker {worker.id}: node: {worker.node[:100]!r} is not known"
+    return None
 
 
 class JobReader:
@@ -224,13 +289,13 @@ class JobReader:
             min_workers=min_workers,
             max_workers=max_workers,
             shape=self._shapes[shape],
-            time_limit_seconds=time_limit_seconds,
+            time_limit_seconds=_within(time_limit_seconds, bounds.DURATION),
             max_retries=max_retries,
-            grace_seconds=grace_seconds,
-            heartbeat_seconds=heartbeat_seconds,
+            grace_seconds=bounds.GRACE.nearest(grace_seconds),
+            heartbeat_seconds=_within(heartbeat_seconds, bounds.HEARTBEAT),
             preemptible=bool(preemptible),
             preferred_workers=preferred_workers,
-            expected_seconds=expected_seconds,
+            expected_seconds=_within(expected_seconds, bounds.DURATION),
             speedup=speedup_from_text(speedup),
             booking=booking,
             client_key=client_key,
@@ -260,7 +325,14 @@ class _Parts(dict[K, V]):
 
 def _shape(key: tuple[Any, ...]) -> WorkerShape:
     slots, cpus, memory_mib, node_selector, gpu_type, oversell = key
-    return WorkerShape(slots, cpus, memory_mib, labels_from_text(node_selector), gpu_type, bool(oversell))
+    return WorkerShape(
+        slots, bounds.CPUS.nearest(cpus), memory_mib, labels_from_text(node_selector), gpu_type, bool(oversell)
+    )
+
+
+def _within(value: float | None, bound: Bound) -> float | None:
+    """Earlier versions took numbers that are too small or too large now."""
+    return None if value is None else bound.nearest(value)
 
 
 def _apart(workers: tuple[Worker, ...]) -> tuple[tuple[Worker, ...], tuple[Worker, ...]]:

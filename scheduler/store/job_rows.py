@@ -8,6 +8,9 @@ from sqlalchemy import Row
 from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import Job, JobSpec
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
+from scheduler.store.reading import SetAside
+from scheduler.store.row_check import raw_columns
+from scheduler.store.schema import workers
 from scheduler.store.text import (
     EMPTY,
     data_to_text,
@@ -22,6 +25,9 @@ from scheduler.store.text import (
 )
 
 Values = dict[str, Any]
+
+#: A row of the table as it is stored.
+WORKER_COLUMNS = raw_columns(workers)
 
 _WORKER_STATES = {state.value: state for state in WorkerState}
 
@@ -165,13 +171,15 @@ def worker_from_row(row: Row[Any]) -> Worker:
     )
 
 
-def workers_by_job(rows: Iterable[Row[Any]]) -> dict[JobId, tuple[Worker, ...]]:
-    """Workers of each job, in the order of the rows."""
+def workers_by_job(rows: Iterable[Row[Any]], aside: SetAside) -> dict[JobId, tuple[Worker, ...]]:
+    """Live workers of each job, in the order of the rows. A job of which one cannot be read cannot be either."""
     found: dict[JobId, list[Worker]] = {}
-    for row in rows:
-        worker = worker_from_row(row)
+    for worker in aside.read(workers, rows, worker_from_row):
         found.setdefault(worker.job_id, []).append(worker)
-    return {job_id: tuple(workers) for job_id, workers in found.items()}
+    for row in aside.rows:
+        if row.table == workers.name and row.job_id is not None:
+            aside.blame(row.job_id, f"worker {row.key}: {row.reason}")
+    return {job_id: tuple(live) for job_id, live in found.items()}
 
 
 def submitted_values(job_id: JobId, nonce: str, spec: JobSpec, now: float, template: Values) -> Values:

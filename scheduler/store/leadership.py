@@ -5,7 +5,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, select
 
 from scheduler.engine.ports import Lease, SeenLease
-from scheduler.errors import LeaseLost, SchemaMismatch
+from scheduler.errors import LeaseLost, SchemaMismatch, StoreUnavailable
+from scheduler.store.reading import check_row
+from scheduler.store.row_check import BrokenColumn
 from scheduler.store.schema import lease as table
 
 # Put together once: they are a part of every tick.
@@ -76,4 +78,8 @@ def _lost(connection: Connection, lease: Lease) -> LeaseLost:
 def _seen(row: Row[Any] | None) -> SeenLease:
     if row is None:
         raise SchemaMismatch("the database has no row for the lease: it was not created by `sched db upgrade`")
+    try:
+        check_row(table, row)
+    except BrokenColumn as error:
+        raise StoreUnavailable(f"the row of the lease cannot be read: {error}: restore a backup") from None
     return SeenLease(row.holder, row.term, row.expires_at, row.ttl_seconds, row.url, row.revision)

@@ -4,6 +4,7 @@ from sqlalchemy import Connection, select
 
 from scheduler.model.job import JobSpec
 from scheduler.store.counters import take_ids
+from scheduler.store.reading import SetAside, only
 from scheduler.store.rows import recurring_from_row
 from scheduler.store.schema import recurring
 from scheduler.store.text import spec_to_text
@@ -21,13 +22,14 @@ def add(connection: Connection, cron: str, timezone: str, spec: JobSpec, now: fl
 
 
 def get(connection: Connection, recurring_id: int) -> Recurring | None:
+    """Raises `UnreadableRow`."""
     row = connection.execute(select(recurring).where(recurring.c.id == recurring_id, _PRESENT)).one_or_none()
-    return None if row is None else recurring_from_row(row)
+    return None if row is None else only(recurring, row, recurring_from_row)
 
 
-def present(connection: Connection) -> list[Recurring]:
+def present(connection: Connection, aside: SetAside) -> list[Recurring]:
     rows = connection.execute(select(recurring).where(_PRESENT).order_by(recurring.c.id))
-    return [recurring_from_row(row) for row in rows]
+    return list(aside.read(recurring, rows, recurring_from_row))
 
 
 def delete(connection: Connection, recurring_id: int, now: float) -> bool:

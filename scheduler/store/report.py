@@ -8,8 +8,9 @@ from sqlalchemy import ColumnElement, Connection, case, func, select
 from scheduler.model.event import EventKind
 from scheduler.model.job import JobState
 from scheduler.model.report import Happened, Report, UserShare, Waits, Window
+from scheduler.store.reading import plain
 from scheduler.store.schema import events, jobs
-from scheduler.store.usage import class_of, first_event, held_by_user, part_of, usage
+from scheduler.store.usage import class_of, first_event, held_by_user, is_number, part_of, usage
 
 #: Kinds of events that a report counts.
 COUNTED = (
@@ -57,7 +58,8 @@ def _happened(connection: Connection, window: Window, first: int) -> tuple[Happe
 def _waits(connection: Connection, window: Window, first: int, classes: Sequence[int]) -> tuple[Waits, ...]:
     found = {each.priority_class: each for each in _starts(connection, window, first, classes)}
     position = class_of(jobs.c.priority, classes).label("position")
-    queued = select(position, jobs.c.queued_at).where(jobs.c.state == JobState.QUEUED.value).subquery()
+    mine = jobs.c.state == JobState.QUEUED.value, is_number(jobs.c.queued_at)
+    queued = select(position, jobs.c.queued_at).where(*mine).subquery()
     query = select(queued.c.position, func.count(), func.min(queued.c.queued_at)).group_by(queued.c.position)
     for index, count, since in connection.execute(query):
         found[index] = replace(found.get(index, Waits(index)), waiting_now=count, queued_at_min=since)
@@ -71,7 +73,7 @@ def _starts(connection: Connection, window: Window, first: int, classes: Sequenc
     started = (
         select(index, waited)
         .join_from(events, jobs, jobs.c.id == events.c.job_id, isouter=True)
-        .where(*_inside(window, first), events.c.kind == EventKind.JOB_STARTED.value, events.c.amount.is_not(None))
+        .where(*_inside(window, first), events.c.kind == EventKind.JOB_STARTED.value, is_number(events.c.amount))
         .subquery()
     )
     place = func.row_number().over(partition_by=started.c.position, order_by=started.c.waited).label("place")
@@ -93,4 +95,7 @@ def _starts(connection: Connection, window: Window, first: int, classes: Sequenc
 def _users(connection: Connection, window: Window, limit: int) -> tuple[UserShare, ...]:
     each = held_by_user(connection, window)
     order = ((each.c.slot_seconds + each.c.shared_slot_seconds).desc(), each.c.user_name)
-    return tuple(UserShare(*row) for row in connection.execute(select(each).order_by(*order).limit(limit)))
+    return tuple(
+        UserShare(plain(row.user_name), *row[1:])
+        for row in connection.execute(select(each).order_by(*order).limit(limit))
+    )

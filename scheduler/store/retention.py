@@ -18,7 +18,7 @@ def _purge_events(connection: Connection, before: float, limit: int) -> int:
     oldest = connection.execute(select(events.c.id, events.c.at).order_by(events.c.id).limit(limit)).all()
     last = 0
     for row in oldest:
-        if row.at >= before:
+        if isinstance(row.at, float) and row.at >= before:
             break
         last = row.id
     return connection.execute(events.delete().where(events.c.id <= last)).rowcount if last else 0

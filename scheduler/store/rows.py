@@ -1,9 +1,11 @@
 """Nodes, events, intents, bookings and recurring jobs as rows, and back."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sqlalchemy import Row
 
+from scheduler import bounds
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId, NodeName, WorkerId
@@ -11,8 +13,14 @@ from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.shape import WorkerShape
 from scheduler.store.job_rows import Values
+from scheduler.store.reading import SetAside, check_row
+from scheduler.store.row_check import BrokenColumn, broken_text, raw_columns
+from scheduler.store.schema import events, nodes
 from scheduler.store.text import failures_from_text, failures_to_text, labels_from_text, pairs_to_text, spec_from_text
 from scheduler.store.values import Recurring
+
+#: A row of the table as it is stored.
+NODE_COLUMNS = raw_columns(nodes)
 
 
 def node_values(node: Node, version: int, revision: int) -> Values:
@@ -37,7 +45,31 @@ def node_values(node: Node, version: int, revision: int) -> Values:
     }
 
 
+def read_nodes(rows: Iterable[Row[Any]], aside: SetAside) -> list[Node]:
+    """All nodes by name. One whose row cannot be read is there, too: what it has the cluster tells at the next tick.
+
+    What users intended with it may be lost, so that it takes no workers unless that can be read.
+    """
+    found = []
+    for row in rows:
+        try:
+            check_row(nodes, row)
+            found.append(node_from_row(row))
+        except Exception as error:
+            aside.add(nodes, row, error)
+            if isinstance(row.name, str) and broken_text(row.name) is None:
+                intent = NodeIntent(row.intent) if row.intent in _KEPT_INTENTS else NodeIntent.CORDONED
+                found.append(Node(NodeName(row.name), row.name, 0, health=NodeHealth.DOWN, intent=intent))
+    return sorted(found, key=lambda node: node.name)
+
+
+#: What a user asked for; a quarantine needs more than its name.
+_KEPT_INTENTS = (NodeIntent.ACTIVE.value, NodeIntent.CORDONED.value, NodeIntent.DRAINING.value)
+
+
 def node_from_row(row: Row[Any]) -> Node:
+    if row.intent == NodeIntent.QUARANTINED and row.quarantined_until is None:
+        raise BrokenColumn("quarantined_until: must not be NULL for a node that is QUARANTINED")
     return Node(
         name=NodeName(row.name),
         host=row.host,
@@ -46,8 +78,8 @@ def node_from_row(row: Row[Any]) -> Node:
         memory_mib=row.memory_mib,
         labels=labels_from_text(row.labels),
         gpu_type=row.gpu_type,
-        has_gpus=row.has_gpus,
-        oversell=1.0 if row.oversell is None else row.oversell,
+        has_gpus=bool(row.has_gpus),
+        oversell=1.0 if row.oversell is None else bounds.OVERSELL.nearest(row.oversell),
         closed=row.closed or "",
         health=NodeHealth(row.health),
         intent=NodeIntent(row.intent),
@@ -85,6 +117,19 @@ def event_from_row(row: Row[Any]) -> Event:
         detail=row.detail,
         amount=row.amount,
     )
+
+
+def events_from_rows(rows: Iterable[Row[Any]], aside: SetAside) -> Iterator[tuple[int, Event]]:
+    """Events with their ids. One that cannot be read is told as such, so that no page of the history lacks a line."""
+    for row in rows:
+        found = list(aside.read(events, [row], event_from_row))
+        yield row.id, found[0] if found else _unreadable_event(row, aside.rows[-1].reason)
+
+
+def _unreadable_event(row: Row[Any], reason: str) -> Event:
+    at = row.at if isinstance(row.at, float) and bounds.MOMENT.admits(row.at) else 0.0
+    job_id = JobId(row.job_id) if type(row.job_id) is int else None
+    return Event(at, EventKind.UNREADABLE, job_id, detail=reason)
 
 
 def intent_values(intent: Intent) -> Values:
@@ -135,6 +180,8 @@ def booking_values(booking: Booking) -> Values:
 
 
 def booking_from_row(row: Row[Any]) -> Booking:
+    if row.start_at >= row.end_at or row.workers < 1 or row.slots_per_worker < 1:
+        raise BrokenColumn("end_at: must be after start_at, and workers and slots_per_worker at least 1")
     return Booking(
         name=row.name,
         start_at=row.start_at,
@@ -142,7 +189,7 @@ def booking_from_row(row: Row[Any]) -> Booking:
         workers=row.workers,
         shape=WorkerShape(
             slots=row.slots_per_worker,
-            cpus=row.cpus_per_worker,
+            cpus=bounds.CPUS.nearest(row.cpus_per_worker),
             memory_mib=row.memory_mib_per_worker,
             node_selector=labels_from_text(row.node_selector),
             gpu_type=row.gpu_type,

@@ -416,3 +416,15 @@ secrets = Table(
     Column("name", Text, primary_key=True),
     Column("value", LargeBinary, nullable=False),
 )
+
+#: Rows that could not be read and were replaced, as they were.
+replaced_rows = Table(
+    "replaced_rows",
+    metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("row_key", Text, primary_key=True),
+    Column("at", Double, primary_key=True),
+    Column("reason", Text, nullable=False),
+    # JSON: the columns by name.
+    Column("content", Text, nullable=False),
+)

@@ -1,8 +1,10 @@
 """The store: each method is one transaction. What a method does inside it stands in the module it calls."""
 
 import secrets as random_source
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+
+from sqlalchemy import Connection
 
 from scheduler.engine.ports import Inbox, Lease, SeenLease, StoredNews, StoredWorld
 from scheduler.model.booking import Booking
@@ -15,6 +17,7 @@ from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobSpec, JobState
 from scheduler.model.node import Node
 from scheduler.model.report import Report, Usage, Window
+from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import Worker
 from scheduler.model.world import Changes
 from scheduler.store import (
@@ -30,13 +33,27 @@ from scheduler.store import (
     retention,
     secret,
     submit,
+    unreadable_rows,
     usage,
     webhooks,
 )
 from scheduler.store.announce import Listener, Word, announce
 from scheduler.store.database import Database
+from scheduler.store.reading import SetAside
 from scheduler.store.statements import Statements
-from scheduler.store.values import Delivery, Exchanged, JobFilter, Purged, Recurring, ShardsAsked, Submitted
+from scheduler.store.unreadable_rows import Met
+from scheduler.store.values import (
+    Delivery,
+    Exchanged,
+    JobFilter,
+    JobPage,
+    Purged,
+    Recurring,
+    ShardsAsked,
+    StoredRow,
+    Submitted,
+    WorkerPage,
+)
 
 EVERY_JOB = JobFilter()
 
@@ -70,6 +87,7 @@ class SqlStore:
         self._random_bytes = random_bytes
         #: Tells what this process announces from what others do.
         self._name = random_bytes(8).hex()
+        self._met = Met()
         self._queues = data_queues.DataQueues(self._statements, self._name)
 
     @property
@@ -84,6 +102,34 @@ class SqlStore:
     def close(self) -> None:
         """Close its connections."""
         self._database.close()
+
+    # Rows that cannot be read
+
+    @property
+    def unreadable(self) -> tuple[Unreadable, ...]:
+        """Those that this process has met, by table and key."""
+        return self._met.rows
+
+    def look_again(self) -> tuple[Unreadable, ...]:
+        """Those of them that can be read by now, or are gone."""
+        with self._database.read() as connection:
+            return self._met.look_again(connection)
+
+    def scan_unreadable(self, take: Callable[[StoredRow], None]) -> None:
+        """Read every row of every table, and hand on those that cannot be read."""
+        with self._database.read() as connection:
+            for row in unreadable_rows.scan(connection):
+                take(row)
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Connection, SetAside]]:
+        """A snapshot, and where to put what cannot be read of it."""
+        aside = SetAside()
+        try:
+            with self._database.read() as connection:
+                yield connection, aside
+        finally:
+            self._met.add(aside.found)
 
     # The schema
 
@@ -131,18 +177,18 @@ class SqlStore:
 
     def load_world(self) -> StoredWorld:
         """Jobs that have not ended, with live workers, and bookings, both without those in the inbox; nodes."""
-        with self._database.read() as connection:
-            return load.load_world(connection)
+        with self._reading() as (connection, aside):
+            return load.load_world(connection, aside)
 
     def load_news(self, since: int) -> StoredNews:
         """What commits after that revision changed: jobs, also ended ones, and nodes; bookings are all of them."""
-        with self._database.read() as connection:
-            return load.load_news(connection, since)
+        with self._reading() as (connection, aside):
+            return load.load_news(connection, since, aside)
 
     def take_inbox(self, limit: int) -> Inbox:
         """The oldest intents, the jobs and the bookings that they ask for; they stay until a commit names them done."""
-        with self._database.read() as connection:
-            return load.take_inbox(connection, limit)
+        with self._reading() as (connection, aside):
+            return load.take_inbox(connection, limit, aside)
 
     def commit(self, changes: Changes, lease: Lease, now: float) -> None:
         """Write all of it or nothing. Raises `LeaseLost` or `StaleWrite`."""
@@ -212,8 +258,8 @@ class SqlStore:
 
     def read_queues(self, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
         """The data of these jobs as it stands, to be read only; jobs that have declared none are not in it."""
-        with self._database.read() as connection:
-            return data_queues.read(connection, job_ids)
+        with self._reading() as (connection, aside):
+            return data_queues.read(connection, job_ids, aside)
 
     def data_shares_done(self) -> Mapping[JobId, float]:
         """The share of its data that each active job is done with."""
@@ -222,15 +268,15 @@ class SqlStore:
 
     def list_set_aside(self, job_id: JobId, limit: int = 100) -> list[ShardSetAside]:
         """Shards of its data that failed too often."""
-        with self._database.read() as connection:
-            return data_queues.list_set_aside(connection, job_id, limit)
+        with self._reading() as (connection, aside):
+            return data_queues.list_set_aside(connection, job_id, limit, aside)
 
     # What users read
 
     def get_job(self, job_id: JobId) -> Job | None:
-        """The job with its live workers."""
-        with self._database.read() as connection:
-            return browse.get_job(connection, job_id)
+        """The job with its live workers. Raises `UnreadableRow`."""
+        with self._reading() as (connection, aside):
+            return browse.get_job(connection, job_id, aside)
 
     def find_job(self, client_key: str) -> JobId | None:
         """The job that was submitted under this key."""
@@ -240,9 +286,15 @@ class SqlStore:
     def list_jobs(
         self, wanted: JobFilter = EVERY_JOB, after: int | None = None, limit: int = 100, *, descending: bool = False
     ) -> list[Job]:
-        """Jobs by id, those beyond `after` in the chosen direction."""
-        with self._database.read() as connection:
-            return browse.list_jobs(connection, wanted, after, limit, descending=descending)
+        """Jobs by id, those beyond `after` in the chosen direction, as far as they can be read."""
+        return list(self.page_of_jobs(wanted, after, limit, descending=descending).jobs)
+
+    def page_of_jobs(
+        self, wanted: JobFilter = EVERY_JOB, after: int | None = None, limit: int = 100, *, descending: bool = False
+    ) -> JobPage:
+        """The same, with those that cannot be read, and where the next page begins."""
+        with self._reading() as (connection, aside):
+            return browse.list_jobs(connection, wanted, after, limit, aside, descending=descending)
 
     def count_jobs(self) -> dict[JobState, int]:
         """How many jobs are stored in each state."""
@@ -251,37 +303,41 @@ class SqlStore:
 
     def list_workers(self, job_id: JobId, after: int = 0, limit: int = 100) -> list[Worker]:
         """Workers of all attempts, ended ones too, oldest first; those with an ordinal above `after`."""
-        with self._database.read() as connection:
-            return browse.list_workers(connection, job_id, after, limit)
+        return list(self.page_of_workers(job_id, after, limit).workers)
+
+    def page_of_workers(self, job_id: JobId, after: int = 0, limit: int = 100) -> WorkerPage:
+        """The same, with those that cannot be read, and where the next page begins."""
+        with self._reading() as (connection, aside):
+            return browse.list_workers(connection, job_id, after, limit, aside)
 
     def list_events(
         self, after: int | None = None, job_id: JobId | None = None, limit: int = 100, *, descending: bool = False
     ) -> list[tuple[int, Event]]:
         """Events with their ids, those beyond `after` in the chosen direction. No smaller id appears later."""
-        with self._database.read() as connection:
-            return browse.list_events(connection, after, job_id, limit, descending=descending)
+        with self._reading() as (connection, aside):
+            return browse.list_events(connection, after, job_id, limit, aside, descending=descending)
 
     def newest_of_job(self, job_id: JobId, kinds: Collection[EventKind], limit: int) -> list[tuple[int, Event]]:
         """The newest events of these kinds of the job, newest first."""
-        with self._database.read() as connection:
-            return browse.newest_of_job(connection, job_id, kinds, limit)
+        with self._reading() as (connection, aside):
+            return browse.newest_of_job(connection, job_id, kinds, limit, aside)
 
     def newest_for_job(
         self, job_id: JobId, kinds: Collection[EventKind], limit: int, events_max: int
     ) -> list[tuple[int, Event]]:
         """What was done for the job, of these kinds, as far as so many newest events tell; newest first."""
-        with self._database.read() as connection:
-            return browse.newest_for_job(connection, job_id, kinds, limit, events_max)
+        with self._reading() as (connection, aside):
+            return browse.newest_for_job(connection, job_id, kinds, limit, events_max, aside)
 
     def ended_workers(self, since: float, events_max: int) -> tuple[float, list[Worker]]:
         """Workers that ended from then on, as far as so many newest events tell; and from when on these are all."""
-        with self._database.read() as connection:
-            return browse.ended_workers(connection, since, events_max)
+        with self._reading() as (connection, aside):
+            return browse.ended_workers(connection, since, events_max, aside)
 
     def list_nodes(self) -> list[Node]:
         """All nodes by name."""
-        with self._database.read() as connection:
-            return browse.list_nodes(connection)
+        with self._reading() as (connection, aside):
+            return browse.list_nodes(connection, aside)
 
     def get_booking(self, name: str) -> Booking | None:
         """The booking, also one that no tick has decided on yet."""
@@ -290,8 +346,8 @@ class SqlStore:
 
     def list_bookings(self) -> list[Booking]:
         """All bookings by start, also those that no tick has decided on yet."""
-        with self._database.read() as connection:
-            return bookings.present(connection)
+        with self._reading() as (connection, aside):
+            return bookings.present(connection, aside)
 
     def published_hosts(self, job_id: JobId) -> HostList | None:
         """The host list that was published last for the job."""
@@ -320,8 +376,8 @@ class SqlStore:
             return recurrence.get(connection, recurring_id)
 
     def list_recurring(self) -> list[Recurring]:
-        with self._database.read() as connection:
-            return recurrence.present(connection)
+        with self._reading() as (connection, aside):
+            return recurrence.present(connection, aside)
 
     def delete_recurring(self, recurring_id: int, now: float) -> bool:
         """Whether there was one. Its jobs and its row stay as history."""
@@ -342,8 +398,8 @@ class SqlStore:
 
     def scan_events(self, position: int, kinds: Sequence[str], limit: int) -> webhooks.Scanned:
         """Events of these kinds (of all, if none is named) among the `limit` that follow the position."""
-        with self._database.read() as connection:
-            return webhooks.scan(connection, position, kinds, limit)
+        with self._reading() as (connection, aside):
+            return webhooks.scan(connection, position, kinds, limit, aside)
 
     def save_delivery(self, delivery: Delivery) -> None:
         """Remember it, unless another process has got further."""
@@ -352,8 +408,8 @@ class SqlStore:
 
     def list_deliveries(self) -> list[Delivery]:
         """How far each webhook has got."""
-        with self._database.read() as connection:
-            return webhooks.present(connection)
+        with self._reading() as (connection, aside):
+            return webhooks.present(connection, aside)
 
     def count_events_after(self, position: int, kinds: Sequence[str], limit: int) -> int:
         """How many events of these kinds (of all, if none is named) follow the position, at most `limit`."""

@@ -1,11 +1,14 @@
 """Lists and mappings of the model as JSON text. Floats, also NaN and infinity, come back exactly."""
 
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
 
+from scheduler import bounds
+from scheduler.bounds import NESTING_MAX, Bound, nested_too_deeply
 from scheduler.model.data import DataSet
 from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
@@ -15,6 +18,19 @@ from scheduler.model.job import JobSpec, Placement, Progress, Runtime
 from scheduler.model.node import NodeFailure
 from scheduler.model.ranges import NOTHING, Ranges
 from scheduler.model.shape import WorkerShape
+from scheduler.store.json_values import (
+    BrokenText,
+    ascending,
+    fields,
+    flag,
+    items,
+    maybe,
+    number,
+    pairs,
+    texts,
+    whole,
+)
+from scheduler.store.json_values import text as a_text
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _decode = json.JSONDecoder().decode
@@ -28,6 +44,10 @@ Speedup = tuple[tuple[int, float], ...]
 EMPTY = "[]"
 _NO_PROGRESS = Progress()
 _NO_PROGRESS_TEXT = "{}"
+_PROGRESS_FIELDS = frozenset(Progress.__slots__)
+_WORKERS_MAX = int(bounds.WORKERS.high)
+#: As of the column of jobs.
+_PRIORITY_MAX = 2**31
 
 
 def pairs_to_text(pairs: Iterable[tuple[str, object]]) -> str:
@@ -35,7 +55,7 @@ def pairs_to_text(pairs: Iterable[tuple[str, object]]) -> str:
 
 
 def labels_from_text(text: str) -> tuple[tuple[str, str], ...]:
-    return tuple((key, value) for key, value in _decode(text)) if text != EMPTY else ()
+    return pairs(_decode(text)) if text != EMPTY else ()
 
 
 def label_needle(key: str, value: str) -> str:
@@ -57,8 +77,8 @@ def launch_from_text(text: str) -> Launch:
         data = orjson.loads(text)
     except orjson.JSONDecodeError:
         data = _decode(text)  # arguments that are not UTF-8 are lone surrogates, which orjson refuses
-    env = tuple(map(tuple, data["env"]))
-    return tuple(data["command"]), env, data["workdir"], data.get("pod_template"), _fixed_from_data(data.get("fixed"))
+    template = maybe(data.get("pod_template"), _template)
+    return (*_what_runs(data), maybe(data["workdir"], a_text), template, _fixed_from_data(data.get("fixed")))
 
 
 def speedup_to_text(speedup: Speedup) -> str | None:
@@ -69,8 +89,10 @@ def speedup_from_text(text: str | None) -> Speedup:
     return speedup_from_data(_decode(text)) if text else ()
 
 
-def speedup_from_data(points: Iterable[tuple[int, float]]) -> Speedup:
-    return tuple((workers, speed) for workers, speed in points)
+def speedup_from_data(points: object) -> Speedup:
+    found = tuple((whole(size, 1, _WORKERS_MAX), number(speed, bounds.SPEED)) for size, speed in _two(points))
+    ascending(size for size, _ in found)
+    return found
 
 
 def export_to_text(export: Export) -> str:
@@ -86,7 +108,7 @@ def data_to_text(data: DataSet) -> str:
 
 
 def data_from_text(text: str) -> DataSet:
-    return DataSet(**_decode(text))
+    return _data_from_data(_decode(text))
 
 
 def ranges_to_text(ranges: Ranges) -> str:
@@ -102,15 +124,19 @@ def levels_to_text(levels: tuple[Ranges, ...]) -> str:
 
 
 def levels_from_text(text: str) -> tuple[Ranges, ...]:
-    return tuple(ranges_from_data(spans) for spans in orjson.loads(text))
+    return tuple(ranges_from_data(spans) for spans in items(orjson.loads(text)))
 
 
-def ranges_from_data(spans: Iterable[tuple[int, int]]) -> Ranges:
-    return Ranges(tuple((first, end) for first, end in spans))
+def ranges_from_data(spans: object) -> Ranges:
+    found = tuple((whole(first), whole(end)) for first, end in _two(spans))
+    ascending(edge for span in found for edge in span)
+    return Ranges(found)
 
 
 def placement_from_text(text: str) -> Placement:
-    return tuple((NodeName(node), count) for node, count in _decode(text)) if text != EMPTY else ()
+    if text == EMPTY:
+        return ()
+    return tuple((NodeName(a_text(node)), whole(count, 0, _WORKERS_MAX)) for node, count in _two(_decode(text)))
 
 
 def numbers_to_text(numbers: tuple[int, ...]) -> str:
@@ -118,7 +144,10 @@ def numbers_to_text(numbers: tuple[int, ...]) -> str:
 
 
 def numbers_from_text(text: str) -> tuple[int, ...]:
-    return tuple(_decode(text))
+    numbers = tuple(whole(each, 0, int(bounds.SLOTS.high) - 1) for each in items(_decode(text)))
+    if len(set(numbers)) < len(numbers):
+        raise BrokenText("must not name a slot twice")
+    return numbers
 
 
 def words_to_text(words: tuple[str, ...]) -> str:
@@ -126,7 +155,7 @@ def words_to_text(words: tuple[str, ...]) -> str:
 
 
 def words_from_text(text: str) -> tuple[str, ...]:
-    return tuple(_decode(text))
+    return texts(_decode(text))
 
 
 def progress_to_text(progress: Progress) -> str:
@@ -155,11 +184,48 @@ def progress_to_text(progress: Progress) -> str:
 def progress_from_text(text: str) -> Progress:
     if text == _NO_PROGRESS_TEXT:
         return _NO_PROGRESS
-    data = _decode(text)
-    data["throughput"] = tuple((workers, rate) for workers, rate in data["throughput"])
-    data["metrics"] = tuple((name, value) for name, value in data["metrics"])
-    data["adopted"] = tuple(data.get("adopted", (0, 0)))
-    return Progress(**data)
+    data = fields(_decode(text))
+    if unknown := data.keys() - _PROGRESS_FIELDS:
+        raise BrokenText(f"unknown field {sorted(unknown)[0]!r:.60}")
+    return Progress(
+        step=maybe(data.get("step"), whole),
+        epoch=maybe(data.get("epoch"), whole),
+        samples_per_second=_known(data.get("samples_per_second"), bounds.RATE),
+        last_commit_at=_known(data.get("last_commit_at"), bounds.MOMENT),
+        resize_seconds=_known(data.get("resize_seconds"), bounds.SECONDS),
+        throughput=_throughput(data.get("throughput", [])),
+        fraction=_known(data.get("fraction"), bounds.FRACTION),
+        whole_slot_seconds=_known(data.get("whole_slot_seconds"), bounds.SLOT_SECONDS),
+        recent_share=_known(data.get("recent_share"), bounds.SHARE) or 0.0,
+        slot_seconds=_known(data.get("slot_seconds"), bounds.SLOT_SECONDS) or 0.0,
+        efficiency=_known(data.get("efficiency"), bounds.EFFICIENCY),
+        metrics=_metrics(data.get("metrics", [])),
+        reported_at=_known(data.get("reported_at"), bounds.MOMENT),
+        adopted=_adopted(data.get("adopted", [0, 0])),
+    )
+
+
+def _known(value: object, bound: Bound) -> float | None:
+    """What workers have reported; what is infinite or no number counts as not reported, for they report it again."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return None if value is None else number(value, bound)
+
+
+def _throughput(points: object) -> tuple[tuple[int, float], ...]:
+    rates = [(whole(size, 1, _WORKERS_MAX), _known(rate, bounds.RATE)) for size, rate in _two(points)]
+    ascending(size for size, _ in rates)
+    return tuple((size, rate) for size, rate in rates if rate is not None)
+
+
+def _metrics(shown: object) -> tuple[tuple[str, float], ...]:
+    known = [(a_text(name), _known(value, bounds.METRIC)) for name, value in _two(shown)]
+    return tuple((name, value) for name, value in known if value is not None)
+
+
+def _adopted(value: object) -> tuple[int, int]:
+    generation, sub = items(value, 2)
+    return whole(generation), whole(sub)
 
 
 def failures_to_text(failures: tuple[NodeFailure, ...]) -> str:
@@ -167,7 +233,7 @@ def failures_to_text(failures: tuple[NodeFailure, ...]) -> str:
 
 
 def failures_from_text(text: str) -> tuple[NodeFailure, ...]:
-    return tuple(NodeFailure(JobId(job_id), at) for job_id, at in _decode(text))
+    return tuple(NodeFailure(JobId(whole(job)), number(at, bounds.MOMENT)) for job, at in _two(_decode(text)))
 
 
 def members_to_text(members: tuple[Member, ...]) -> str:
@@ -176,34 +242,85 @@ def members_to_text(members: tuple[Member, ...]) -> str:
 
 def members_from_text(text: str) -> tuple[Member, ...]:
     # Rows of earlier versions have no peer.
-    return tuple(Member(WorkerId(worker), *rest) for worker, *rest in _decode(text))
+    return tuple(_member(*items(each)) for each in items(_decode(text)))
+
+
+def _member(worker: object, rank: object, host: object, slots: object, endpoint: object, peer: object = None) -> Member:
+    places = maybe(endpoint, a_text), maybe(peer, a_text)
+    return Member(WorkerId(a_text(worker)), whole(rank), a_text(host), whole(slots), *places)
 
 
 def spec_to_text(spec: JobSpec) -> str:
     """All of a spec, for what is submitted again later."""
-    fields = {name: getattr(spec, name) for name in JobSpec.__slots__}
-    fields["data"] = None if spec.data is None else {name: getattr(spec.data, name) for name in DataSet.__slots__}
-    fields["shape"] = _shape_to_data(spec.shape)
-    fields["fixed"] = None if spec.fixed is None else _fixed_to_data(spec.fixed)
-    fields["export"] = None if spec.export is None else _export_to_data(spec.export)
-    return _encode(fields)
+    parts = {name: getattr(spec, name) for name in JobSpec.__slots__}
+    parts["data"] = None if spec.data is None else {name: getattr(spec.data, name) for name in DataSet.__slots__}
+    parts["shape"] = _shape_to_data(spec.shape)
+    parts["fixed"] = None if spec.fixed is None else _fixed_to_data(spec.fixed)
+    parts["export"] = None if spec.export is None else _export_to_data(spec.export)
+    return _encode(parts)
 
 
 def spec_from_text(text: str) -> JobSpec:
-    data = _decode(text)
+    data = fields(_decode(text))
+    command, env = _what_runs(data)
+    low, high = (whole(data[name], 1, _WORKERS_MAX) for name in ("min_workers", "max_workers"))
     return JobSpec(
-        **{
-            **data,
-            "command": tuple(data["command"]),
-            "env": _pairs(data["env"]),
-            "labels": _pairs(data["labels"]),
-            "runtime": Runtime(data["runtime"]),
-            "speedup": speedup_from_data(data.get("speedup", ())),
-            "data": None if (declared := data.get("data")) is None else DataSet(**declared),
-            "shape": _shape_from_data(data["shape"]),
-            "fixed": _fixed_from_data(data.get("fixed")),
-            "export": None if (export := data.get("export")) is None else _export_from_data(export),
-        }
+        name=a_text(data["name"]),
+        command=command,
+        user=a_text(data.get("user", "")),
+        env=env,
+        workdir=maybe(data.get("workdir"), a_text),
+        labels=pairs(data["labels"]),
+        runtime=Runtime(data["runtime"]),
+        priority=whole(data["priority"], -_PRIORITY_MAX, _PRIORITY_MAX),
+        min_workers=low,
+        max_workers=high,
+        shape=_shape_from_data(data["shape"]),
+        time_limit_seconds=_within(data.get("time_limit_seconds"), bounds.DURATION),
+        max_retries=whole(data["max_retries"]),
+        grace_seconds=number(data["grace_seconds"], bounds.GRACE),
+        heartbeat_seconds=_within(data.get("heartbeat_seconds"), bounds.HEARTBEAT),
+        preemptible=flag(data["preemptible"]),
+        preferred_workers=maybe(data.get("preferred_workers"), whole),
+        expected_seconds=_within(data.get("expected_seconds"), bounds.DURATION),
+        speedup=speedup_from_data(data.get("speedup", [])),
+        booking=maybe(data.get("booking"), a_text),
+        client_key=maybe(data.get("client_key"), a_text),
+        pod_template=maybe(data.get("pod_template"), _template),
+        data=maybe(data.get("data"), _data_from_data),
+        fixed=_fixed_from_data(data.get("fixed")),
+        export=maybe(data.get("export"), _export_from_data),
+    )
+
+
+def _within(value: object, bound: Bound) -> float | None:
+    return None if value is None else number(value, bound)
+
+
+def _what_runs(data: dict[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """Command and environment."""
+    command = texts(data["command"])
+    if not command:
+        raise BrokenText("command: must not be empty")
+    return command, pairs(data["env"])
+
+
+def _template(value: object) -> str:
+    template = a_text(value)
+    if nested_too_deeply(fields(json.loads(template))):
+        raise BrokenText(f"pod_template: must not be nested more than {NESTING_MAX} levels deep")
+    return template
+
+
+def _data_from_data(value: object) -> DataSet:
+    data = fields(value)
+    return DataSet(
+        shards=whole(data["shards"], 1, 10**9),
+        epochs=whole(data.get("epochs", 1), 1, 10**6),
+        shuffle=flag(data.get("shuffle", False)),
+        seed=whole(data.get("seed", 0)),
+        lease_seconds=number(data.get("lease_seconds", 60.0), bounds.DURATION),
+        max_attempts=whole(data.get("max_attempts", 3), 1),
     )
 
 
@@ -211,29 +328,46 @@ def _shape_to_data(shape: WorkerShape) -> dict[str, Any]:
     return {name: getattr(shape, name) for name in WorkerShape.__slots__}
 
 
-def _shape_from_data(data: dict[str, Any]) -> WorkerShape:
-    return WorkerShape(**{**data, "node_selector": _pairs(data["node_selector"])})
+def _shape_from_data(value: object) -> WorkerShape:
+    data = fields(value)
+    return WorkerShape(
+        slots=whole(data["slots"], 0, int(bounds.SLOTS.high)),
+        cpus=number(data["cpus"], bounds.CPUS),
+        memory_mib=whole(data["memory_mib"], 0, int(bounds.MEMORY_MIB.high)),
+        node_selector=pairs(data["node_selector"]),
+        gpu_type=maybe(data["gpu_type"], a_text),
+        oversell=flag(data["oversell"]),
+    )
 
 
 def _fixed_to_data(fixed: FixedGroup) -> dict[str, Any]:
-    fields = {name: getattr(fixed, name) for name in FixedGroup.__slots__}
-    return {**fields, "shape": _shape_to_data(fixed.shape)}
+    parts = {name: getattr(fixed, name) for name in FixedGroup.__slots__}
+    return {**parts, "shape": _shape_to_data(fixed.shape)}
 
 
-def _fixed_from_data(data: dict[str, Any] | None) -> FixedGroup | None:
-    if data is None:
+def _fixed_from_data(value: object) -> FixedGroup | None:
+    if value is None:
         return None
-    read = {"command": tuple(data["command"]), "env": _pairs(data["env"]), "shape": _shape_from_data(data["shape"])}
-    return FixedGroup(**{**data, **read})
+    data = fields(value)
+    command, env = _what_runs(data)
+    return FixedGroup(
+        replicas=whole(data["replicas"], 1, _WORKERS_MAX),
+        command=command,
+        env=env,
+        shape=_shape_from_data(data["shape"]),
+        pod_template=maybe(data.get("pod_template"), _template),
+    )
 
 
 def _export_to_data(export: Export) -> dict[str, Any]:
     return {name: getattr(export, name) for name in Export.__slots__}
 
 
-def _export_from_data(data: dict[str, Any]) -> Export:
-    return Export(**{**data, "env": _pairs(data["env"])})
+def _export_from_data(value: object) -> Export:
+    data = fields(value)
+    return Export(pairs(data["env"]), maybe(data.get("workdir"), a_text), maybe(data.get("host"), a_text))
 
 
-def _pairs(items: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    return tuple((key, value) for key, value in items)
+def _two(value: object) -> Iterator[list[Any]]:
+    """The items of a list, each a list of two."""
+    return (items(each, 2) for each in items(value))

@@ -28,7 +28,10 @@ from scheduler.store.schema import counters, events, jobs, nodes, workers
 #: Events are committed at most about a tick after the time that they bear; their ids follow the commits.
 LATE_SECONDS = 120.0
 _OPEN = sorted(state.value for state in JobState if state not in TERMINAL_STATES)
+_NODES = select(nodes.c.name, nodes.c.slots, nodes.c.health)
 _NODE_KINDS = (EventKind.NODE_UP.value, EventKind.NODE_DOWN.value)
+#: Beyond all that is stored.
+_NUMBER_MAX = 1e40
 _SLOTS = re.compile(r"(\d+) slots")
 
 
@@ -125,6 +128,11 @@ def whole(connection: Connection, number: ColumnElement[float]) -> ColumnElement
     return cast(number if connection.dialect.name == "sqlite" else func.trunc(number), BigInteger)
 
 
+def is_number(column: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether the column holds a number of a possible size: texts, NaN and infinity stand above all numbers."""
+    return column.between(-_NUMBER_MAX, _NUMBER_MAX)
+
+
 def class_of(priority: ColumnElement[int], classes: Sequence[int]) -> ColumnElement[int]:
     """The position of the highest class that the priority reaches; -1: none."""
     steps = [(priority >= bound, index) for index, bound in reversed(list(enumerate(classes)))]
@@ -136,13 +144,14 @@ def kept(connection: Connection, until: float) -> Kept:
     ids = connection.execute(select(counters.c.jobs)).scalar_one()
     stored = connection.execute(select(func.count()).select_from(jobs)).scalar_one()
     # Those that ended first went first.
-    oldest_end = select(func.min(jobs.c.finished_at)).where(jobs.c.finished_at.is_not(None))
+    oldest_end = select(func.min(jobs.c.finished_at)).where(is_number(jobs.c.finished_at))
     first = connection.execute(select(events.c.id, events.c.at).order_by(events.c.id).limit(1)).one_or_none()
+    first_at = first.at if first is not None and isinstance(first.at, float) else until
     taken = connection.execute(select(counters.c.events)).scalar_one()
     events_gone = first.id > 1 if first is not None else taken > 0
     return Kept(
         jobs_since=(connection.execute(oldest_end).scalar_one() or until) if stored < ids else None,
-        events_since=(first.at if first is not None else until) if events_gone else None,
+        events_since=first_at if events_gone else None,
     )
 
 
@@ -154,7 +163,7 @@ def first_event(connection: Connection, since: float) -> int:
         middle = (low + high) // 2
         query = select(events.c.at).where(events.c.id >= middle).order_by(events.c.id).limit(1)
         at = connection.execute(query).scalar_one_or_none()
-        if at is None or at >= since - LATE_SECONDS:
+        if not isinstance(at, float) or at >= since - LATE_SECONDS:
             high = middle
         else:
             low = middle + 1
@@ -169,7 +178,9 @@ def _capacity(connection: Connection, window: Window) -> Iterator[Held]:
     """
     present = {
         row.name: (row.slots, row.health == NodeHealth.UP.value)
-        for row in connection.execute(select(nodes.c.name, nodes.c.slots, nodes.c.health))
+        for row in connection.execute(
+            select(nodes.c.name, nodes.c.slots, nodes.c.health).where(is_number(nodes.c.slots))
+        )
     }
     span = window.until - window.since
     #: Slots that are up, and since which second.
@@ -193,15 +204,15 @@ def _node_events(connection: Connection, window: Window) -> Iterator[Any]:
     query = (
         select(events.c.node, events.c.at, events.c.kind, events.c.detail)
         .where(events.c.id >= first_event(connection, window.since), events.c.kind.in_(_NODE_KINDS))
-        .where(events.c.at >= window.since)
+        .where(events.c.at >= window.since, is_number(events.c.at))
         .order_by(events.c.id)
     )
     with connection.execute(query, execution_options={"yield_per": 1000}) as result:
         yield from result
 
 
-def _told_slots(detail: str, otherwise: int) -> int:
-    found = _SLOTS.fullmatch(detail)
+def _told_slots(detail: object, otherwise: int) -> int:
+    found = _SLOTS.fullmatch(detail) if isinstance(detail, str) else None
     return int(found[1]) if found else otherwise
 
 

@@ -1,12 +1,15 @@
 """What the store takes and gives beside the model's values."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduler.errors import UserError
 from scheduler.model.data import DataSet
 from scheduler.model.ids import JobId, WorkerId
-from scheduler.model.job import JobSpec, JobState
+from scheduler.model.job import Job, JobSpec, JobState
 from scheduler.model.shard_calls import ShardAnswer, ShardCall
+from scheduler.model.unreadable import Unreadable
+from scheduler.model.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,34 @@ class JobFilter:
     user: str | None = None
     #: Labels that a job must all have.
     labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Some jobs in the order of their ids."""
+
+    jobs: tuple[Job, ...]
+    #: Jobs of the same page whose row cannot be read.
+    unreadable: tuple[Unreadable, ...]
+    #: After which id the next page begins; None: there is none.
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPage:
+    """Some workers of a job in the order of their ordinals."""
+
+    workers: tuple[Worker, ...]
+    unreadable: tuple[Unreadable, ...]
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """A row that cannot be read, with its columns as they are stored."""
+
+    row: Unreadable
+    columns: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,15 @@
 """How far each webhook has got in the history, and how its last tries went."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from scheduler.model.event import Event
-from scheduler.store.rows import event_from_row
+from scheduler.store.reading import SetAside, only
+from scheduler.store.row_check import RawRow, broken_text
+from scheduler.store.rows import events_from_rows
 from scheduler.store.schema import counters, events, jobs, webhooks
 from scheduler.store.values import Delivery
 
@@ -32,15 +34,15 @@ class Scanned(NamedTuple):
 
 
 def begin(connection: Connection, name: str) -> Delivery:
-    """The webhook's row; one that is new begins with the next event."""
+    """The webhook's row; one that is new begins with the next event. Raises `UnreadableRow`."""
     insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     newest = connection.execute(select(counters.c.events)).scalar_one()
     row = {"name": name, "position": newest, "delivered": 0, "attempts": 0}
     connection.execute(insert(webhooks).values(row).on_conflict_do_nothing())
-    return Delivery(*connection.execute(select(webhooks).where(webhooks.c.name == name)).one())
+    return only(webhooks, connection.execute(select(webhooks).where(webhooks.c.name == name)).one(), _delivery)
 
 
-def scan(connection: Connection, position: int, kinds: Sequence[str], limit: int) -> Scanned:
+def scan(connection: Connection, position: int, kinds: Sequence[str], limit: int, aside: SetAside) -> Scanned:
     """Events of these kinds (of all, if none is named) among the `limit` that follow the position."""
     stretch = select(events).where(events.c.id > position).order_by(events.c.id).limit(limit).subquery()
     first, last = connection.execute(select(func.min(stretch.c.id), func.max(stretch.c.id))).one()
@@ -52,7 +54,11 @@ def scan(connection: Connection, position: int, kinds: Sequence[str], limit: int
     if kinds:
         query = query.where(stretch.c.kind.in_(kinds))
     rows = connection.execute(query.order_by(stretch.c.id)).all()
-    found = [Outgoing(row.id, event_from_row(row), row.job_name, row.user_name) for row in rows]
+    found = [
+        Outgoing(event_id, event, _line(row.job_name), _line(row.user_name))
+        for row in rows
+        for event_id, event in events_from_rows([row], aside)
+    ]
     return Scanned(found, last, first - position - 1)
 
 
@@ -63,9 +69,13 @@ def save(connection: Connection, delivery: Delivery) -> None:
     connection.execute(webhooks.update().where(mine, webhooks.c.position <= delivery.position).values(values))
 
 
-def present(connection: Connection) -> list[Delivery]:
+def present(connection: Connection, aside: SetAside) -> list[Delivery]:
     """All that ever were, by name."""
-    return [Delivery(*row) for row in connection.execute(select(webhooks).order_by(webhooks.c.name))]
+    return list(aside.read(webhooks, connection.execute(select(webhooks).order_by(webhooks.c.name)), _delivery))
+
+
+def _delivery(row: RawRow) -> Delivery:
+    return Delivery(*row)
 
 
 def count_after(connection: Connection, position: int, kinds: Sequence[str], limit: int) -> int:
@@ -74,3 +84,8 @@ def count_after(connection: Connection, position: int, kinds: Sequence[str], lim
     if kinds:
         query = query.where(events.c.kind.in_(kinds))
     return int(connection.execute(select(func.count()).select_from(query.limit(limit).subquery())).scalar_one())
+
+
+def _line(text: Any) -> str | None:
+    """A name of a job's row, which may be one that cannot be read."""
+    return text if isinstance(text, str) and broken_text(text) is None else None

@@ -15,6 +15,7 @@ from scheduler.errors import StaleWrite, StoreUnavailable
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.ids import JobId
 from scheduler.model.observation import Observation, WorkerReport
+from scheduler.model.unreadable import Unreadable
 from scheduler.model.world import Changes
 from scheduler.store.sqlstore import SqlStore
 from tests.broken import hold
@@ -57,6 +58,13 @@ class Line:
 
     def load_news(self, since: int) -> StoredNews:
         return self._call("load_news", lambda: self._store.load_news(since))
+
+    @property
+    def unreadable(self) -> Sequence[Unreadable]:
+        return self._store.unreadable
+
+    def look_again(self) -> Sequence[Unreadable]:
+        return self._call("look_again", self._store.look_again)
 
     def take_inbox(self, limit: int) -> Inbox:
         return self._call("take_inbox", lambda: self._store.take_inbox(limit))

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from scheduler import bounds
 from scheduler.engine import deciding
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from tests.faults.run import Run
 
 DELAY_SECONDS_MAX = 10.0
-EDGES = (5e-324, 1e-300, 1e15, 1.7e308)
+#: At the edges of what is taken.
+SPEEDS = (bounds.SPEED.low, 1e-6, 1e12, bounds.SPEED.high)
+SECONDS = (bounds.DURATION.low, 1e-3, 1e8, bounds.DURATION.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +53,9 @@ def poison(of: Of, scenario: Scenario) -> Scenario:
 
 def _at_the_edges(r: random.Random, arrival: Arrival) -> Arrival:
     """Declared speeds and an expected end that no job has."""
-    speedup = tuple((workers, r.choice(EDGES)) for workers in sorted(r.sample(range(1, 300), r.randint(1, 3))))
+    speedup = tuple((workers, r.choice(SPEEDS)) for workers in sorted(r.sample(range(1, 300), r.randint(1, 3))))
     spec = arrival.spec if arrival.spec.speedup else replace(arrival.spec, speedup=speedup)
-    return replace(arrival, spec=replace(spec, expected_seconds=r.choice((None, *EDGES))))
+    return replace(arrival, spec=replace(spec, expected_seconds=r.choice((None, *SECONDS))))
 
 
 class PoisonWatch:

@@ -5,12 +5,15 @@ from dataclasses import replace
 from scheduler.engine.ports import Lease
 from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import Job, JobSpec, JobState
+from scheduler.model.node import Node
 from scheduler.model.worker import ExitReason, Worker, WorkerState
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
 
 NOW = 1_000.25
 SPEC = JobSpec("train", ("python", "train.py"), max_workers=4)
+#: The node of all workers.
+HOME = "home"
 
 
 def lead(store: SqlStore, holder: str = "engine") -> Lease:
@@ -23,12 +26,13 @@ def admitted(store: SqlStore, lease: Lease, *specs: JobSpec) -> list[Job]:
     """Submit the specs and take them out of the inbox, as a tick does."""
     store.submit(specs or (SPEC,), NOW)
     inbox = store.take_inbox(10_000)
-    store.commit(Changes(intents_done=tuple(intent.id for intent in inbox.intents)), lease, NOW)
+    nodes = () if store.list_nodes() else (Node(NodeName(HOME), "10.0.0.1", 8),)  # where workers are
+    store.commit(Changes(nodes=nodes, intents_done=tuple(intent.id for intent in inbox.intents)), lease, NOW)
     return list(inbox.jobs)
 
 
 def live_worker(job_id: JobId, ordinal: int, **fields: object) -> Worker:
-    worker = Worker(worker_id(job_id, ordinal), job_id, ordinal, NodeName("a"), "10.0.0.1", (0,), NOW)
+    worker = Worker(worker_id(job_id, ordinal), job_id, ordinal, NodeName(HOME), "10.0.0.1", (0,), NOW)
     return replace(worker, **fields)  # type: ignore[arg-type]
 
 

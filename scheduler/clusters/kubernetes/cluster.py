@@ -16,7 +16,8 @@ import structlog
 
 from scheduler.clusters.kubernetes.addresses import namespace_of, pod_name
 from scheduler.clusters.kubernetes.answers import BAD_REQUEST, CONFLICT, FORBIDDEN, INVALID, NOT_FOUND, RefusedError
-from scheduler.clusters.kubernetes.connection import NODES, PODS, Connection, Document, in_namespace
+from scheduler.clusters.kubernetes.connection import NODES, PODS, Connection, in_namespace
+from scheduler.clusters.kubernetes.documents import Document
 from scheduler.clusters.kubernetes.inquiries import Inquiries
 from scheduler.clusters.kubernetes.logs import KubernetesLogs
 from scheduler.clusters.kubernetes.manifest import pod_manifest

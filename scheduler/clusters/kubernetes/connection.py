@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 import orjson
@@ -12,11 +12,10 @@ import urllib3
 from scheduler.clusters.kubernetes.answers import NOT_FOUND, UNAUTHORIZED, RefusedError, accepted, told
 from scheduler.clusters.kubernetes.credentials import Client
 from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
+from scheduler.clusters.kubernetes.documents import Document, parse_document
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import TOO_LATE, Clock
 from scheduler.errors import ClusterError
-
-Document = dict[str, Any]
 
 #: Objects per page of a list.
 PAGE_SIZE = 500
@@ -185,8 +184,7 @@ class Connection:
         timeout = urllib3.Timeout(total=max(left - wait, 0.001))
         with self._told():
             response = accepted(self._client.request(method, path, query or {}, timeout, body, content_type))
-            answer: Document = orjson.loads(response.data)
-            return answer
+            return parse_document(response.data)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -215,7 +213,7 @@ class Watch:
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
                     if line.strip():
-                        yield orjson.loads(line)
+                        yield parse_document(line)
 
     def stop(self) -> None:
         """From any thread: the iteration ends."""

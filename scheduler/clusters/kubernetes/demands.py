@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.clusters.kubernetes.connection import Document
+from scheduler.clusters.kubernetes.documents import Document
 from scheduler.clusters.kubernetes.nodes import NAME_LABEL, NodeFacts
 from scheduler.clusters.kubernetes.pods import requests_of
 from scheduler.clusters.kubernetes.quantities import Amounts
@@ -29,7 +29,7 @@ class WaitingPod:
 
     def demand(self, nodes: Iterable[NodeFacts]) -> Demand:
         """What it waits for, and where that may be."""
-        shape = WorkerShape(self.amounts.touched_slots, float(self.amounts.cpus), self.amounts.touched_mib)
+        shape = WorkerShape(self.amounts.touched_slots, self.amounts.finite_cpus, self.amounts.touched_mib)
         if self.nominated is not None:
             return Demand(self.name, shape, frozenset({self.nominated}))
         if not self.selector and not self.terms:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from scheduler.clusters.kubernetes.connection import Document
+from scheduler.clusters.kubernetes.documents import Document
 from scheduler.model.observation import EndCause, Phase
 from scheduler.model.pod_template import worker_index
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from scheduler.clusters.kubernetes import pods
 from scheduler.clusters.kubernetes.addresses import namespace_of, on_node_network, owner_name, pod_name
-from scheduler.clusters.kubernetes.connection import Document
+from scheduler.clusters.kubernetes.documents import Document
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.errors import InvalidInput

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.clusters.kubernetes.connection import Document
+from scheduler.clusters.kubernetes.documents import Document
 from scheduler.clusters.kubernetes.quantities import NONE, Amounts, amounts_of
 from scheduler.config import KubernetesSettings
 from scheduler.model.foreign import NO_FOREIGN, ForeignUse
@@ -36,7 +36,7 @@ class NodeFacts:
             name=self.name,
             host=self.host,
             slots=self.allocatable.whole_slots,
-            cpus=float(self.allocatable.cpus),
+            cpus=self.allocatable.finite_cpus,
             memory_mib=self.allocatable.whole_mib,
             labels=self.labels,
             gpu_type=self.gpu_type,
@@ -51,7 +51,7 @@ def foreign_use_of(amounts: Amounts) -> ForeignUse:
     """What others hold, counted so that what is left is there in full."""
     if amounts == NONE:
         return NO_FOREIGN
-    return ForeignUse(amounts.touched_slots, float(amounts.cpus), amounts.touched_mib)
+    return ForeignUse(amounts.touched_slots, amounts.finite_cpus, amounts.touched_mib)
 
 
 def node_facts(node: Document, settings: KubernetesSettings) -> NodeFacts:

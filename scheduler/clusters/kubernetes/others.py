@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Set
 
-from scheduler.clusters.kubernetes.connection import Document
 from scheduler.clusters.kubernetes.demands import WaitingPod, demands_of, waiting_pod
+from scheduler.clusters.kubernetes.documents import Document
 from scheduler.clusters.kubernetes.nodes import NodeFacts
 from scheduler.clusters.kubernetes.pods import foreign_pod
 from scheduler.clusters.kubernetes.quantities import NONE, Amounts, total

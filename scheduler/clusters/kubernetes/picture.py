@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from scheduler.clusters.kubernetes.connection import Document
+from scheduler.clusters.kubernetes.documents import Document
 from scheduler.clusters.kubernetes.ends import PodState, gone_state, pod_state, worker_container
 from scheduler.clusters.kubernetes.nodes import NodeFacts, node_facts
 from scheduler.clusters.kubernetes.others import Others

@@ -2,14 +2,17 @@
 
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scheduler import bounds
 from scheduler.clusters.kubernetes.addresses import pod_name
-from scheduler.clusters.kubernetes.connection import Document
+from scheduler.clusters.kubernetes.documents import Document
 from scheduler.clusters.kubernetes.quantities import NONE, Amounts, amounts_of, total
 from scheduler.config import KubernetesSettings
+from scheduler.errors import InvalidInput
 from scheduler.model.ids import JobId, NodeName, WorkerId, job_of
 
 PREFIX = "elastic-gpu-scheduler"
@@ -30,8 +33,9 @@ SEAL = f"{PREFIX}/seal"
 NONCE = f"{PREFIX}/nonce"
 
 _ENDED = ("Succeeded", "Failed")
-#: More than any worker of a job has.
-_SLOT_MAX, _CPUS_MAX, _MEMORY_MIB_MAX = 2**20, 2.0**20, 2**50
+_WORKER_ID = re.compile(r"[1-9][0-9]{0,17}-[1-9][0-9]{0,17}")
+#: Below the most that a node may have.
+_SLOT = re.compile(r"[0-9]|[1-9][0-9]{1,2}|[1-3][0-9]{3}|40[0-8][0-9]|409[0-5]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,30 +91,33 @@ class WorkerPods:
         if not hmac.compare_digest(notes.get(SEAL, "").encode(), self.seal(namespace, name).encode()):
             return None
         try:
-            who = WorkerPod(
-                worker_id=WorkerId(labels[WORKER]),
-                job_id=JobId(int(labels[JOB])),
-                namespace=namespace,
-                node=NodeName(notes[NODE]),
-                slot_ids=tuple(int(slot) for slot in notes[SLOTS].split(",") if slot),
-                cpus=float(notes[CPUS]),
-                memory_mib=int(notes[MEMORY_MIB]),
-                priority=pod.get("spec", {}).get("priority") or 0,
-                nonce=notes.get(NONCE, ""),
-            )
-            return who if _is_credible(who, name, self._instance) else None
-        except (KeyError, ValueError):
+            who = _as_written(pod)
+        except (KeyError, ValueError, InvalidInput):
             return None  # somebody has changed what we wrote
+        return who if name == pod_name(self._instance, who.worker_id, who.nonce) else None
 
 
-def _is_credible(who: WorkerPod, name: str, instance: str) -> bool:
-    """Whether a daemon may have written this, or somebody has changed it since."""
-    return (
-        name == pod_name(instance, who.worker_id, who.nonce)
-        and job_of(who.worker_id) == who.job_id
-        and all(0 <= slot <= _SLOT_MAX for slot in who.slot_ids)
-        and 0 <= who.cpus <= _CPUS_MAX
-        and 0 <= who.memory_mib <= _MEMORY_MIB_MAX
+def _as_written(pod: Document) -> WorkerPod:
+    """Raises `KeyError`, `ValueError` or `InvalidInput` for what no daemon writes."""
+    labels, notes = pod["metadata"]["labels"], pod["metadata"]["annotations"]
+    if not _WORKER_ID.fullmatch(labels[WORKER]) or str(job_of(WorkerId(labels[WORKER]))) != labels[JOB]:
+        raise ValueError(WORKER)
+    slots = notes[SLOTS].split(",") if notes[SLOTS] else []
+    if len(slots) > bounds.SLOTS.high or not all(_SLOT.fullmatch(slot) for slot in slots):
+        raise ValueError(SLOTS)
+    cpus, memory_mib = float(notes[CPUS]), float(notes[MEMORY_MIB])
+    bounds.CPUS_HELD.check(CPUS, cpus)
+    bounds.MEMORY_HELD_MIB.check(MEMORY_MIB, memory_mib)
+    return WorkerPod(
+        worker_id=WorkerId(labels[WORKER]),
+        job_id=job_of(WorkerId(labels[WORKER])),
+        namespace=pod["metadata"]["namespace"],
+        node=NodeName(notes[NODE]),
+        slot_ids=tuple(map(int, slots)),
+        cpus=cpus,
+        memory_mib=int(memory_mib),
+        priority=pod.get("spec", {}).get("priority") or 0,
+        nonce=notes.get(NONCE, ""),
     )
 
 

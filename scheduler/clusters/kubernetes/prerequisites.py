@@ -7,7 +7,8 @@ import threading
 
 from scheduler.clusters.kubernetes.addresses import owner_name
 from scheduler.clusters.kubernetes.answers import NOT_FOUND, RefusedError
-from scheduler.clusters.kubernetes.connection import Connection, Document, in_namespace
+from scheduler.clusters.kubernetes.connection import Connection, in_namespace
+from scheduler.clusters.kubernetes.documents import Document
 from scheduler.clusters.kubernetes.manifest import owner_manifest, service_manifest
 from scheduler.clusters.kubernetes.network import NETWORKING, policy_manifest, policy_name
 from scheduler.clusters.kubernetes.refusals import Refusals

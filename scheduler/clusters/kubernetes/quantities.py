@@ -8,16 +8,21 @@ from typing import Any, NamedTuple
 
 from kubernetes.utils.quantity import parse_quantity
 
+from scheduler import bounds
+
 _MIB = 1024 * 1024
+#: More of anything is on no node; what is more counts as this much.
+MOST = Decimal(2**60)
 
 
 @lru_cache(maxsize=4096)
 def quantity(text: str) -> Decimal:
-    """The number that `500m` or `64Gi` stands for; what cannot be read is nothing."""
+    """The number that `500m` or `64Gi` stands for; what cannot be read is nothing, and no more than `MOST` counts."""
     try:
-        return Decimal(parse_quantity(text))
-    except ValueError:
+        number = Decimal(parse_quantity(text))
+    except (ValueError, ArithmeticError):
         return Decimal(0)
+    return min(max(number, Decimal(0)), MOST) if not number.is_nan() else Decimal(0)
 
 
 class Amounts(NamedTuple):
@@ -37,20 +42,25 @@ class Amounts(NamedTuple):
     @property
     def whole_slots(self) -> int:
         """Slots that are there in full."""
-        return math.floor(self.slots)
+        return min(math.floor(self.slots), int(bounds.SLOTS.high))
 
     @property
     def touched_slots(self) -> int:
         """Slots of which at least a part is used."""
-        return math.ceil(self.slots)
+        return min(math.ceil(self.slots), int(bounds.SLOTS.high))
+
+    @property
+    def finite_cpus(self) -> float:
+        """CPUs as the model counts them."""
+        return bounds.CPUS_HELD.nearest(float(self.cpus))
 
     @property
     def whole_mib(self) -> int:
-        return math.floor(self.memory / _MIB)
+        return min(math.floor(self.memory / _MIB), int(bounds.MEMORY_MIB.high))
 
     @property
     def touched_mib(self) -> int:
-        return math.ceil(self.memory / _MIB)
+        return min(math.ceil(self.memory / _MIB), int(bounds.MEMORY_MIB.high))
 
 
 NONE = Amounts()

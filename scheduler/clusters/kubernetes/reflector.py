@@ -9,7 +9,8 @@ from typing import Protocol
 import structlog
 
 from scheduler.clusters.kubernetes.answers import GONE, RefusedError
-from scheduler.clusters.kubernetes.connection import Collection, Connection, Document, Watch
+from scheduler.clusters.kubernetes.connection import Collection, Connection, Watch
+from scheduler.clusters.kubernetes.documents import Document
 from scheduler.engine.ports import Clock
 from scheduler.errors import ClusterError
 

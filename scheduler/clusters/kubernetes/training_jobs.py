@@ -5,8 +5,9 @@ import threading
 from collections.abc import Callable, Iterable, Set
 
 from scheduler.clusters.kubernetes.answers import NOT_FOUND, RefusedError
-from scheduler.clusters.kubernetes.connection import Connection, Document, training_jobs_in
+from scheduler.clusters.kubernetes.connection import Connection, training_jobs_in
 from scheduler.clusters.kubernetes.custom_resource import ObjectKey
+from scheduler.clusters.kubernetes.documents import Document
 from scheduler.clusters.kubernetes.reflector import Reflector
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import Clock

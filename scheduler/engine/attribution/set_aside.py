@@ -102,6 +102,7 @@ def _inbox_without(
         tuple(intent for intent in inbox.intents if intent not in refused),
         tuple(hold(job, failures[str(job.id)]) if str(job.id) in failures else job for job in inbox.jobs),
         tuple(booking for booking in inbox.bookings if booking.name not in bookings),
+        inbox.unreadable,
     )
 
 

@@ -7,6 +7,7 @@ about such a world holds for the real one: it has the same jobs, workers and nod
 
 from dataclasses import replace
 
+from scheduler import bounds
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState
@@ -77,7 +78,7 @@ def _ending(job: Job, now: float) -> Job:
     predicted = had + seconds_left(job, size, now)
     if limit is not None and limit <= predicted:
         return job
-    return replace(job, spec=replace(job.spec, time_limit_seconds=predicted))
+    return replace(job, spec=replace(job.spec, time_limit_seconds=bounds.DURATION.nearest(predicted)))
 
 
 def _order(seen: dict[JobId, Job], now: float, rule: Rule, settings: PolicySettings) -> None:

@@ -1,0 +1,259 @@
+"""Rows that cannot be read: whatever a column holds, everybody else is served and decided on."""
+
+import random
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from scheduler.engine.tick import TickReport
+from scheduler.errors import UnreadableRow
+from scheduler.model.data import DataSet
+from scheduler.model.ids import JobId, ordinal_of
+from scheduler.model.intent import IntentKind
+from scheduler.model.job import JobSpec, JobState
+from scheduler.model.ranges import NOTHING
+from scheduler.model.shard_calls import ReaderKey, ShardCall
+from scheduler.store.schema import metadata
+from scheduler.store.values import ShardsAsked
+from tests.http.site import Site
+from tests.http.test_live import Stream
+from tests.store import garbage
+from tests.world import World
+
+#: Of each column in one run; all of them come in some runs.
+VALUES_PER_COLUMN = 2
+#: Whoever is harmed for longer is not unharmed.
+TICKS_MAX = 10
+
+
+def populate(world: World) -> JobId:
+    """Rows in every table, the first of each about job 1 or node a. The job that is returned runs on node z."""
+    world.node("a", slots=4, labels=(("zone", "a"),))
+    world.node("z", slots=4, labels=(("zone", "z"),))
+    first = world.job(
+        "first",
+        workers=(1, 2),
+        selector={"zone": "a"},
+        data=DataSet(shards=100),
+        preferred_workers=2,
+        labels=(("a", "b"),),
+    )
+    other = world.job("other", workers=1, selector={"zone": "z"})
+    world.book("window", slots=1, start=50_000.0, duration=60.0, selector={"zone": "a"})
+    world.store.add_recurring("0 3 * * *", "UTC", JobSpec("nightly", ("true",)), world.clock.now())
+    world.store.begin_webhook("hook")
+    world.advance(20)
+    job = world.board.world and world.board.world.job(first)
+    assert job is not None
+    assert job.state is JobState.RUNNING
+    reader = ReaderKey(ordinal_of(job.workers[0].id), "main")
+    call = ShardCall(reader, 1, NOTHING, NOTHING, NOTHING, 3, "")
+    world.store.exchange_shards([ShardsAsked(first, job.workers[0].id, call)], world.clock.now(), 0.0)
+    world.ask(IntentKind.PRIORITY, first, priority=3)
+    return other
+
+
+def tick(world: World) -> TickReport:
+    """Without the checks of invariants, which read the same rows."""
+    world.clock.advance(1.0)
+    world.cluster.advance()
+    return world.engine.tick()
+
+
+def decided_on(world: World, *others: JobId) -> None:
+    """A new job runs, and the others still do."""
+    new = world.store.submit([JobSpec("new", ("true",))], world.clock.now())[0].id
+    world.engine.forget()
+    reports = []
+    for _ in range(TICKS_MAX):
+        reports.append(tick(world))
+        now = world.engine.world
+        if now is not None and (job := now.job(new)) is not None and job.state is JobState.RUNNING:
+            break
+    else:
+        raise AssertionError(f"job {new} does not run: {[report.error for report in reports]}")
+    assert all(now.active[each].state is JobState.RUNNING for each in others)
+
+
+class Sqlite:
+    """The database of a site, and how it was before it was corrupted."""
+
+    def __init__(self, path: Path) -> None:
+        self.url = f"sqlite:///{path}"
+        self._path = path
+        self._ids_used = 0
+        self._whole = sqlite3.connect(":memory:")
+
+    def keep(self) -> None:
+        garbage.without_not_null(str(self._path))
+        with sqlite3.connect(self._path) as session:
+            session.backup(self._whole)
+        session.close()
+
+    def restore(self) -> None:
+        with sqlite3.connect(self._path) as session:
+            self._whole.backup(session)
+            # The cluster remembers the workers of jobs that the database has forgotten.
+            self._ids_used += 1
+            session.execute("UPDATE counters SET jobs = jobs + ?", (self._ids_used,))
+        session.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    with capture_logs(), site.served():
+        yield site
+    site.close()
+
+
+def served(site: Site, other: JobId) -> None:
+    """Every list, and all about the other job."""
+    listed(site)
+    for path in ("", "/workers", "/discover_hosts", "/explain"):
+        answer = site.client.get(f"/v1/jobs/{other}{path}")
+        assert answer.status_code == 200, f"{path}: {answer.text}"
+
+
+def listed(site: Site) -> None:
+    """Every list, the live picture and the metrics."""
+    for path in (
+        "/v1/jobs?limit=1000",
+        "/v1/jobs?order=desc",
+        "/v1/jobs/1/workers",
+        "/v1/nodes",
+        "/v1/cluster",
+        "/v1/events",
+        "/v1/events?after=-1",
+        "/v1/bookings",
+        "/v1/recurring",
+        "/v1/webhooks",
+        "/v1/report?since=0",
+        "/metrics",
+    ):
+        answer = site.client.get(path)
+        found = answer.status_code == 200 or (path == "/v1/jobs/1/workers" and answer.status_code in (404, 503))
+        assert found, f"{path}: {answer.text}"
+    for path in ("/v1/jobs/1", "/v1/jobs/1/discover_hosts", "/v1/jobs/1/explain"):
+        assert site.client.get(path).status_code in (200, 404, 410, 503), path
+    with site.client.stream("GET", "/v1/live") as answer:
+        assert Stream(answer).message()[0] == "picture"
+    with suppress(UnreadableRow):
+        site.store.begin_webhook("hook")
+
+
+def cases(randomness: random.Random, *, sqlite: bool) -> Iterator[tuple[Any, Any, Any]]:
+    for table in garbage.CORRUPTED:
+        for column in table.columns:
+            drawn = garbage.values(column, randomness, sqlite=sqlite)
+            for value in randomness.sample(drawn, min(VALUES_PER_COLUMN, len(drawn))):
+                yield table, column, value
+
+
+def test_garbage_in_any_column_harms_nobody_else(site: Site, tmp_path: Path) -> None:
+    seed = secrets.randbits(32)
+    other = populate(site)
+    database = Sqlite(tmp_path / "world.db")
+    database.keep()
+    corrupted, harmed = 0, []
+    for table, column, value in cases(random.Random(seed), sqlite=True):
+        with garbage.connected(database.url) as session:
+            if not garbage.corrupt(session, table, column, value):
+                continue
+        corrupted += 1
+        try:
+            decided_on(site, other)
+            served(site, other)
+        except Exception as error:
+            harmed.append(f"{table.name}.{column.name} = {value!r:.100}: {type(error).__name__}: {error!s:.300}")
+        database.restore()
+    assert corrupted > len(metadata.sorted_tables)
+    assert not harmed, f"seed {seed}: {len(harmed)} of {corrupted}:\n" + "\n".join(harmed[:50])
+
+
+def test_text_that_is_not_utf8_in_any_column_harms_nobody_else(site: Site, tmp_path: Path) -> None:
+    other = populate(site)
+    database = Sqlite(tmp_path / "world.db")
+    database.keep()
+    harmed = []
+    for table in garbage.CORRUPTED:
+        for column in table.columns:
+            with garbage.connected(database.url) as session:
+                stored = garbage.put_undecodable(session, table, column)
+            if not stored:
+                continue
+            try:
+                alone = () if table.name in ("jobs", "workers", "generations", "nodes") else (other,)
+                if (table.name, column.name) != ("nodes", "intent"):  # no node takes workers then
+                    decided_on(site, *alone)
+                listed(site)
+            except Exception as error:
+                harmed.append(f"{table.name}.{column.name}: {type(error).__name__}: {error!s:.300}")
+            database.restore()
+    assert not harmed, "\n".join(harmed)
+
+
+def test_workers_of_a_job_that_cannot_be_read_go_on_on_their_slots_until_it_is_repaired(
+    site: Site, tmp_path: Path
+) -> None:
+    site.node("a", slots=2)
+    job = site.submit(workers=2)
+    site.advance(10)
+    worker = site.board.posting(job)
+    assert worker is not None
+    url, name, token = f"/v1/jobs/{job}", sorted(worker.live)[0], site.worker_header(job)
+    with garbage.connected(f"sqlite:///{tmp_path / 'world.db'}") as session:
+        (labels,) = session.execute("SELECT labels FROM jobs").fetchone()
+        session.execute("UPDATE jobs SET labels = '[['")
+    site.engine.forget()
+    wanting = site.submit()
+    for _ in range(5):
+        assert tick(site).error is None
+    assert len(site.cluster.observe().workers) == 2
+    assert all(seen.alive for seen in site.cluster.observe().workers.values())
+    assert site.client.get(f"/v1/jobs/{wanting}").json()["state"] == "QUEUED"
+    page = site.client.get("/v1/jobs").json()
+    assert [each["id"] for each in page["jobs"]] == [wanting]
+    assert [(each["table"], each["key"], each["job"]) for each in page["unreadable"]] == [("jobs", str(job), job)]
+    assert page["unreadable"][0]["reason"].startswith("labels: not valid JSON")
+    for answer in (
+        site.client.get(url),
+        site.client.get(f"{url}/discover_hosts"),
+        site.client.post(f"{url}/cancel"),
+        site.client.post(f"{url}/workers/{name}", json={"generation": 1}, headers=token),
+    ):
+        assert answer.status_code == 503, answer.text
+    assert site.client.get("/v1/cluster").json()["unreadable_count"] == 1
+    with garbage.connected(f"sqlite:///{tmp_path / 'world.db'}") as session:
+        session.execute("UPDATE jobs SET labels = ? WHERE id = ?", (labels, job))
+    for _ in range(40):
+        tick(site)
+    assert site.client.get(url).json()["state"] == "RUNNING"
+    assert site.client.get("/v1/cluster").json()["unreadable_count"] == 0
+    assert all(seen.alive for seen in site.cluster.observe().workers.values())
+
+
+def test_a_node_whose_row_cannot_be_read_comes_back_by_what_the_cluster_tells(site: Site, tmp_path: Path) -> None:
+    site.node("a", slots=2)
+    site.node("b", slots=2)
+    site.advance(2)
+    with garbage.connected(f"sqlite:///{tmp_path / 'world.db'}") as session:
+        session.execute("UPDATE nodes SET labels = '{', intent = 'DRAINING' WHERE name = 'a'")
+        session.execute("UPDATE nodes SET intent = 'NONSENSE' WHERE name = 'b'")
+    site.engine.forget()
+    assert tick(site).error is None
+    nodes = site.client.get("/v1/nodes").json()["nodes"]
+    seen = {node["name"]: (node["slots"], node["health"], node["intent"]) for node in nodes}
+    assert seen == {"a": (2, "UP", "DRAINING"), "b": (2, "UP", "CORDONED")}
+    with garbage.connected(f"sqlite:///{tmp_path / 'world.db'}") as session:
+        kept = session.execute("SELECT row_key, content FROM replaced_rows ORDER BY row_key").fetchall()
+    assert [key for key, _ in kept] == ["a", "b"]
+    assert '"NONSENSE"' in kept[1][1]
+    site.engine.forget()
+    assert tick(site).error is None
