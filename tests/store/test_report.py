@@ -12,7 +12,7 @@ from scheduler.model.report import Held, Window, slot_seconds
 from scheduler.model.worker import ExitReason, Worker, WorkerState
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
-from tests.store.desk import NOW, SPEC, admitted, lead, live_worker
+from tests.store.desk import HOME, NOW, SPEC, admitted, lead, live_worker
 
 CLASSES = (0, 10)
 #: Ten parts of ten seconds.
@@ -64,13 +64,13 @@ def filled(store: SqlStore) -> None:
     events = [
         Event(NOW - 10, EventKind.JOB_STARTED, low.id, amount=1000.0),
         *(Event(NOW + 1, EventKind.JOB_STARTED, job, amount=waited) for job, waited in started),
-        Event(NOW + 20, EventKind.NODE_DOWN, node=NodeName("a"), detail="the cluster does not list it"),
+        Event(NOW + 20, EventKind.NODE_DOWN, node=NodeName(HOME), detail="the cluster does not list it"),
         Event(NOW + 35, EventKind.JOB_STOPPING, low.id, cause=StopReason.PREEMPTED.value, amount=12.5),
-        Event(NOW + 40, EventKind.NODE_UP, node=NodeName("a"), detail="8 slots"),
+        Event(NOW + 40, EventKind.NODE_UP, node=NodeName(HOME), detail="8 slots"),
         Event(NOW + 99, EventKind.JOB_SHRANK, low.id, cause="PREEMPTED", for_job=high.id),
         Event(NOW + 100, EventKind.JOB_SHRANK, low.id, cause="PREEMPTED", for_job=high.id),
     ]
-    changes = Changes(jobs=tuple(done), workers=workers, nodes=(Node(NodeName("a"), "a", 8),), events=tuple(events))
+    changes = Changes(jobs=tuple(done), workers=workers, events=tuple(events))
     store.commit(changes, lease, NOW)
 
 
