@@ -38,8 +38,9 @@ _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 class Site(World):
     """A world whose users and workers come over HTTP. Ticks are the test's."""
 
-    def __init__(self, directory: Path, **http: Any) -> None:
-        super().__init__(directory, settings=Settings(state_dir=directory, http=HttpSettings(port=0, **http)))
+    def __init__(self, directory: Path, url: str | None = None, **http: Any) -> None:
+        """`url`: of its database; None: a new one in the directory."""
+        super().__init__(directory, url, settings=Settings(state_dir=directory, http=HttpSettings(port=0, **http)))
         self.woken = threading.Event()
         http = self.settings.http
         self.access = Access(http.token, SECRET, self.board.nonce_of, http.metrics_token)

@@ -104,7 +104,7 @@ def free_of_constraints(session: psycopg.Connection[Any]) -> None:
     ).fetchall()
     for table, name in found:
         session.execute(f'ALTER TABLE {table} DROP CONSTRAINT "{name}"')
-    for table in CORRUPTED:
+    for table in metadata.sorted_tables:
         for column in table.columns:
             if not column.primary_key and not column.nullable:
                 session.execute(f'ALTER TABLE "{table.name}" ALTER COLUMN "{column.name}" DROP NOT NULL')

@@ -1,5 +1,6 @@
 """Rows that cannot be read: whatever a column holds, everybody else is served and decided on."""
 
+import json
 import random
 import secrets
 import sqlite3
@@ -21,6 +22,7 @@ from scheduler.model.ranges import NOTHING
 from scheduler.model.shard_calls import ReaderKey, ShardCall
 from scheduler.store.schema import metadata
 from scheduler.store.values import ShardsAsked
+from tests.cli.calls import Call
 from tests.http.site import Site
 from tests.http.test_live import Stream
 from tests.store import garbage
@@ -30,6 +32,8 @@ from tests.world import World
 VALUES_PER_COLUMN = 2
 #: Whoever is harmed for longer is not unharmed.
 TICKS_MAX = 10
+#: Of one run on PostgreSQL, which takes the same paths with fewer strange values.
+POSTGRES_CASES = 40
 
 
 def populate(world: World) -> JobId:
@@ -105,6 +109,30 @@ class Sqlite:
         session.close()
 
 
+class Postgres:
+    """The same on PostgreSQL."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._ids_used = 0
+        self._names = [table.name for table in metadata.sorted_tables]
+
+    def keep(self) -> None:
+        with garbage.connected(self.url) as session:
+            garbage.free_of_constraints(session)
+            session.execute("CREATE SCHEMA kept")
+            for name in self._names:
+                session.execute(f'CREATE TABLE kept."{name}" AS TABLE public."{name}"')
+
+    def restore(self) -> None:
+        self._ids_used += 1
+        with garbage.connected(self.url) as session, session.transaction():
+            for name in self._names:
+                session.execute(f'DELETE FROM public."{name}"')
+                session.execute(f'INSERT INTO public."{name}" SELECT * FROM kept."{name}"')
+            session.execute("UPDATE counters SET jobs = jobs + %s", (self._ids_used,))
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path)
@@ -158,11 +186,25 @@ def cases(randomness: random.Random, *, sqlite: bool) -> Iterator[tuple[Any, Any
 
 def test_garbage_in_any_column_harms_nobody_else(site: Site, tmp_path: Path) -> None:
     seed = secrets.randbits(32)
+    harms_nobody_else(site, Sqlite(tmp_path / "world.db"), seed, list(cases(random.Random(seed), sqlite=True)))
+
+
+def test_garbage_in_columns_of_postgresql_harms_nobody_else(tmp_path: Path, database: str) -> None:
+    seed = secrets.randbits(32)
+    randomness = random.Random(seed)
+    drawn = randomness.sample(list(cases(randomness, sqlite=False)), POSTGRES_CASES)
+    site = Site(tmp_path, database)
+    with capture_logs(), site.served():
+        harms_nobody_else(site, Postgres(database), seed, drawn)
+    site.close()
+
+
+def harms_nobody_else(site: Site, database: "Sqlite | Postgres", seed: int, drawn: list[tuple[Any, Any, Any]]) -> None:
+    """One value after another in a database that is otherwise whole."""
     other = populate(site)
-    database = Sqlite(tmp_path / "world.db")
     database.keep()
     corrupted, harmed = 0, []
-    for table, column, value in cases(random.Random(seed), sqlite=True):
+    for table, column, value in drawn:
         with garbage.connected(database.url) as session:
             if not garbage.corrupt(session, table, column, value):
                 continue
@@ -173,7 +215,7 @@ def test_garbage_in_any_column_harms_nobody_else(site: Site, tmp_path: Path) -> 
         except Exception as error:
             harmed.append(f"{table.name}.{column.name} = {value!r:.100}: {type(error).__name__}: {error!s:.300}")
         database.restore()
-    assert corrupted > len(metadata.sorted_tables)
+    assert corrupted > min(len(metadata.sorted_tables), len(drawn) // 2)
     assert not harmed, f"seed {seed}: {len(harmed)} of {corrupted}:\n" + "\n".join(harmed[:50])
 
 
@@ -257,3 +299,48 @@ def test_a_node_whose_row_cannot_be_read_comes_back_by_what_the_cluster_tells(si
     assert '"NONSENSE"' in kept[1][1]
     site.engine.forget()
     assert tick(site).error is None
+
+
+@pytest.mark.parametrize("levels", [33, 300, 100_000])
+def test_a_deep_template_of_before_is_set_aside_alone(site: Site, tmp_path: Path, levels: int) -> None:
+    site.node("a", slots=2)
+    deep, other = site.submit(), site.submit()
+    site.advance(10)
+    template = '{"a":' * levels + "1" + "}" * levels
+    with garbage.connected(f"sqlite:///{tmp_path / 'world.db'}") as session:
+        (launch,) = session.execute("SELECT launch FROM jobs WHERE id = ?", (deep,)).fetchone()
+        stored = json.dumps({**json.loads(launch), "pod_template": template})
+        session.execute("UPDATE jobs SET launch = ? WHERE id = ?", (stored, deep))
+    site.engine.forget()
+    assert tick(site).error is None
+    page = site.client.get("/v1/jobs").json()
+    assert [each["id"] for each in page["jobs"]] == [other]
+    (row,) = page["unreadable"]
+    assert (row["table"], row["key"], row["job"]) == ("jobs", str(deep), deep)
+    assert row["reason"].startswith("launch: ")
+    assert "nested" in row["reason"]
+
+
+def test_what_cannot_be_read_is_named_by_health_and_exported_by_a_command(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'world.db'}"
+    command = ("db", "unreadable", "--database-url", url)
+    site.node("a", slots=2)
+    job = site.submit()
+    site.advance(5)
+    assert Call.run(command, capsys).ok().out == "all rows can be read\n"
+    assert "cannot be read" not in Call.run(("health", "--url", site.url), capsys).ok().out
+    with garbage.connected(url) as session:
+        session.execute("UPDATE jobs SET labels = '[['")
+        session.execute("UPDATE nodes SET slots = -3, labels = x'ff00'")
+    site.engine.forget()
+    tick(site)
+    health = " ".join(Call.run(("health", "--url", site.url), capsys).ok().out.split())
+    assert f"see sched db unreadable: jobs {job} (labels: not valid JSON" in health
+    listed = Call.run(command, capsys).ok().out.splitlines()
+    assert listed[0].startswith(f"jobs {job}: labels: not valid JSON")
+    assert listed[-1].endswith("rows cannot be read")
+    exported = Call.run((*command, "-o", "json"), capsys).ok().document["unreadable"]
+    (row,) = (each for each in exported if each["table"] == "jobs")
+    assert (row["key"], row["columns"]["labels"], row["columns"]["id"]) == (str(job), "[[", job)
