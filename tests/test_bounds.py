@@ -75,7 +75,7 @@ def test_a_number_that_is_nearly_zero_is_refused_with_its_bound(model: Any, body
 def test_a_training_job_keeps_the_same_bounds(field: str) -> None:
     item = {"metadata": {"namespace": "n", "name": "a", "uid": "u"}, "spec": {"command": ["x"], field: 5e-324}}
     with pytest.raises(InvalidInput, match=rf"spec\.{field}: must be .*, not 5e-324"):
-        job_spec(training_job(item))
+        job_spec(training_job(item), KubernetesSettings())
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_template_of_a_training_job_is_refused_where_it_is_nested_too_deeply()
         "spec": {"command": ["x"], "template": template},
     }
     with pytest.raises(InvalidInput, match=r"spec\.template: must not be nested more than 32 levels deep"):
-        job_spec(training_job(item))
+        job_spec(training_job(item), KubernetesSettings())
 
 
 @given(st.integers(1, 5000), st.integers(0, 5000))

@@ -70,7 +70,8 @@ def _sound(name: str, number: object) -> int:
     if type(number) is int and 0 <= number <= ID_MAX:
         return number
     raise StoreUnavailable(
-        f"the row of counters cannot be read: {name}: must be a whole number from 0 to {ID_MAX:g}, not {number!r:.60}{_REPAIR}"
+        f"the row of counters cannot be read: {name}: must be a whole number from 0 to {ID_MAX:g}, "
+        f"not {number!r:.60}{_REPAIR}"
     )
 
 

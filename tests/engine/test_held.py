@@ -151,13 +151,13 @@ def test_a_failure_of_nobodys_doing_is_raised_as_ever(w: World, monkeypatch: pyt
     assert not w.events(EventKind.JOB_HELD)
 
 
-def test_a_row_that_no_world_can_be_built_with_is_held_at_the_load(w: World) -> None:
+def test_a_job_that_no_world_can_be_built_with_is_held_at_the_load(w: World) -> None:
     bad, good = w.job("bad"), w.job("good")
     w.settle()
-    with w.store._database.write() as connection:
-        connection.exec_driver_sql(f"UPDATE workers SET slot_ids = '[-1]' WHERE job_id = {bad}")
-    w.engine.forget()
-    w.tick()
+    (post,) = (point for point in POINTS if point[1] == "post")
+    with poisoned(lambda job_id: job_id == bad, post, HARMS["raise"]):
+        w.engine.forget()
+        w.tick()
     w.expect(bad, JobState.HELD)
     w.expect(good, JobState.RUNNING)
     assert {start.job_id for _, start in w.cluster.alive()} == {bad, good}
@@ -191,6 +191,7 @@ def test_numbers_at_the_edges_of_what_is_taken_harm_nobody(w: World) -> None:
         {"time_limit_seconds": bounds.DURATION.high},
         {"grace_seconds": bounds.GRACE.high},
     ]
+    w.node("b", slots=8)
     for n, spec in enumerate(specs):
         w.job(f"edge-{n}", **{"workers": 1, **spec})
     good = [w.job(f"good-{n}") for n in range(2)]

@@ -103,7 +103,7 @@ def test_elasticflow_jobs_last_as_long_as_they_did_at_the_size_that_they_had(tmp
         (f"{HEADER}\na,-1,1,1,1,linear\n", ":2: at_seconds: must be at least 0, not '-1'"),
         (f"{HEADER}\na,nan,1,1,1,linear\n", ":2: at_seconds: must be a finite number, not 'nan'"),
         (f"{HEADER}\na,0,inf,1,1,linear\n", ":2: work_seconds: must be a finite number, not 'inf'"),
-        (f"{HEADER}\na,0,0,1,1,linear\n", ":2: work_seconds: must be greater than 0, not '0'"),
+        (f"{HEADER}\na,0,0,1,1,linear\n", ":2: work_seconds: must be at least 0.000001, not '0'"),
         (f"{HEADER}\na,0,1,1.5,2,linear\n", ":2: min_workers: must be an integer"),
         (f"{HEADER}\na,0,1,4,2,linear\n", ":2: min_workers 4 exceeds max_workers 2"),
         (f"{HEADER}\na,0,1,1,1,fast\n", ":2: speed: 'fast' must be linear, amdahl SHARE with a share of 0 to 1, or "),
