@@ -112,12 +112,13 @@ def test_two_hundred_kinds_of_poison_among_a_hundred_good_jobs(tmp_path: Path) -
         held, good = _submit_all(daemon, kinds, random.Random(seed))
         for job_id in good:
             becomes(lambda job_id=job_id: state_of(daemon, job_id), "SUCCEEDED")
-        told = health(daemon)
-        unread = {each["job"] for each in told["unreadable"]}
-        views = {job_id: daemon.client.get(f"/v1/jobs/{job_id}").json() for job_id in held.keys() - unread}
-        named = {int(each["name"]) for each in told["held"] if each["kind"] == "job"}
+        answers = {job_id: daemon.client.get(f"/v1/jobs/{job_id}") for job_id in held}
+        for job_id, answer in answers.items():
+            unread = answer.status_code == 503 and "the row cannot be read" in answer.text
+            assert answer.status_code == 200 or (unread and held[job_id].columns), (held[job_id], answer.text)
+        views = {job_id: answer.json() for job_id, answer in answers.items() if answer.status_code == 200}
+        named = {int(each["name"]) for each in health(daemon)["held"] if each["kind"] == "job"}
         assert named == {job_id for job_id, view in views.items() if view["state"] == "HELD"}
-        assert all(held[job_id].columns for job_id in unread)
         for job_id, view in views.items():
             kind = held[job_id]
             if kind.hook:
