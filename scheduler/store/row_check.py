@@ -48,6 +48,8 @@ _RANGES: dict[str, Range] = {
     "memory_mib": _MEMORY,
     "master_port": (0, 65535),
     "quarantines": _WORKERS,
+    # Of a booking, which may be made before its nodes are there.
+    "workers": (1, 10**9),
 }
 #: Columns that hold JSON, or a name of any length that was accepted.
 _LONG = frozenset({"launch", "labels", "node_selector", "speedup", "data", "export", "spec", "members", "failures"})

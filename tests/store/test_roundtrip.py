@@ -177,7 +177,7 @@ bookings = whole(
     name=texts,
     start_at=st.floats(0, 1e9),
     end_at=st.floats(1.1e9, 1e12),
-    workers=st.integers(1, 2**40),
+    workers=st.integers(1, 10**9),
     shape=shapes.map(lambda shape: replace(shape, oversell=False)),
     created_at=times,
     user=maybe(texts),
