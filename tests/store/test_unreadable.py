@@ -184,6 +184,7 @@ def cases(randomness: random.Random, *, sqlite: bool) -> Iterator[tuple[Any, Any
                 yield table, column, value
 
 
+@pytest.mark.slow
 def test_garbage_in_any_column_harms_nobody_else(site: Site, tmp_path: Path) -> None:
     seed = secrets.randbits(32)
     harms_nobody_else(site, Sqlite(tmp_path / "world.db"), seed, list(cases(random.Random(seed), sqlite=True)))
