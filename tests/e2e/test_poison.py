@@ -7,10 +7,11 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.daemon import ROOT, Daemon, running_daemon
@@ -93,9 +94,12 @@ def test_sigterm_ends_a_daemon_whose_tick_hangs(tmp_path: Path) -> None:
 
 def test_a_job_that_kills_the_process_is_held_by_the_next_start(tmp_path: Path) -> None:
     with running_daemon(tmp_path, module=MODULE, slots=2) as daemon:
-        (bad, good) = submit(daemon, {"command": "true", "name": "poison-kill-7"}, {"command": "true"})
+        with suppress(httpx.TransportError):  # it may die before it has answered
+            submit(daemon, {"command": "true", "name": "poison-kill-7"}, {"command": "true", "name": "good"})
         eventually(lambda: not daemon.is_running(), "the daemon lives", 60.0)
         daemon.start()
+        named = {job["name"]: job["id"] for job in daemon.client.get("/v1/jobs").json()["jobs"]}
+        bad, good = named["poison-kill-7"], named["good"]
         becomes(lambda: state_of(daemon, bad), "HELD")
         becomes(lambda: state_of(daemon, good), "SUCCEEDED")
         (event,) = daemon.client.get("/v1/events", params={"job": bad, "limit": 100}).json()["events"][-1:]
