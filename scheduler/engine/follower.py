@@ -61,31 +61,27 @@ class Follower:
 
     def _load(self) -> tuple[World, Sequence[Job]]:
         stored = self._store.load_world()
-        world, self._unloaded = _built(stored)
+        world, self._unloaded = self._shown(stored)
         collector.keep(len(stored.jobs) + sum(len(job.workers) for job in stored.jobs))
-        self._board.load(world, stored.admitted_job_id)
         self._board.expect(JobId(stored.highest_job_id))
         self._world, self.revision = world, stored.revision
         return world, stored.jobs
 
+    def _shown(self, stored: StoredWorld) -> tuple[World, Unloaded]:
+        """The world of all jobs with which one can be built and shown on the board."""
+        try:
+            return self._shown_with(stored, stored.jobs), ()
+        except Exception:  # of one job or of several: find which
+            unloaded = [(job, failure) for job in stored.jobs if (failure := _fails(job)) is not None]
+            if not unloaded:
+                raise
+        without = {job.id for job, _ in unloaded}
+        return self._shown_with(stored, [job for job in stored.jobs if job.id not in without]), tuple(unloaded)
 
-def _built(stored: StoredWorld) -> tuple[World, Unloaded]:
-    """The world of all jobs with which one can be built."""
-    try:
-        return _world_of(stored, stored.jobs), ()
-    except Exception:  # of one job or of several: find which
-        unloaded = [(job, failure) for job in stored.jobs if (failure := _fails(job)) is not None]
-        if not unloaded:
-            raise
-    without = {job.id for job, _ in unloaded}
-    return _world_of(stored, [job for job in stored.jobs if job.id not in without]), tuple(unloaded)
-
-
-def _world_of(stored: StoredWorld, jobs: Sequence[Job]) -> World:
-    world = World.of(jobs, stored.nodes, stored.bookings, stored.unreadable)
-    for job in world.active.values():
-        post(job)
-    return world
+    def _shown_with(self, stored: StoredWorld, jobs: Sequence[Job]) -> World:
+        world = World.of(jobs, stored.nodes, stored.bookings, stored.unreadable)
+        self._board.load(world, stored.admitted_job_id)
+        return world
 
 
 def _fails(job: Job) -> Failure | None:
