@@ -1,18 +1,33 @@
 """Time: read nowhere else. Standard library only; the supervisor of local workers starts with it."""
 
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scheduler.engine.ports import Anchor
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The machine's clocks."""
 
     def now(self) -> float:
-        """Unix seconds."""
+        """Unix seconds, as the machine has them: somebody may set them."""
         return time.time()
 
     def monotonic(self) -> float:
         """Seconds that never jump; since the machine started, so processes of one boot can compare them."""
         return time.monotonic()
+
+    def booted(self) -> float:
+        """Seconds since the machine started, those in which it was suspended too."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def boot(self) -> str:
+        """Names this start of the machine."""
+        with open(_BOOT_ID, encoding="ascii") as file:
+            return file.read().strip()
 
 
 class VirtualClock:
@@ -28,6 +43,17 @@ class VirtualClock:
     def monotonic(self) -> float:
         """The same as `now`: virtual time never jumps back."""
         return self._now
+
+    def wall(self) -> float:
+        """The same as `now`: nobody sets virtual time."""
+        return self._now
+
+    def anchor(self) -> None:
+        """None: virtual time goes on by itself."""
+        return
+
+    def follow(self, anchor: "Anchor | None") -> None:
+        """Virtual time is the same for all."""
 
     def advance(self, seconds: float) -> float:
         """Move on by `seconds` and return the new time. Raises `ValueError` for a negative step."""

@@ -100,6 +100,16 @@ class LeaseLost(StoreError):
     """Another engine leads with a higher term; this one must stop deciding."""
 
 
+class WorkersElsewhere(StoreError):
+    """Workers of this database live where a daemon of another state directory or cluster started them."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(
+            f"the workers of this database run at {place}, and this daemon would start them a second time: "
+            "start it there, or end all jobs first; if that place is lost, run `sched db disown`"
+        )
+
+
 class StaleWrite(StoreError):
     """A row changed since it was read; the commit was refused whole."""
 

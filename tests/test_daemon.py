@@ -292,7 +292,10 @@ def test_what_is_old_is_removed_with_its_logs(tmp_path: Path) -> None:
     settings = RetentionSettings(jobs_seconds=3600, events_seconds=3600)
     assert purge(world.store, settings, world.clock.now()).jobs == 0
     world.clock.advance(7200)
-    retention = Retention(world.store, settings, world.clock.now, tmp_path / "logs", removed.append)
+    waits = [True, False]
+    retention = Retention(world.store, settings, world.clock, tmp_path / "logs", removed.append, lambda: waits.pop(0))
+    retention.run()
+    assert world.store.get_job(old) is not None
     retention.run()
     assert world.store.get_job(old) is None
     assert world.store.get_job(running) is not None

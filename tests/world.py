@@ -56,6 +56,7 @@ class World:
         self.reports = ReportBox()
         self.cluster = SimulatedCluster(self.clock, self.board, self.reports)
         self.directory = directory
+        self.launch = LaunchContext("http://127.0.0.1:1", lambda job: f"token-{job.id}", directory / "jobs")
         self.engine = self._new_engine("engine-1")
         self._engines = itertools.count(2)
         self.submitted: list[JobId] = []
@@ -64,9 +65,8 @@ class World:
         self.restarts = 0
 
     def _new_engine(self, holder: str, url: str | None = None) -> Engine:
-        launch = LaunchContext("http://127.0.0.1:1", lambda job: f"token-{job.id}", self.directory / "jobs")
         caution = Caution(self.clock, REHEARSAL_SECONDS_MAX) if self._careful else None
-        others = (self.settings, launch, self.board, self.reports, holder, url, caution)
+        others = (self.settings, self.launch, self.board, self.reports, holder, url, caution)
         return Engine(self.store, self.cluster, self.clock, *others)
 
     def close(self) -> None:

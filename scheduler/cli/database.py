@@ -10,7 +10,7 @@ import typer
 from scheduler.cli.command import LOCAL, Session, command
 from scheduler.cli.output import emit_json, say
 from scheduler.cli.settings import ConfigOption, DatabaseOption, settings_from
-from scheduler.errors import SchemaMismatch
+from scheduler.errors import Conflict, SchemaMismatch
 
 if TYPE_CHECKING:
     from scheduler.store.sqlstore import SqlStore
@@ -73,6 +73,24 @@ def unreadable(session: Session, config: ConfigOption = None, database_url: Data
     _with_store(session, config, database_url, act)
 
 
+def disown(session: Session, config: ConfigOption = None, database_url: DatabaseOption = None) -> None:
+    """Forget at which state directory the workers of the database run, if that directory is lost.
+
+    Only when these workers have ended: the next daemon counts them as lost and starts them again.
+    """
+
+    def act(store: "SqlStore") -> None:
+        from scheduler.clock import SystemClock
+        from scheduler.daemon.place import leader_lives
+
+        if leader_lives(store, SystemClock().monotonic):
+            raise Conflict(f"a daemon, {store.read_lease().holder}, uses the database: stop it first")
+        store.leave_place()
+        _tell(session, store, "current", f"the workers of the database may run at any state directory: {store.where}")
+
+    _with_store(session, config, database_url, act)
+
+
 def _exported(row: "StoredRow") -> dict[str, object]:
     """As JSON can hold it: bytes and numbers that are none as Python writes them."""
     kept: dict[str, object] = {}
@@ -113,3 +131,4 @@ def register(app: typer.Typer) -> None:
     command(app, "check", common=LOCAL)(check)
     command(app, "version", common=LOCAL)(version)
     command(app, "unreadable", common=LOCAL)(unreadable)
+    command(app, "disown", common=LOCAL)(disown)

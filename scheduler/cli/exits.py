@@ -10,6 +10,7 @@ from scheduler.errors import (
     SchemaMismatch,
     StoreError,
     UserError,
+    WorkersElsewhere,
 )
 
 
@@ -73,6 +74,7 @@ _STATUS_OF: tuple[tuple[type[SchedulerError], Exit], ...] = (
     (Unreachable, Exit.UNREACHABLE),
     (Refused, Exit.REFUSED),
     (Unavailable, Exit.UNAVAILABLE),
+    (WorkersElsewhere, Exit.CONFLICT),
     (StoreError, Exit.UNAVAILABLE),
     (ClusterError, Exit.UNAVAILABLE),
     (UserError, Exit.USAGE),

@@ -15,7 +15,7 @@ _NAMED_MAX = 5
 
 
 def health(session: Session) -> None:
-    """Show whether decisions are made, which replica leads, and what is out of order.
+    """Show whether decisions are made, what troubles them, which replica leads, and what is out of order.
 
     Named are nodes that accept no workers, what is held, and rows of the database that cannot be read.
 
@@ -25,7 +25,7 @@ def health(session: Session) -> None:
     The exit status is 7 while no decisions are made.
     """
     cluster = session.client.get("/v1/cluster")
-    view = {name: cluster[name] for name in ("not_ready", "term", "leader", "version", "held")}
+    view = {name: cluster[name] for name in ("not_ready", "troubles", "term", "leader", "version", "held")}
     away = [node for node in cluster["nodes"] if node["health"] != "UP" or node["intent"] != "ACTIVE" or node["closed"]]
     view["nodes"] = len(cluster["nodes"])
     view |= {name: cluster[name] for name in ("unreadable", "unreadable_count")}
@@ -56,6 +56,7 @@ def _facts(view: View) -> list[tuple[str, Cell]]:
         nodes = f"{view['nodes']} of {view['nodes']} accept workers" if view["nodes"] else "none known"
     return [
         ("decides", decides),
+        *(("trouble", (line, "yellow")) for line in view["troubles"]),
         ("leader", leads),
         ("nodes", nodes),
         *(("held", (f"{each['kind']} {each['name']}: {each['why']}", "red")) for each in view["held"]),

@@ -105,6 +105,11 @@ class LocalCluster:
                 self._note(action)
         return failures
 
+    def troubles(self) -> list[str]:
+        """What fails although workers can be seen and told, one line each."""
+        trouble = self._loads.trouble if self._loads is not None else None
+        return [trouble] if trouble is not None else []
+
     @property
     def taken_over(self) -> bool:
         """Whether another one controls the supervisor now: this one sees and does nothing any more."""

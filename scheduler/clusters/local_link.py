@@ -15,6 +15,7 @@ import structlog
 
 from scheduler.clusters.local_env import inherited_env
 from scheduler.clusters.local_wire import PROTOCOL, LineReader, Notice, Request, connect, encode
+from scheduler.engine.repeating import one_line
 from scheduler.errors import ClusterError
 
 _log = structlog.get_logger(__name__)
@@ -110,8 +111,8 @@ class SupervisorLink:
                     self._on_down("another daemon has taken over this state directory")
                     return
                 pause = _CONNECT_PAUSE_SECONDS
-            except (OSError, ValueError, ClusterError) as error:
-                reason = str(error)
+            except Exception as error:  # whatever it is, workers have to be seen again
+                reason = one_line(error)
                 pause = min(pause * 2, _RETRY_SECONDS_MAX)
             if not self._closed.is_set():
                 self._on_down(f"cannot reach the supervisor of local workers: {reason}")

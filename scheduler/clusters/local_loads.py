@@ -1,8 +1,8 @@
 """Reads at intervals how busy this machine's slots are, so that no observation has to wait for that."""
 
-import threading
 from collections.abc import Callable
 
+from scheduler.engine.repeating import Repeating
 from scheduler.model.observation import SlotLoad
 
 #: Between two readings: of GPUs, and of all processes.
@@ -11,20 +11,26 @@ CPU_SECONDS = 5.0
 
 
 class LoadReader:
-    """The newest reading of a machine's slots, kept by a thread of its own."""
+    """The newest reading of a machine's slots; nothing is known of them while they cannot be read."""
 
     def __init__(self, read: Callable[[], tuple[SlotLoad, ...]], interval_seconds: float) -> None:
         self._read = read
-        self._interval_seconds = interval_seconds
-        self._closing = threading.Event()
-        self.loads = read()
-        self._thread = threading.Thread(target=self._run, name="slot-loads", daemon=True)
-        self._thread.start()
+        self.loads: tuple[SlotLoad, ...] = ()
+        self._repeating = Repeating("slot loads", self._renew, interval_seconds)
+        self._repeating.once()
+        self._repeating.start()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why they cannot be read; None: they can."""
+        return self._repeating.trouble
 
     def close(self) -> None:
-        self._closing.set()
-        self._thread.join()
+        self._repeating.close()
 
-    def _run(self) -> None:
-        while not self._closing.wait(self._interval_seconds):
+    def _renew(self) -> None:
+        try:
             self.loads = self._read()
+        except BaseException:
+            self.loads = (SlotLoad(),) * len(self.loads)
+            raise

@@ -43,6 +43,10 @@ class SharedLocalCluster:
             raise ClusterError("the local cluster has not been observed yet")
         return self._cluster.apply(actions, until)
 
+    def troubles(self) -> list[str]:
+        """See `LocalCluster.troubles`."""
+        return self._cluster.troubles() if self._cluster is not None else []
+
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call `wake` for changes while this replica has the cluster."""
         self._wakes.append(wake)

@@ -132,7 +132,8 @@ class EngineSettings(_Frozen):
         description="A decision that takes longer hangs: the daemon saves what it was about and starts anew.",
     )
     lease_seconds: Duration = Field(
-        default=3.0, description="A standby replaces a leader that has been silent for this long."
+        default=3.0,
+        description="A standby replaces a leader that has been silent for this long; longer while writes are slow.",
     )
     backoff_seconds: Seconds = Field(
         default=1.0,

@@ -58,8 +58,11 @@ class DecisionLog:
             if self._left_out:
                 log.warning("decisions of some ticks were not logged: see `sched events`", ticks=self._left_out)
                 self._left_out = 0
-            for what, facts in self.lines(report):
-                log.info(what, **facts)
+            try:
+                for what, facts in self.lines(report):
+                    log.info(what, **facts)
+            except Exception:
+                log.exception("decisions of a tick could not be logged: see `sched events`")
 
     def lines(self, report: TickReport) -> Iterator[tuple[str, dict[str, Any]]]:
         """What is to be written of a report, in the order in which it was decided."""

@@ -16,7 +16,7 @@ def configure_logging(*, as_json: bool | None = None) -> None:
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         _TIME,
-        structlog.processors.format_exc_info if as_json else _unchanged,
+        _with_trace if as_json else _unchanged,
     ]
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
@@ -38,6 +38,21 @@ def configure_logging(*, as_json: bool | None = None) -> None:
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("scheduler").setLevel(logging.INFO)
+
+
+def _with_trace(
+    logger: structlog.typing.WrappedLogger, name: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """The exception's trace as text; its last line where the trace cannot be made, as without a file left to open.
+
+    Whoever logs an error must not be ended by another one.
+    """
+    error = sys.exc_info()[1]
+    try:
+        return structlog.processors.format_exc_info(logger, name, event)
+    except Exception:
+        event["exception"] = f"{type(error).__name__}: {error}"
+        return event
 
 
 def _unchanged(

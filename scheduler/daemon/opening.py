@@ -1,4 +1,4 @@
-"""Open what the settings name: the store and the cluster."""
+"""Open what the settings name: the store, the clock that goes on from it, and the cluster."""
 
 import random
 from pathlib import Path
@@ -8,7 +8,9 @@ from scheduler.clock import SystemClock
 from scheduler.clusters.local import LocalCluster
 from scheduler.clusters.local_shared import SharedLocalCluster
 from scheduler.config import KubernetesSettings, Settings
-from scheduler.engine.ports import Cluster
+from scheduler.daemon.state_dir import make_private
+from scheduler.engine.ports import Clock, Cluster
+from scheduler.engine.steady_clock import SteadyClock
 from scheduler.errors import ConfigError, SchedulerError
 from scheduler.http.services import Logs
 from scheduler.store.sqlstore import SqlStore
@@ -21,7 +23,9 @@ def open_store(settings: Settings) -> SqlStore:
     """The store with the schema of this version. Only an embedded database is upgraded without being asked."""
     store = SqlStore(settings.store_url)
     try:
-        if settings.store_url.startswith("sqlite"):
+        if store.file is not None:
+            for suffix in ("", "-wal", "-shm"):
+                make_private(store.file.with_name(store.file.name + suffix))
             store.upgrade()
         else:
             store.check_schema()
@@ -29,6 +33,11 @@ def open_store(settings: Settings) -> SqlStore:
         store.close()
         raise
     return store
+
+
+def open_clock(store: SqlStore) -> SteadyClock:
+    """The machine's clocks, going on from where the last leader of this store was."""
+    return SteadyClock(SystemClock(), store.read_lease().anchor)
 
 
 class DaemonCluster(Cluster, Protocol):
@@ -39,33 +48,37 @@ class DaemonCluster(Cluster, Protocol):
         """Output of its workers."""
         ...
 
+    def troubles(self) -> list[str]:
+        """What fails although workers can be seen and told, one line each."""
+        ...
+
     def close(self) -> None:
         """Let go; workers go on."""
         ...
 
 
-def open_cluster(settings: Settings, state: Path, store: SqlStore) -> DaemonCluster:
+def open_cluster(settings: Settings, state: Path, store: SqlStore, clock: Clock) -> DaemonCluster:
     """The cluster that the settings name. Raises `ConfigError` or `ClusterError`."""
     match settings.cluster:
         case "kubernetes":
-            return open_kubernetes(settings, state, store.secret("worker-pods"))
+            return open_kubernetes(settings, state, store.secret("worker-pods"), clock)
         case "local" if settings.local.directory is None:
-            return LocalCluster(state, settings.local, SystemClock())
+            return LocalCluster(state, settings.local, clock)
         case "local":
             # One that replicas share is not touched by those that follow.
-            return SharedLocalCluster(settings.workers_path, settings.local, SystemClock())
+            return SharedLocalCluster(settings.workers_path, settings.local, clock)
         case _:
             assert_never(settings.cluster)
 
 
-def open_kubernetes(settings: Settings, state: Path, secret: bytes) -> DaemonCluster:
+def open_kubernetes(settings: Settings, state: Path, secret: bytes, clock: Clock) -> DaemonCluster:
     """`secret`: see `WorkerPods`."""
     # Here, since its client takes a second to import.
     from scheduler.clusters.kubernetes.cluster import KubernetesCluster
     from scheduler.clusters.kubernetes.credentials import own_namespace
 
     check_namespaces(settings.kubernetes, own_namespace())
-    return KubernetesCluster(settings.kubernetes, SystemClock(), random.Random(), state, secret)
+    return KubernetesCluster(settings.kubernetes, clock, random.Random(), state, secret)
 
 
 def check_namespaces(settings: KubernetesSettings, own: str | None) -> None:
@@ -77,8 +90,8 @@ def check_namespaces(settings: KubernetesSettings, own: str | None) -> None:
         )
 
 
-def open_training_jobs(settings: Settings) -> "TrainingJobObjects":
+def open_training_jobs(settings: Settings, clock: Clock) -> "TrainingJobObjects":
     """TrainingJob objects of the cluster's API, not followed yet. Raises `ConfigError`."""
     from scheduler.clusters.kubernetes.training_jobs import TrainingJobObjects
 
-    return TrainingJobObjects(settings.kubernetes, SystemClock(), random.Random())
+    return TrainingJobObjects(settings.kubernetes, clock, random.Random())

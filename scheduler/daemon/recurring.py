@@ -2,6 +2,8 @@
 
 SQL keeps the entries and how far each has been submitted; APScheduler only tells when to look. So a restart, a
 second daemon or a repeated look submits nothing twice: the client key of a run names its time.
+
+Cron goes by the machine's time, as people read it; jobs are submitted by the engine's clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +16,7 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from scheduler.daemon.cron import Cron
-from scheduler.engine.ports import Clock
+from scheduler.engine.ports import EngineClock
 from scheduler.errors import InvalidInput, SchedulerError
 from scheduler.http.services import Schedule
 from scheduler.model.ids import JobId
@@ -24,33 +26,39 @@ from scheduler.store.values import Recurring
 
 log = structlog.get_logger(__name__)
 
-#: All entries are looked at this often too, so that a run that the store refused is made up for.
+#: Whoever owns this calls `sweep` this often too: runs that the store refused, or that a clock which was set jumped
+#: over, are made up for.
 SWEEP_SECONDS = 60
 
 
 def due_time(entry: Recurring, now: float) -> float | None:
     """The first time of the expression that has come and was not submitted for; None if there is none."""
-    reached = entry.created_at if entry.last_run_at is None else entry.last_run_at
-    due = Cron(entry.cron, entry.timezone).next_after(reached)
+    due = Cron(entry.cron, entry.timezone).next_after(_reached(entry))
     return due if due is not None and due <= now else None
 
 
-def submit_due(store: SqlStore, entry: Recurring, now: float) -> JobId | None:
-    """Submit one job if a time has come; all times up to now are then done with. None if nothing was due."""
-    due = due_time(entry, now)
+def _reached(entry: Recurring) -> float:
+    return entry.created_at if entry.last_run_at is None else entry.last_run_at
+
+
+def submit_due(store: SqlStore, entry: Recurring, wall: float, now: float) -> JobId | None:
+    """Submit one job if a time has come by `wall`; all up to then are done with. None if nothing was due."""
+    due = due_time(entry, wall)
     if due is None:
+        if _reached(entry) > wall + SWEEP_SECONDS:  # the clock was set back; times that come again have known keys
+            store.resume_recurring(entry.id, wall)
         return None
     spec = replace(entry.spec, client_key=f"recurring:{entry.id}:{due:.0f}")
     [submitted] = store.submit([spec], now)
     # If it is lost before this, the same time is due again and its key is known.
-    store.mark_recurring_run(entry.id, now)
+    store.mark_recurring_run(entry.id, wall)
     return submitted.id
 
 
 class RecurringJobs:
     """The entries of one store, and their timers."""
 
-    def __init__(self, store: SqlStore, clock: Clock, timers: BackgroundScheduler) -> None:
+    def __init__(self, store: SqlStore, clock: EngineClock, timers: BackgroundScheduler) -> None:
         self._store = store
         self._clock = clock
         self._timers = timers
@@ -62,7 +70,6 @@ class RecurringJobs:
         for entry in self._store.list_recurring():
             with suppress(InvalidInput):  # `list` leaves it out
                 self._set_timer(entry)
-        self._timers.add_job(self.sweep, "interval", seconds=SWEEP_SECONDS, id="recurring-sweep", coalesce=True)
         self.sweep()
 
     def sweep(self) -> None:
@@ -74,7 +81,7 @@ class RecurringJobs:
             log.warning("recurring jobs failed, retrying later", error=str(error))
 
     def add(self, cron: str, timezone: str, spec: JobSpec) -> Schedule:
-        now = self._clock.now()
+        now = self._clock.wall()
         if Cron(cron, timezone).next_after(now) is None:
             raise InvalidInput("cron", f"{cron!r} never matches a future time")
         entry = self._store.get_recurring(self._store.add_recurring(cron, timezone, spec, now))
@@ -98,13 +105,13 @@ class RecurringJobs:
         return found
 
     def delete(self, recurring_id: int) -> bool:
-        existed = self._store.delete_recurring(recurring_id, self._clock.now())
+        existed = self._store.delete_recurring(recurring_id, self._clock.wall())
         with suppress(JobLookupError):  # another daemon has its timer
             self._timers.remove_job(_timer_id(recurring_id))
         return existed
 
     def _schedule(self, entry: Recurring) -> Schedule:
-        return Schedule(entry, Cron(entry.cron, entry.timezone).next_after(self._clock.now()))
+        return Schedule(entry, Cron(entry.cron, entry.timezone).next_after(self._clock.wall()))
 
     def _set_timer(self, entry: Recurring) -> None:
         self._timers.add_job(
@@ -133,7 +140,7 @@ class RecurringJobs:
             log.warning("recurring job cannot be submitted", recurring=entry.id, error=str(error))
 
     def _submit_due(self, entry: Recurring) -> None:
-        job_id = submit_due(self._store, entry, self._clock.now())
+        job_id = submit_due(self._store, entry, self._clock.wall(), self._clock.now())
         if job_id is not None:
             log.info("recurring job submitted", recurring=entry.id, job=job_id)
             self.on_submitted([job_id])

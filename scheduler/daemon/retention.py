@@ -6,7 +6,8 @@ from pathlib import Path
 import structlog
 
 from scheduler.config import RetentionSettings
-from scheduler.errors import SchedulerError, UnreadableRow
+from scheduler.engine.ports import EngineClock
+from scheduler.errors import UnreadableRow
 from scheduler.model.ids import JobKey, split_job_key
 from scheduler.store.sqlstore import SqlStore
 from scheduler.store.values import Purged
@@ -55,26 +56,26 @@ class Retention:
         self,
         store: SqlStore,
         settings: RetentionSettings,
-        now: Callable[[], float],
+        clock: EngineClock,
         logs_dir: Path,
         remove_logs: Callable[[JobKey], None],
+        waits: Callable[[], bool],
     ) -> None:
+        """`waits`: whether nothing may be removed for now; another replica leads, or somebody has set the clock."""
         self._store = store
         self._settings = settings
-        self._now = now
+        self._clock = clock
+        self._waits = waits
         self._logs_dir = logs_dir
         self._remove_logs = remove_logs
 
     def run(self) -> None:
-        """Remove what is old enough now; the next run makes up for a failure."""
-        now = self._now()
-        try:
-            purged = purge(self._store, self._settings, now)
-            logs = remove_orphaned_logs(
-                self._store, self._logs_dir, self._remove_logs, now - self._settings.jobs_seconds
-            )
-        except (SchedulerError, OSError) as error:
-            log.warning("retention failed, retrying later", error=str(error))
+        """Remove what is old enough now; the next run makes up for one that failed."""
+        if self._waits():
             return
+        purged = purge(self._store, self._settings, self._clock.now())
+        # files bear the machine's time
+        older_than = self._clock.wall() - self._settings.jobs_seconds
+        logs = remove_orphaned_logs(self._store, self._logs_dir, self._remove_logs, older_than)
         if purged.jobs or purged.events or logs:
             log.info("retention removed old rows", jobs=purged.jobs, events=purged.events, logs=logs)

@@ -13,7 +13,6 @@ from pathlib import Path
 import structlog
 
 from scheduler import __version__
-from scheduler.clock import SystemClock
 from scheduler.clusters.kubernetes.addresses import host_of
 from scheduler.clusters.local_log_files import log_dir
 from scheduler.clusters.local_logs import LocalLogs
@@ -21,9 +20,10 @@ from scheduler.config import Settings
 from scheduler.daemon.decisions import DecisionLog
 from scheduler.daemon.engine_thread import EngineThread
 from scheduler.daemon.logging import configure_logging
-from scheduler.daemon.opening import DaemonCluster, open_cluster, open_store, open_training_jobs
+from scheduler.daemon.opening import DaemonCluster, open_clock, open_cluster, open_store, open_training_jobs
+from scheduler.daemon.place import check_place, place_of
 from scheduler.daemon.process import allow_many_connections, stopped_by_signals
-from scheduler.daemon.recurring import RecurringJobs, new_timers
+from scheduler.daemon.recurring import SWEEP_SECONDS, RecurringJobs, new_timers
 from scheduler.daemon.retention import INTERVAL_SECONDS, Retention
 from scheduler.daemon.server import Server, bind, url_of
 from scheduler.daemon.state_dir import ADDRESS_FILE, JOBS_DIR, announced, claimed, identity
@@ -38,7 +38,10 @@ from scheduler.engine.attribution.inputs import TickInputs
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.loop import EngineLoop
+from scheduler.engine.ports import Place
+from scheduler.engine.repeating import Repeating
 from scheduler.engine.reports import ReportBox
+from scheduler.engine.steady_clock import SteadyClock
 from scheduler.engine.tick import Engine, TickReport
 from scheduler.errors import ConfigError
 from scheduler.http.access import Access, check_exposure
@@ -55,6 +58,7 @@ from scheduler.metrics import Metrics
 from scheduler.model.job import Job
 from scheduler.model.unreadable import TABLES
 from scheduler.model.world import World
+from scheduler.store.announce import Listener
 from scheduler.store.sqlstore import SqlStore
 
 log = structlog.get_logger(__name__)
@@ -85,10 +89,13 @@ def run(settings: Settings) -> None:
         bound = stack.enter_context(bind(settings.http))
         store = open_store(settings)
         stack.callback(store.close)
-        cluster = open_cluster(settings, state, store)
+        clock = open_clock(store)
+        place = place_of(settings, store)
+        check_place(store, place, clock.monotonic)
+        cluster = open_cluster(settings, state, store, clock)
         stack.callback(cluster.close)
         engine_of = stack.enter_context(traced_engines(holder_of(state))) if settings.tracing.enabled else Engine
-        Daemon(settings, state, store, cluster, url_of(bound), engine_of).serve(bound)
+        Daemon(settings, state, store, clock, place, cluster, url_of(bound), engine_of).serve(bound)
     log.info("stopped")
 
 
@@ -108,14 +115,15 @@ class Daemon:
         settings: Settings,
         state: Path,
         store: SqlStore,
+        clock: SteadyClock,
+        place: Place,
         cluster: DaemonCluster,
         url: str,
         engine_of: Callable[..., Engine] = Engine,
     ) -> None:
         self._settings, self._state, self._store, self._url = settings, state, store, url
-        self._cluster = cluster
+        self._clock, self._place, self._cluster = clock, place, cluster
         self._engine_of = engine_of
-        self._clock = SystemClock()
         self._board = Board()
         self._reports = ReportBox()
         self._access = Access(
@@ -136,6 +144,8 @@ class Daemon:
             self._leave_stuck,
         )
         self._watchdog = Watchdog(lambda: self._engine.deciding, settings.engine.decide_seconds_max, self._hangs)
+        self._upkeep = self._new_upkeep()
+        self._listener: Listener | None = None
         self._services = self._new_services()
         self._training_jobs = self._new_training_jobs()
         self._decisions = DecisionLog() if settings.log.decisions else None
@@ -159,15 +169,14 @@ class Daemon:
             self._watchdog.start()
             stack.callback(self._thread.stop)
             stack.callback(self._watchdog.stop)
-            listener = self._store.listen(self._wake_leader, self._wake_standby)
-            if listener is not None:
-                stack.callback(listener.close)
+            self._listener = self._store.listen(self._wake_leader, self._wake_standby)
+            if self._listener is not None:
+                stack.callback(self._listener.close)
             if self._training_jobs is not None:
                 stack.enter_context(self._training_jobs.followed())
             self._couriers.start()
             stack.callback(self._couriers.stop)
-            self._start_timers()
-            stack.callback(self._timers.shutdown)
+            self._start_timers(stack)
             log.info("serving", url=self._url, state_dir=str(self._state), version=__version__, pid=os.getpid())
             server = Server(app, connections, on_stop=self._finish)
             server.run(sockets=[bound])
@@ -181,9 +190,9 @@ class Daemon:
         jobs_dir = self._settings.kubernetes.jobs_dir if pods else self._settings.workers_path / JOBS_DIR
         hosts = host_of(self._settings.kubernetes) if pods else nodes_address
         launch = LaunchContext(workers_url, lambda job: self._access.worker_token(job.id, job.nonce), jobs_dir, hosts)
-        holder = holder_of(self._state)
         caution = Caution(self._clock, self._settings.engine.decide_seconds_max, CAREFUL_SECONDS)
-        others = (self._clock, self._settings, launch, self._board, self._reports, holder, advertised_url, caution)
+        parts = (self._clock, self._settings, launch, self._board, self._reports)
+        others = (*parts, holder_of(self._state), advertised_url, caution, self._place)
         return self._engine_of(self._store, self._metrics.measured(self._cluster), *others)
 
     def _new_services(self) -> Services:
@@ -200,6 +209,7 @@ class Daemon:
             wake=self._wake_leader,
             metrics=self._metrics.answer,
             not_ready=self._thread.not_ready,
+            troubles=self._troubles,
             term=self._term,
             leader=lambda: self._engine.leader,
             relay=Relay(lambda: self._engine.leader),
@@ -217,7 +227,7 @@ class Daemon:
         if self._settings.cluster != "kubernetes" or not self._settings.kubernetes.training_jobs:
             return None
         return TrainingJobs(
-            open_training_jobs(self._settings),
+            open_training_jobs(self._settings, self._clock),
             self._store,
             self._clock,
             self._settings.kubernetes,
@@ -302,6 +312,9 @@ class Daemon:
         for what, bell in (("hosts", self._services.hosts_bell), ("events", self._services.events_bell)):
             self._metrics.watch("sched_long_polls", bell.listening, what)
         self._metrics.watch("sched_term", self._leaders_term)
+        self._metrics.watch("sched_lease_seconds", lambda: self._engine.lease_seconds)
+        self._metrics.watch("sched_clock_ahead_seconds", lambda: self._clock.wall() - self._clock.now())
+        self._metrics.watch("sched_troubles", lambda: len(self._troubles()))
         for outcome in app.asked:
             self._metrics.watch("sched_discover_hosts_requests_total", partial(app.asked.__getitem__, outcome), outcome)
         shards = self._services.shards
@@ -317,16 +330,31 @@ class Daemon:
     def _unreadable(self, table: str) -> int:
         return sum(row.table == table for row in self._store.unreadable)
 
-    def _start_timers(self) -> None:
+    def _start_timers(self, stack: ExitStack) -> None:
+        for each in self._upkeep:
+            each.start()
+            stack.callback(each.close)
+        self._recurring.start()
+        self._timers.start()
+        stack.callback(self._timers.shutdown)
+
+    def _new_upkeep(self) -> tuple[Repeating, ...]:
+        """What is done at intervals; not by the timers, which go by the machine's time, as cron does."""
         retention = Retention(
             self._store,
             self._settings.retention,
-            self._clock.now,
+            self._clock,
             log_dir(self._settings.workers_path),
             LocalLogs(self._settings.workers_path).remove,
+            waits=lambda: not self._leads() or self._engine.jump is not None,
         )
-        self._timers.add_job(retention.run, "interval", seconds=INTERVAL_SECONDS, id="retention")
-        keep_seconds = self._settings.engine.lease_seconds / 3
-        self._timers.add_job(self._engine.keep_lease, "interval", seconds=keep_seconds, id="lease")
-        self._timers.start()
-        self._recurring.start()
+        return (
+            Repeating("retention", retention.run, INTERVAL_SECONDS),
+            Repeating("lease", self._engine.keep_lease, self._settings.engine.lease_seconds / 3),
+            Repeating("recurring jobs", self._recurring.sweep, SWEEP_SECONDS),
+        )
+
+    def _troubles(self) -> list[str]:
+        """What is wrong although jobs are decided on, one line each."""
+        others = [each.trouble for each in (*self._upkeep, self._listener) if each is not None]
+        return [*self._engine.troubles(), *self._cluster.troubles(), *(each for each in others if each is not None)]

@@ -4,11 +4,16 @@ import fcntl
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import structlog
+
 from scheduler.errors import ConfigError, Conflict
+
+log = structlog.get_logger(__name__)
 
 LOCK_FILE = "daemon.lock"
 ADDRESS_FILE = "daemon.json"
@@ -21,7 +26,9 @@ IDENTITY_FILE = "identity"
 def claimed(path: Path) -> Iterator[Path]:
     """The directory, made if need be, ours alone inside. Raises `Conflict` naming the process that has it."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_directory(path)
+        for name in (IDENTITY_FILE, TOKEN_FILE, ADDRESS_FILE, LOCK_FILE):
+            make_private(path / name)
         lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ConfigError(
@@ -43,15 +50,60 @@ def claimed(path: Path) -> Iterator[Path]:
         os.close(lock)
 
 
+def private_directory(path: Path) -> None:
+    """Make it, if need be, and close it to all other users. Raises `OSError`, and `ConfigError` as `make_private`."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path)
+
+
+def make_private(path: Path) -> None:
+    """Close a file or directory to all other users. Raises `ConfigError` where that cannot be done."""
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return
+    others = stat.S_IMODE(facts.st_mode) & 0o077
+    if facts.st_uid == os.geteuid():
+        if others:
+            path.chmod(stat.S_IMODE(facts.st_mode) & ~0o077)
+            log.warning("others could read this; it is private now", path=str(path), mode=f"{facts.st_mode & 0o777:o}")
+    elif facts.st_uid != 0 or (others and not _is_volume(path, facts)):
+        raise ConfigError(
+            f"{path}: belongs to user {facts.st_uid} and the daemon runs as user {os.geteuid()}: "
+            "it holds secrets, so use a directory of the daemon's own user with --state-dir or state_dir"
+        )
+
+
+def _is_volume(path: Path, facts: os.stat_result) -> bool:
+    """Whether root has mounted it for the daemon's container; directories of all users have the sticky bit."""
+    return path.is_mount() and not facts.st_mode & stat.S_ISVTX
+
+
 def identity(path: Path) -> str:
     """Names the daemon of this directory among all replicas, over restarts too: made once, by chance.
 
-    Only inside the claim, since nobody else of this name may live.
+    The file says which file it is, so that the daemon of a copy of the directory is another one.
     """
     file = path / IDENTITY_FILE
-    if not file.exists():
-        _write_private(file, secrets.token_hex(4) + "\n")
-    return file.read_text().strip()
+    name = _identity_in(file)
+    while name is None:
+        file.unlink(missing_ok=True)
+        new = file.with_name(f"{file.name}.{os.getpid()}.new")
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as opened:
+            opened.write(f"{secrets.token_hex(4)} {os.fstat(opened.fileno()).st_ino}\n")
+        with suppress(FileExistsError):  # a replica that shares the directory was faster
+            os.link(new, file)
+        new.unlink()
+        name = _identity_in(file)
+    return name
+
+
+def _identity_in(file: Path) -> str | None:
+    """None: there is none, or it is a copy. Older versions did not write the number."""
+    with suppress(FileNotFoundError), open(file, encoding="ascii") as opened:
+        name, _, number = opened.read().strip().partition(" ")
+        return name if number in ("", str(os.fstat(opened.fileno()).st_ino)) else None
+    return None
 
 
 @contextmanager

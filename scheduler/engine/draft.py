@@ -49,6 +49,8 @@ class Draft:
         self._nodes: dict[NodeName, Node] = {node.name: node for node in begun.nodes}
         self._published: dict[JobId, HostList] = {}
         self._bookings: dict[str, Booking] = {booking.name: booking for booking in begun.bookings}
+        #: As `World.ahead_seconds`; None: as it was.
+        self.ahead_seconds: float | None = None
         #: Whether anything changed that a plan depends on.
         self.matters = bool(begun)
         self.events: list[Event] = list(begun.events)
@@ -243,6 +245,7 @@ class Draft:
             published=tuple(self._published.values()),
             intents_done=tuple(self.intents_done),
             bookings=tuple(self._bookings.values()),
+            ahead_seconds=self.ahead_seconds,
         )
 
     def world(self) -> World:

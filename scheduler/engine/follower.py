@@ -79,7 +79,7 @@ class Follower:
         return self._shown_with(stored, [job for job in stored.jobs if job.id not in without]), tuple(unloaded)
 
     def _shown_with(self, stored: StoredWorld, jobs: Sequence[Job]) -> World:
-        world = World.of(jobs, stored.nodes, stored.bookings, stored.unreadable)
+        world = World.of(jobs, stored.nodes, stored.bookings, stored.unreadable, stored.ahead_seconds)
         self._board.load(world, stored.admitted_job_id)
         return world
 
@@ -95,7 +95,8 @@ def _fails(job: Job) -> Failure | None:
 
 
 def _changes(world: World, news: StoredNews) -> Changes:
-    return Changes(jobs=tuple(news.jobs), nodes=tuple(news.nodes), bookings=tuple(_bookings(world, news.bookings)))
+    bookings = tuple(_bookings(world, news.bookings))
+    return Changes(jobs=tuple(news.jobs), nodes=tuple(news.nodes), bookings=bookings, ahead_seconds=news.ahead_seconds)
 
 
 def _bookings(world: World, present: Sequence[Booking]) -> list[Booking]:

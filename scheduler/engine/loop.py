@@ -51,6 +51,6 @@ class EngineLoop:
         # after an error nothing that wakes us would let the next tick do better at once
         gap_seconds = self._settings.tick_gap_seconds if report.error is None else ERROR_PAUSE_SECONDS
         self._stopped.wait(gap_seconds)
-        # no tick asks for more than that, unless the machine's time was set back since
+        # no tick asks for more than that, unless a follower's clock was put in step with the leader's since
         due_seconds = min(report.next_tick_at - self._clock.now(), self._settings.tick_interval_seconds)
         self._woken.wait(max(0.0, due_seconds))

@@ -31,6 +31,39 @@ class Clock(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Anchor:
+    """One moment on all clocks of a leader, stored so that durations go on in the next process."""
+
+    #: As `EngineClock.now`.
+    now: float
+    #: Unix seconds as the machine had them.
+    wall: float
+    #: Seconds since the machine started, and the name of that start.
+    booted: float
+    boot: str
+
+
+class EngineClock(Clock, Protocol):
+    """The clock of an engine: `now` passes evenly, over restarts and changes of leader too.
+
+    Whoever sets the machine's time moves `wall` alone. All times that are stored or compared are `now`; people are
+    shown, and bookings and cron go by, `wall`.
+    """
+
+    def wall(self) -> float:
+        """Unix seconds as the machine has them."""
+        ...
+
+    def anchor(self) -> Anchor | None:
+        """The present moment, for who goes on from it; None: nobody needs it."""
+        ...
+
+    def follow(self, anchor: Anchor | None) -> None:
+        """The newest anchor in the store; it was set after the last call of this."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """Leadership of its holder: `term` grows with every change of leader and fences the former one's commits."""
 
@@ -38,6 +71,15 @@ class Lease:
     term: int
     #: By the clock of its holder; unix seconds.
     expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the workers of a database run: daemons of another place would not see them, and start them again."""
+
+    identity: str
+    #: For people.
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +97,12 @@ class SeenLease:
     url: str | None
     #: Number of the newest commit; whoever sees it can also see all smaller ones.
     revision: int
+    #: By the clocks of the newest holder; None: it has stored none.
+    anchor: Anchor | None = None
+    #: Of the newest holder; None: it has stored none.
+    place: Place | None = None
+    #: As `World.ahead_seconds`.
+    ahead_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +128,8 @@ class StoredWorld:
     revision: int = 0
     #: Rows that cannot be read, of jobs, workers, nodes and bookings.
     unreadable: Sequence[Unreadable] = ()
+    #: As `World.ahead_seconds`.
+    ahead_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +143,7 @@ class StoredNews:
     revision: int
     #: Rows among these that cannot be read.
     unreadable: Sequence[Unreadable] = ()
+    ahead_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +167,28 @@ class Store(Protocol):
     def read_lease(self) -> SeenLease: ...
 
     def acquire_lease(
-        self, holder: str, now: float, ttl_seconds: float, *, url: str | None = None, outlived: SeenLease | None = None
+        self,
+        holder: str,
+        now: float,
+        ttl_seconds: float,
+        *,
+        url: str | None = None,
+        outlived: SeenLease | None = None,
+        anchor: Anchor | None = None,
+        place: Place | None = None,
     ) -> Lease | None:
         """Take the lease if it is free, already ours (then the term stays), or still as `outlived`; else None.
 
-        `outlived`: what the caller has seen unchanged for longer than it lasts, by its own clock.
+        `outlived`: what the caller has seen unchanged for longer than it lasts, by its own clock. Raises
+        `WorkersElsewhere` while workers live at another place.
         """
         ...
 
-    def renew_lease(self, lease: Lease, now: float, ttl_seconds: float) -> Lease:
+    def renew_lease(self, lease: Lease, now: float, ttl_seconds: float, *, anchor: Anchor | None = None) -> Lease:
         """Extend it; raises `LeaseLost`."""
         ...
 
-    def release_lease(self, lease: Lease) -> None:
+    def release_lease(self, lease: Lease, *, anchor: Anchor | None = None) -> None:
         """Give it up so that another may lead at once; no error if it is lost already."""
         ...
 

@@ -33,10 +33,19 @@ from scheduler.engine.draft import committed
 from scheduler.engine.follower import Follower, Unloaded
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.observe_data import DataWatch
-from scheduler.engine.ports import ActionFailure, Clock, Cluster, Leader, Lease, StopWorker, Store
+from scheduler.engine.ports import ActionFailure, Cluster, EngineClock, Leader, Lease, Place, StopWorker, Store
 from scheduler.engine.repairs import Repairs
 from scheduler.engine.reports import Hearing, ReportBox
-from scheduler.errors import ClusterError, LeaseLost, SchemaMismatch, StaleWrite, StoreError, StoreUnavailable
+from scheduler.engine.wall_watch import Jump, WallWatch
+from scheduler.errors import (
+    ClusterError,
+    LeaseLost,
+    SchemaMismatch,
+    StaleWrite,
+    StoreError,
+    StoreUnavailable,
+    WorkersElsewhere,
+)
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
@@ -49,8 +58,10 @@ from scheduler.policy.invariants import Violation
 INBOX_MAX = 10_000
 #: A tick that takes longer hangs, and the lease is no longer kept for it.
 TICK_SECONDS_MAX = 30.0
-#: Share of what is left of the lease in which the cluster may be acted upon.
+#: Share of what is left of the lease in which the cluster may be acted upon; the rest is for its renewal.
 APPLY_SHARE = 2 / 3
+#: What a tick may fail by without any job's doing: it is tried again as it is.
+_OF_NO_JOB = (ClusterError, StoreUnavailable, StaleWrite, SchemaMismatch, WorkersElsewhere)
 
 
 class Step(Enum):
@@ -81,11 +92,13 @@ class TickReport:
     changed: tuple[Job, ...] = ()
     violations: tuple[Violation, ...] = ()
     action_failures: tuple[ActionFailure, ...] = ()
+    #: Whether the lease had ended before the cluster could be told anything.
+    late: bool = False
     #: How busy slots were, where that is known.
     loads: Mapping[NodeName, tuple[SlotLoad, ...]] = field(default_factory=dict)
     #: The steps that were reached, and how long each took.
     steps: tuple[tuple[Step, float], ...] = ()
-    #: Why nothing was decided; None if the tick ran through.
+    #: Why nothing was decided or done; None if the tick ran through.
     error: str | None = None
     #: The latest moment for the next tick; a wake-up may come before.
     next_tick_at: float = 0.0
@@ -103,7 +116,7 @@ class Engine:
         self,
         store: Store,
         cluster: Cluster,
-        clock: Clock,
+        clock: EngineClock,
         settings: Settings,
         launch: LaunchContext,
         board: Board,
@@ -111,10 +124,12 @@ class Engine:
         holder: str,
         url: str | None = None,
         caution: Caution | None = None,
+        place: Place | None = None,
     ) -> None:
         """`holder` names this engine among all of its store; `url` is where others reach it.
 
         `caution`: when ticks are rehearsed, and held what they fail at; None: never, a failure is raised.
+        `place`: where its cluster runs workers; None: all engines of the store see the same ones.
         """
         self._store = store
         self._cluster = cluster
@@ -123,7 +138,7 @@ class Engine:
         self._caution = caution
         self._board = board
         self._reports = reports
-        self._candidate = Candidate(store, clock, holder, url, settings.engine.lease_seconds)
+        self._candidate = Candidate(store, clock, holder, url, settings.engine.lease_seconds, place)
         self._follower = Follower(store, board)
         #: The newest term in which this engine has led.
         self._term = 0
@@ -132,6 +147,7 @@ class Engine:
         #: Stored jobs that the world could not be built with, and how that failed.
         self._unloaded: Unloaded = ()
         self._hearing = Hearing(reports)
+        self._wall = WallWatch()
         self._data = DataWatch(store, settings.engine)
         self._repairs = Repairs(store)
         self._deciding = Deciding(settings, launch, self._data, self._hearing, reports)
@@ -156,6 +172,19 @@ class Engine:
         """When this process began to hear others, or went on after it had stood still; unix seconds."""
         return self._hearing.since
 
+    @property
+    def jump(self) -> Jump | None:
+        """The machine's time where it was set and has not been confirmed, as far as this engine leads."""
+        return None if self.lease is None else self._wall.jump
+
+    @property
+    def lease_seconds(self) -> float:
+        return self._candidate.ttl_seconds
+
+    def troubles(self) -> list[str]:
+        """What is wrong although jobs are decided on, one line each."""
+        return [str(each) for each in (self.jump, self._candidate.slowness()) if each is not None]
+
     def tick(self) -> TickReport:
         """Run every step; failures of the store or the cluster end the tick and are reported, not raised."""
         with collector.paused():
@@ -171,16 +200,17 @@ class Engine:
         reached: list[tuple[Step, float]] = []
         try:
             yield from self._timed(self._steps(now), reached)
-        except (ClusterError, StoreUnavailable, StaleWrite, SchemaMismatch) as error:
-            self._give_up(now, error, self._settings.engine.tick_interval_seconds)
         except LeaseLost as error:
             self._candidate.lost()
             self.world = None
             self._give_up(now, error, 0.0)
+        except _OF_NO_JOB as error:
+            self._give_up(now, error, self._settings.engine.tick_interval_seconds)
         finally:
             self.deciding = None
         duration_seconds = self._clock.now() - now
-        if duration_seconds > self._settings.engine.tick_interval_seconds:
+        slow_seconds = 2 * self._candidate.write_seconds  # reports come in meanwhile
+        if duration_seconds > self._settings.engine.tick_interval_seconds + slow_seconds:
             self._hearing.since = now + duration_seconds  # it stood still in the middle
         self.report = replace(self.report, duration_seconds=duration_seconds, steps=tuple(reached))
         self._moved_at = self._clock.monotonic()
@@ -196,11 +226,11 @@ class Engine:
     def keep_lease(self) -> None:
         """Renew the lease if it is time to, as long as the engine moves: who has a lot to do is not dead.
 
-        Called from another thread, several times while a lease lasts.
+        Called from another thread, several times while a lease lasts; the next tick finds out what fails here.
         """
         idle_seconds = self._clock.monotonic() - self._moved_at
         if idle_seconds <= TICK_SECONDS_MAX + self._settings.engine.tick_interval_seconds:
-            with suppress(StoreUnavailable, LeaseLost):  # the next tick finds out
+            with suppress(StoreError):
                 self._candidate.renew()
 
     def release(self) -> None:
@@ -236,6 +266,7 @@ class Engine:
         inputs, begun = set_aside(inputs, self._culprits(inputs, lease))
         self.deciding = inputs, self._clock.monotonic()
         draft = self._deciding.absorb(inputs, begun)
+        self._wall.look(draft, self._clock.wall() - self._clock.now())
         yield Step.ABSORBED
         decided, violations = self._deciding.plan(draft)
         self.deciding = None
@@ -258,11 +289,13 @@ class Engine:
         self.report = TickReport(
             at=now,
             leading=True,
+            late=failures is None,
             events=changes.events,
             changed=stored.jobs,
             violations=violations,
-            action_failures=failures,
+            action_failures=failures or (),
             loads=inputs.observation.loads,
+            error=self._candidate.trouble(late=failures is None),
             next_tick_at=now
             if len(inbox.intents) >= INBOX_MAX
             else self._deciding.next_tick_at(self.world, unsettled, decided, now),
@@ -325,18 +358,21 @@ class Engine:
         return replace(observation, reports=self._reports.fresh())
 
     def _commit(self, changes: Changes, lease: Lease, now: float) -> None:
+        began = self._clock.monotonic()
         try:
             self._store.commit(changes, lease, now)
         except StoreError:
             self.world = None  # whether it was written may be unknown: load before deciding again
             raise
+        self._candidate.wrote(self._clock.monotonic() - began)
 
     def _apply(
         self, world: World, unsettled: list[Job], observation: Observation, now: float
-    ) -> tuple[ActionFailure, ...]:
+    ) -> tuple[ActionFailure, ...] | None:
+        """What failed; None: it is too late to be sure that nobody else leads, and nothing was done."""
         seconds_left = self._candidate.seconds_left()
         if seconds_left <= 0:
-            return ()  # too slow to be sure that nobody else leads; the next tick finds out
+            return None
         actions = self._deciding.actions(world, unsettled, observation, now)
         # The rest of the lease is left for its renewal.
         until = self._clock.now() + seconds_left * APPLY_SHARE

@@ -41,6 +41,7 @@ from scheduler.http.explain import route as explain
 from scheduler.http.requests import BatchRequest, BookingRequest, ChangeRequest, JobRequest, RecurringRequest
 from scheduler.http.services import Services
 from scheduler.http.throttle import Throttle
+from scheduler.http.wall_time import WallTime
 from scheduler.http.worker_requests import ReportRequest, ShardsRequest
 
 _BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, BookingRequest, ReportRequest, ShardsRequest)
@@ -57,7 +58,8 @@ def create_app(services: Services) -> Entry:
     api.state.services = services
     api.state.live = live.Live(services)
     api.state.history = history.History(services)
-    return Entry(api, services.answers, services.access, Throttle(services.settings.http, services.live_workers))
+    told = WallTime(api, services.ahead_seconds, services.booked_ahead_seconds)
+    return Entry(told, services.answers, services.access, Throttle(services.settings.http, services.live_workers))
 
 
 @cache

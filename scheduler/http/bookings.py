@@ -166,7 +166,7 @@ def _find(services: Services, name: str) -> Booking:
 
 def _booking(request: BookingRequest, services: Services) -> Booking:
     now = services.clock.now()
-    start_at = now if request.start_at is None else request.start_at
+    start_at = now if request.start_at is None else request.start_at - services.booked_ahead_seconds()
     if start_at < now - LATE_SECONDS:
         raise InvalidInput("start_at", "is in the past: use a future time, or omit it to start now")
     shape = WorkerShape(

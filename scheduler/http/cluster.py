@@ -40,6 +40,8 @@ class ClusterView(TypedDict):
     not_ready: str | None
     #: What decisions leave out, because the scheduler failed while it dealt with it.
     held: list[HeldView]
+    #: What is wrong although jobs are being decided on, one line each.
+    troubles: list[str]
     #: Slots of nodes that are up.
     slots_total: int
     #: Slots of these nodes that workers hold.
@@ -70,6 +72,7 @@ def show_cluster(services: Use) -> Response:
         "leader": leader_view(services.leader()),
         "not_ready": services.not_ready(),
         "held": held_views(world) if world is not None else [],
+        "troubles": services.troubles(),
         "slots_total": sum(node["slots"] for node in up),
         "slots_used": sum(node["slots_used"] for node in up),
         "nodes": nodes,

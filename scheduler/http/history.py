@@ -56,7 +56,9 @@ class History:
             view = self._view
             if view is None or not 0 <= now - view["until"] < KEEP_SECONDS:
                 view = self._view = self._compute(now)
-            return view
+            ahead_seconds = self._services.ahead_seconds()
+            jobs = {job: [[at + ahead_seconds, size] for at, size in steps] for job, steps in view["jobs"].items()}
+            return {**view, "jobs": jobs}
 
     def _compute(self, now: float) -> HistoryView:
         world = self._services.board.world or World()

@@ -23,6 +23,7 @@ from scheduler.http.errors import ErrorCode, Refusal, documented
 from scheduler.http.picture import NO_PICTURE, Drawer, Picture, difference, whole
 from scheduler.http.services import Services
 from scheduler.http.views import EventView, event_view
+from scheduler.http.wall_time import in_wall_time
 
 router = APIRouter(tags=["cluster"])
 
@@ -56,6 +57,8 @@ class Frame:
     #: All of it, and what makes it of the frame before, as they are sent.
     whole: bytes = b""
     change: bytes = b""
+    #: How far the moments of what is sent are ahead of the engine's clock.
+    ahead_seconds: float = 0.0
 
 
 class Live:
@@ -142,13 +145,16 @@ def next_frame(services: Services, drawer: Drawer, before: Frame, run: str) -> F
         change["head"] = head
     if events:
         change["events"] = events
-    if not change and before.revision:
+    if not change and before.revision and abs(services.ahead_seconds() - before.ahead_seconds) <= 1.0:
         return before
     kept = (*before.events, *events)[-EVENTS_MAX:]
     frame = Frame(before.revision + 1, head, picture, kept, events[-1]["id"] if events else before.event_id or 0)
-    all_of_it = {**whole(picture), "head": head, "events": kept}
-    name = f"{run}-{frame.revision}"
-    return replace(frame, whole=_message("picture", name, now, all_of_it), change=_message("change", name, now, change))
+    name, ahead_seconds = f"{run}-{frame.revision}", services.ahead_seconds()
+    all_of_it = _message("picture", name, now, {**whole(picture), "head": head, "events": kept}, ahead_seconds)
+    if abs(ahead_seconds - before.ahead_seconds) > 1.0:  # all moments are others
+        return replace(frame, whole=all_of_it, change=all_of_it, ahead_seconds=ahead_seconds)
+    changed = _message("change", name, now, change, ahead_seconds)
+    return replace(frame, whole=all_of_it, change=changed, ahead_seconds=before.ahead_seconds)
 
 
 def _head(services: Services) -> dict[str, Any]:
@@ -174,8 +180,8 @@ def _new_events(services: Services, after: int | None) -> list[EventView]:
     return [event_view(event_id, event) for event_id, event in found]
 
 
-def _message(kind: str, name: str, now: float, data: dict[str, Any]) -> bytes:
-    body = orjson.dumps({"time": now, **data}, option=orjson.OPT_NON_STR_KEYS)
+def _message(kind: str, name: str, now: float, data: dict[str, Any], ahead_seconds: float) -> bytes:
+    body = orjson.dumps(in_wall_time({"time": now, **data}, ahead_seconds), option=orjson.OPT_NON_STR_KEYS)
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (name.encode(), kind.encode(), body)
 
 

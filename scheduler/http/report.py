@@ -185,8 +185,9 @@ def _classes(services: Services) -> tuple[int, ...]:
 
 
 def _window(services: Services, since: float, until: float | None, parts: int) -> Window:
-    now = services.clock.now()
-    end = now if until is None else min(until, now)
+    now, ahead_seconds = services.clock.now(), services.ahead_seconds()
+    since = since - ahead_seconds
+    end = now if until is None else min(until - ahead_seconds, now)
     if end - since < 1.0:
         raise InvalidInput("since", "must be at least one second before the end of the range, and not in the future")
     return Window(since, end, parts)

@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 
 from scheduler.config import Settings
 from scheduler.engine.board import Board
-from scheduler.engine.ports import Clock, Leader
+from scheduler.engine.ports import EngineClock, Leader
 from scheduler.engine.reports import ReportBox
 from scheduler.http.access import Access
 from scheduler.http.bell import Bell
@@ -66,7 +66,7 @@ class Services:
     store: SqlStore
     board: Board
     reports: ReportBox
-    clock: Clock
+    clock: EngineClock
     access: Access
     logs: Logs
     recurrence: Recurrence
@@ -76,6 +76,8 @@ class Services:
     metrics: Callable[[str], tuple[bytes, str]]
     #: Why jobs are not being decided on now, in one line; None if they are.
     not_ready: Callable[[], str | None]
+    #: What is wrong although jobs are being decided on, one line each.
+    troubles: Callable[[], list[str]]
     #: Number of this daemon's leadership; None while it does not lead.
     term: Callable[[], int | None]
     #: Who leads, this daemon or another, as far as it knows.
@@ -108,6 +110,14 @@ class Services:
         """Whether so much time from now on is not over yet."""
         until = self.clock.now() + seconds
         return lambda: self.clock.now() < until
+
+    def ahead_seconds(self) -> float:
+        """How far people's clocks are ahead of the engine's."""
+        return self.clock.wall() - self.clock.now()
+
+    def booked_ahead_seconds(self) -> float:
+        """The same, as far as it was confirmed: bookings stand by it."""
+        return self.board.world.ahead_seconds if self.board.world is not None else 0.0
 
     def wake_all(self) -> None:
         """The server stops: nobody waits any longer."""

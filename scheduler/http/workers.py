@@ -169,7 +169,7 @@ async def report(request: Request, services: Use, job_id: JobNumber, worker_id: 
         )
     if worker not in posting.live:
         raise Conflict(f"worker {worker} is fenced: it does not belong to job {job} (any more)")
-    if services.reports.put(_to_report(parsed, job, worker, services.clock.now())):
+    if services.reports.put(_to_report(parsed, job, worker, services)):
         services.wake()
     view: ReportAnswer = {
         "generation": posting.generation,
@@ -194,7 +194,10 @@ def _why(services: Services, job: JobId, refusal: Refusal) -> Exception:
     return refusal
 
 
-def _to_report(parsed: ReportRequest, job: JobId, worker: WorkerId, now: float) -> WorkerReport:
+def _to_report(parsed: ReportRequest, job: JobId, worker: WorkerId, services: Services) -> WorkerReport:
+    now, committed_at = services.clock.now(), parsed.last_commit_at
+    if committed_at is not None:  # by the clock of its machine
+        committed_at = min(committed_at - services.ahead_seconds(), now)
     return WorkerReport(
         worker_id=worker,
         job_id=job,
@@ -208,7 +211,7 @@ def _to_report(parsed: ReportRequest, job: JobId, worker: WorkerId, now: float) 
         step=parsed.step,
         epoch=parsed.epoch,
         samples_per_second=parsed.samples_per_second,
-        last_commit_at=parsed.last_commit_at,
+        last_commit_at=committed_at,
         resize_seconds=parsed.resize_seconds,
         fraction=parsed.fraction,
         efficiency=parsed.efficiency,

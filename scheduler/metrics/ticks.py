@@ -4,6 +4,7 @@ from scheduler.engine.ports import ForgetWorker, StartWorker, StopWorker
 from scheduler.engine.tick import Step, TickReport
 from scheduler.metrics.metric import Metric, each, known
 from scheduler.metrics.recorder import Recorder
+from scheduler.model.event import EventKind
 
 TICK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
@@ -30,6 +31,39 @@ TICK_METRICS = (
         "gauge",
         (),
         "Number of the current leadership term known to this daemon; 0: no leader.",
+    ),
+    Metric(
+        "sched_lease_seconds",
+        "gauge",
+        (),
+        "Time after which a standby replaces this daemon; longer than engine.lease_seconds while writes are slow.",
+        watched=True,
+    ),
+    Metric(
+        "sched_late_ticks_total",
+        "counter",
+        (),
+        "Ticks after which no worker could be started or stopped, because the lease had ended before.",
+    ),
+    Metric(
+        "sched_clock_ahead_seconds",
+        "gauge",
+        (),
+        "Clock of the machine, less the clock that durations are measured by, which nobody can set.",
+        watched=True,
+    ),
+    Metric(
+        "sched_clock_jumps_total",
+        "counter",
+        (),
+        "Times that the clock of the machine was found to be set; durations do not change.",
+    ),
+    Metric(
+        "sched_troubles",
+        "gauge",
+        (),
+        "What is wrong although jobs are decided on, as `sched health` lists it.",
+        watched=True,
     ),
     Metric("sched_build_info", "gauge", ("version",), "1, with the version of the daemon as a label."),
     Metric("sched_tick_duration_seconds", "histogram", (), "Duration of a tick.", TICK_BUCKETS),
@@ -79,6 +113,11 @@ def take_tick(recorder: Recorder, report: TickReport) -> None:
     recorder.observe("sched_tick_duration_seconds", report.duration_seconds)
     for step, seconds in report.steps:
         recorder.observe("sched_tick_phase_seconds", seconds, {"phase": PHASES[step]})
+    if report.late:
+        recorder.count("sched_late_ticks_total")
+    for event in report.events:
+        if event.kind is EventKind.CLOCK_JUMPED:
+            recorder.count("sched_clock_jumps_total")
     for violation in report.violations:
         recorder.count("sched_invariant_violations_total", invariant=known(violation.invariant, _INVARIANTS))
     for failure in report.action_failures:

@@ -85,6 +85,10 @@ class EventKind(StrEnum):
     SHARDS_SET_ASIDE = "SHARDS_SET_ASIDE"
     #: Every shard of the data set of the job is done or set aside.
     DATA_ENDED = "DATA_ENDED"
+    #: Somebody set the clock of the leader's machine; the amount is by how many seconds. Durations do not change.
+    CLOCK_JUMPED = "CLOCK_JUMPED"
+    #: The clock of the leader's machine has stayed as it was set; bookings follow it.
+    CLOCK_CONFIRMED = "CLOCK_CONFIRMED"
     #: A request that was stored can no longer be carried out; the cause is the request.
     REQUEST_REFUSED = "REQUEST_REFUSED"
     #: What is stored of this event cannot be read; the detail says why. Nothing ever stores this kind.

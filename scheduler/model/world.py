@@ -106,10 +106,12 @@ class Changes:
     #: Intents that have been dealt with.
     intents_done: tuple[int, ...] = ()
     bookings: tuple[Booking, ...] = ()
+    #: As `World.ahead_seconds`; None: as it was.
+    ahead_seconds: float | None = None
 
     def __bool__(self) -> bool:
         changed = self.jobs or self.workers or self.nodes or self.events or self.bookings
-        return bool(changed or self.published or self.intents_done)
+        return bool(changed or self.published or self.intents_done or self.ahead_seconds is not None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,6 +154,8 @@ class World:
     bookings: Mapping[str, Booking] = field(default_factory=dict)
     #: Rows that cannot be read, so that what they tell of is not here.
     unreadable: tuple[Unreadable, ...] = ()
+    #: How far people's clocks are ahead of the engine's, as far as that was confirmed: bookings stand by it.
+    ahead_seconds: float = 0.0
     #: Indexes: jobs for which capacity is held.
     reserved: Mapping[JobId, Job] = field(default_factory=dict)
     #: Active jobs with workers that are leaving.
@@ -167,9 +171,10 @@ class World:
         nodes: Iterable[Node],
         bookings: Iterable[Booking] = (),
         unreadable: Iterable[Unreadable] = (),
+        ahead_seconds: float = 0.0,
     ) -> "World":
         """The world that these rows describe; terminal jobs are left out."""
-        rows = Changes(jobs=tuple(jobs), nodes=tuple(nodes), bookings=tuple(bookings))
+        rows = Changes(tuple(jobs), nodes=tuple(nodes), bookings=tuple(bookings), ahead_seconds=ahead_seconds)
         return World(unreadable=tuple(unreadable)).evolve(rows)
 
     def job(self, job_id: JobId) -> Job | None:
@@ -200,7 +205,8 @@ class World:
 
     def evolve(self, changes: Changes) -> "World":
         """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""
-        if not changes.jobs and not changes.nodes and not changes.bookings:
+        ahead_seconds = self.ahead_seconds if changes.ahead_seconds is None else changes.ahead_seconds
+        if not changes.jobs and not changes.nodes and not changes.bookings and ahead_seconds == self.ahead_seconds:
             return self
         jobs = {job.id: job for job in changes.jobs}
         nodes = self.nodes
@@ -225,6 +231,7 @@ class World:
             withheld=self.withheld,
             bookings=bookings,
             unreadable=self.unreadable,
+            ahead_seconds=ahead_seconds,
             reserved=_moved(self.reserved, jobs, lambda job: bool(job.reservation)),
             leaving=_moved(self.leaving, jobs, _has_leavers),
             unexplained=_moved(self.unexplained, jobs, _is_unexplained),

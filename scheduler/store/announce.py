@@ -12,9 +12,9 @@ from enum import StrEnum
 import psycopg
 import structlog
 from sqlalchemy import Connection, Text, bindparam, create_engine, func, select
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from scheduler.engine.repeating import one_line
 from scheduler.store.database import CONNECT_TIMEOUT_SECONDS, Database
 
 log = structlog.get_logger(__name__)
@@ -65,6 +65,8 @@ class Listener:
             connect_args={"connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": "sched", **_KEEPALIVES},
         )
         self._closed = threading.Event()
+        #: Why it hears nothing now; None: it does.
+        self.trouble: str | None = None
         self._thread = threading.Thread(target=self._run, name="store-listener", daemon=True)
         self._thread.start()
 
@@ -81,14 +83,15 @@ class Listener:
                 with closing(self._engine.raw_connection()) as connection:
                     pause_seconds = RETRY_SECONDS_MIN
                     self._listen(connection.driver_connection)  # type: ignore[arg-type]
-            except (SQLAlchemyError, psycopg.Error) as error:
+            except Exception as error:  # nothing that is missed is lost, but others would wait for each look
+                self.trouble = f"listening to other replicas: {one_line(error)}"
                 if not self._closed.wait(pause_seconds):
-                    line = str(error).strip().partition("\n")[0]
-                    log.warning("listening to other replicas again", database=self._where, reason=line)
+                    log.warning("listening to other replicas again", database=self._where, reason=one_line(error))
                 pause_seconds = min(pause_seconds * 2, RETRY_SECONDS_MAX)
 
     def _listen(self, connection: "psycopg.Connection[object]") -> None:
         connection.execute(f"LISTEN {CHANNEL}")
+        self.trouble = None
         for call in self._calls.values():
             call()
         while not self._closed.is_set():

@@ -53,10 +53,11 @@ def requested(connection: Connection, aside: SetAside) -> tuple[Booking, ...]:
 
 
 def write(connection: Connection, changed: Sequence[Booking]) -> None:
-    """New states as the engine has decided. Raises `StaleWrite` where the row is gone."""
+    """States and times as the engine has decided. Raises `StaleWrite` where the row is gone."""
     for booking in changed:
         mine = bookings.c.name == booking.name
         over = booking.state is BookingState.OVER
-        statement = bookings.delete() if over else bookings.update().values(state=booking.state.value)
+        decided = {"state": booking.state.value, "start_at": booking.start_at, "end_at": booking.end_at}
+        statement = bookings.delete() if over else bookings.update().values(**decided)
         if connection.execute(statement.where(mine)).rowcount != 1:
             raise StaleWrite(f"booking {booking.name} was removed concurrently")

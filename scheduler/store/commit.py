@@ -32,6 +32,8 @@ def commit(
     told = queues.end_workers(connection, _gone_from_data(changes), now)
     _write_nodes(connection, statements, changes.nodes, revision, now)
     bookings.write(connection, changes.bookings)
+    if changes.ahead_seconds is not None:
+        leadership.put_ahead(connection, changes.ahead_seconds)
     _publish(connection, statements, changes.published, now)
     statements.delete_intents.run(connection, [{"done": intent_id} for intent_id in changes.intents_done])
     _write_events(connection, statements, (*changes.events, *told))

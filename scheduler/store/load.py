@@ -48,7 +48,7 @@ _CHANGED_NODES = select(*NODE_COLUMNS).where(nodes.c.revision > bindparam("since
 
 def load_world(connection: Connection, aside: SetAside) -> StoredWorld:
     """Jobs and bookings that no tick has taken yet are left out: they come through the inbox, once."""
-    revision = leadership.read(connection).revision  # first: it begins the snapshot that all of it is read from
+    lease = leadership.read(connection)  # first: it begins the snapshot that all of it is read from
     highest_job_id, admitted_job_id = _job_ids(connection)
     found_nodes = read_nodes(connection.execute(_NODES), aside)
     live = workers_by_job(connection.execute(_LIVE_WORKERS), aside)
@@ -64,8 +64,9 @@ def load_world(connection: Connection, aside: SetAside) -> StoredWorld:
         highest_job_id=highest_job_id,
         bookings=bookings.promised(connection, aside),
         admitted_job_id=admitted_job_id,
-        revision=revision,
+        revision=lease.revision,
         unreadable=tuple(aside.rows),
+        ahead_seconds=lease.ahead_seconds,
     )
 
 
@@ -80,15 +81,16 @@ def _set_aside_homeless(live: Mapping[JobId, tuple[Worker, ...]], found: Iterabl
 def load_news(connection: Connection, since: int, aside: SetAside) -> StoredNews:
     """What commits after that revision changed. What is in the inbox has no revision, so it is left out here too."""
     after = {"since": since}
-    revision = leadership.read(connection).revision
+    lease = leadership.read(connection)
     live = workers_by_job(connection.execute(_THEIR_WORKERS, after), aside)
     return StoredNews(
         jobs=tuple(jobs_from_rows(connection.execute(_CHANGED_JOBS, after), live, aside)),
         nodes=tuple(aside.read(nodes, connection.execute(_CHANGED_NODES, after), node_from_row)),
         bookings=bookings.promised(connection, aside),
         highest_job_id=highest_job_id(connection),
-        revision=revision,
+        revision=lease.revision,
         unreadable=tuple(aside.rows),
+        ahead_seconds=lease.ahead_seconds,
     )
 
 

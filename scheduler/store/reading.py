@@ -82,6 +82,11 @@ def check_row(table: Table, row: RawRow) -> None:
     _CHECKS[table.name](row)
 
 
+def broken_columns(table: Table, row: RawRow) -> dict[str, str]:
+    """The columns that hold what they must not, and the rule that each breaks."""
+    return _CHECKS[table.name].broken(row)
+
+
 def reason_of(table: Table, row: RawRow, error: Exception) -> str:
     """Why a row could not be read, in one line that names the column."""
     if isinstance(error, BrokenColumn):

@@ -42,3 +42,8 @@ def mark_run(connection: Connection, recurring_id: int, fire_time: float) -> Non
     """Remember the newest run; an older time changes nothing."""
     newer = recurring.c.last_run_at.is_(None) | (recurring.c.last_run_at < fire_time)
     connection.execute(recurring.update().where(recurring.c.id == recurring_id, newer).values(last_run_at=fire_time))
+
+
+def resume(connection: Connection, recurring_id: int, since: float) -> None:
+    """Go on from this time, also where it has gone farther."""
+    connection.execute(recurring.update().where(recurring.c.id == recurring_id).values(last_run_at=since))

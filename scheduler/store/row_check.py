@@ -22,6 +22,7 @@ _SHOWN_MAX = 60
 Range = tuple[float, float]
 _MOMENT: Range = (0.0, 1e12)
 _AMOUNT: Range = (-1e40, 1e40)
+_CLOCK: Range = (-1e12, 1e12)
 _COUNT: Range = (0, 2**62)
 _SMALL: Range = (-(2**31), 2**31)
 _WORKERS: Range = (0, bounds.WORKERS.high)
@@ -31,6 +32,10 @@ _SLOTS: Range = (0, bounds.SLOTS.high)
 _RANGES: dict[str, Range] = {
     "served_slot_seconds": _AMOUNT,
     "amount": _AMOUNT,
+    "ahead_seconds": _CLOCK,
+    "anchor_now": _CLOCK,
+    "anchor_wall": _CLOCK,
+    "anchor_booted": _CLOCK,
     "priority": _SMALL,
     "spec_priority": _SMALL,
     "priority_min": _SMALL,
@@ -109,12 +114,13 @@ class RowCheck:
             self._plans[types] = self._plan(types)
         plan = self._plans[types]
         if plan is None or not _fits(plan, row):
-            self._tell(row)
+            for name, broken in self.broken(row).items():
+                raise BrokenColumn(f"{name}: {broken}")
 
-    def _tell(self, row: RawRow) -> None:
-        for rule, value in zip(self._rules, row, strict=False):
-            if (broken := rule.broken(value)) is not None:
-                raise BrokenColumn(f"{rule.name}: {broken}")
+    def broken(self, row: RawRow) -> dict[str, str]:
+        """The columns that hold what they must not, and the rule that each breaks."""
+        told = ((rule.name, rule.broken(value)) for rule, value in zip(self._rules, row, strict=False))
+        return {name: broken for name, broken in told if broken is not None}
 
     def _plan(self, types: tuple[type, ...]) -> _Plan | None:
         """None: one of the types is wrong."""

@@ -67,6 +67,16 @@ lease = Table(
     Column("url", Text),
     # Number of the newest commit. Whoever commits locks the row, so that numbers become visible in their order.
     Column("revision", BigInteger, nullable=False),
+    # One moment on all clocks of its newest holder; NULL: it has stored none.
+    Column("anchor_now", Double),
+    Column("anchor_wall", Double),
+    Column("anchor_booted", Double),
+    Column("anchor_boot", Text),
+    # By how much the confirmed time of people's clocks is ahead of that; NULL is 0.
+    Column("ahead_seconds", Double),
+    # Where the workers run; NULL: it was not said.
+    Column("place", Text),
+    Column("place_name", Text),
     CheckConstraint("id = 1", name="one_row"),
 )
 

@@ -3,10 +3,11 @@
 import secrets as random_source
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 
 from sqlalchemy import Connection
 
-from scheduler.engine.ports import Inbox, Lease, SeenLease, StoredNews, StoredWorld
+from scheduler.engine.ports import Anchor, Inbox, Lease, Place, SeenLease, StoredNews, StoredWorld
 from scheduler.model.booking import Booking
 from scheduler.model.data import ShardSetAside
 from scheduler.model.data_queue import DataQueue
@@ -95,6 +96,11 @@ class SqlStore:
         """The database for people: a path, or a URL without its password."""
         return self._database.where
 
+    @property
+    def file(self) -> Path | None:
+        """The database's file; None: it has none."""
+        return Path(self._database.url.database or "").absolute() if self._database.sqlite else None
+
     def measure(self, measured: Callable[[str], AbstractContextManager[None]]) -> None:
         """Have every transaction from now on surrounded by this, which is told its kind: read, write or urgent."""
         self._database.measured = measured
@@ -149,31 +155,50 @@ class SqlStore:
             return leadership.read(connection)
 
     def acquire_lease(
-        self, holder: str, now: float, ttl_seconds: float, *, url: str | None = None, outlived: SeenLease | None = None
+        self,
+        holder: str,
+        now: float,
+        ttl_seconds: float,
+        *,
+        url: str | None = None,
+        outlived: SeenLease | None = None,
+        anchor: Anchor | None = None,
+        place: Place | None = None,
     ) -> Lease | None:
         """Take the lease if it is free, already ours, or still as `outlived`; None while another holds it.
 
-        Raises `SchemaMismatch` where the tables are not (any more) those of this version.
+        Raises `SchemaMismatch` where the tables are not (any more) those of this version, `WorkersElsewhere` while
+        workers live at another place than this one.
         """
         with self._database.write(urgent=True) as connection:
-            lease = leadership.acquire(connection, holder, url, now, ttl_seconds, outlived)
+            lease = leadership.acquire(connection, holder, url, now, ttl_seconds, outlived, anchor, place)
             if lease is not None:
                 migrate.check_on(connection, self.where)
                 announce(connection, Word.LED, self._name)
             return lease
 
-    def renew_lease(self, lease: Lease, now: float, ttl_seconds: float) -> Lease:
+    def renew_lease(self, lease: Lease, now: float, ttl_seconds: float, *, anchor: Anchor | None = None) -> Lease:
         """Extend it; raises `LeaseLost`."""
         with self._database.write(urgent=True) as connection:
-            renewed = leadership.renew(connection, lease, now, ttl_seconds)
+            renewed = leadership.renew(connection, lease, now, ttl_seconds, anchor)
             announce(connection, Word.LED, self._name)
             return renewed
 
-    def release_lease(self, lease: Lease) -> None:
+    def release_lease(self, lease: Lease, *, anchor: Anchor | None = None) -> None:
         """Give it up; no error if it is lost already."""
         with self._database.write(urgent=True) as connection:
-            leadership.release(connection, lease)
+            leadership.release(connection, lease, anchor)
             announce(connection, Word.LED, self._name)
+
+    def check_place(self, place: Place) -> None:
+        """Raise `WorkersElsewhere` while workers live at another place than this one."""
+        with self._database.read() as connection:
+            leadership.check_place(connection, leadership.read(connection), place)
+
+    def leave_place(self) -> None:
+        """Forget where workers run: that place is lost."""
+        with self._database.write() as connection:
+            leadership.leave_place(connection)
 
     def load_world(self) -> StoredWorld:
         """Jobs that have not ended, with live workers, and bookings, both without those in the inbox; nodes."""
@@ -388,6 +413,11 @@ class SqlStore:
         """Remember that jobs of all times up to this one have been submitted."""
         with self._database.write() as connection:
             recurrence.mark_run(connection, recurring_id, fire_time)
+
+    def resume_recurring(self, recurring_id: int, since: float) -> None:
+        """Submit jobs of the times from this one on, also of those for which some were submitted."""
+        with self._database.write() as connection:
+            recurrence.resume(connection, recurring_id, since)
 
     # Webhooks
 

@@ -13,6 +13,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.loop import EngineLoop
 from scheduler.engine.reports import ReportBox
+from scheduler.engine.steady_clock import SteadyClock
 from scheduler.engine.tick import Engine, TickReport
 from scheduler.model.ids import NodeName
 from scheduler.model.job import JobSpec
@@ -36,13 +37,13 @@ class SetBack(SystemClock):
 def _running(
     tmp_path: Path,
     interval_seconds: float,
-    clock: SystemClock | None = None,
+    machine: SystemClock | None = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[EngineLoop, SqlStore, queue.Queue[TickReport]]]:
     """`meanwhile` happens between two ticks."""
     settings = Settings(state_dir=tmp_path, engine=EngineSettings(tick_interval_seconds=interval_seconds))
     store, board, box = SqlStore(f"sqlite:///{tmp_path / 'loop.db'}"), Board(), ReportBox()
-    clock = clock or SystemClock()
+    clock = SteadyClock(machine or SystemClock())
     store.upgrade()
     cluster = SimulatedCluster(clock, board, box)
     cluster.add_node(NodeObservation(NodeName("a"), "host-a", 2))

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.engine.board import Board, Known
 from scheduler.engine.launch import LaunchContext
-from scheduler.engine.ports import Clock, Leader
+from scheduler.engine.ports import Anchor, EngineClock, Leader
 from scheduler.engine.reports import ReportBox
 from scheduler.engine.tick import Engine, Step
 from scheduler.errors import StoreUnavailable
@@ -19,7 +19,7 @@ DAY = 86400.0
 class Skewed:
     """The world's clock as another machine reads it."""
 
-    def __init__(self, clock: Clock, seconds: float) -> None:
+    def __init__(self, clock: EngineClock, seconds: float) -> None:
         self._clock = clock
         self.seconds = seconds
         #: How much its monotonic clock is behind for having stood still.
@@ -28,6 +28,15 @@ class Skewed:
     def now(self) -> float:
         return self._clock.now() + self.seconds
 
+    def wall(self) -> float:
+        return self.now()
+
+    def anchor(self) -> None:
+        return None
+
+    def follow(self, anchor: Anchor | None) -> None:
+        pass
+
     def monotonic(self) -> float:
         return self._clock.monotonic() - self.suspended_seconds
 
@@ -35,7 +44,7 @@ class Skewed:
 class Replica:
     """A second engine on the world's store and cluster."""
 
-    def __init__(self, w: World, clock: Clock | None = None, store: SqlStore | None = None) -> None:
+    def __init__(self, w: World, clock: EngineClock | None = None, store: SqlStore | None = None) -> None:
         self.board = Board()
         launch = LaunchContext("http://127.0.0.1:2", lambda job: str(job.id), w.directory / "jobs")
         self.store = store or w.store

@@ -8,8 +8,10 @@ class MachineClock:
 
     def __init__(self, true: VirtualClock, ahead_seconds: float = 0.0) -> None:
         self._true = true
-        self._ahead_seconds = ahead_seconds
+        self._ahead_seconds = self._ahead_seconds_at_first = ahead_seconds
         self._slept_seconds = 0.0
+        self._booted_at = 0.0
+        self._boots = 1
 
     def now(self) -> float:
         """Unix seconds as this machine has them."""
@@ -19,14 +21,27 @@ class MachineClock:
         """Seconds in which the machine was awake."""
         return self._true.now() - self._slept_seconds
 
-    def true_of(self, now: float) -> float:
-        """The true time at which this machine shows that one."""
-        return now - self._ahead_seconds
+    def booted(self) -> float:
+        """Seconds since it started."""
+        return self._true.now() - self._booted_at
+
+    def boot(self) -> str:
+        """Its starts are counted."""
+        return f"boot {id(self)} {self._boots}"
 
     def jump(self, seconds: float) -> None:
         """Somebody sets the unix time."""
         self._ahead_seconds += seconds
 
+    def set_right(self) -> None:
+        """Somebody sets the unix time to what it was before all jumps."""
+        self._ahead_seconds = self._ahead_seconds_at_first
+
     def sleep(self, seconds: float) -> None:
         """The machine is suspended for so long from now on; nothing on it reads a clock meanwhile."""
         self._slept_seconds += seconds
+
+    def reboot(self) -> None:
+        """Nothing that counted from its start goes on."""
+        self._booted_at, self._slept_seconds = self._true.now(), self._true.now()
+        self._boots += 1

@@ -11,14 +11,15 @@ from scheduler.engine.attribution.caution import Caution
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.reports import ReportBox
+from scheduler.engine.steady_clock import SteadyClock
 from scheduler.engine.tick import Engine, Step
 from scheduler.model.observation import WorkerReport
 from tests.faults.clocks import MachineClock
 from tests.faults.links import Line, Reach
-from tests.faults.plan import Die, Freeze, Reconfigure, Scenario, SlowCommits, Stop, Suspend
+from tests.faults.plan import Die, Freeze, Reboot, Reconfigure, Scenario, SlowCommits, Stop, Suspend
 from tests.poison import Killed
 
-Fate = Die | Freeze | Suspend | Stop | Reconfigure
+Fate = Die | Freeze | Suspend | Reboot | Stop | Reconfigure
 
 #: A rehearsal that takes longer hangs; none here does.
 REHEARSAL_SECONDS_MAX = 60.0
@@ -37,8 +38,10 @@ class Daemon:
     cluster: SimulatedCluster
     #: The true time, and that of its machine.
     true: VirtualClock
-    clock: MachineClock
+    machine: MachineClock
     settings: Settings
+    #: What it goes by.
+    clock: SteadyClock = field(init=False)
     board: Board = field(init=False)
     reports: ReportBox = field(init=False)
     engine: Engine = field(init=False)
@@ -63,8 +66,9 @@ class Daemon:
         self._start()
 
     def _start(self) -> None:
+        self.clock = SteadyClock(self.machine, self.line.anchor())
         self.board, self.reports = Board(), ReportBox()
-        reach = Reach(self.cluster, self.clock, lambda: self.leads)
+        reach = Reach(self.cluster, self.true, self.clock, lambda: self.leads)
         self.engine = Engine(
             self.line,
             reach,
@@ -113,12 +117,15 @@ class Daemon:
             self._tick = self.engine.steps()
         for step in self._tick:
             fate = self.fate
-            if isinstance(fate, Die | Freeze | Suspend) and fate.step is step:
-                if isinstance(fate, Die):
+            if isinstance(fate, Die | Freeze | Suspend | Reboot) and fate.step is step:
+                if isinstance(fate, Reboot):
+                    self.machine.reboot()
+                    self.machine.jump(-fate.behind_seconds)
+                if isinstance(fate, Die | Reboot):
                     self.deaths += 1
                     self._start()
                 elif isinstance(fate, Suspend):
-                    self.clock.sleep(fate.seconds)
+                    self.machine.sleep(fate.seconds)
                 return self._leave(fate)
             if step is Step.PLANNED and self.commit_seconds > 0:
                 self._busy_until = self.due_at = self.true.now() + self.commit_seconds
@@ -150,7 +157,8 @@ class Daemon:
         """As `EngineLoop` does: when the last tick said so, but no later than the longest time between two."""
         now, gap_seconds = self.true.now(), self._gap_seconds()
         latest = now + max(self.settings.engine.tick_interval_seconds, gap_seconds)
-        return min(max(self.clock.true_of(self.engine.report.next_tick_at), now + gap_seconds), latest)
+        due_in_seconds = self.engine.report.next_tick_at - self.clock.now()
+        return min(now + max(due_in_seconds, gap_seconds), latest)
 
     def _gap_seconds(self) -> float:
         return self.settings.engine.tick_gap_seconds if self.engine.report.error is None else 0.2

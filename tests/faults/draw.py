@@ -69,6 +69,8 @@ FEATURES: dict[str, Feature] = {
     "following fails": faults(daemons.fail_following),
     "slow commits": faults(daemons.slow_commits),
     "poison": poison,
+    "clocks set far": faults(daemons.set_far),
+    "reboots": faults(daemons.reboot),
 }
 #: The share of features that a seed switches on is one of these.
 SHARES = (0.1, 0.2, 0.35, 0.5)

@@ -31,6 +31,7 @@ from tests.faults.plan import (
     HoldUp,
     Jump,
     LoseNode,
+    Reboot,
     Reconfigure,
     RepeatEnds,
     ScaleResizing,
@@ -73,7 +74,7 @@ def inflict(run: "Run", fault: Fault) -> object:
             cluster.observe_failures += fault.count
         case FailStore():
             run.line.faults.append(fault)
-        case Die() | Freeze() | Suspend() | Stop() | Reconfigure():
+        case Die() | Freeze() | Suspend() | Reboot() | Stop() | Reconfigure():
             run.leader.fate = fault
             return run.leader.holder
         case SlowCommits():
@@ -102,7 +103,7 @@ def inflict(run: "Run", fault: Fault) -> object:
             run.edits.append(fault)
         case Jump():
             daemon = pick(run.daemons, fault.pick)
-            daemon.clock.jump(fault.seconds)
+            daemon.machine.jump(fault.seconds)
             return daemon.holder
         case _:
             assert_never(fault)

@@ -6,11 +6,21 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated import SimulatedCluster
-from scheduler.engine.ports import ActionFailure, ClusterAction, Inbox, Lease, SeenLease, StoredNews, StoredWorld
+from scheduler.engine.ports import (
+    ActionFailure,
+    Anchor,
+    ClusterAction,
+    Inbox,
+    Lease,
+    SeenLease,
+    StoredNews,
+    StoredWorld,
+)
+from scheduler.engine.steady_clock import SteadyClock
 from scheduler.errors import StaleWrite, StoreUnavailable
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.ids import JobId
@@ -19,7 +29,6 @@ from scheduler.model.unreadable import Unreadable
 from scheduler.model.world import Changes
 from scheduler.store.sqlstore import SqlStore
 from tests.broken import hold
-from tests.faults.clocks import MachineClock
 from tests.faults.plan import FailStore
 
 _T = TypeVar("_T")
@@ -39,19 +48,21 @@ class Line:
     def read_lease(self) -> SeenLease:
         return self._call("read_lease", self._store.read_lease)
 
-    def acquire_lease(
-        self, holder: str, now: float, ttl_seconds: float, *, url: str | None = None, outlived: SeenLease | None = None
-    ) -> Lease | None:
+    def anchor(self) -> Anchor | None:
+        """What a daemon that starts goes on from."""
+        return self._store.read_lease().anchor
+
+    def acquire_lease(self, holder: str, now: float, ttl_seconds: float, **others: Any) -> Lease | None:
         def acquire() -> Lease | None:
-            return self._note(self._store.acquire_lease(holder, now, ttl_seconds, url=url, outlived=outlived))
+            return self._note(self._store.acquire_lease(holder, now, ttl_seconds, **others))
 
         return self._call("acquire_lease", acquire)
 
-    def renew_lease(self, lease: Lease, now: float, ttl_seconds: float) -> Lease:
-        return self._call("renew_lease", lambda: self._store.renew_lease(lease, now, ttl_seconds))
+    def renew_lease(self, lease: Lease, now: float, ttl_seconds: float, **others: Any) -> Lease:
+        return self._call("renew_lease", lambda: self._store.renew_lease(lease, now, ttl_seconds, **others))
 
-    def release_lease(self, lease: Lease) -> None:
-        self._store.release_lease(lease)
+    def release_lease(self, lease: Lease, **others: Any) -> None:
+        self._store.release_lease(lease, **others)
 
     def load_world(self) -> StoredWorld:
         return self._call("load_world", self._store.load_world)
@@ -110,8 +121,11 @@ class Line:
 class Reach:
     """One daemon's way to the cluster: only who leads may act."""
 
-    def __init__(self, cluster: SimulatedCluster, clock: MachineClock, leads: Callable[[], bool]) -> None:
+    def __init__(
+        self, cluster: SimulatedCluster, true: VirtualClock, clock: SteadyClock, leads: Callable[[], bool]
+    ) -> None:
         self._cluster = cluster
+        self._true = true
         self._clock = clock
         self._leads = leads
 
@@ -120,7 +134,7 @@ class Reach:
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
         hold(self._leads(), "LEASE", f"a daemon that does not lead acts: {actions}")
-        return self._cluster.apply(actions, self._clock.true_of(until))
+        return self._cluster.apply(actions, self._true.now() + until - self._clock.now())
 
     def on_change(self, wake: Callable[[], None]) -> None:
         self._cluster.on_change(wake)

@@ -13,6 +13,7 @@ from scheduler.engine.draft import Draft
 from scheduler.engine.exits import FAILURES
 from scheduler.engine.observe_workers import absorb_job_workers
 from scheduler.engine.ports import Lease, StoredNews
+from scheduler.engine.steady_clock import SteadyClock
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.job import Job
 from scheduler.model.observation import Observation
@@ -73,10 +74,6 @@ def _without_ends(world: World, news: StoredNews) -> Changes:
 
 def _by_monotonic_time(candidate: Candidate) -> float:
     return candidate._ends_at - candidate._clock.monotonic() if candidate.lease else 0.0
-
-
-def _by_unix_time(candidate: Candidate) -> float:
-    return candidate.lease.expires_at - candidate._clock.now() if candidate.lease else 0.0
 
 
 MUTATIONS = (
@@ -141,9 +138,9 @@ MUTATIONS = (
         lambda patch: patch.setattr(Candidate, "seconds_left", _by_monotonic_time),
     ),
     Mutation(
-        "a leader whose time was set back goes by it",
-        "LEASE",
-        lambda patch: patch.setattr(Candidate, "seconds_left", _by_unix_time),
+        "durations go by a clock that somebody sets",
+        "I12",
+        lambda patch: patch.setattr(SteadyClock, "now", SteadyClock.wall),
     ),
 )
 

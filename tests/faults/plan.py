@@ -243,6 +243,15 @@ class SlowCommits:
 
 
 @dataclass(frozen=True, slots=True)
+class Reboot:
+    """The leading daemon dies with its machine after a step of its next tick; when it is back, its clock is behind."""
+
+    step: Step
+    seconds: float
+    behind_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfigure:
     """The leading daemon ends in order after its next tick, and starts again after a while with other settings."""
 
@@ -279,6 +288,7 @@ Fault = (
     | Jump
     | Suspend
     | SlowCommits
+    | Reboot
     | Reconfigure
 )
 

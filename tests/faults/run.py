@@ -16,6 +16,7 @@ from scheduler.model.job import JobState
 from scheduler.store.sqlstore import SqlStore
 from tests.broken import Broken
 from tests.faults.daemon import Daemon, daemons
+from tests.faults.durations import Durations
 from tests.faults.inflict import inflict, pick
 from tests.faults.links import Line, Mail
 from tests.faults.plan import CHAOS_SECONDS, Arrival, Fault, LoseNode, ScaleResizing, Scenario
@@ -67,6 +68,7 @@ class Run:
         self.checker = InvariantChecker(self, story.event, lambda: self.line.commits)
         self.readers = Readers(self, random.Random(f"{scenario.seed} readers"))
         self.poison = PoisonWatch(self)
+        self.durations = Durations()
         self.ticks = 0
         self._followed: Board | None = None
         #: Nodes that come back by themselves: when, and whether without their processes.
@@ -125,6 +127,7 @@ class Run:
         self.mail.late_seconds = self.mail.twice = 0.0
         for daemon in self.daemons:
             daemon.fate, daemon.commit_seconds = None, 0.0
+            daemon.machine.set_right()
         if self.scenario.resume:
             for job_id in self.submitted:
                 self.ask(IntentKind.RESUME, job_id=job_id)
@@ -216,6 +219,7 @@ class Run:
         """What a tick that ran to its end has to leave."""
         if daemon.leads:
             self.checker.after_tick(daemon.engine.report)
+            self.durations.after_tick(self)
         elif daemon.engine.report.following:
             self.checker.after_following(daemon.board)
 

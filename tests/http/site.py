@@ -59,6 +59,7 @@ class Site(World):
             wake=self.woken.set,
             metrics=self.metrics.answer,
             not_ready=lambda: None if self.board.world is not None else "the jobs are not loaded yet",
+            troubles=lambda: self.engine.troubles(),
             term=lambda: self.engine.lease.term if self.engine.lease is not None else None,
             leader=lambda: self.engine.leader,
             relay=Relay(lambda: self.engine.leader),

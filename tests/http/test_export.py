@@ -64,7 +64,7 @@ def test_all_runs_of_a_recurring_job_have_what_it_was_stored_with(site: Site) ->
     assert answer.status_code == 201, answer.text
     assert site.client.get(f"/v1/recurring/{answer.json()['id']}").json()["export"] == SHOWN
     [entry] = site.store.list_recurring()
-    job_id = submit_due(site.store, entry, site.clock.now() + 61)
+    job_id = submit_due(site.store, entry, site.clock.now() + 61, site.clock.now())
     assert job_id is not None
     assert stored(site, job_id) == Export(tuple(sorted(ENV.items())), "/home/ann", HERE)
 

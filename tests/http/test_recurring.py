@@ -64,12 +64,12 @@ def test_each_time_is_submitted_once(site: Site) -> None:
     assert answer.status_code == 201
     due = answer.json()["next_run_at"]
     [entry] = site.store.list_recurring()
-    assert submit_due(site.store, entry, due - 1) is None
-    assert submit_due(site.store, entry, due) == 1
-    assert submit_due(site.store, entry, due) == 1, "lost before it was marked: the key is known"
+    assert submit_due(site.store, entry, due - 1, site.clock.now()) is None
+    assert submit_due(site.store, entry, due, site.clock.now()) == 1
+    assert submit_due(site.store, entry, due, site.clock.now()) == 1, "lost before it was marked: the key is known"
     [entry] = site.store.list_recurring()
     assert due_time(entry, due + 299) is None
-    assert submit_due(site.store, entry, due + 300) == 2
+    assert submit_due(site.store, entry, due + 300, site.clock.now()) == 2
 
 
 def test_missed_runs_are_made_up_for_by_one(site: Site) -> None:

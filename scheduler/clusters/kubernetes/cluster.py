@@ -101,6 +101,10 @@ class KubernetesCluster:
             failures += [failure for failure in done if failure is not None]
         return failures
 
+    def troubles(self) -> list[str]:
+        """None: while something fails here, `observe` raises."""
+        return []
+
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call `wake`, from a thread of the cluster, whenever `observe` would give more than what `apply` caused."""
         self._wakes.append(wake)

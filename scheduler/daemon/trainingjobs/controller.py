@@ -7,6 +7,7 @@ done again, later, or by another daemon. Only the leader writes.
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 import structlog
@@ -25,7 +26,7 @@ from scheduler.daemon.trainingjobs.resource import (
     status_of,
     training_job,
 )
-from scheduler.engine.ports import Clock
+from scheduler.engine.ports import EngineClock
 from scheduler.engine.tick import TickReport
 from scheduler.errors import InvalidInput, SchedulerError
 from scheduler.model.ids import JobId
@@ -72,7 +73,7 @@ class TrainingJobs:
         self,
         objects: Objects,
         store: SqlStore,
-        clock: Clock,
+        clock: EngineClock,
         settings: KubernetesSettings,
         explain: Callable[[Job], str],
         leading: Callable[[], bool],
@@ -135,7 +136,7 @@ class TrainingJobs:
             self._release(item, wanted)
 
     def _serve(self, item: Document, wanted: TrainingJob) -> None:
-        now = self._clock.now()
+        now = self._clock.wall()  # people read it in the object's status
         try:
             spec = job_spec(wanted, self._settings)
         except InvalidInput as error:
@@ -149,7 +150,17 @@ class TrainingJobs:
         with self._lock:
             self._of_job[job.id] = (wanted.namespace, wanted.name)
         self._ask(wanted, spec, job)
-        self._write(item, wanted, status_of(wanted, job, self._explain(job), now, frozen_fields(spec, job)))
+        shown = self._in_wall_time(job)
+        self._write(item, wanted, status_of(wanted, shown, self._explain(job), now, frozen_fields(spec, job)))
+
+    def _in_wall_time(self, job: Job) -> Job:
+        """With the moments that a status shows as people read them off their clocks, to the second."""
+        ahead = round(self._clock.wall() - self._clock.now())
+
+        def moved(at: float | None) -> float | None:
+            return None if at is None else at + ahead
+
+        return replace(job, started_at=moved(job.started_at), finished_at=moved(job.finished_at))
 
     def _let_go(self, item: Document, wanted: TrainingJob) -> None:
         """Cancel the job of an object that is being deleted; the object goes when the job's workers are gone."""

@@ -15,7 +15,7 @@ import structlog
 
 from scheduler.config import WebhookSettings
 from scheduler.daemon.webhooks.message import body_of, headers_of
-from scheduler.engine.ports import Clock
+from scheduler.engine.ports import EngineClock
 from scheduler.store.sqlstore import SqlStore
 from scheduler.store.values import Delivery
 from scheduler.store.webhooks import Outgoing
@@ -51,7 +51,7 @@ class Courier:
         name: str,
         settings: WebhookSettings,
         store: SqlStore,
-        clock: Clock,
+        clock: EngineClock,
         leading: Callable[[], bool],
         random: Random,
     ) -> None:
@@ -106,8 +106,7 @@ class Courier:
     def _advance(self, delivery: Delivery) -> tuple[Delivery, float]:
         now = self._clock.now()
         left_seconds = 0.0 if delivery.next_try_at is None else delivery.next_try_at - now
-        # More than any pause: the machine's time was set back.
-        if 0.0 < left_seconds <= self._settings.backoff_max_seconds:
+        if left_seconds > 0:
             return delivery, left_seconds
         if not self._waiting and not self._look():
             return self._idle(delivery, now), LOOK_SECONDS
@@ -183,8 +182,9 @@ class Courier:
         if self._client is None:
             # Neither proxies nor passwords of the daemon's environment.
             self._client = httpx.Client(timeout=self._settings.timeout_seconds, trust_env=False)
-        body = body_of(outgoing)
-        headers = headers_of(self._name, outgoing, body, self._settings.secret, now)
+        wall = self._clock.wall()
+        body = body_of(outgoing, wall - now)
+        headers = headers_of(self._name, outgoing, body, self._settings.secret, wall)
         try:
             with self._client.stream("POST", self._settings.url, content=body, headers=headers) as answer:
                 with suppress(httpx.HTTPError):  # its status has told whether it has taken the event

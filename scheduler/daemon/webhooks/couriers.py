@@ -9,7 +9,7 @@ import structlog
 
 from scheduler.config import WebhookSettings
 from scheduler.daemon.webhooks.courier import LOOK_SECONDS, Courier
-from scheduler.engine.ports import Clock
+from scheduler.engine.ports import EngineClock
 from scheduler.errors import ConfigError, SchedulerError
 from scheduler.model.event import EventKind
 from scheduler.store.sqlstore import SqlStore
@@ -38,7 +38,7 @@ class Couriers:
         self,
         webhooks: Mapping[str, WebhookSettings],
         store: SqlStore,
-        clock: Clock,
+        clock: EngineClock,
         leading: Callable[[], bool],
         random: Random,
     ) -> None:

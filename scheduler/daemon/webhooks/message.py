@@ -7,21 +7,25 @@ import orjson
 
 from scheduler import __version__
 from scheduler.http.views import event_view
+from scheduler.http.wall_time import in_wall_time
 from scheduler.store.webhooks import Outgoing
 
 TIMESTAMP = "x-sched-timestamp"
 SIGNATURE = "x-sched-signature"
 
 
-def body_of(outgoing: Outgoing) -> bytes:
-    """The event as `/v1/events` shows it, with its job's name and user. The same event gives the same bytes."""
+def body_of(outgoing: Outgoing, ahead_seconds: float) -> bytes:
+    """The event as `/v1/events` shows it, with its job's name and user.
+
+    The same event gives the same bytes, unless the machine's clock is set between two tries.
+    """
     told = {**event_view(outgoing.id, outgoing.event), "job_name": outgoing.job_name, "user": outgoing.user}
-    return orjson.dumps(told)
+    return orjson.dumps(in_wall_time(told, ahead_seconds))
 
 
-def headers_of(webhook: str, outgoing: Outgoing, body: bytes, secret: str, now: float) -> dict[str, str]:
+def headers_of(webhook: str, outgoing: Outgoing, body: bytes, secret: str, wall: float) -> dict[str, str]:
     """Receivers tell repeated events by their id, and old messages by the time of this try, which is signed, too."""
-    timestamp = str(int(now))
+    timestamp = str(int(wall))
     return {
         "content-type": "application/json",
         "user-agent": f"sched/{__version__}",

@@ -93,12 +93,12 @@ class Desk:
 
     def note_failure(self) -> None:
         """A process failed, and its worker tells the scheduler by its own end."""
-        (self._directory / "failed").touch()
+        self._replace("failed", repr(time.monotonic()))  # of this machine, whose clock somebody may set
 
     def failed_within(self, seconds: float) -> bool:
         """Whether one did so lately."""
         with suppress(FileNotFoundError):
-            return time.time() - (self._directory / "failed").stat().st_mtime <= seconds
+            return time.monotonic() - float((self._directory / "failed").read_text()) <= seconds
         return False
 
     def note_done(self) -> None:

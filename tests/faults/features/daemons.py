@@ -7,9 +7,23 @@ from scheduler.config import EngineSettings, PolicyName, PolicySettings
 from scheduler.engine.tick import Step
 from scheduler.policy.published.rules import RULES
 from tests.faults.features.parts import Of, at_any_time, some, with_faults
-from tests.faults.plan import Die, FailStore, Fault, Freeze, Jump, Reconfigure, Scenario, SlowCommits, Stop, Suspend
+from tests.faults.plan import (
+    Die,
+    FailStore,
+    Fault,
+    Freeze,
+    Jump,
+    Reboot,
+    Reconfigure,
+    Scenario,
+    SlowCommits,
+    Stop,
+    Suspend,
+)
 
 JUMPS_SECONDS = (-600.0, -30.0, -4.0, -0.5, 0.5, 4.0, 30.0, 600.0)
+HOUR, DAY = 3600.0, 86400.0
+FAR_SECONDS = (120.0, 2 * HOUR, 40 * DAY, -120.0, -HOUR, -40 * DAY)
 POLICIES: tuple[PolicyName, ...] = ("elastic",) * 8 + tuple(sorted(RULES))
 READS = ("load_world", "take_inbox", "read_queues", "data_shares_done")
 WRITES = ("acquire_lease", "renew_lease", "commit", "commit", "commit")
@@ -39,6 +53,15 @@ def fail_following(r: random.Random) -> Fault:
 
 def slow_commits(r: random.Random) -> Fault:
     return SlowCommits(r.choice([0.0, 0.5, 1.5, 3.5]))
+
+
+def set_far(r: random.Random) -> Fault:
+    return Jump(r.random(), r.choice(FAR_SECONDS))
+
+
+def reboot(r: random.Random) -> Fault:
+    """Not with a clock that is ahead then: nothing tells that from a machine that was off for longer."""
+    return Reboot(r.choice(list(Step)), r.choice([2.0, 15.0]), r.choice([0.0, 120.0, HOUR, DAY]))
 
 
 def standbys(of: Of, scenario: Scenario) -> Scenario:
