@@ -3,7 +3,7 @@
 A reservation that is broken counts as `RESERVED`. Liveness (I10) is what a test asks for at its end.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from scheduler.clock import VirtualClock
@@ -142,7 +142,7 @@ class InvariantChecker:
         self._published_is_allocation(snapshot)
         self._retries_are_failures(snapshot)
         reservations_fit(snapshot)
-        self._promises.after_tick(snapshot, order, self._world.settings.policy.name)
+        self._promises.after_tick(snapshot, order, self._world.settings.policy)
 
     def _take_events(self) -> None:
         """I8: what was stored since the last look, also by a commit whose outcome the engine does not know."""
@@ -166,15 +166,18 @@ class InvariantChecker:
         if self._worlds <= WORLDS_COMPARED or self._worlds % WORLDS_APART == 0:
             equals_store(snapshot, self._stored.latest())
 
-    def after_following(self, board: Board) -> None:
-        """I7 and I9 of an engine that follows: it answers what is stored, job for job."""
+    def after_following(self, board: Board, without: Collection[JobId] = ()) -> None:
+        """I7 and I9 of an engine that follows: it answers what is stored, job for job.
+
+        `without`: jobs with which no world can be built; whoever leads is to hold them.
+        """
         hold(board.world is not None, "I7", "an engine that follows has no world")
         assert board.world is not None
         compared, before = (board.world, self._stored.latest()), self._followed.get(board)
         if before is not None and before[0] is compared[0] and before[1] is compared[1]:
             return  # neither ever changes
         self._followed[board] = compared
-        equals_store(*compared)
+        equals_store(board.world, _without(compared[1], without))
         for job in board.world.active.values():
             posting, hosts = board.posting(job.id), host_list(job)
             text = hosts.text().encode() if hosts else b""
@@ -279,6 +282,14 @@ class StoredWorlds:
             stored = self._store.load_world()
             self._revision, self._world = revision, Snapshot.of(stored.jobs, stored.nodes, stored.bookings)
         return self._world
+
+
+def _without(stored: Snapshot, jobs: Collection[JobId]) -> Snapshot:
+    """What is stored but for these jobs."""
+    if not jobs:
+        return stored
+    left = (job for job in (*stored.all_jobs(), *stored.held.values()) if job.id not in jobs)
+    return Snapshot.of(left, stored.nodes.values(), stored.bookings.values())
 
 
 def equals_store(snapshot: Snapshot, fresh: Snapshot) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from scheduler.config import PolicySettings
 from scheduler.model.foreign import NO_FOREIGN, ForeignUse
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState
@@ -82,13 +83,16 @@ class Promises:
 
     def __init__(self) -> None:
         self._held: dict[JobId, Job] = {}
+        self._settings: PolicySettings | None = None
         self._nodes: Mapping[NodeName, Node] = {}
         self._others: Mapping[NodeName, ForeignUse] = {}
 
-    def after_tick(self, snapshot: Snapshot, order: Order, policy: str) -> None:
-        """Raise `Broken` where a reservation is gone without a reason."""
+    def after_tick(self, snapshot: Snapshot, order: Order, settings: PolicySettings) -> None:
+        """Raise `Broken` where a reservation is gone without a reason; one of earlier settings needs none."""
+        policy, before_settings = settings.name, self._settings
+        self._settings = settings
         goes_before = _goes_before(order, policy)
-        for job_id, before in self._held.items():
+        for job_id, before in self._held.items() if settings == before_settings else ():
             job = snapshot.queued.get(job_id)
             if (
                 job is None

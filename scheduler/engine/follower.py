@@ -57,6 +57,8 @@ class Follower:
         self._board.update(world, news.jobs)
         self._board.expect(JobId(news.highest_job_id))
         self._world, self.revision = world, news.revision
+        changed = {job.id for job in news.jobs}
+        self._unloaded = tuple((job, failure) for job, failure in self._unloaded if job.id not in changed)
         return world, news.jobs
 
     def _load(self) -> tuple[World, Sequence[Job]]:

@@ -202,7 +202,7 @@ class _Breaking(socketserver.BaseRequestHandler):
             asked += self.request.recv(1 << 20)
         with socket.create_connection(self.upstream, timeout=60) as daemon:
             daemon.sendall(asked.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
-            answer = daemon.recv(65536)
+            answer = b"".join(iter(lambda: daemon.recv(65536), b""))
         self.seen.append(asked)
         if len(self.seen) > 1:
             self.request.sendall(answer)

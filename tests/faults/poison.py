@@ -98,6 +98,12 @@ class PoisonWatch:
         since = self._failing_since = now if self._failing_since is None else self._failing_since
         hold(now - since <= DELAY_SECONDS_MAX, "I11", f"ticks fail for {now - since:g} s")
 
+    def left_out(self, daemon: "Daemon") -> list[JobId]:
+        """What a daemon that follows cannot load, until whoever leads holds it."""
+        jobs = [job.id for job, _ in daemon.engine._follower._unloaded]
+        hold(all(map(self._is_poison, jobs)), "I11", f"one of the jobs {jobs} is left out for nothing")
+        return jobs
+
     def _is_poison(self, job_id: JobId) -> bool:
         if self._poison is None or job_id not in self._run.submitted:
             return False

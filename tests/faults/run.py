@@ -221,7 +221,7 @@ class Run:
             self.checker.after_tick(daemon.engine.report)
             self.durations.after_tick(self)
         elif daemon.engine.report.following:
-            self.checker.after_following(daemon.board)
+            self.checker.after_following(daemon.board, self.poison.left_out(daemon))
 
     def _edit(self) -> None:
         """Users change the bounds of jobs that they see being resized."""

@@ -1,7 +1,7 @@
 """The directory through which the driver, horovodrun's discovery script and its `ssh` know of each other.
 
-Standard library only. `hosts` and `workers.json` are written by the driver alone and replaced as a whole; `running`
-has a file per process that runs, named by its worker and by the `ssh` that waits for it.
+Standard library only. `hosts` and `workers.json` are written by the driver alone, and files are replaced as a whole;
+`running` has a file per process that runs, named by its worker and by the `ssh` that waits for it.
 """
 
 import json
@@ -117,6 +117,6 @@ class Desk:
         return {}
 
     def _replace(self, name: str, text: str) -> None:
-        partial = self._directory / f"{name}.new"
+        partial = self._directory / f"{name}.{os.getpid()}"
         partial.write_text(text)
         partial.rename(self._directory / name)
