@@ -19,6 +19,7 @@ from scheduler.daemon.cron import Cron
 from scheduler.engine.ports import EngineClock
 from scheduler.errors import InvalidInput, SchedulerError
 from scheduler.http.services import Schedule
+from scheduler.model.client_key import run_key
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobSpec
 from scheduler.store.sqlstore import SqlStore
@@ -48,7 +49,7 @@ def submit_due(store: SqlStore, entry: Recurring, wall: float, now: float) -> Jo
         if _reached(entry) > wall + SWEEP_SECONDS:  # the clock was set back; times that come again have known keys
             store.resume_recurring(entry.id, wall)
         return None
-    spec = replace(entry.spec, client_key=f"recurring:{entry.id}:{due:.0f}")
+    spec = replace(entry.spec, client_key=run_key(entry.id, due))
     [submitted] = store.submit([spec], now)
     # If it is lost before this, the same time is due again and its key is known.
     store.mark_recurring_run(entry.id, wall)

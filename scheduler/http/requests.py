@@ -178,7 +178,7 @@ class JobRequest(Request):
     oversell: bool = False
     #: Name of the booking whose capacity it uses.
     booking: BookingName | None = None
-    #: The same key again gives the same job.
+    #: The same key again gives the same job. Keys that begin with `recurring:` or `trainingjob/` are the scheduler's.
     client_key: ClientKey | None = None
     #: Kubernetes: the pod template (`metadata` and `spec`) of its workers.
     pod_template: dict[str, Any] | None = None

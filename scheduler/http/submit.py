@@ -18,6 +18,7 @@ from scheduler.http.json import JsonResponse
 from scheduler.http.pods import check_pods
 from scheduler.http.requests import JobRequest, parse_request
 from scheduler.http.services import Services, Use
+from scheduler.model.client_key import broken_key_rule
 from scheduler.model.job import JobSpec
 
 router = APIRouter(tags=["jobs"])
@@ -55,6 +56,7 @@ def submit_job(services: Use, body: JobBody, idempotency_key: IdempotencyKey = N
             raise InvalidInput("client_key", "differs from the header Idempotency-Key: use only one of them")
         request.client_key = idempotency_key
     spec, left_out = keep_export(request.spec(), services.settings)
+    _check_keys([spec])
     check_bookings(services, [spec])
     _check_policy(services, [spec])
     check_pods(services.settings, [spec])
@@ -76,6 +78,7 @@ def submit_batch(services: Use, body: BatchBody) -> Response:
     """Submit several jobs in one transaction: all of them or none."""
     settings = services.settings
     specs = [keep_export(spec, settings)[0] for spec in parse_batch(body, settings.http)]
+    _check_keys(specs, batch=True)
     check_bookings(services, specs, batch=True)
     _check_policy(services, specs, batch=True)
     check_pods(settings, specs, prefix="jobs.{}.")
@@ -83,6 +86,13 @@ def submit_batch(services: Use, body: BatchBody) -> Response:
     services.stored([job.id for job in submitted if job.created])
     view: BatchView = {"ids": [job.id for job in submitted]}
     return JsonResponse(view, status_code=201)
+
+
+def _check_keys(specs: Sequence[JobSpec], *, batch: bool = False) -> None:
+    """Raise `InvalidInput` for a job whose key is not for users."""
+    for index, spec in enumerate(specs):
+        if (rule := broken_key_rule(spec.client_key)) is not None:
+            raise InvalidInput(f"jobs.{index}.client_key" if batch else "client_key", rule)
 
 
 def _check_policy(services: Services, specs: Sequence[JobSpec], *, batch: bool = False) -> None:

@@ -72,6 +72,17 @@ def test_each_time_is_submitted_once(site: Site) -> None:
     assert submit_due(site.store, entry, due + 300, site.clock.now()) == 2
 
 
+def test_nobody_takes_the_key_of_a_run_before_it_is_due(site: Site) -> None:
+    body = {"cron": "*/5 * * * *", "job": {"command": "true", "name": "nightly"}}
+    due = site.client.post("/v1/recurring", json=body).json()["next_run_at"]
+    taken = {"command": "false", "client_key": f"recurring:1:{due:.0f}"}
+    assert site.client.post("/v1/jobs", json=taken).status_code == 422
+    site.clock.set(due)
+    site.recurring.sweep()
+    [job] = site.client.get("/v1/jobs").json()["jobs"]
+    assert (job["name"], job["client_key"]) == ("nightly", taken["client_key"])
+
+
 def test_missed_runs_are_made_up_for_by_one(site: Site) -> None:
     site.client.post("/v1/recurring", json={"cron": "* * * * *", "job": {"command": "true"}})
     site.clock.set(START + 3 * DAY)

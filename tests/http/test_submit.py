@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from scheduler.model.client_key import run_key, training_job_key
 from scheduler.model.ids import JobId
 from scheduler.model.job import Runtime
 from tests.http.site import Site, raw_exchange
+from tests.world import START
 
 
 def test_every_field_of_a_request_reaches_the_job(site: Site) -> None:
@@ -127,6 +129,29 @@ def test_a_repeated_client_key_gives_the_first_job(site: Site) -> None:
     assert first.json()["id"] == again.json()["id"]
     both = site.client.post("/v1/jobs", json={"command": ["true"], "client_key": "j"}, headers={"idempotency-key": "k"})
     assert (both.status_code, both.json()["error"]["field"]) == (422, "client_key")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "key"),
+    [
+        ("recurring:", run_key(1, START + 60)),
+        ("recurring:", "recurring:"),
+        ("trainingjob/", training_job_key("u-1")),
+    ],
+)
+@pytest.mark.parametrize("way", ["field", "header", "batch"])
+def test_no_user_takes_a_client_key_of_the_scheduler(site: Site, way: str, prefix: str, key: str) -> None:
+    job = {"command": ["true"], **({} if way == "header" else {"client_key": key})}
+    if way == "batch":
+        answer = site.client.post("/v1/jobs/batch", json={"jobs": [{"command": ["true"], "client_key": "k"}, job]})
+    else:
+        headers = {"idempotency-key": key} if way == "header" else {}
+        answer = site.client.post("/v1/jobs", json=job, headers=headers)
+    field = "jobs.1.client_key" if way == "batch" else "client_key"
+    error = answer.json()["error"]
+    assert (answer.status_code, error["field"]) == (422, field)
+    assert error["message"].startswith(f"{field}: must not begin with {prefix}")
+    assert site.client.get("/v1/jobs").json()["jobs"] == []
 
 
 def test_a_batch_is_stored_whole_or_not_at_all(site: Site) -> None:

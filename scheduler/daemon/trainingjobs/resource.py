@@ -9,6 +9,7 @@ from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.crd import FINALIZER, field_name, request_fields
 from scheduler.errors import InvalidInput
 from scheduler.http.requests import DataRequest, FixedRequest, JobRequest, check_request
+from scheduler.model.client_key import training_job_key
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, JobSpec, JobState
@@ -38,8 +39,8 @@ class TrainingJob:
 
     @property
     def key(self) -> str:
-        """The client key of its job: an object of the same name that comes later has another."""
-        return f"trainingjob/{self.uid}"
+        """The client key of its job."""
+        return training_job_key(self.uid)
 
     @property
     def held(self) -> bool:
