@@ -23,7 +23,7 @@ from scheduler.engine.ports import ActionFailure, ClusterAction
 from scheduler.engine.reconcile import absorb
 from scheduler.engine.reports import Hearing, ReportBox
 from scheduler.model.ids import WorkerId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
 from scheduler.model.observation import Observation
 from scheduler.model.plan import Plan
 from scheduler.model.worker import Desired, WorkerState
@@ -101,7 +101,7 @@ class Deciding:
         stored = committed(changes)
         world = draft.base.evolve(stored)
         for job in stored.jobs:
-            if job.state.active and job.state is not JobState.HELD:
+            if job.state.managed:
                 post(job)
         unsettled = self.attention.unsettled(world)
         self.actions(world, unsettled, inputs.observation, inputs.now)

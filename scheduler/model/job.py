@@ -69,9 +69,15 @@ class JobState(StrEnum):
         """Whether the job may have workers."""
         return self in ACTIVE_STATES
 
+    @property
+    def managed(self) -> bool:
+        """Whether ticks also look after its workers. Those of a held job are left as they are."""
+        return self in _MANAGED_STATES
+
 
 TERMINAL_STATES = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
-ACTIVE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING, JobState.STOPPING, JobState.HELD})
+_MANAGED_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING, JobState.STOPPING})
+ACTIVE_STATES = _MANAGED_STATES | {JobState.HELD}
 
 _LIVE_TARGETS = frozenset({JobState.STOPPING, JobState.SUCCEEDED, JobState.HELD})
 JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
@@ -84,7 +90,7 @@ JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     ),
     JobState.SUSPENDED: frozenset({JobState.QUEUED, JobState.CANCELLED, JobState.HELD}),
     # Back to where it was held, or out.
-    JobState.HELD: (ACTIVE_STATES - {JobState.HELD}) | {JobState.QUEUED, JobState.SUSPENDED, JobState.CANCELLED},
+    JobState.HELD: _MANAGED_STATES | {JobState.QUEUED, JobState.SUSPENDED, JobState.CANCELLED},
     JobState.SUCCEEDED: frozenset(),
     JobState.FAILED: frozenset(),
     JobState.CANCELLED: frozenset(),

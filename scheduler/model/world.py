@@ -220,7 +220,7 @@ class World:
         return World(
             queued=_moved(self.queued, jobs, lambda job: job.state is JobState.QUEUED),
             suspended=_moved(self.suspended, jobs, lambda job: job.state is JobState.SUSPENDED),
-            active=_moved(self.active, jobs, _is_active),
+            active=_moved(self.active, jobs, lambda job: job.state.managed),
             held=_moved(self.held, jobs, lambda job: job.state is JobState.HELD),
             nodes=nodes,
             usage=_moved_usage(self, jobs.values()),
@@ -294,13 +294,9 @@ def _moved(
     return after
 
 
-def _is_active(job: Job) -> bool:
-    return job.state.active and job.state is not JobState.HELD
-
-
 def _has_leavers(job: Job) -> bool:
     stopping = job.state is JobState.STOPPING
-    return _is_active(job) and any(stopping or not worker.wanted for worker in job.all_workers)
+    return job.state.managed and any(stopping or not worker.wanted for worker in job.all_workers)
 
 
 def _is_unexplained(job: Job) -> bool:
@@ -314,7 +310,7 @@ def _moved_usage(world: World, jobs: Iterable[Job]) -> Mapping[NodeName, NodeUsa
     for job in jobs:
         job_before = world.active.get(job.id)
         before = job_before.all_workers if job_before else ()
-        after = job.all_workers if _is_active(job) else ()
+        after = job.all_workers if job.state.managed else ()
         if before is not after:
             old, new = {w.id for w in before}, {w.id for w in after}
             gone += (w for w in before if w.id not in new)

@@ -61,6 +61,11 @@ def test_a_running_job_that_is_held_keeps_its_workers_and_their_slots(w: World) 
     assert [event.job_id for event in w.events(EventKind.JOB_RELEASED)] == [bad]
 
 
+def test_ticks_look_after_the_workers_of_every_state_but_held() -> None:
+    assert {state for state in JobState if state.active != state.managed} == {JobState.HELD}
+    assert JobState.HELD.active
+
+
 def test_a_held_job_that_is_cancelled_ends_with_its_workers(w: World) -> None:
     bad = w.job("bad", workers=8)
     w.settle()
