@@ -3,8 +3,7 @@
 The API server is a real one; what kubelets and controllers would do is done by the test.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
+from tests.clusters.cluster_rights import cluster_rights
 from tests.clusters.control_plane import ControlPlane
 from tests.clusters.control_plane_daemon import SECONDS_MAX, site_of
 from tests.eventually import becomes
@@ -167,17 +167,9 @@ class _Account:
                 return bool(error.status != 401)
         return True
 
-    @contextmanager
-    def allowed(self, rules: list[dict[str, Any]] | None = None, name: str | None = None) -> Iterator[None]:
+    def allowed(
+        self, rules: list[dict[str, Any]] | None = None, name: str | None = None
+    ) -> AbstractContextManager[None]:
         """It may do this, or anything, until the end of the block."""
-        rights, name = self._plane.rights, name or self._name
         everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
-        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
-        subject = {"kind": "ServiceAccount", "name": self._name, "namespace": "default"}
-        rights.create_cluster_role({"metadata": {"name": name}, "rules": rules or everything})
-        rights.create_cluster_role_binding({"metadata": {"name": name}, "roleRef": role, "subjects": [subject]})
-        try:
-            yield
-        finally:
-            rights.delete_cluster_role_binding(name)
-            rights.delete_cluster_role(name)
+        return cluster_rights(self._plane.rights, name or self._name, rules or everything, self._name, "default")

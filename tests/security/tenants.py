@@ -16,6 +16,7 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
+from tests.clusters.cluster_rights import cluster_rights
 from tests.clusters.kubernetes_desk import IMAGE, RESOURCE, TestCluster, install_training_jobs
 from tests.daemon import ROOT, Daemon, running_daemon
 from tests.eventually import eventually
@@ -24,7 +25,6 @@ MANIFESTS = ROOT / "manifests"
 SECONDS_MAX = 180.0
 SECRET = "the-token-that-opens-everything"
 _SUBMIT = {"apiGroups": [GROUP], "resources": [PLURAL], "verbs": ["get", "list", "create", "delete"]}
-_RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
 
 
 class Tenant:
@@ -102,7 +102,7 @@ def two_tenants(where: TestCluster, directory: Path) -> Iterator[Tenants]:
             stack.callback(core.delete_namespace, namespace, grace_period_seconds=1)
         install_training_jobs(core.api_client)
         core.create_namespaced_secret(system, {"metadata": {"name": "sched"}, "stringData": {"token": SECRET}})
-        stack.enter_context(_cluster_rights(rights, f"{name}-reader", system))
+        stack.enter_context(cluster_rights(rights, f"{name}-reader", _rules_of_the_scheduler(), "sched", system))
         for namespace in others:
             _apply_workers(where.kubeconfig, namespace, system)
             rights.create_namespaced_role(namespace, {"metadata": {"name": "submit"}, "rules": [_SUBMIT]})
@@ -135,25 +135,18 @@ def _apply_workers(kubeconfig: Path, namespace: str, system: str) -> None:
     subprocess.run([*command, "apply", "-f", "-"], input=text, check=True, capture_output=True, text=True)
 
 
-@contextmanager
-def _cluster_rights(rights: client.RbacAuthorizationV1Api, name: str, system: str) -> Iterator[None]:
-    """What the scheduler may see of the whole cluster, as the manifests say."""
+def _rules_of_the_scheduler() -> list[dict[str, Any]]:
+    """What it may see of the whole cluster, as the manifests say."""
     documents = yaml.safe_load_all((MANIFESTS / "base" / "rbac.yaml").read_text())
-    rules = next(each["rules"] for each in documents if each["metadata"]["name"] == "sched-cluster-reader")
-    rights.create_cluster_role({"metadata": {"name": name}, "rules": rules})
-    subject = {"kind": "ServiceAccount", "name": "sched", "namespace": system}
-    role = {**_RBAC, "kind": "ClusterRole", "name": name}
-    rights.create_cluster_role_binding({"metadata": {"name": name}, "roleRef": role, "subjects": [subject]})
-    try:
-        yield
-    finally:
-        rights.delete_cluster_role_binding(name)
-        rights.delete_cluster_role(name)
+    rules: list[dict[str, Any]] = next(
+        each["rules"] for each in documents if each["metadata"]["name"] == "sched-cluster-reader"
+    )
+    return rules
 
 
 def _bind(rights: client.RbacAuthorizationV1Api, namespace: str, role: str, account: str, of: str) -> None:
     subject = {"kind": "ServiceAccount", "name": account, "namespace": of}
-    reference = {**_RBAC, "kind": "Role", "name": role}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role}
     body = {"metadata": {"name": role}, "roleRef": reference, "subjects": [subject]}
     rights.create_namespaced_role_binding(namespace, body)
 
