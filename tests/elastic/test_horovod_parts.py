@@ -2,17 +2,22 @@
 
 import json
 import os
+import socket
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scheduler.elastic.horovod.desk import Desk
 from scheduler.elastic.horovod.roster import Listed, Roster, hand_out
 from scheduler.elastic.horovod.ssh import split_command
+from scheduler.elastic.horovod.wire import receive, send
+from scheduler.model.ids import WorkerId, worker_id
 from tests.elastic.becoming import become_worker
 from tests.elastic.becoming import running as a_job_that_runs
 from tests.elastic.processes import environment, python
+from tests.eventually import eventually
 from tests.http.site import Site
 
 
@@ -109,3 +114,30 @@ def test_a_driver_to_whom_the_list_is_refused_says_so(site: Site, monkeypatch: p
     with python(command, env=[environment(**scheduler | {"SCHED_JOB_ID": "99"})]) as (driver,):
         assert driver.stdout is not None
         assert driver.stdout.readline().startswith("driver: the scheduler refused the list of workers: 404: ")
+
+
+def endpoint(site: Site, worker: WorkerId) -> str:
+    """Where the worker says that it listens; empty before it has."""
+    report = site.reports.latest(worker)
+    return (report and report.endpoint) or ""
+
+
+@pytest.mark.parametrize("token", ["another", "", None])
+def test_a_worker_starts_no_process_for_who_does_not_know_its_jobs_token(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, token: str | None
+) -> None:
+    job = a_job_that_runs(site)
+    become_worker(monkeypatch, site, job)
+    scheduler = {name: value for name, value in os.environ.items() if name.startswith("SCHED_")}
+    planted, wanted = tmp_path / "planted", tmp_path / "wanted"
+    with python(["-m", "scheduler.elastic.horovod", "hold", "0"], env=[environment(**scheduler)]):
+        host, _, port = eventually(lambda: endpoint(site, worker_id(job, 1)), "it does not listen").rpartition(":")
+
+        def answers(path: Path, secret: str | None) -> list[dict[str, Any]]:
+            with socket.create_connection((host, int(port)), 60) as connection, connection.makefile("rb") as lines:
+                send(connection, {"token": secret, "command": ["touch", str(path)], "variables": {}})
+                return [receive(lines), receive(lines)]
+
+        assert answers(planted, token) == [{"refused": "its token is another"}, {}]
+        assert answers(wanted, site.worker_token(job)) == [{"started": True}, {"exit": 0, "failed": False}]
+    assert [path.exists() for path in (planted, wanted)] == [False, True]

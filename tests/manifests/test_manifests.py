@@ -156,6 +156,22 @@ def test_the_settings_are_settings(tmp_path: Path) -> None:
     assert not settings.kubernetes.trust_templates
 
 
+def test_every_namespace_of_workers_enforces_pod_security() -> None:
+    namespace = yaml.safe_load((MANIFESTS / "workers" / "namespace.yaml").read_text())
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] in ("baseline", "restricted")
+
+
+def test_prometheus_sends_the_token_that_opens_metrics_alone() -> None:
+    monitor = yaml.safe_load((MANIFESTS / "extras" / "service-monitor" / "service-monitor.yaml").read_text())
+    (endpoint,) = monitor["spec"]["endpoints"]
+    deployment = yaml.safe_load((MANIFESTS / "base" / "deployment.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    sources = {each["name"]: each.get("valueFrom", {}).get("secretKeyRef") for each in container["env"]}
+    assert endpoint["path"] == "/metrics"
+    assert endpoint["authorization"]["credentials"].items() <= sources["SCHED_HTTP__METRICS_TOKEN"].items()
+    assert sources["SCHED_HTTP__METRICS_TOKEN"]["key"] != sources["SCHED_HTTP__TOKEN"]["key"]
+
+
 def test_the_admission_policy_asks_for_what_the_settings_give_to_workers() -> None:
     text = (MANIFESTS / "extras" / "admission-policy" / "admission-policy.yaml").read_text()
     given = yaml.safe_load((MANIFESTS / "base" / "config.yaml").read_text())["data"]["sched.toml"]
