@@ -33,7 +33,14 @@ def leads_somewhere(document: Path, link: str) -> bool:
 
 def test_every_document_is_looked_at() -> None:
     names = {str(path.relative_to(ROOT)) for path in DOCUMENTS}
-    assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "grafana/README.md", "docs/questions.md"} <= names
+    assert {
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "grafana/README.md",
+        "docs/questions.md",
+    } <= names
 
 
 @pytest.mark.parametrize(
