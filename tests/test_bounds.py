@@ -238,6 +238,19 @@ def test_no_policy_fails_or_hangs_on_numbers_at_the_edge_of_what_is_allowed(
     assert made.next_look_at is None or math.isfinite(made.next_look_at)
 
 
+@given(st.permutations([bounds.SPEED.low, 1.0, bounds.SPEED.high, 1.0]), st.booleans(), st.sampled_from([1, 2, 3]))
+def test_a_speed_that_is_next_to_nothing_beside_another_is_still_one(
+    speeds: list[float], measured: bool, held: int
+) -> None:
+    curve = tuple(enumerate(speeds, 1))
+    known = {"throughput": curve} if measured else {"speedup": curve, "throughput": ((held, 1.0),)}
+    c = Cluster().node("a", slots=8)
+    c.running(1, {"a": held}, workers=(1, 8), **known)
+    c.running(2, {"a": 2}, workers=(1, 8))
+    made = c.plan(outside_bounds=True)
+    assert made.next_look_at is None or math.isfinite(made.next_look_at)
+
+
 def test_the_smallest_times_of_the_engine_are_no_smaller_than_what_a_clock_tells() -> None:
     assert EngineSettings(tick_interval_seconds=0.0).tick_interval_seconds == 0.0
     with pytest.raises(Exception, match="must be 0, or from 1e-06"):

@@ -164,7 +164,8 @@ def _between(points: Points, size: int) -> float:
         return last[1] * math.pow(size / last[0], _exponent_beyond(points))
     k = bisect_left(points, (size, -math.inf))
     (few, slow), (many, fast) = points[k - 1], points[k]
-    return slow + (fast - slow) * (size - few) / (many - few)
+    # Beside a speed that is large enough, rounding makes nothing of the other.
+    return max(slow + (fast - slow) * (size - few) / (many - few), min(slow, fast))
 
 
 def _exponent_beyond(points: Points) -> float:
