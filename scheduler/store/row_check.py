@@ -25,9 +25,13 @@ _AMOUNT: Range = (-1e40, 1e40)
 _CLOCK: Range = (-1e12, 1e12)
 _COUNT: Range = (0, 2**62)
 _SMALL: Range = (-(2**31), 2**31)
+#: What counts from one.
+_ORDINAL: Range = (1, 2**62)
 _WORKERS: Range = (0, bounds.WORKERS.high)
+_SOME_WORKERS: Range = (1, bounds.WORKERS.high)
 _MEMORY: Range = (0, bounds.MEMORY_HELD_MIB.high)
 _SLOTS: Range = (0, bounds.SLOTS.high)
+_SOME_SLOTS: Range = (1, bounds.SLOTS.high)
 #: Ranges of columns of this name, where they are not those of their type.
 _RANGES: dict[str, Range] = {
     "served_slot_seconds": _AMOUNT,
@@ -40,13 +44,15 @@ _RANGES: dict[str, Range] = {
     "spec_priority": _SMALL,
     "priority_min": _SMALL,
     "exit_code": _SMALL,
-    "min_workers": _WORKERS,
-    "max_workers": _WORKERS,
-    "spec_min_workers": _WORKERS,
-    "spec_max_workers": _WORKERS,
-    "preferred_workers": _WORKERS,
+    "min_workers": _SOME_WORKERS,
+    "max_workers": _SOME_WORKERS,
+    "spec_min_workers": _SOME_WORKERS,
+    "spec_max_workers": _SOME_WORKERS,
+    "preferred_workers": _SOME_WORKERS,
     "published_size": _WORKERS,
-    "slots_per_worker": _SLOTS,
+    "slots_per_worker": _SOME_SLOTS,
+    "next_ordinal": _ORDINAL,
+    "ordinal": _ORDINAL,
     "slots": _SLOTS,
     "fixed_index": _WORKERS,
     "memory_mib_per_worker": _MEMORY,

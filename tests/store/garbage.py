@@ -2,13 +2,14 @@
 
 import math
 import random
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, LargeBinary, Table
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Double, Integer, LargeBinary, Table
 
 from scheduler.store.schema import metadata
 
@@ -43,9 +44,11 @@ def values(column: Column[Any], randomness: random.Random, *, sqlite: bool) -> l
     """What may come to stand in the column."""
     moments = [5e-324, -1.0, 1e308, math.inf, -math.inf, 1e11, randomness.uniform(-1e18, 1e18)]
     whole = [-1, 0, 2**62, -(2**63), 2**63 - 1, randomness.randint(-(2**63), 2**63 - 1)]
+    whole += [1, 2, 3]
+    moments += [0.0, 1.0, 1e9]
     if sqlite:
         strange: list[Any] = [None, b"\xff\xfe\x00", "a\0b", "\x01", 0.5, 2.0**70]
-        return [*texts(randomness), *moments, *whole, *strange]
+        return [*members(column), *texts(randomness), *moments, *whole, *strange]
     match column.type:
         case Boolean():
             return [None, True, False]
@@ -56,7 +59,14 @@ def values(column: Column[Any], randomness: random.Random, *, sqlite: bool) -> l
         case LargeBinary():
             return [None, b"\xff"]
         case _:
-            return [None, *texts(randomness)]
+            return [None, *members(column), *texts(randomness)]
+
+
+def members(column: Column[Any]) -> list[str]:
+    """What the column may hold where its table lists that: each is right by itself, and wrong beside other columns."""
+    name = f"ck_{column.table.name}_{column.name}"
+    listed = [str(c.sqltext) for c in column.table.constraints if isinstance(c, CheckConstraint) and c.name == name]
+    return [text for sql in listed for text in re.findall(r"'(\w+)'", sql)]
 
 
 @contextmanager
