@@ -40,6 +40,8 @@ CHANGES_MAX = 32
 EVENTS_MAX = 100
 
 _ALIVE = b": alive\n\n"
+#: Some clients take these for the end of a line; as JSON escapes them.
+_LINE_ENDS = tuple((character.encode(), f"\\u{ord(character):04x}".encode()) for character in "\x85\u2028\u2029")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,8 @@ def _new_events(services: Services, after: int | None) -> list[EventView]:
 
 def _message(kind: str, name: str, now: float, data: dict[str, Any], ahead_seconds: float) -> bytes:
     body = orjson.dumps(in_wall_time({"time": now, **data}, ahead_seconds), option=orjson.OPT_NON_STR_KEYS)
+    for character, escaped in _LINE_ENDS:
+        body = body.replace(character, escaped)
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (name.encode(), kind.encode(), body)
 
 

@@ -32,6 +32,17 @@ class IntentKind(StrEnum):
     #: Cancel a booking.
     UNBOOK = "UNBOOK"
 
+    @property
+    def about(self) -> str:
+        """The field of an intent that names what it is about: `job_id`, `node` or `booking`."""
+        match self:
+            case IntentKind.CORDON | IntentKind.UNCORDON | IntentKind.DRAIN:
+                return "node"
+            case IntentKind.BOOK | IntentKind.UNBOOK:
+                return "booking"
+            case _:
+                return "job_id"
+
 
 @dataclass(frozen=True, slots=True)
 class Intent:

@@ -9,7 +9,7 @@ from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import Job, JobSpec
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.store.reading import SetAside
-from scheduler.store.row_check import raw_columns
+from scheduler.store.row_check import BrokenColumn, raw_columns
 from scheduler.store.schema import workers
 from scheduler.store.text import (
     EMPTY,
@@ -139,6 +139,14 @@ def worker_values(worker: Worker) -> Values:
 
 
 def worker_from_row(row: Row[Any]) -> Worker:
+    """Raises `BrokenColumn` for what no worker is that the engine has stored, whatever its columns hold one by one."""
+    state = _WORKER_STATES[row.state]
+    if bool(row.live) != state.live:
+        raise BrokenColumn(f"live: does not go with a worker that is {state}")
+    if (row.ended_at is None) != state.live:
+        raise BrokenColumn(f"ended_at: does not go with a worker that is {state}")
+    if row.desired == Desired.STOP and row.leave_reason is None:
+        raise BrokenColumn("leave_reason: must not be NULL for a worker that is to STOP")
     job_id = JobId(row.job_id)
     return Worker(
         id=worker_id(job_id, row.ordinal),
@@ -154,7 +162,7 @@ def worker_from_row(row: Row[Any]) -> Worker:
         fixed_index=row.fixed_index,
         not_before=row.not_before,
         desired=Desired(row.desired),
-        state=_WORKER_STATES[row.state],
+        state=state,
         rank=row.rank,
         reported_generation=row.reported_generation,
         endpoint=row.endpoint,

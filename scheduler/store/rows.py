@@ -147,9 +147,16 @@ def intent_values(intent: Intent) -> Values:
 
 
 def intent_from_row(row: Row[Any]) -> Intent:
+    kind = IntentKind(row.kind)
+    expected = {kind.about} | ({"priority"} if kind is IntentKind.PRIORITY else set())
+    for column in ("job_id", "node", "booking", "priority"):
+        if (getattr(row, column) is not None) != (column in expected):
+            raise BrokenColumn(f"{column}: does not go with an intent of kind {kind}")
+    if (row.min_workers is not None or row.max_workers is not None) != (kind is IntentKind.SCALE):
+        raise BrokenColumn(f"min_workers, max_workers: do not go with an intent of kind {kind}")
     return Intent(
         id=row.id,
-        kind=IntentKind(row.kind),
+        kind=kind,
         created_at=row.created_at,
         job_id=None if row.job_id is None else JobId(row.job_id),
         node=None if row.node is None else NodeName(row.node),

@@ -24,14 +24,6 @@ NONCE_BYTES = 5
 
 _KNOWN_KEYS = select(jobs.c.client_key, jobs.c.id).where(jobs.c.client_key.in_(bindparam("keys", expanding=True)))
 _LOCK_COUNTERS = select(counters.c.id).with_for_update()
-#: The field that names what a request is about; `job_id` for all others.
-_ABOUT = {
-    IntentKind.CORDON: "node",
-    IntentKind.UNCORDON: "node",
-    IntentKind.DRAIN: "node",
-    IntentKind.BOOK: "booking",
-    IntentKind.UNBOOK: "booking",
-}
 
 
 def submit(
@@ -115,7 +107,7 @@ def _check_intent(intent: Intent) -> None:
     """Raise `InvalidInput` for what the table's constraints would refuse."""
     if intent.kind is IntentKind.SUBMIT:
         raise InvalidInput("kind", "SUBMIT comes with a job: use submit")
-    about = _ABOUT.get(intent.kind, "job_id")
+    about = intent.kind.about
     if getattr(intent, about) is None:
         raise InvalidInput(about, f"{intent.kind} needs one")
     for other in {"job_id", "node", "booking"} - {about}:

@@ -19,7 +19,9 @@ from scheduler.model.ids import JobId, ordinal_of
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec, JobState
 from scheduler.model.ranges import NOTHING
+from scheduler.model.shape import WorkerShape
 from scheduler.model.shard_calls import ReaderKey, ShardCall
+from scheduler.model.worker import WorkerState
 from scheduler.store.schema import metadata
 from scheduler.store.values import ShardsAsked
 from tests.cli.calls import Call
@@ -71,8 +73,9 @@ def tick(world: World) -> TickReport:
 
 
 def decided_on(world: World, *others: JobId) -> None:
-    """A new job runs, and the others still do."""
-    new = world.store.submit([JobSpec("new", ("true",))], world.clock.now())[0].id
+    """A new job runs beside the others, which still do."""
+    beside = WorkerShape(node_selector=(("zone", "z"),))
+    new = world.store.submit([JobSpec("new", ("true",), shape=beside)], world.clock.now())[0].id
     world.engine.forget()
     reports = []
     for _ in range(TICKS_MAX):
@@ -188,6 +191,26 @@ def cases(randomness: random.Random, *, sqlite: bool) -> Iterator[tuple[Any, Any
 def test_garbage_in_any_column_harms_nobody_else(site: Site, tmp_path: Path) -> None:
     seed = secrets.randbits(32)
     harms_nobody_else(site, Sqlite(tmp_path / "world.db"), seed, list(cases(random.Random(seed), sqlite=True)))
+
+
+#: Right one by one, and wrong beside what else the row holds, or below what counts from one.
+DISAGREEING = [
+    *(("intents", "kind", kind.value) for kind in IntentKind),
+    *(("jobs", "state", state.value) for state in JobState),
+    *(("jobs", column, 0) for column in ("min_workers", "max_workers", "slots_per_worker", "next_ordinal", "active")),
+    *(("jobs", "user_name", f"a{end}b") for end in "\x85\u2028\u2029"),
+    *(("workers", "state", state.value) for state in WorkerState),
+    ("workers", "desired", "STOP"),
+    ("workers", "live", None),
+    ("workers", "ended_at", 1.0),
+    ("workers", "ordinal", 0),
+]
+
+
+def test_columns_that_do_not_go_together_harm_nobody_else(site: Site, tmp_path: Path) -> None:
+    tables = {(table.name, column.name): (table, column) for table in garbage.CORRUPTED for column in table.columns}
+    drawn = [(*tables[table, column], value) for table, column, value in DISAGREEING]
+    harms_nobody_else(site, Sqlite(tmp_path / "world.db"), 0, drawn)
 
 
 def test_garbage_in_columns_of_postgresql_harms_nobody_else(tmp_path: Path, database: str) -> None:
