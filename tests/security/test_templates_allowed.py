@@ -301,4 +301,4 @@ def test_a_template_that_is_nested_without_end_is_refused_and_costs_nothing() ->
     for _ in range(300):
         deep = {"a": [deep]}
     broken = broken_template_rule({"spec": {"affinity": {"podAffinity": deep}}}, NOBODY)
-    assert broken == ("pod_template", "is nested deeper than 32 levels")
+    assert broken == ("pod_template", "must not be nested more than 32 levels deep")
