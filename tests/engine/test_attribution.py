@@ -1,14 +1,33 @@
-"""The search for culprits: a smallest set, found in few tries, whatever the failures name."""
+"""How a try of a tick fails and what it names, and the search for culprits: a smallest set, found in few tries."""
 
+import math
+import os
+import signal
+import sys
+import time
 from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, NoReturn
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engine.attribution.failure import Failure
+from scheduler.bounds import SPEED
+from scheduler.engine.attribution.failure import Failure, failure_of, is_odd, subject_of, suspects_in
 from scheduler.engine.attribution.search import Progress, find_culprits
+from scheduler.engine.attribution.trial import attempt
+from scheduler.model.booking import Booking
 from scheduler.model.event import Cause
+from scheduler.model.foreign import Awaited, Demand
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.intent import Intent, IntentKind
+from scheduler.model.job import Job, JobSpec, JobState
+from scheduler.model.node import Node
+from scheduler.model.observation import NodeObservation
+from scheduler.model.shape import WorkerShape
 from scheduler.model.subject import Subject, SubjectKind
+from scheduler.policy.stake import stake_of
 
 
 def job(number: int) -> Subject:
@@ -84,3 +103,123 @@ def test_a_search_that_runs_out_of_time_goes_on_where_it_was() -> None:
         rounds += 1
     assert set(found) == set(poison)
     assert 1 < rounds < 20
+
+
+def a_job(number: int, **spec: Any) -> Job:
+    return Job(JobId(number), JobSpec("j", ("train",), **spec), 0, 1, 1, 0.0, 0.0, JobState.RUNNING)
+
+
+def fail_at(handled: object) -> NoReturn:
+    raise ValueError(f"two\n  lines, and {'more ' * 100}")
+
+
+def test_a_failure_is_one_short_line_that_ends_with_where() -> None:
+    with pytest.raises(ValueError, match="two") as caught:
+        fail_at(a_job(7))
+    failure = failure_of(caught.value)
+    line = fail_at.__code__.co_firstlineno + 1
+    assert failure.detail.startswith("ValueError: two lines, and more more ")
+    assert failure.detail.endswith(f", in test_attribution.py:{line} (fail_at)")
+    assert len(failure.detail) < 300
+    assert (failure.cause, failure.suspects[0]) == (Cause.TICK_RAISED, job(7))
+
+
+def test_where_is_the_innermost_line_of_the_scheduler_itself() -> None:
+    with pytest.raises(AttributeError) as caught:
+        stake_of(a_job(7), None)  # type: ignore[arg-type]
+    assert ", in scheduler/policy/stake.py:" in failure_of(caught.value).detail
+    assert failure_of(KeyError()).detail == "KeyError"
+
+
+def test_what_has_odd_numbers_in_it_is_suspected_first_and_then_the_innermost() -> None:
+    def inner(also: Job, again: Job) -> list[Subject]:
+        return suspects_in([sys._getframe(), sys._getframe(1)])
+
+    odd, plain = a_job(1, speedup=((1, SPEED.low), (2, 1e15))), a_job(2)
+    assert inner(a_job(3), plain) == [job(1), job(3), job(2)]
+    assert (subject_of(odd), subject_of(plain)) == (job(1), job(2))
+
+
+@pytest.mark.parametrize(
+    ("value", "odd"),
+    [
+        *((number, True) for number in (math.inf, -math.inf, math.nan, 5e-324, -1e-200, 1e15, -1e300)),
+        *((number, False) for number in (0.0, 1.0, -1.0, 1e-9, 1e9, 10**20, "inf", None, (1.0, "x"))),
+        (((1, 1.0), (2, math.nan)), True),
+        (WorkerShape(cpus=1.0), False),
+        (NodeObservation(NodeName("a"), "a", 1, cpus=math.nan), True),
+    ],
+)
+def test_numbers_that_nobody_means_are_odd(value: object, odd: bool) -> None:
+    assert is_odd(value) is odd
+
+
+@pytest.mark.parametrize(
+    ("value", "subject"),
+    [
+        (Node(NodeName("a"), "host", 1), Subject(SubjectKind.NODE, "a")),
+        (NodeObservation(NodeName("a"), "host", 1), Subject(SubjectKind.NODE, "a")),
+        (Booking("b", 0.0, 1.0, 1, WorkerShape(), 0.0), Subject(SubjectKind.BOOKING, "b")),
+        (Demand("pod", WorkerShape()), Subject(SubjectKind.POD, "pod")),
+        (Awaited(Demand("pod", WorkerShape())), Subject(SubjectKind.POD, "pod")),
+        (Intent(1, IntentKind.CANCEL, 0.0, JobId(7)), job(7)),
+        (Intent(1, IntentKind.CORDON, 0.0, node=NodeName("a")), Subject(SubjectKind.NODE, "a")),
+        (Intent(1, IntentKind.UNBOOK, 0.0, booking="b"), Subject(SubjectKind.BOOKING, "b")),
+        (WorkerShape(), None),
+        ("7", None),
+    ],
+)
+def test_whatever_a_tick_deals_with_names_what_could_be_left_out(value: object, subject: Subject | None) -> None:
+    assert subject_of(value) == subject
+
+
+NO_FAILURE = Failure(Cause.TICK_RAISED, "")
+
+
+def hang(handled: object) -> NoReturn:
+    while True:
+        time.sleep(0.01)
+
+
+def hang_outside_of_python() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+    hang(None)
+
+
+def test_work_in_a_process_of_its_own_gives_what_it_gives_here(tmp_path: Path) -> None:
+    large = "x" * 3_000_000  # more than a pipe holds
+    assert attempt(lambda: large, 60.0) == large
+    assert attempt(os.getpid, 60.0) != os.getpid()
+    with (tmp_path / "ours").open("w") as ours:
+        failure = attempt(lambda: os.write(ours.fileno(), b"theirs"), 60.0)
+    assert isinstance(failure, Failure)
+    assert (failure.cause, failure.detail.startswith("OSError: ")) == (Cause.TICK_RAISED, True)
+    assert (tmp_path / "ours").read_text() == ""
+    # The end of the daemon is no failure of the job that is tried at that moment.
+    assert attempt(lambda: os.kill(os.getpid(), signal.SIGTERM), 60.0) is None
+
+
+@pytest.mark.parametrize(
+    ("work", "cause", "detail", "suspects"),
+    [
+        (lambda: fail_at(a_job(7)), Cause.TICK_RAISED, "ValueError: two lines", (job(7),)),
+        (lambda: sys.exit(3), Cause.TICK_DIED, "SystemExit: 3, in ", ()),
+        (
+            lambda: find_culprits([], NO_FAILURE, lambda _: hang(a_job(7)), lambda: True, Progress([job(1)])),
+            Cause.TICK_HUNG,
+            "no end after 0.2 s, in scheduler/engine/attribution/search.py:",
+            (job(7),),
+        ),
+        (hang_outside_of_python, Cause.TICK_HUNG, "no end after 0.2 s, outside of Python code", ()),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), Cause.TICK_DIED, "the process died (SIGKILL)", ()),
+        (lambda: os._exit(3), Cause.TICK_DIED, "the process died (exit code 3)", ()),
+    ],
+    ids=["raises", "exits", "hangs", "hangs outside", "is killed", "dies"],
+)
+def test_however_work_ends_in_a_process_of_its_own_this_one_learns_it(
+    work: Callable[[], Any], cause: Cause, detail: str, suspects: tuple[Subject, ...]
+) -> None:
+    failure = attempt(work, 0.2 if "0.2" in detail else 60.0)
+    assert isinstance(failure, Failure)
+    assert (failure.cause, failure.detail[: len(detail)]) == (cause, detail)
+    assert failure.suspects[: len(suspects)] == suspects

@@ -73,6 +73,7 @@ def _outcome(work: Callable[[], T], limit_seconds: float) -> T | Failure:
     try:
         return work()
     except _TooLong as error:
+        _leave_out_handler(error)
         found = failure_of(error, Cause.TICK_HUNG)
         detail = found.detail.replace(type(error).__name__, f"no end after {limit_seconds:g} s", 1)
         return Failure(Cause.TICK_HUNG, detail, found.suspects)
@@ -82,6 +83,15 @@ def _outcome(work: Callable[[], T], limit_seconds: float) -> T | Failure:
         return failure_of(error, Cause.TICK_DIED)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def _leave_out_handler(error: _TooLong) -> None:
+    """The innermost frame is that of the handler; where the work was is the one before."""
+    frame = error.__traceback__
+    while frame is not None:
+        if frame.tb_next is not None and frame.tb_next.tb_next is None:
+            frame.tb_next = None
+        frame = frame.tb_next
 
 
 def _read(reading: int, limit_seconds: float) -> bytes | None:
