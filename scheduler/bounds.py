@@ -29,7 +29,10 @@ class Bound:
         return self.low <= size <= self.high or (self.zero and size == 0)
 
     def nearest(self, value: float) -> float:
-        """The number itself if it is allowed, else the nearest one that is. `value` must be a number."""
+        """The number itself if it is allowed, else the end that it is beyond: 0, where it may be, for a smaller one.
+
+        `value` must be a number.
+        """
         if self.admits(value):
             return value
         if self.signed and value < 0:

@@ -37,6 +37,39 @@ def test_the_nearest_number_that_is_allowed_is_allowed_and_an_allowed_one_stays(
     assert not bound.admits(math.nan)
 
 
+@pytest.mark.parametrize("bound", BOUNDS, ids=repr)
+def test_both_ends_are_allowed_and_nothing_beyond_them(bound: Bound) -> None:
+    below, beyond = math.nextafter(bound.low, 0.0), math.nextafter(bound.high, math.inf)
+    assert all(map(bound.admits, (bound.low, bound.high)))
+    assert not any(map(bound.admits, (below, beyond, -beyond)))
+    assert [bound.admits(0.0), bound.admits(-bound.low)] == [bound.zero, bound.signed]
+    assert [bound.nearest(below), bound.nearest(beyond)] == [0.0 if bound.zero else bound.low, bound.high]
+
+
+@given(st.sampled_from([bound for bound in BOUNDS if bound.signed]), ANY_FLOAT)
+def test_the_nearest_number_has_the_sign_of_the_number(bound: Bound, value: float) -> None:
+    assert bound.nearest(-value) == -bound.nearest(value)
+    assert bound.nearest(value) * value >= 0
+    assert Bound(1, 8, signed=True).nearest(0) == 1
+
+
+@pytest.mark.parametrize(
+    ("bound", "rule"),
+    [
+        (Bound(1, 8), "must be from 1 to 8"),
+        (Bound(1e-6, 1e9, zero=True), "must be 0, or from 1e-06 to 1e+09"),
+        (Bound(1, 8, signed=True), "must have a size from 1 to 8"),
+        (Bound(1, 8, zero=True, signed=True), "must be 0, or have a size from 1 to 8"),
+    ],
+)
+def test_who_gave_a_wrong_number_is_told_what_is_allowed(bound: Bound, rule: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        bound.check("amount", 2e9)
+    assert (refused.value.field, refused.value.rule) == ("amount", f"{rule}, not 2000000000.0")
+    bound.check("amount", None)
+    bound.check("amount", 8)
+
+
 #: Numbers at and beyond the edges of floats, as JSON may hold them.
 TINY = ("5e-324", "1e-310", "2.2250738585072014e-308", "-5e-324")
 
@@ -157,6 +190,17 @@ def test_any_quantity_of_the_cluster_counts_as_a_finite_amount(text: str) -> Non
 
 def _nested(levels: int) -> str:
     return '{"a":' * levels + "1" + "}" * levels
+
+
+def test_so_many_levels_are_allowed_and_not_one_more() -> None:
+    for levels in (1, 2, NESTING_MAX):
+        for leaf in (1, "{[", None):
+            deep: Any = leaf
+            for level in range(levels):
+                deep = {"a": deep, "b": 1} if level % 2 else [deep, 1]
+            assert not nested_too_deeply(deep, levels)
+            assert nested_too_deeply([deep], levels)
+    assert not any(map(nested_too_deeply, (1, "{[", None)))
 
 
 def test_bodies_are_read_as_deep_as_any_use_needs_and_no_deeper() -> None:

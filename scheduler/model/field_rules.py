@@ -131,7 +131,7 @@ class Record(Rule):
         meant = by_lower.get(name.lower())
         if leave.trusted and meant is None:
             return None  # of an API that is newer than these rules
-        close = [meant] if meant is not None else get_close_matches(name, self.fields, 1, 0.8)
+        close = [meant] if meant is not None else get_close_matches(name, self.fields, cutoff=0.8)
         hint = f"did you mean {close[0]}?" if close else "not among the fields that a pod template may have"
         return f"{path}.{name}", f"unknown field: {hint}"
 

@@ -244,13 +244,22 @@ def test_a_jobs_own_variables_show_it_no_device_that_it_did_not_ask_for(field: s
     env = {"A": "1", "NVIDIA_VISIBLE_DEVICES": "all"}
     body = {"env": env} if field == "env" else {"fixed": {"replicas": 1, "env": env}}
     spec = check_request(JobRequest, {"command": ["train"], **body}).spec()
-    broken = broken_pod_rule(spec, STRICT)
-    assert broken is not None
-    assert broken[0] == f"{field}.NVIDIA_VISIBLE_DEVICES"
+    why = "not allowed without kubernetes.trust_templates: slots say which devices a worker sees"
+    assert broken_pod_rule(spec, STRICT) == (f"{field}.NVIDIA_VISIBLE_DEVICES", why)
     assert broken_pod_rule(spec, TRUSTING) is None
     start = replace(start_of("7-1", NodeName("a"), (0,), ("train",)), env=tuple(env.items()))
     with pytest.raises(InvalidInput):
         pod_manifest(start, STRICT, OWNER, lambda namespace, name: "")
+
+
+@pytest.mark.parametrize("place", ["", "fixed."])
+def test_templates_of_workers_and_of_the_fixed_group_are_judged_with_the_job(place: str) -> None:
+    attack = {"pod_template": {"spec": {"hostNetwork": True}}}
+    body = attack if not place else {"fixed": {"replicas": 1, **attack}}
+    spec = check_request(JobRequest, {"command": ["train"], **body}).spec()
+    why = "not allowed without kubernetes.trust_templates"
+    assert broken_pod_rule(spec, STRICT) == (f"{place}pod_template.spec.hostNetwork", why)
+    assert broken_pod_rule(spec, TRUSTING) is None
 
 
 def test_no_container_beside_the_worker_sees_a_gpu_by_what_its_image_says() -> None:
@@ -266,7 +275,8 @@ def test_jobs_run_in_no_other_namespaces_than_those_of_workers() -> None:
     settings = KubernetesSettings(namespace="jobs", namespaces=("team-a",))
     for namespace, allowed in (("jobs", True), ("team-a", True), ("kube-system", False)):
         broken = broken_template(canonical_template({"metadata": {"namespace": namespace}}), settings)
-        assert (broken is None) is allowed
+        why = f"{namespace} is no namespace of workers: they run in jobs, team-a"
+        assert broken == (None if allowed else ("pod_template.metadata.namespace", why))
 
 
 ANY = st.recursive(

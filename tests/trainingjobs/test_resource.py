@@ -108,9 +108,14 @@ def test_fixed_replicas_are_the_fixed_group_of_the_job_with_a_template_of_their_
 
 def test_a_job_runs_in_the_namespace_of_its_object() -> None:
     settings = KubernetesSettings(namespace="jobs", namespaces=("lab",))
-    spec = job_spec(item(template={"spec": {}}, fixedReplicas={"replicas": 1}), settings)
+    template = {"metadata": {"labels": {"team": "a"}}, "spec": {"hostUsers": False}}
+    spec = job_spec(item(template=template, fixedReplicas={"replicas": 1, "template": template}), settings)
     assert spec.fixed is not None
-    assert {template_namespace(spec.pod_template), template_namespace(spec.fixed.pod_template)} == {"lab"}
+    there = canonical_template({**template, "metadata": {"labels": {"team": "a"}, "namespace": "lab"}})
+    assert (spec.pod_template, spec.fixed.pod_template) == (there, there)
+    bare = job_spec(item(fixedReplicas={"replicas": 1}), settings).fixed
+    assert bare is not None
+    assert template_namespace(bare.pod_template) == "lab"
     assert template_namespace(job_spec(item(), settings).pod_template) == "lab"
     assert job_spec(item(), LAB).pod_template is None
     with pytest.raises(InvalidInput, match=r"spec\.template\.metadata\.namespace: must be lab"):
