@@ -128,8 +128,9 @@ class EngineSettings(_Frozen):
         default=0.01, description="Shortest time between two ticks, so that one takes a burst of requests."
     )
     decide_seconds_max: Duration = Field(
-        default=10.0,
-        description="A decision that takes longer hangs: the daemon saves what it was about and starts anew.",
+        default=4.0,
+        description="A decision that takes longer hangs: the daemon saves what it was about and starts anew. With "
+        "4,000 jobs and nodes it may take twice as long, and so on.",
     )
     lease_seconds: Duration = Field(
         default=3.0,

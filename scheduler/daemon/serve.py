@@ -34,7 +34,7 @@ from scheduler.daemon.webhooks.courier import OUTCOMES
 from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
 from scheduler.engine.addresses import nodes_address
 from scheduler.engine.attribution.caution import Caution
-from scheduler.engine.attribution.inputs import TickInputs
+from scheduler.engine.attribution.inputs import TickInputs, seconds_allowed
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.loop import EngineLoop
@@ -266,7 +266,7 @@ class Daemon:
 
     def _hangs(self, inputs: TickInputs) -> None:
         """A decision does not end: another process goes on, which rehearses its first ticks and finds the culprit."""
-        seconds = self._settings.engine.decide_seconds_max
+        seconds = seconds_allowed(inputs, self._settings.engine.decide_seconds_max)
         what = f"no decision within {seconds:g} s (engine.decide_seconds_max)"
         save_inputs(self._state / "cases", inputs, self._settings.policy, what)
         stacks = str(dump_stacks(self._state))

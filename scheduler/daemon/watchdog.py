@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scheduler.config import PolicySettings
-from scheduler.engine.attribution.inputs import TickInputs
+from scheduler.engine.attribution.inputs import TickInputs, seconds_allowed
 from scheduler.engine.casefile import Case, save_case
 
 BEAT_SECONDS = 0.25
@@ -31,9 +31,12 @@ class Watchdog:
     def __init__(
         self, deciding: Callable[[], Deciding | None], seconds_max: float, on_hang: Callable[[TickInputs], None]
     ) -> None:
-        """`deciding`: what is being decided by, and a number of that decision's own; None: nothing is."""
+        """`deciding`: what is being decided by, and a number of that decision's own; None: nothing is.
+
+        `seconds_max`: of a small cluster.
+        """
         self._deciding = deciding
-        self._beats_max = seconds_max / BEAT_SECONDS
+        self._seconds_max = seconds_max
         self._on_hang = on_hang
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
@@ -50,7 +53,7 @@ class Watchdog:
             now = self._deciding()
             beats = beats + 1 if now is not None and now is before else 0
             before = now
-            if now is not None and beats > self._beats_max:
+            if now is not None and beats * BEAT_SECONDS > seconds_allowed(now[0], self._seconds_max):
                 self._on_hang(now[0])
                 return
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from scheduler.engine.attribution.failure import Failure, failure_of
-from scheduler.engine.attribution.inputs import TickInputs, subjects_of
+from scheduler.engine.attribution.inputs import TickInputs, seconds_allowed, subjects_of
 from scheduler.engine.attribution.search import Progress, find_culprits
 from scheduler.engine.attribution.set_aside import tried_without
 from scheduler.engine.attribution.trial import attempt
@@ -43,7 +43,7 @@ class Caution:
     """`window_seconds`: how long ticks are rehearsed after a failure or a death; at least the next one is."""
 
     def __init__(self, clock: Clock, limit_seconds: float, window_seconds: float = 0.0) -> None:
-        """`limit_seconds`: a rehearsal that takes longer hangs."""
+        """`limit_seconds`: a rehearsal on a small cluster that takes longer hangs."""
         self._clock = clock
         self._limit_seconds = limit_seconds
         self._window_seconds = window_seconds
@@ -93,7 +93,8 @@ class Caution:
         return {**found, **known}
 
     def _try(self, inputs: TickInputs, left_out: Collection[Subject], rehearsal: Rehearsal) -> Failure | None:
-        outcome = attempt(lambda: rehearsal.decide(*tried_without(inputs, left_out)), self._limit_seconds)
+        limit_seconds = seconds_allowed(inputs, self._limit_seconds)
+        outcome = attempt(lambda: rehearsal.decide(*tried_without(inputs, left_out)), limit_seconds)
         if isinstance(outcome, Failure):
             return outcome
         try:

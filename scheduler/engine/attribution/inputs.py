@@ -15,6 +15,8 @@ from scheduler.model.world import World
 
 #: Those that a machine may have.
 _SLOTS = range(4096)
+#: So many jobs and nodes may take twice as long as few.
+TWICE_AS_LONG = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,13 @@ class TickInputs:
     unloaded: Mapping[JobId, Job] = field(default_factory=dict)
     #: The data of all active jobs; None: it is looked up where it matters.
     queues: Mapping[JobId, DataQueue] | None = None
+
+
+def seconds_allowed(inputs: TickInputs, seconds: float) -> float:
+    """How long deciding by these may take, where on a small cluster it may take `seconds`."""
+    world = inputs.world
+    size = len(world.nodes) + len(world.active) + len(world.queued) + len(inputs.inbox.jobs)
+    return seconds * (1.0 + size / TWICE_AS_LONG)
 
 
 def subjects_of(inputs: TickInputs) -> list[Subject]:
