@@ -6,12 +6,13 @@ SECTION ?= test
 ARGS ?=
 SEEDS ?= 2000
 FIRST ?=
+MUTANTS ?=
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo dashboards test test-all simulate-faults lint format bench docs docs-serve docs-pages docs-check apt clean
+.PHONY: help venv demo dashboards test test-all simulate-faults lint format bench docs docs-serve docs-pages docs-check mutants apt clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +43,10 @@ venv: .venv/installed-test ## create .venv with all that tests and checks need (
 	$(BIN)/pip install -e '.[docs]'
 	@touch $@
 
+.venv/installed-mutants: pyproject.toml .venv/installed-test
+	$(BIN)/pip install -e '.[mutants]'
+	@touch $@
+
 demo: .venv/installed-demo ## see two training jobs share four slots (about a minute after installation)
 	@$(BIN)/python examples/demo.py
 
@@ -57,6 +62,10 @@ test-all: venv apt ## every test, with coverage (PYTEST_ARGS="-m slow" to choose
 
 simulate-faults: venv ## random clusters, workloads and faults against the engine, others in every run (SEEDS=2000 FIRST=0 JOBS=cores)
 	$(BIN)/python -m tests.faults --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)) --jobs $(JOBS)
+
+mutants: .venv/installed-mutants ## wrong lines that no test notices (MUTANTS="scheduler.bounds*" to choose; then .venv/bin/mutmut show NAME)
+	$(BIN)/mutmut run --max-children $(JOBS) $(MUTANTS)
+	$(BIN)/mutmut results
 
 lint: venv ## style, types and layers
 	$(BIN)/ruff check .
@@ -96,5 +105,5 @@ apt: ## install the Debian packages that tests use (SECTION=bench for the benchm
 	echo "not installed:$$missing (what needs it is skipped); as root: apt-get install$$missing"
 
 clean: ## remove .venv and everything that tools have left
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist site
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist site mutants
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,6 +13,7 @@ from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobState
 from scheduler.model.node import NodeIntent
+from scheduler.model.worker import WorkerState
 from scheduler.policy.planner import Planner
 from tests.poison import HARMS, POINTS, Poison, poisoned
 from tests.world import World
@@ -64,6 +65,24 @@ def test_a_running_job_that_is_held_keeps_its_workers_and_their_slots(w: World) 
 def test_ticks_look_after_the_workers_of_every_state_but_held() -> None:
     assert {state for state in JobState if state.active != state.managed} == {JobState.HELD}
     assert JobState.HELD.active
+
+
+def test_workers_that_were_not_started_before_their_job_was_held_are_given_up_at_its_release(w: World) -> None:
+    bad = w.job("bad", workers=2)
+    (start,) = (point for point in POINTS if point[1] == "start_worker")
+    with poisoned(lambda job_id: job_id == bad, start, HARMS["raise"]):
+        w.advance(4.0)
+        unstarted = w.expect(bad, JobState.HELD).workers
+        assert len(unstarted) == 2
+    w.ask(IntentKind.RESUME, bad)
+    w.advance(30.0)
+    started = {worker.id for worker in w.expect(bad, JobState.RUNNING).workers}
+    before = {worker.id for worker in unstarted}
+    assert not started & before
+    ended = {worker.id: worker for worker in w.store.list_workers(bad)}
+    assert {(ended[each].state, ended[each].detail) for each in before} == {
+        (WorkerState.LOST, "not started while the job was held")
+    }
 
 
 def test_a_held_job_that_is_cancelled_ends_with_its_workers(w: World) -> None:

@@ -108,7 +108,6 @@ def _read(reading: int, limit_seconds: float) -> bytes | None:
 
 def _death(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
-    if code < 0:
-        with suppress(ValueError):
-            return signal.Signals(-code).name
+    with suppress(ValueError):  # no signal has a negative number
+        return signal.Signals(-code).name
     return f"exit code {code}"
