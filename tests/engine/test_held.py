@@ -13,7 +13,7 @@ from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobState
 from scheduler.model.node import NodeIntent
-from scheduler.model.worker import WorkerState
+from scheduler.model.worker import ExitReason, WorkerState
 from scheduler.policy.planner import Planner
 from tests.poison import HARMS, POINTS, Poison, poisoned
 from tests.world import World
@@ -95,7 +95,16 @@ def test_a_held_job_that_is_cancelled_ends_with_its_workers(w: World) -> None:
         w.expect(bad, JobState.HELD)
         w.ask_cancel(bad)
         w.advance(60.0)
-        assert w.expect(bad, JobState.CANCELLED).workers == ()
+        cancelled = w.expect(bad, JobState.CANCELLED)
+        assert (cancelled.all_workers, cancelled.published_size, cancelled.held_from) == ((), 0, None)
+        (event,) = w.events(EventKind.JOB_CANCELLED)
+        assert (event.job_id, event.cause) == (bad, "CANCELLED")
+        assert event.detail.startswith("it was held: Poison: ")
+        ended = w.store.list_workers(bad)
+        assert {(each.state, each.exit_reason, each.rank) for each in ended} == {
+            (WorkerState.EXITED, ExitReason.ASKED, None)
+        }
+        assert {each.ended_at for each in ended} == {cancelled.finished_at} == {event.at}
         w.expect(good, JobState.RUNNING)
         assert {start.job_id for _, start in w.cluster.alive()} == {good}
 
