@@ -104,6 +104,8 @@ class Promises:
                 continue
             if self._has_grown(snapshot) and any(order.rank(each) < order.rank(job) for each in _waiting(snapshot)):
                 continue  # one ahead that was too large fits now, and what is behind it must not delay it
+            if policy != "elastic" and any(goes_before(each, job) for each in _waiting(snapshot)):
+                continue  # these promise the future to those ahead, who may have come or be due at another time
             if not _excused(before, job, snapshot, order, goes_before):
                 raise Broken("RESERVED", f"job {job_id} lost {before.reservation} to nobody more important")
         self._held = {job.id: job for job in snapshot.queued.values() if job.reservation}

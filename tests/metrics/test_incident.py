@@ -186,6 +186,6 @@ def test_alerts_of_a_scheduler_that_fails_changes_or_is_slow(w: Watched, tmp_pat
     w.pass_minutes(40)
     expected[w.minute] = set()
     w.pass_slow_minutes(20)
-    expected[w.minute] = {"SchedulerSlowTicks"}
+    expected[w.minute] = {"SchedulerSlowTicks", "SchedulerActsLate"}
 
     w.judge(tmp_path, expected)
