@@ -9,6 +9,7 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState
 from scheduler.model.node import CPU_EPSILON, Node
 from scheduler.model.shape import WorkerShape
+from scheduler.model.world import CrowdedSlot
 from scheduler.model.world import World as Snapshot
 from scheduler.policy.order import Order
 from tests.broken import Broken, hold
@@ -86,6 +87,7 @@ class Promises:
         self._settings: PolicySettings | None = None
         self._nodes: Mapping[NodeName, Node] = {}
         self._others: Mapping[NodeName, ForeignUse] = {}
+        self._crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]] = {}
 
     def after_tick(self, snapshot: Snapshot, order: Order, settings: PolicySettings) -> None:
         """Raise `Broken` where a reservation is gone without a reason; one of earlier settings needs none."""
@@ -100,6 +102,7 @@ class Promises:
                 or (job.spec.fixed is not None and policy != "elastic")  # which starts no job with a fixed group
                 or self._has_gone(before, snapshot)
                 or self._others_came(before, snapshot)
+                or self._is_crowded(before, snapshot)
             ):
                 continue
             if self._has_grown(snapshot) and any(order.rank(each) < order.rank(job) for each in _waiting(snapshot)):
@@ -111,6 +114,7 @@ class Promises:
         self._held = {job.id: job for job in snapshot.queued.values() if job.reservation}
         self._nodes = snapshot.nodes
         self._others = snapshot.foreign
+        self._crowded = snapshot.crowded
 
     def _has_gone(self, before: Job, snapshot: Snapshot) -> bool:
         """Whether nodes of the reservation have less than they had, take no workers, or suit these no more.
@@ -136,6 +140,11 @@ class Promises:
             or any(demand.may_use(name) and snapshot.nodes[name].suits(demand.shape) for demand in demands)
             for name, _ in (*before.reservation, *before.fixed_reservation)
         )
+
+    def _is_crowded(self, before: Job, snapshot: Snapshot) -> bool:
+        """Whether shared slots were held on nodes of which other slots are crowded now, and so take nobody."""
+        names = [name for name, _ in before.reservation] if before.reservation_shared else []
+        return any(set(snapshot.crowded.get(name, ())) - set(self._crowded.get(name, ())) for name in names)
 
     def _has_grown(self, snapshot: Snapshot) -> bool:
         """Whether some node has more slots than it had, or is new."""
