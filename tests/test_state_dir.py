@@ -78,6 +78,19 @@ def test_a_copy_of_a_directory_is_another_daemon_and_a_moved_one_is_not(tmp_path
         assert identity(moved) == name
 
 
-def test_the_name_that_an_older_version_gave_stays(tmp_path: Path) -> None:
-    (tmp_path / "identity").write_text("0123abcd\n")
-    assert identity(tmp_path) == identity(tmp_path) == "0123abcd"
+def test_the_name_that_an_older_version_gave_stays_and_a_copy_of_it_is_another_daemon(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "identity").write_text("0123abcd\n")
+    assert identity(state) == identity(state) == "0123abcd"
+    shutil.copytree(state, tmp_path / "copy")
+    assert identity(tmp_path / "copy") != "0123abcd"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe\x00"])
+def test_a_damaged_name_is_replaced(tmp_path: Path, content: bytes) -> None:
+    """As a power failure or a full disk leaves it."""
+    (tmp_path / "identity").write_bytes(content)
+    name = identity(tmp_path)
+    assert len(name) == 8
+    assert identity(tmp_path) == name

@@ -8,11 +8,12 @@ another one neither starts beside it nor takes the lead while workers live there
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from scheduler.config import Settings
 from scheduler.daemon.state_dir import identity, private_directory
 from scheduler.engine.ports import Place
-from scheduler.errors import Conflict
+from scheduler.errors import ConfigError, Conflict
 from scheduler.store.sqlstore import SqlStore
 
 _LOOK_SECONDS = 0.2
@@ -25,11 +26,22 @@ def place_of(settings: Settings, store: SqlStore) -> Place:
     if settings.cluster == "kubernetes":
         return Place("kubernetes", "Kubernetes")
     directory = settings.workers_path
-    private_directory(directory)
     name = f"state directory {directory} on {socket.gethostname()}"
-    if store.file is not None and store.file.resolve().is_relative_to(directory.resolve()):
-        return Place("beside the database", name)  # moved with it, and restored with it
-    return Place(identity(directory), name)
+    try:
+        private_directory(directory)
+        within = _within(store.file, directory)
+        return Place(identity(directory) if within is None else str("beside the database" / within), name)
+    except OSError as error:
+        raise ConfigError(
+            f"local.directory {directory}: {error.strerror}: use a directory that the daemon can write to"
+        ) from None
+
+
+def _within(file: Path | None, directory: Path) -> Path | None:
+    """Where the database lies in the directory, which is moved and restored with it; None: elsewhere."""
+    if file is None or not file.resolve().is_relative_to(directory.resolve()):
+        return None
+    return file.resolve().parent.relative_to(directory.resolve())
 
 
 def check_place(store: SqlStore, place: Place, monotonic: Callable[[], float]) -> None:

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import structlog
 
@@ -90,7 +91,9 @@ def identity(path: Path) -> str:
         file.unlink(missing_ok=True)
         new = file.with_name(f"{file.name}.{os.getpid()}.new")
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as opened:
-            opened.write(f"{secrets.token_hex(4)} {os.fstat(opened.fileno()).st_ino}\n")
+            opened.write(f"{secrets.token_hex(4)} {_number(opened)}\n")
+            opened.flush()
+            os.fsync(opened.fileno())  # an empty one after a power failure would be another name
         with suppress(FileExistsError):  # a replica that shares the directory was faster
             os.link(new, file)
         new.unlink()
@@ -99,11 +102,20 @@ def identity(path: Path) -> str:
 
 
 def _identity_in(file: Path) -> str | None:
-    """None: there is none, or it is a copy. Older versions did not write the number."""
-    with suppress(FileNotFoundError), open(file, encoding="ascii") as opened:
+    """None: there is none, it is damaged, or it is a copy. Older versions did not write the number."""
+    with suppress(FileNotFoundError, UnicodeDecodeError), open(file, "r+", encoding="ascii") as opened:
         name, _, number = opened.read().strip().partition(" ")
-        return name if number in ("", str(os.fstat(opened.fileno()).st_ino)) else None
+        if name and not number:
+            number = _number(opened)
+            opened.seek(0)
+            opened.write(f"{name} {number}\n")
+        return name if name and number == _number(opened) else None
     return None
+
+
+def _number(file: IO[str]) -> str:
+    """Names this file in its file system; a copy has another one."""
+    return str(os.fstat(file.fileno()).st_ino)
 
 
 @contextmanager
