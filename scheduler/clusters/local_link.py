@@ -160,6 +160,11 @@ class SupervisorLink:
                 raise ClusterError(
                     f"the running one (pid {notice['pid']}) has another version and must be stopped first"
                 )
+            if "moved_from" in notice:
+                raise ClusterError(
+                    f"workers run that were started at {notice['moved_from']}, from where their directory was moved: "
+                    f"move {self._state_dir} back until they have ended"
+                )
 
 
 def _receive(connection: socket.socket) -> bytes:

@@ -65,6 +65,7 @@ class Supervisor:
 
     def __init__(self, state_dir: Path, clock: SupervisorClock, idle_seconds: float) -> None:
         self._clock = clock
+        self._state_dir, self._directory = state_dir, os.stat(state_dir)
         self._idle_seconds = idle_seconds
         self._idle_since: float | None = clock.monotonic()
         self._ending = False
@@ -156,7 +157,18 @@ class Supervisor:
         self._selector.register(connection, selectors.EVENT_READ, self._serve_client)
         self._workers.take_changes()
         self._forgotten.clear()
-        self._send(Notice(protocol=PROTOCOL, pid=os.getpid(), workers=self._workers.notices()))
+        first = Notice(protocol=PROTOCOL, pid=os.getpid(), workers=self._workers.notices())
+        if self._is_moved():
+            first["moved_from"] = str(self._state_dir)
+            self._ending = self._ending or not self._workers.any_live  # another one can do what this one cannot
+        self._send(first)
+
+    def _is_moved(self) -> bool:
+        """Whether the state directory is no longer where it was."""
+        try:
+            return not os.path.samestat(os.stat(self._state_dir), self._directory)
+        except FileNotFoundError:
+            return True
 
     def _serve_client(self) -> None:
         client = self._client

@@ -72,6 +72,8 @@ class Notice(TypedDict, total=False):
     #: Only in the first one, whose `workers` are all there are.
     protocol: int
     pid: int
+    #: Only in the first one, where the state directory is no longer where it was: the records cannot be written.
+    moved_from: str
     workers: list[WorkerNotice]
     forgotten: list[str]
     #: Another daemon has connected; this connection ends.

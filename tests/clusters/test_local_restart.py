@@ -7,14 +7,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
+from scheduler.clusters.local_link import SupervisorLink
 from scheduler.clusters.local_processes import read_process
 from scheduler.errors import ClusterError
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import Phase
-from tests.clusters.local_world import LocalWorld, Signpost, kill_and_wait, wait_for_end
+from tests.clusters.local_world import SECONDS_MAX, LocalWorld, Signpost, kill_and_wait, wait_for_end
 from tests.clusters.test_local_stop import STUBBORN
 
 Posts = Callable[[str], Signpost]
@@ -24,6 +26,7 @@ ROOT = Path(__file__).parent.parent.parent
 DAEMON = """
 import signal, sys
 from pathlib import Path
+from queue import Queue
 from scheduler.clock import SystemClock
 from scheduler.clusters.local import LocalCluster
 from scheduler.config import LocalSettings
@@ -271,3 +274,37 @@ def test_the_supervisor_says_nothing_when_all_is_well(world: LocalWorld) -> None
     world.kill_supervisor()
     world.open()
     assert (world.state_dir / "supervisor.log").read_text() == ""
+
+
+def test_a_directory_that_was_moved_under_its_workers_is_refused_until_it_is_back(tmp_path: Path) -> None:
+    """What is started from there could not be recorded."""
+    state, moved = tmp_path / "state", tmp_path / "moved"
+    world = LocalWorld(state)
+    try:
+        world.start("1-1", "sleep", "60")
+        world.running("1-1")
+        world.cluster.close()
+        state.rename(moved)
+        reasons: Queue[str] = Queue()
+        link = SupervisorLink(moved, (1 << 20, 1), 5.0, lambda notice: None, reasons.put)
+        reason = reasons.get(timeout=SECONDS_MAX)
+        link.close()
+        assert f"workers run that were started at {state}" in reason
+        assert f"move {moved} back" in reason
+        moved.rename(state)
+        world.open()
+        assert world.running("1-1").alive
+    finally:
+        world.tear_down()
+
+
+def test_a_directory_that_was_moved_without_workers_is_as_good_as_before(tmp_path: Path) -> None:
+    """The supervisor of before lives on for a while."""
+    LocalWorld(tmp_path / "state").cluster.close()
+    (tmp_path / "state").rename(tmp_path / "moved")
+    world = LocalWorld(tmp_path / "moved")
+    try:
+        world.start("1-1", "sleep", "60")
+        assert world.running("1-1").alive
+    finally:
+        world.tear_down()
