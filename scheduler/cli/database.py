@@ -83,6 +83,7 @@ def disown(session: Session, config: ConfigOption = None, database_url: Database
         from scheduler.clock import SystemClock
         from scheduler.daemon.place import leader_lives
 
+        store.check_schema()
         if leader_lives(store, SystemClock().monotonic):
             raise Conflict(f"a daemon, {store.read_lease().holder}, uses the database: stop it first")
         store.leave_place()

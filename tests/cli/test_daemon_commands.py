@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -51,6 +52,19 @@ def test_db_upgrade_makes_what_check_asks_for(alone: Sched, tmp_path: Path) -> N
     assert "up to date" in alone("db", "check", "--state-dir", state).ok().out
     assert alone("db", "version", "--state-dir", state).ok().out.startswith(f"sched {__version__}: the database is up")
     assert "up to date" in alone("db", "upgrade", "--state-dir", state).ok().out
+
+
+def test_db_disown_asks_for_the_upgrade_of_an_older_database(alone: Sched, tmp_path: Path) -> None:
+    state = str(tmp_path / "older")
+    alone("db", "upgrade", "--state-dir", state).ok()
+    with sqlite3.connect(tmp_path / "older" / "sched.db") as database:
+        for column in ("anchor_now", "anchor_wall", "anchor_booted", "anchor_boot", "place", "place_name"):
+            database.execute(f"ALTER TABLE lease DROP COLUMN {column}")
+        database.execute("UPDATE alembic_version SET version_num = '0018'")
+    database.close()
+    alone("db", "disown", "--state-dir", state).failed(4, "sched db upgrade")
+    alone("db", "upgrade", "--state-dir", str(tmp_path / "newest")).ok()
+    assert "any state directory" in alone("db", "disown", "--state-dir", str(tmp_path / "newest")).ok().out
 
 
 def test_version(alone: Sched) -> None:
