@@ -75,10 +75,7 @@ class SteadyClock:
 
     def _passed_since(self, anchor: Anchor) -> float:
         """The shortest time that any clock claims to have passed; those that claim less than none are wrong."""
-        by_wall = self._machine.now() - anchor.wall
-        claims = [by_wall]
-        if anchor.boot == self._boot:
-            claims.append(self._looked_at - anchor.booted)
-        elif by_wall > AWAY_SECONDS_MAX:
-            return 0.0
-        return min((seconds for seconds in claims if seconds >= 0), default=0.0)
+        by_wall, by_boot = self._machine.now() - anchor.wall, self._looked_at - anchor.booted
+        if anchor.boot != self._boot or by_boot < 0:
+            return by_wall if 0 <= by_wall <= AWAY_SECONDS_MAX else 0.0
+        return min(by_wall, by_boot) if by_wall >= 0 else by_boot

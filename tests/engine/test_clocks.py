@@ -248,6 +248,7 @@ def test_no_duration_ends_early_and_time_never_goes_back(moves: list[tuple[str, 
         (110.0, 9000.0, "b", 10.0),  # what counts from the start of the machine was set, too
         (110.0, 3.0, "b", 10.0),
         (10.0, 3.0, "b", 0.0),
+        (100.0 + AWAY_SECONDS_MAX + 1, 3.0, "b", 0.0),  # a virtual machine was set back to how it was
         (110.0, 60.0, "other", 10.0),
         (10.0, 60.0, "other", 0.0),
         (100.0 + AWAY_SECONDS_MAX + 1, 60.0, "other", 0.0),
