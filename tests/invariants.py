@@ -86,10 +86,11 @@ class InvariantChecker:
         self._submitted_seen = 0
         self._events_seen = 0
 
-    def after_tick(self, report: TickReport) -> None:
+    def after_tick(self, report: TickReport, without: Collection[JobId] = ()) -> None:
         """Raise `Broken` with the invariant that does not hold.
 
-        The engine has decided by the time of its machine; how long something lasts is counted in true time.
+        The engine has decided by the time of its machine; how long something lasts is counted in true time. `without`:
+        jobs with which no world can be built; the engine will hold them, and could not yet.
         """
         if self._world.engine.world is not self._compared or report.error is not None:
             self._take_events()
@@ -111,7 +112,7 @@ class InvariantChecker:
         self._others_keep.after_tick(snapshot, cluster, report)
         if snapshot is not self._compared:
             self._compared = snapshot  # it never changes
-            self._check_new(snapshot, at, order)
+            self._check_new(snapshot, at, order, without)
         if report.error is not None or self._stood_still(now):
             self._bookings.clear()
             self._others.clear()
@@ -121,7 +122,7 @@ class InvariantChecker:
             self._no_lasting_inversion(snapshot, order, now)
             self._bookings.after_tick(snapshot, self._world.settings.policy, at, now)
             self._others.after_tick(snapshot, self._world.settings.policy, cluster.foreign, now)
-        self._no_job_is_lost(snapshot)
+        self._no_job_is_lost(snapshot, without)
 
     def _was_observed(self, snapshot: Snapshot, report: TickReport) -> bool:
         """Strays are known by observation alone: not in a world that was loaded by a tick that failed afterwards.
@@ -134,11 +135,11 @@ class InvariantChecker:
             self._only_loaded = snapshot
         return snapshot is not self._only_loaded
 
-    def _check_new(self, snapshot: Snapshot, at: float, order: Order) -> None:
+    def _check_new(self, snapshot: Snapshot, at: float, order: Order, without: Collection[JobId]) -> None:
         """What depends on the world alone."""
         for violation in check_world(snapshot, at):
             raise Broken(violation.invariant, violation.detail)
-        self._memory_equals_store(snapshot)
+        self._memory_equals_store(snapshot, without)
         self._published_is_allocation(snapshot)
         self._retries_are_failures(snapshot)
         reservations_fit(snapshot)
@@ -160,11 +161,11 @@ class InvariantChecker:
                 self._failures_seen[event.job_id] = self._failures_seen.get(event.job_id, 0) + 1
         outside.failures_are_real(self._world.cluster, found)
 
-    def _memory_equals_store(self, snapshot: Snapshot) -> None:
+    def _memory_equals_store(self, snapshot: Snapshot, without: Collection[JobId]) -> None:
         """I7. In a long run now and then: a difference stays."""
         self._worlds += 1
         if self._worlds <= WORLDS_COMPARED or self._worlds % WORLDS_APART == 0:
-            equals_store(snapshot, self._stored.latest())
+            equals_store(snapshot, _without(self._stored.latest(), without))
 
     def after_following(self, board: Board, without: Collection[JobId] = ()) -> None:
         """I7 and I9 of an engine that follows: it answers what is stored, job for job.
@@ -241,11 +242,11 @@ class InvariantChecker:
     def _starting_size(self, job: Job) -> int:
         return job.preferred_workers if self._world.settings.policy.name in FIXED_SIZES else job.min_workers
 
-    def _no_job_is_lost(self, snapshot: Snapshot) -> None:
+    def _no_job_is_lost(self, snapshot: Snapshot, without: Collection[JobId]) -> None:
         """I6: every accepted job has ended, is in the world, or is still in the inbox."""
         self._unended += self._world.submitted[self._submitted_seen :]
         self._submitted_seen = len(self._world.submitted)
-        known = snapshot.held
+        known = {*snapshot.held, *without}
         absent = [job_id for job_id in self._unended if snapshot.job(job_id) is None and job_id not in known]
         if not absent:
             return

@@ -99,8 +99,9 @@ class PoisonWatch:
         hold(now - since <= DELAY_SECONDS_MAX, "I11", f"ticks fail for {now - since:g} s")
 
     def left_out(self, daemon: "Daemon") -> list[JobId]:
-        """What a daemon that follows cannot load, until whoever leads holds it."""
-        jobs = [job.id for job, _ in daemon.engine._follower._unloaded]
+        """What a daemon cannot load, until it is held by whoever leads."""
+        unloaded = daemon.engine._unloaded if daemon.leads else daemon.engine._follower._unloaded
+        jobs = [job.id for job, _ in unloaded]
         hold(all(map(self._is_poison, jobs)), "I11", f"one of the jobs {jobs} is left out for nothing")
         return jobs
 

@@ -218,7 +218,7 @@ class Run:
     def _check(self, daemon: Daemon) -> None:
         """What a tick that ran to its end has to leave."""
         if daemon.leads:
-            self.checker.after_tick(daemon.engine.report)
+            self.checker.after_tick(daemon.engine.report, self.poison.left_out(daemon))
             self.durations.after_tick(self)
         elif daemon.engine.report.following:
             self.checker.after_following(daemon.board, self.poison.left_out(daemon))
