@@ -54,6 +54,8 @@ class Daemon:
     #: How long its commits take.
     commit_seconds: float = 0.0
     deaths: int = 0
+    #: Processes that it has been, one after the other.
+    starts: int = field(default=0, init=False)
     #: Whether ticks are rehearsed after one that failed, since there is poison.
     careful: bool = False
     #: Whether its last tick failed at that.
@@ -66,6 +68,7 @@ class Daemon:
         self._start()
 
     def _start(self) -> None:
+        self.starts += 1
         self.clock = SteadyClock(self.machine, self.line.anchor())
         self.board, self.reports = Board(), ReportBox()
         reach = Reach(self.cluster, self.true, self.clock, lambda: self.leads)
