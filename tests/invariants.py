@@ -83,6 +83,8 @@ class InvariantChecker:
         self._others_keep = OthersKeepTheirs()
         self._decided_at: float | None = None
         self._unended: list[JobId] = []
+        #: Jobs whose bounds or priority changed since the look before, maybe in a tick that nobody looked at.
+        self._rescaled: set[JobId | None] = set()
         self._submitted_seen = 0
         self._events_seen = 0
 
@@ -153,6 +155,7 @@ class InvariantChecker:
             found += (event for _, event in page)
             if len(page) < 1000:
                 break
+        self._rescaled = {event.job_id for event in found if event.kind is EventKind.JOB_CHANGED}
         for event in found:
             self._on_event(event)
             if event.kind in DECISIONS and not event.cause:
@@ -199,6 +202,7 @@ class InvariantChecker:
                 enough = (
                     job.finishing
                     or key in self._published
+                    or job.id in self._rescaled
                     or len(hosts.members) >= min(self._minima.get(job.id, job.min_workers), job.min_workers)
                 )
                 hold(enough, "I9", f"job {job.id} is published below its minimum")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SETTLE_SECONDS_MAX = 3000.0
 STEP_SECONDS = 30.0
 STILL_TICKS = 5
+#: What comes of users and of clocks, and not of decisions.
+_OF_OTHERS = frozenset({EventKind.JOB_CHANGED, EventKind.CLOCK_JUMPED, EventKind.CLOCK_CONFIRMED})
 
 
 def settle(run: "Run") -> None:
@@ -35,7 +37,7 @@ def settle(run: "Run") -> None:
     before = _last_event(run)
     run.advance(STILL_TICKS * run.settings.engine.tick_interval_seconds)
     moved = [event for _, event in run.store.list_events(before, limit=100)]
-    hold(not [event for event in moved if event.kind is not EventKind.JOB_CHANGED], "I10", f"still moving: {moved}")
+    hold(all(event.kind in _OF_OTHERS for event in moved), "I10", f"still moving: {moved}")
     alive = run.cluster.alive()
     hold(not alive, "I10", f"processes are left: {alive}")
 
