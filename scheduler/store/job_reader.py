@@ -69,10 +69,8 @@ def _broken_rule(job: Job, active: bool, nodes: Collection[NodeName] | None) -> 
     """What no job is that the engine has stored, whatever its columns hold one by one."""
     if active != job.state.active:
         return f"active: must be {str(job.state.active).lower()} of a job that is {job.state}"
-    if not 1 <= job.min_workers <= job.max_workers or not 1 <= job.spec.min_workers <= job.spec.max_workers:
+    if job.min_workers > job.max_workers or job.spec.min_workers > job.spec.max_workers:
         return f"min_workers: must be from 1 to max_workers, not {job.min_workers} with {job.max_workers}"
-    if job.shape.slots < 1:
-        return "slots_per_worker: must be at least 1"
     if (job.finished_at is not None) != job.state.terminal:
         return f"finished_at: does not go with a job that is {job.state}"
     if (job.held_from is not None) != (job.state is JobState.HELD):
