@@ -25,6 +25,7 @@ else of the scheduler is imported, and without one the same script runs as one p
 What needs torch is imported when it is asked for: parts of this package run where a second and 200 MB are too much.
 """
 
+import gc
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,10 @@ _HOMES = {
     "ShardQueue": "shards",
     "State": "state",
 }
+
+# What a script has imported by now, torch above all, stays until its end: the garbage collector need not go through it
+# again and again while a worker starts.
+gc.freeze()
 
 if not TYPE_CHECKING:
 
