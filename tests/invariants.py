@@ -4,6 +4,7 @@ A reservation that is broken counts as `RESERVED`. Liveness (I10) is what a test
 """
 
 from collections.abc import Callable, Collection, Iterable
+from itertools import takewhile
 from typing import Protocol
 
 from scheduler.clock import VirtualClock
@@ -226,7 +227,8 @@ class InvariantChecker:
         for job in snapshot.queued.values():
             if job.spec.fixed is not None and not knows_fixed:
                 continue
-            if order.now >= job.not_before and _could_start(job, self._starting_size(job), snapshot, order):
+            size, promised = self._starting_size(job), self._promised_before(job, snapshot, order)
+            if order.now >= job.not_before and _could_start(job, size, snapshot, order, promised):
                 since = self._inverted_since.setdefault(job.id, now)
                 graces = [j.spec.stop_seconds for j in snapshot.active.values()]
                 limit = max(graces, default=0.0) + INVERSION_SLACK_SECONDS
@@ -245,6 +247,13 @@ class InvariantChecker:
 
     def _starting_size(self, job: Job) -> int:
         return job.preferred_workers if self._world.settings.policy.name in FIXED_SIZES else job.min_workers
+
+    def _promised_before(self, job: Job, snapshot: Snapshot, order: Order) -> int:
+        """Slots that conservative backfill may have promised to those before it, though nodes hold them in parts."""
+        if self._world.settings.policy.name != "conservative":
+            return 0
+        before = takewhile(lambda each: each.id != job.id, order.queue(snapshot.queued.values()))
+        return sum(self._starting_size(each) * each.shape.slots for each in before if each.spec.fixed is None)
 
     def _no_job_is_lost(self, snapshot: Snapshot, without: Collection[JobId]) -> None:
         """I6: every accepted job has ended, is in the world, or is still in the inbox."""
@@ -314,11 +323,11 @@ def equals_store(snapshot: Snapshot, fresh: Snapshot) -> None:
         hold(not differing, "I7", f"{what} in memory differs from the store: {differing}")
 
 
-def _could_start(job: Job, size: int, snapshot: Snapshot, order: Order) -> bool:
+def _could_start(job: Job, size: int, snapshot: Snapshot, order: Order, promised: int) -> bool:
     """Whether what strictly less important preemptible jobs hold would do, on nodes of one GPU type.
 
-    Free slots help unless somebody waits before it. What is reserved, leaving, booked or awaited by others counts as
-    not available, so that it errs towards False.
+    Free slots help unless somebody waits before it. What is reserved, leaving, booked, awaited by others or one of the
+    `promised` slots counts as not available, so that it errs towards False.
     """
     if job.shape.cpus or job.shape.memory_mib or snapshot.booking_of(job) is not None:
         return False
@@ -333,7 +342,7 @@ def _could_start(job: Job, size: int, snapshot: Snapshot, order: Order) -> bool:
             room[node.gpu_type] = room.get(node.gpu_type, 0) + fit
     booked = sum(booking.slots for booking in snapshot.bookings.values())
     awaited = sum(each.demand.shape.slots for each in snapshot.demands)
-    return max(room.values(), default=0) >= size + beside + -(-(booked + awaited) // job.shape.slots)
+    return max(room.values(), default=0) >= size + beside + -(-(booked + awaited + promised) // job.shape.slots)
 
 
 def _places_of_fixed(job: Job, snapshot: Snapshot) -> int | None:

@@ -61,6 +61,11 @@ class Viewer:
         """Wait until a function of the page says so."""
         self.page.wait_for_function(holds, arg=argument)
 
+    def open_table(self) -> None:
+        """Show the map as a table and wait for its rows: browsers tell the page of what was opened a moment later."""
+        self.page.get_by_text("The map as a table").click()
+        self.until("() => document.querySelectorAll('#nodes tr').length > 0")
+
     def text(self, selector: str) -> str:
         return self.page.inner_text(selector)
 

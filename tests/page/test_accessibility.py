@@ -51,7 +51,7 @@ def test_the_cluster_can_be_perceived_by_all(site: Site, look: Look, scheme: str
     viewer = look(site.url, color_scheme=scheme).open().live()
     viewer.until_text("#queue", "too large")
     viewer.until_text("#suspended", "put away")
-    viewer.page.get_by_text("The map as a table").click()
+    viewer.open_table()
     assert findings(viewer) == []
 
 

@@ -127,7 +127,7 @@ def test_screen_readers_get_the_map_in_words_and_as_a_table(site: Site, look: Lo
     site.advance(1)
     viewer = look(site.url).open().live()
     assert viewer.page.get_by_role("application", name="Map of slots: 5 of 8 used on 2 nodes").count() == 1
-    viewer.page.get_by_text("The map as a table").click()
+    viewer.open_table()
     rows = viewer.page.locator("#nodes tr").all_inner_texts()
     assert [row.split("\t")[:3] for row in rows] == [["a", "4", "4"], ["b", "1", "4"]]
     unnamed = "() => [...document.querySelectorAll('button, input, select, svg[role=img]')].filter((each) =>\
@@ -146,7 +146,7 @@ def test_the_table_tells_who_shares_slots(tmp_path: Path, look: Look) -> None:
         site.submit(oversell=True)
         site.advance(5)
         viewer = look(site.url).open().live()
-        viewer.page.get_by_text("The map as a table").click()
+        viewer.open_table()
         viewer.until_text("#nodes", "job 1: 4 slots job 2: 1 slot shared")
     site.close()
 
