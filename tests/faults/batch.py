@@ -1,5 +1,6 @@
 """Many seeds, in parallel processes."""
 
+import gc
 import multiprocessing
 import random
 from collections.abc import Iterable, Iterator
@@ -28,7 +29,7 @@ def play_all(seeds: range, jobs: int) -> Iterator[Outcome]:
         for chunk in chunks:
             yield from play_chunk(chunk)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, initializer=gc.freeze) as pool:
         for outcomes in pool.imap_unordered(play_chunk, chunks):
             yield from outcomes
 

@@ -147,6 +147,6 @@ def _arrival(r: random.Random, number: int) -> Arrival:
         form_seconds=r.choice([0.1, 1.0]),
         heartbeat_seconds=r.choice([1.0, 2.0]),
         leave_seconds=r.choice([0.05, 0.5, 3.0, None]),
-        work_seconds=float(r.choice([2, 10, 40, 120])),
+        work_seconds=float(r.choice([2, 10, 30, 60])),
     )
     return Arrival(0.0 if r.random() < 0.3 else round(r.uniform(0.0, CHAOS_SECONDS), 2), spec, behaviour)

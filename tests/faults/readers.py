@@ -28,6 +28,8 @@ class Readers:
         self._calls: dict[WorkerId, int] = {}
         #: Positions that count as done, by job.
         self._done: dict[JobId, Ranges] = {}
+        #: Jobs with data that had not ended when that was asked last.
+        self._unended: list[JobId] = []
         self._next_at: float | None = None
 
     def next_at(self) -> float | None:
@@ -37,6 +39,7 @@ class Readers:
     def submitted(self, job_id: JobId) -> None:
         """A job with data."""
         self._done[job_id] = NOTHING
+        self._unended.append(job_id)
         self._next_at = self._run.clock.now() if self._next_at is None else self._next_at
 
     def read(self) -> None:
@@ -60,8 +63,12 @@ class Readers:
             self._count(each.job_id, each.call.done.minus(given.answer.refused))
 
     def _anybody_left(self) -> bool:
-        jobs = (self._run.store.get_job(job_id) for job_id in self._done)
-        return any(job is not None and not job.state.terminal for job in jobs)
+        while self._unended:
+            job = self._run.store.get_job(self._unended[-1])
+            if job is not None and not job.state.terminal:
+                return True
+            self._unended.pop()
+        return False
 
     def _working(self) -> list[tuple[JobId, WorkerId]]:
         alive = [start for _, start in self._run.cluster.alive() if start.job_id in self._done]

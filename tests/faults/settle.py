@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.model.event import EventKind
 from scheduler.model.foreign import NO_FOREIGN
+from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.node import Node, NodeIntent
 from scheduler.policy.check_plan import FIXED_SIZES
@@ -30,7 +31,8 @@ def settle(run: "Run") -> None:
     run.advance(STEP_SECONDS)
     # one after another, where there is but one slot
     work_seconds = sum(each.behaviour.work_seconds or 0.0 for each in run.scenario.arrivals)
-    while restless := _restless(run):
+    ended: set[JobId] = set()
+    while restless := _restless(run, ended):
         passed += STEP_SECONDS
         hold(passed <= SETTLE_SECONDS_MAX + work_seconds, "I10", f"after {passed:g} s: {'; '.join(restless)}")
         run.advance(STEP_SECONDS)
@@ -42,16 +44,20 @@ def settle(run: "Run") -> None:
     hold(not alive, "I10", f"processes are left: {alive}")
 
 
-def _restless(run: "Run") -> list[str]:
-    """Why the world is not at rest yet, one line for each."""
+def _restless(run: "Run", ended: set[JobId]) -> list[str]:
+    """Why the world is not at rest yet, one line for each; jobs that are seen to have `ended` are added to those."""
     if run.engine.world is None or not run.leader.leads or run.leader.away:
         return ["no daemon leads"]
     nodes = run.store.list_nodes()
     found = [f"job {job_id} is in the inbox" for job_id in _in_inbox(run)]
     for job_id in run.submitted:
+        if job_id in ended:
+            continue
         job = run.store.get_job(job_id)
         assert job is not None
-        if not (job.state.terminal or job.state is JobState.SUSPENDED or _waits_rightly(run, job, nodes)):
+        if job.state.terminal:
+            ended.add(job_id)
+        elif not (job.state is JobState.SUSPENDED or _waits_rightly(run, job, nodes)):
             found.append(f"job {job.id} is {job.state} ({job.wait_reason}) {job.detail}")
     found += (f"booking {name} is not over" for name in run.engine.world.bookings)
     found += (f"{node.name} is quarantined" for node in nodes if node.intent is NodeIntent.QUARANTINED)
