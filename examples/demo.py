@@ -86,8 +86,13 @@ class Story:
             if failed:
                 raise DemoError(f"job {failed[0]} {self.record.jobs[failed[0]]['state']}: {self._why(failed[0])}")
             if time.monotonic() > deadline:
-                raise DemoError(f"timed out after {seconds:g} s: {what}")
+                raise DemoError(f"timed out after {seconds:g} s: {what} ({self._explained()})")
             time.sleep(POLL_SECONDS)
+
+    def _explained(self) -> str:
+        """What the scheduler says of each job, as `sched explain` does."""
+        said = {name: self._daemon.get(f"/v1/jobs/{job}/explain")["summary"] for name, job in self.record.ids.items()}
+        return "; ".join(f"{name}: {summary}" for name, summary in said.items())
 
     def _why(self, name: str) -> str:
         last = self.record.logs(name).strip().splitlines()[-3:]

@@ -275,7 +275,7 @@ class State:
             self._sampler.set_group(group.rank, group.size)
         if self._updates is not None:
             self._updates.set_group(group)
-        self._pace.reset(time.monotonic())
+        self._pace.reset()
 
     def _leave_group(self) -> None:
         self._group = None
