@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.daemon import Daemon, SharedDaemon, running_daemon
+from tests.eventually import eventually
 from tests.page.browser import Viewer
 from tests.page.conftest import Look
 
@@ -133,7 +134,8 @@ def test_a_jobs_page_says_who_gave_workers_to_whom_and_what_a_priority_would_do(
     viewer.until_text(".reasons", f"It gave up workers (4 → 2 workers) for job {high}")
     waits = submit(daemon, name="waits", priority=2)
     # A preview is of what has been decided on.
-    next(event for event in daemon.events(job=waits) if event["kind"] == "JOB_WAITS")
+    path = f"/v1/jobs/{waits}/whatif?priority=2"
+    eventually(lambda: daemon.client.get(path).is_success, f"job {waits} is not decided on")
     page = viewer.page
     page.get_by_label("Priority").fill("1")
     page.get_by_role("button", name="Preview").click()
