@@ -16,12 +16,13 @@ P = ParamSpec("P")
 Answer = TypeVar("Answer")
 
 _EVENTS_HOLD_SECONDS = 30.0
-_LOG_POLL_SECONDS = 0.3
+_POLL_SECONDS = 0.3
 _LOG_BYTES = 256 * 1024
 _AWAY_PAUSE_SECONDS = 1.0
 #: How long the daemon may be away before we give up on it.
 _AWAY_TRIES_MAX = 600
 _TERMINAL = frozenset(state.value for state in JobState if state.terminal)
+_ENDS = frozenset(f"JOB_{state}" for state in _TERMINAL)
 
 
 def ended(view: View) -> bool:
@@ -73,14 +74,17 @@ class Patience:
 def wait_for_end(client: Client, number: int) -> View:
     """The job's view once it has ended."""
     patience = Patience()
-    after = 0
+    after, told = 0, False
     while True:
         view: View = patience.ask(client.get, f"/v1/jobs/{number}")
         if ended(view):
             return view
+        if told:  # the view follows the event a moment later, and no other event will tell of that
+            time.sleep(_POLL_SECONDS)
+            continue
         query = {"job": number, "after": after, "wait": _EVENTS_HOLD_SECONDS, "limit": 1000}
         page = patience.ask(client.get, "/v1/events", query, wait_seconds=_EVENTS_HOLD_SECONDS)
-        after = page["next"]
+        after, told = page["next"], any(event["kind"] in _ENDS for event in page["events"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,7 @@ def follow_log(client: Client, number: int, worker: str | None, write: Callable[
             reader.stay(view, measured)
         if ended(view):
             return view
-        time.sleep(_LOG_POLL_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _successors(client: Client, view: View, worker: str | None) -> list[str]:

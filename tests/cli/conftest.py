@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from tests.cli.calls import Call
-from tests.daemon import Daemon, running_daemon
+from tests.daemon import Daemon, SharedDaemon
 
 Sched = Callable[..., Call]
 
@@ -35,10 +35,11 @@ def alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
 
 
 @pytest.fixture(scope="session")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """One daemon for all tests that can share it: each looks only at what it made itself."""
-    with running_daemon(tmp_path_factory.mktemp("cli")) as running:
-        yield running
+def shared_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedDaemon]:
+    """In place of the one of all tests: four slots, and no other policy."""
+    shared = SharedDaemon(lambda: tmp_path_factory.mktemp("cli"), slots=4)
+    yield shared
+    shared.close()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 from tests.cli.calls import Call
 from tests.cli.test_completion import completed
 from tests.daemon import running_daemon
+from tests.eventually import becomes
 
 Sched = Callable[..., Call]
 
@@ -28,7 +29,7 @@ def test_capacity_is_booked_listed_used_and_given_up(
         alone("submit", "--booking", "night", "--user", "bob", "--", "true").failed(
             2, "--booking: booking night is reserved for user ann"
         )
-        assert completed("sched unbook n", str(daemon.state_dir)) == ["night"]
+        becomes(lambda: completed("sched unbook n", str(daemon.state_dir)), ["night"])
         refused = alone("unbook", "night", "day", "-o", "json")
         assert refused.document == {
             "accepted": ["night"],

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from tests.cli.calls import Call
 from tests.cli.test_jobs import submitted, until
 from tests.daemon import ROOT, Daemon
+from tests.eventually import becomes, eventually
 
 Sched = Callable[..., Call]
 
 
 def completed(words: str, state_dir: str, **variables: str) -> list[str]:
-    """What bash would offer after these words."""
+    """What bash would offer after these words; nothing where the daemon does not answer at once."""
     environment = {
         **os.environ,
         "SCHED_STATE_DIR": state_dir,
@@ -23,7 +24,7 @@ def completed(words: str, state_dir: str, **variables: str) -> list[str]:
         **variables,
     }
     done = subprocess.run(
-        [sys.executable, "-m", "scheduler.cli"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=30
+        [sys.executable, "-m", "scheduler.cli"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
     )
     assert done.stderr == ""
     return done.stdout.split()
@@ -33,9 +34,9 @@ def test_jobs_nodes_and_commands_are_offered(sched: Sched, daemon: Daemon) -> No
     job = submitted(sched, "offered", "--node-selector", "zone=nowhere")
     [node] = sched("nodes", "-o", "json").ok().document["nodes"]
     state = str(daemon.state_dir)
-    assert completed("sched show off", state) == ["offered"]
-    assert str(job) in completed("sched cancel ", state)
-    assert completed(f"sched drain {node['name'][:2]}", state) == [node["name"]]
+    becomes(lambda: completed("sched show off", state), ["offered"])
+    eventually(lambda: str(job) in completed("sched cancel ", state), f"job {job} is not offered")
+    becomes(lambda: completed(f"sched drain {node['name'][:2]}", state), [node["name"]])
     assert completed("sched unc", state) == ["uncordon"]
     sched("cancel", "offered").ok()
     until(daemon, job, "CANCELLED")

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.cli.client import Client
 from scheduler.cli.connection import Connection
-from scheduler.cli.follow import Piece, follow_log
+from scheduler.cli.follow import Piece, follow_log, wait_for_end
 from tests.http.site import Site
 from tests.http.test_logs import write
 
@@ -19,8 +19,10 @@ class Looking(Client):
     def __init__(self, url: str, happens: Mapping[int, Callable[[], object]]) -> None:
         super().__init__(Connection(url, None))
         self._happens, self._looks = happens, 0
+        self.asked: list[str] = []
 
     def get(self, path: str, *words: Any, **options: Any) -> Any:
+        self.asked.append(path)
         if path.count("/") == 3:
             self._looks += 1
             self._happens.get(self._looks, lambda: None)()
@@ -64,3 +66,22 @@ def test_a_worker_that_takes_over_as_rank_0_is_followed_from_there_and_not_from_
         (second, b"last\n"),
     ]
     assert capsys.readouterr().err == f"-- output of worker {second} --\n"
+
+
+def test_an_end_that_history_tells_of_before_a_standby_has_seen_it_is_not_waited_for_in_history(
+    site: Site, tmp_path: Path
+) -> None:
+    standby = Site(tmp_path)
+    site.engine, standby.engine = site._new_engine("leader"), standby._new_engine("standby")
+    site.node("a", slots=1)
+    job = site.job("ends")
+    site.settle()
+    assert standby.tick().following
+    site.ask_cancel(job)
+    site.settle()
+    with standby.served(), Looking(standby.url, {3: standby.tick}) as client:
+        view = wait_for_end(client, job)
+    for each in (site, standby):
+        each.close()
+    assert view["state"] == "CANCELLED"
+    assert client.asked == [f"/v1/jobs/{job}", "/v1/events", *[f"/v1/jobs/{job}"] * 2]

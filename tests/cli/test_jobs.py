@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.cli.calls import Call
-from tests.daemon import Daemon
+from tests.daemon import EVENT_SECONDS_MAX, Daemon
+from tests.eventually import becomes, eventually
 
 Sched = Callable[..., Call]
 
@@ -24,10 +25,12 @@ def view(sched: Sched, job: int | str) -> dict[str, Any]:
 
 
 def until(daemon: Daemon, job: int, *states: str) -> None:
-    """Wait, by the daemon's events, until the job is in one of the states."""
-    for _ in daemon.events(job=job):
-        if daemon.client.get(f"/v1/jobs/{job}").json()["state"] in states:
-            return
+    """Wait until the daemon says that the job is in one of the states; events of it may be known a moment before."""
+
+    def state() -> str:
+        return str(daemon.client.get(f"/v1/jobs/{job}").json()["state"])
+
+    eventually(lambda: state() in states, lambda: f"job {job} is {state()}", EVENT_SECONDS_MAX)
 
 
 def test_a_listed_job_has_one_line_that_fits_and_shows_its_id(sched: Sched, daemon: Daemon) -> None:
@@ -155,8 +158,7 @@ def test_an_unknown_job_is_not_found(sched: Sched, command: str) -> None:
 def test_explain_says_why_a_job_waits(sched: Sched, daemon: Daemon) -> None:
     job = submitted(sched, "picky", "--gpu-type", "none-has-it")
     next(event for event in daemon.events(job=job) if event["kind"] == "JOB_WAITS")
-    document = sched("explain", "picky", "-o", "json").ok().document
-    assert document["reason"] == "NO_MATCHING_NODE"
+    becomes(lambda: sched("explain", "picky", "-o", "json").ok().document["reason"], "NO_MATCHING_NODE")
     text = sched("explain", "picky").ok().out
     assert "No node has" in text
     assert "NO_MATCHING_NODE" in text

@@ -8,6 +8,7 @@ import pytest
 from tests.cli.calls import Call
 from tests.cli.test_jobs import submitted, until
 from tests.daemon import running_daemon
+from tests.eventually import becomes
 from tests.http.site import Site
 
 Sched = Callable[..., Call]
@@ -19,19 +20,19 @@ def test_nodes_are_listed_cordoned_drained_and_used_again(
     with running_daemon(tmp_path, slots=3) as daemon:
         monkeypatch.setenv("SCHED_STATE_DIR", str(daemon.state_dir))
 
-        def intent_after(kind: str) -> str:
+        def intent_becomes(intent: str, kind: str) -> None:
             next(event for event in daemon.events() if event["kind"] == kind)
-            return str(alone("nodes", "-o", "json").ok().document["nodes"][0]["intent"])
+            becomes(lambda: alone("nodes", "-o", "json").ok().document["nodes"][0]["intent"], intent)
 
         [node] = alone("nodes", "-o", "json").ok().document["nodes"]
         name = node["name"]
         assert "0/3" in alone("nodes").ok().out
         assert alone("cordon", name).ok().out == f"node {name} cordoned: it accepts no new workers\n"
-        assert intent_after("NODE_CORDONED") == "CORDONED"
+        intent_becomes("CORDONED", "NODE_CORDONED")
         assert alone("uncordon", name, "-o", "json").ok().document == {"accepted": [name], "refused": []}
-        assert intent_after("NODE_UNCORDONED") == "ACTIVE"
+        intent_becomes("ACTIVE", "NODE_UNCORDONED")
         alone("drain", name).ok()
-        assert intent_after("NODE_DRAINING") == "DRAINING"
+        intent_becomes("DRAINING", "NODE_DRAINING")
         assert "DRAINING" in alone("top", "--once").ok().out
         call = alone("cordon", "no such node", name)
         assert (call.status, call.err) == (3, "sched: node no such node not found\n")

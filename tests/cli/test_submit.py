@@ -1,6 +1,7 @@
 """`sched submit`: from options and files, now and later, waiting and following."""
 
 import os
+import re
 import signal
 import socket
 import socketserver
@@ -73,7 +74,7 @@ def test_ctrl_c_detaches_and_says_how_to_cancel(daemon: Daemon) -> None:
     _, said = process.communicate(timeout=240)
     assert process.returncode == 130
     assert f'detached: job {job} keeps running; to stop it, run "sched cancel {job}"' in said
-    assert daemon.client.get(f"/v1/jobs/{job}").json()["state"] == "RUNNING"
+    until(daemon, int(job), "RUNNING")
     daemon.client.post(f"/v1/jobs/{job}/cancel")
     until(daemon, int(job), "CANCELLED")
 
@@ -190,22 +191,22 @@ def test_a_submission_outlives_a_restart_of_the_daemon(tmp_path: Path) -> None:
         assert (process.returncode, said) == (0, "job 1 SUCCEEDED\n")
 
 
-class _Breaking(socketserver.BaseRequestHandler):
+class _Breaking(socketserver.StreamRequestHandler):
     """Passes the first request of a client on to the daemon and never gives the answer back; then all."""
 
     upstream: ClassVar[tuple[str, int]]
     seen: ClassVar[list[bytes]]
 
     def handle(self) -> None:
-        asked = self.request.recv(1 << 20)
-        while b"}" not in asked:
-            asked += self.request.recv(1 << 20)
+        head = b"".join(iter(self.rfile.readline, b"\r\n"))
+        (length,) = re.findall(rb"(?i)^content-length: (\d+)", head, re.MULTILINE)
+        asked = head + b"\r\n" + self.rfile.read(int(length))
         with socket.create_connection(self.upstream, timeout=60) as daemon:
             daemon.sendall(asked.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
             answer = b"".join(iter(lambda: daemon.recv(65536), b""))
         self.seen.append(asked)
         if len(self.seen) > 1:
-            self.request.sendall(answer)
+            self.wfile.write(answer)
 
 
 def test_a_connection_that_breaks_doubles_no_job(sched: Sched, daemon: Daemon) -> None:

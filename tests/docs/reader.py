@@ -6,7 +6,6 @@ import pwd
 import re
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from typing import Any
 import psutil
 
 from tests.docs.blocks import ELISION, ROOT, Block, commands, normal, shows, steps
+from tests.ports import free_port
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: What only looks, and is therefore repeated until the page's answer comes, as a reader would repeat it.
@@ -291,9 +291,3 @@ def readable(path: Path, account: pwd.struct_passwd | None) -> bool:
     if not path.exists() or not path.stat().st_mode & stat.S_IROTH:
         return False
     return all(parent.stat().st_mode & stat.S_IXOTH for parent in path.parents)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

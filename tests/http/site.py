@@ -26,6 +26,7 @@ from scheduler.http.services import Services
 from scheduler.http.shard_desk import ShardDesk
 from scheduler.metrics import Metrics
 from scheduler.model.ids import JobId
+from tests.eventually import SECONDS_MAX
 from tests.world import World
 
 SECRET = b"s" * 32
@@ -109,7 +110,7 @@ class Site(World):
         started.start()
         self.url = url_of(bound)
         try:
-            with httpx.Client(base_url=self.url, timeout=30.0, verify=_NO_TLS) as self.client:
+            with httpx.Client(base_url=self.url, timeout=SECONDS_MAX, verify=_NO_TLS) as self.client:
                 yield self
         finally:
             server.should_exit = True
@@ -118,9 +119,9 @@ class Site(World):
 
 
 def raw_exchange(url: str, request: bytes) -> bytes:
-    """What the server sends back to these bytes until it closes the connection or falls silent."""
+    """What the server sends back to these bytes until it closes the connection."""
     host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as connection:
+    with socket.create_connection((host, int(port)), timeout=SECONDS_MAX) as connection:
         connection.sendall(request)
         answer = b""
         while chunk := connection.recv(65536):

@@ -17,6 +17,7 @@ from scheduler.http.connections import Connections
 from scheduler.http.fastpath import QUESTIONS_MAX, FastProtocol, protocol_for
 from scheduler.http.protocol import LimitedProtocol
 from scheduler.model.ids import JobId
+from tests.eventually import SECONDS_MAX
 from tests.http.site import Site
 from tests.http.test_access import TOKEN
 from tests.http.test_hosts import hosts, published, until_listening
@@ -91,12 +92,12 @@ SHAPES = PLAIN | OTHER
 
 
 class Clockwork(asyncio.SelectorEventLoop):
-    """A loop whose time can be moved on."""
+    """A loop whose time passes only where it is moved on."""
 
-    ahead_seconds = 0.0
+    seconds = 1_000.0
 
     def time(self) -> float:
-        return super().time() + self.ahead_seconds
+        return self.seconds
 
 
 class Tape(asyncio.Transport):
@@ -162,10 +163,10 @@ class Talk:
 
     def settle(self) -> None:
         while self.state.tasks:
-            self.loop.run_until_complete(asyncio.wait_for(asyncio.wait(set(self.state.tasks)), 20))
+            self.loop.run_until_complete(asyncio.wait(set(self.state.tasks)))
 
     def pass_seconds(self, seconds: float) -> None:
-        self.loop.ahead_seconds += seconds
+        self.loop.seconds += seconds
         self.loop.run_until_complete(asyncio.sleep(0))
 
     @property
@@ -343,7 +344,7 @@ def test_questions_on_the_connection_of_a_long_poll_wait_for_its_answer(site: Si
     assert hosts(site, job_id).text == "host-a:4\n"
     wait = request(HOST, line=f"GET {PATH}?wait=30&generation=1 HTTP/1.1")
     close = request(HOST, "Connection: close")
-    with socket.create_connection(("127.0.0.1", int(site.url.rpartition(":")[2])), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", int(site.url.rpartition(":")[2])), timeout=SECONDS_MAX) as connection:
         connection.sendall(PLAIN["wrk"])
         received = connection.recv(65536)
         connection.sendall(wait)
@@ -360,7 +361,7 @@ def test_questions_on_the_connection_of_a_long_poll_wait_for_its_answer(site: Si
 def test_a_client_that_asks_and_asks_before_it_reads_gets_every_answer(site: Site) -> None:
     published(site)
     count = 20_000
-    with socket.create_connection(("127.0.0.1", int(site.url.rpartition(":")[2])), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", int(site.url.rpartition(":")[2])), timeout=SECONDS_MAX) as connection:
         sender = threading.Thread(
             target=connection.sendall, args=(PLAIN["wrk"] * count + request(HOST, "Connection: close"),)
         )

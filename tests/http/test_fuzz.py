@@ -13,6 +13,7 @@ from schemathesis.specs.openapi import checks
 from structlog.testing import capture_logs
 
 from scheduler.model.ids import JobId
+from tests.eventually import SECONDS_MAX
 from tests.http.site import Site
 
 EXAMPLES_PER_CALL = 10
@@ -140,7 +141,7 @@ def test_answers_are_documented_and_no_defect_shows(fuzzed: Site, method: str, p
         if path == "/v1/live" and _may_last((case.query or {}).get("wait", 1)):
             case.query = {**(case.query or {}), "wait": 0}
         headers = fuzzed.worker_header(JobId(1)) if "worker_id" in path else {}
-        answer = case.call(base_url=fuzzed.url, headers=headers, timeout=20)
+        answer = case.call(base_url=fuzzed.url, headers=headers, timeout=SECONDS_MAX)
         assert answer.status_code < 500 or answer.status_code == UNAVAILABLE, answer.text
         case.validate_response(answer, checks=CHECKS)
 

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from scheduler.model.ids import JobId
+from tests.eventually import SECONDS_MAX, eventually
 from tests.http.site import Site
 
 JSON = {"accept": "application/json"}
@@ -107,7 +108,7 @@ def in_background(call: Callable[[], httpx.Response]) -> Callable[[], httpx.Resp
     thread.start()
 
     def result() -> httpx.Response:
-        thread.join(timeout=20)
+        thread.join(SECONDS_MAX)
         return answers[0]
 
     return result
@@ -115,12 +116,8 @@ def in_background(call: Callable[[], httpx.Response]) -> Callable[[], httpx.Resp
 
 def until_listening(site: Site, count: int = 1) -> None:
     """Until so many requests wait."""
-    pause = threading.Event()
-    for _ in range(2000):
-        if site.services.hosts_bell.listening() + site.services.events_bell.listening() >= count:
-            return
-        pause.wait(0.005)
-    raise AssertionError("nobody waits")
+    bells = (site.services.hosts_bell, site.services.events_bell)
+    eventually(lambda: sum(bell.listening() for bell in bells) >= count, f"fewer than {count} wait")
 
 
 def test_waiting_ends_with_the_next_generation(site: Site) -> None:
@@ -173,7 +170,7 @@ def test_hundreds_of_workers_that_wait_are_all_told_of_one_resize(site: Site) ->
     address = ("127.0.0.1", int(site.url.rpartition(":")[2]))
     request = f"GET /v1/jobs/{job_id}/discover_hosts?wait=60&generation=1 HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
     with ExitStack() as stack:
-        waiting = [stack.enter_context(socket.create_connection(address, timeout=20)) for _ in range(count)]
+        waiting = [stack.enter_context(socket.create_connection(address, timeout=SECONDS_MAX)) for _ in range(count)]
         for connection in waiting:
             connection.sendall(request.encode())
         until_listening(site, count)

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from scheduler.http.relay import FORWARDED
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import JobState
+from tests.eventually import SECONDS_MAX
 from tests.http.site import Site
 from tests.http.test_hosts import until_listening
 
@@ -98,7 +99,7 @@ def test_hosts_are_answered_by_the_standby_and_waiting_ends_with_the_leaders_com
     pair.leader.client.post(f"/v1/jobs/{pair.job}/cancel")
     pair.leader.advance(60)
     pair.standby.tick()
-    waiting.join(20)
+    waiting.join(SECONDS_MAX)
     assert later == [410]
     assert pair.standby.client.get(f"/v1/jobs/{pair.job}").json()["state"] == "CANCELLED"
 

@@ -17,6 +17,7 @@ from scheduler.daemon.webhooks.courier import LOOK_SECONDS, Courier, drain, paus
 from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
 from scheduler.errors import ConfigError
 from scheduler.model.job import JobState
+from tests.ports import free_port
 from tests.webhooks.receiver import SECRET, Receiver
 from tests.world import World
 
@@ -157,9 +158,7 @@ def test_who_dies_before_it_has_stored_its_place_sends_twice_but_leaves_nothing_
 
 
 def test_a_receiver_that_is_away_loses_nothing(world: World) -> None:
-    receiver = Receiver()
-    with receiver.listening():
-        pass  # its port is free now
+    receiver = Receiver(free_port())
     telling = courier(world, receiver.url, "JOB_CANCELLED")
     run(telling)
     finished(world, 4)

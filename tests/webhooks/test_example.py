@@ -15,6 +15,7 @@ from scheduler.clock import SystemClock
 from scheduler.config import WebhookSettings
 from scheduler.daemon.webhooks.courier import Courier
 from scheduler.engine.steady_clock import SteadyClock
+from tests.eventually import SECONDS_MAX
 from tests.webhooks.receiver import SECRET
 from tests.world import World
 
@@ -48,7 +49,7 @@ def test_the_example_takes_each_event_once_and_only_from_who_knows_the_secret(
                     while each.step() == 0.0:
                         pass
                     each.close()
-            forged = httpx.post(url, content=json.dumps({"id": 99}))
+            forged = httpx.post(url, content=json.dumps({"id": 99}), timeout=SECONDS_MAX)
             assert forged.status_code == httpx.codes.UNAUTHORIZED
         finally:
             server.shutdown()
