@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.clusters.control_plane import ControlPlane
 from tests.daemon import Daemon, running_daemon
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 
 SECONDS_MAX = 120.0
 STALE_SECONDS = 2.0
@@ -40,16 +40,25 @@ class Site:
         self.comes(lambda: text in self.explained(job), lambda: self.explained(job))
 
     def is_not_ready(self, text: str) -> None:
-        self.comes(lambda: self.readiness()[0] == 503 and text in self.readiness()[1], lambda: str(self.readiness()))
-        assert text in self.nodes()["not_ready"]
+        self.comes(
+            lambda: (
+                self.readiness()[0] == 503 and text in self.readiness()[1] and text in (self.nodes()["not_ready"] or "")
+            ),
+            lambda: str(self.readiness()),
+        )
 
     def is_ready(self) -> None:
-        self.comes(lambda: self.readiness()[0] == 200, lambda: str(self.readiness()))
-        assert self.nodes()["not_ready"] is None
+        self.comes(
+            lambda: self.readiness()[0] == 200 and self.nodes()["not_ready"] is None, lambda: str(self.readiness())
+        )
 
-    def logged(self, event: str, text: str) -> int:
-        """Lines of the log with both."""
-        return sum(event in line and text in line for line in self.daemon.log().splitlines())
+    def is_logged_once(self, event: str, text: str) -> None:
+        """One line of the log has both, a moment after users can see it."""
+
+        def lines() -> int:
+            return sum(event in line and text in line for line in self.daemon.log().splitlines())
+
+        becomes(lines, 1)
 
     # what they do, and what the cluster does
 

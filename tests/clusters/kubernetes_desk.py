@@ -18,7 +18,7 @@ from kubernetes.client.exceptions import ApiException
 
 from scheduler.clock import SystemClock
 from scheduler.clusters.kubernetes.cluster import KubernetesCluster
-from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL
+from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
 from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.engine.ports import StartWorker
@@ -85,7 +85,7 @@ def cluster_of(kubeconfig: Path) -> Iterator[TestCluster]:
     """The cluster of a kubeconfig, with a namespace for this session; skips where it does not answer."""
     core = client.CoreV1Api(config.new_client_from_config(str(kubeconfig)))
     try:
-        nodes = [node.metadata.name for node in core.list_node(_request_timeout=10).items if _ready(node)]
+        nodes = [node.metadata.name for node in core.list_node(_request_timeout=60).items if _ready(node)]
     except (urllib3.exceptions.HTTPError, ApiException) as error:
         pytest.skip(f"the cluster of KUBECONFIG does not answer: {error}")
     if len(nodes) < 2:
@@ -145,11 +145,20 @@ def advertise(core: client.CoreV1Api, node: str, resource: str, count: int) -> N
 
 
 def install_training_jobs(api: client.ApiClient) -> None:
-    """Let the cluster have the custom resource."""
-    extensions = client.ApiextensionsV1Api(api)
+    """Let the cluster have the custom resource, and wait until it knows it."""
+    extensions, custom = client.ApiextensionsV1Api(api), client.CustomObjectsApi(api)
     names = [each.metadata.name for each in extensions.list_custom_resource_definition().items]
     if f"{PLURAL}.{GROUP}" not in names:
         extensions.create_custom_resource_definition(definition())
+    eventually(lambda: _known(custom), "the custom resource is not known")
+
+
+def _known(custom: client.CustomObjectsApi) -> bool:
+    try:
+        custom.list_namespaced_custom_object(GROUP, VERSION, "default", PLURAL)
+    except ApiException:
+        return False
+    return True
 
 
 def _selector(instance: str) -> str:

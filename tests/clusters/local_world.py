@@ -15,6 +15,7 @@ from scheduler.clusters.local import LocalCluster
 from scheduler.clusters.local_processes import STATE_VARIABLE, all_processes
 from scheduler.config import LocalSettings
 from scheduler.engine.ports import ActionFailure, ClusterAction, ForgetWorker, StartWorker, StopWorker
+from scheduler.errors import ClusterError
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.observation import Phase, WorkerObservation
 
@@ -86,14 +87,20 @@ class LocalWorld:
         return self.apply([ForgetWorker(WorkerId(worker), NODE)])
 
     def until(self, predicate: Callable[[Workers], bool]) -> Workers:
-        """Wait for notices until `predicate` holds for the workers."""
+        """Wait for notices until `predicate` holds for the workers; a new supervisor may take a while to come."""
         give_up_at = time.monotonic() + SECONDS_MAX
+        seen = "nothing"
         while True:
             self.changed.clear()
-            workers = self.cluster.observe().workers
-            if predicate(workers):
-                return workers
-            assert self.changed.wait(give_up_at - time.monotonic()), f"still {dict(workers)}"
+            try:
+                workers = self.cluster.observe().workers
+            except ClusterError as error:
+                seen = str(error)
+            else:
+                if predicate(workers):
+                    return workers
+                seen = str(dict(workers))
+            assert self.changed.wait(give_up_at - time.monotonic()), f"still {seen}"
 
     def ended(self, worker: str) -> WorkerObservation:
         """The worker, once it has ended."""

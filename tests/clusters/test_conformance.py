@@ -9,7 +9,7 @@ import pytest
 from scheduler.engine.ports import TOO_LATE, ForgetWorker, StopWorker
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.observation import Phase
-from tests.clusters.desk import Desk, LocalDesk, Manner, SimulatedDesk
+from tests.clusters.desk import GRACE_SECONDS, Desk, LocalDesk, Manner, SimulatedDesk
 from tests.clusters.kubernetes_desk import KubernetesDesk
 
 
@@ -68,19 +68,19 @@ def test_who_is_asked_to_leave_ends_by_itself_within_its_grace(desk: Desk) -> No
     desk.start("7-1", Manner.POLITE)
     desk.running("7-1")
     asked_at = desk.now()
-    desk.stop("7-1", 20.0)
+    desk.stop("7-1", GRACE_SECONDS)
     assert desk.ended("7-1").exit_code == 64
-    assert desk.now() < asked_at + 15.0
+    assert desk.now() < asked_at + GRACE_SECONDS
 
 
 def test_who_does_not_go_is_killed_after_its_grace(desk: Desk) -> None:
     desk.start("7-1", Manner.STUBBORN)
     desk.running("7-1")
     asked_at = desk.now()
-    desk.stop("7-1", 2.0)
+    desk.stop("7-1", 5.0)
     assert desk.workers()[WorkerId("7-1")].alive
     assert desk.ended("7-1").exit_code == 137
-    assert asked_at + 1.5 < desk.now() < asked_at + 12.0
+    assert asked_at + 4.5 < desk.now() < asked_at + GRACE_SECONDS
 
 
 def test_without_grace_it_is_killed_now_and_listed_until_it_is_gone(desk: Desk) -> None:
@@ -89,7 +89,7 @@ def test_without_grace_it_is_killed_now_and_listed_until_it_is_gone(desk: Desk) 
     asked_at = desk.now()
     desk.stop("7-1", 0.0)
     assert desk.ended("7-1").exit_code == 137
-    assert desk.now() < asked_at + 10.0
+    assert desk.now() < asked_at + GRACE_SECONDS
 
 
 def test_a_longer_grace_than_before_changes_nothing(desk: Desk) -> None:
@@ -97,19 +97,19 @@ def test_a_longer_grace_than_before_changes_nothing(desk: Desk) -> None:
     desk.running("7-1")
     asked_at = desk.now()
     desk.stop("7-1", 2.0)
-    desk.stop("7-1", 25.0)
+    desk.stop("7-1", GRACE_SECONDS)
     desk.ended("7-1")
-    assert desk.now() < asked_at + 12.0
+    assert desk.now() < asked_at + GRACE_SECONDS
 
 
 def test_a_shorter_grace_than_before_takes_effect(desk: Desk) -> None:
     desk.start("7-1", Manner.STUBBORN)
     desk.running("7-1")
     asked_at = desk.now()
-    desk.stop("7-1", 25.0)
+    desk.stop("7-1", GRACE_SECONDS)
     desk.stop("7-1", 0.0)
     assert desk.ended("7-1").exit_code == 137
-    assert desk.now() < asked_at + 10.0
+    assert desk.now() < asked_at + GRACE_SECONDS
 
 
 def test_stopping_what_does_not_exist_or_has_ended_is_harmless(desk: Desk) -> None:

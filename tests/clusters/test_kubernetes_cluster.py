@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kubernetes.client.exceptions import ApiException
 
 from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.observation import EndCause, Phase
@@ -82,7 +83,10 @@ def test_a_pod_with_an_address_of_its_own_has_its_name_in_the_service_before_it_
 
 def _addresses(desk: KubernetesDesk, service: str) -> list[tuple[str, str]]:
     """Address and name of each, as the cluster's own controller has put them together."""
-    found = desk.where.core.read_namespaced_endpoints(service, desk.where.namespace)
+    try:
+        found = desk.where.core.read_namespaced_endpoints(service, desk.where.namespace)
+    except ApiException:
+        return []  # it has not put any together yet
     subsets = found.subsets or ()
     return [(each.ip, each.hostname) for part in subsets for each in part.addresses or ()]
 
@@ -93,9 +97,13 @@ def test_who_finds_no_room_or_no_image_says_why_and_is_stuck_after_the_limit(des
     shell(desk, "exit 0", pod_template=json.dumps(template))
     too_large = replace(desk.action("8-1", 0), slot_ids=tuple(range(1000)))
     assert not desk.apply(too_large)
-    seen = desk.until(lambda workers: all(worker.detail for worker in workers.values()))
-    assert seen[W].detail.startswith("ErrImageNeverPull: ")
-    assert seen[WorkerId("8-1")].detail.startswith("Unschedulable: ")
+    # Until its status says so, events of a pod may say it in other words.
+    seen = desk.until(
+        lambda workers: (
+            workers[W].detail.startswith("ErrImageNeverPull: ")
+            and workers[WorkerId("8-1")].detail.startswith("Unschedulable: ")
+        )
+    )
     assert "Insufficient scheduler.test/slot" in seen[WorkerId("8-1")].detail
     desk.wait(lambda: all(worker.stuck for worker in desk.workers().values()))
     desk.stop("8-1", 0.0)

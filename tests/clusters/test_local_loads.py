@@ -32,10 +32,10 @@ def test_loads_are_read_again_after_the_process_had_no_file_left(world: LocalWor
         eventually(lambda: reader.loads[0].utilization is not None, "loads are not read")
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
         try:
-            eventually(lambda: reader.trouble is not None, "nobody notices")
+            trouble = eventually(lambda: reader.trouble, "nobody notices")
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        assert os.strerror(errno.EMFILE) in (reader.trouble or "")
+        assert os.strerror(errno.EMFILE) in (trouble or "")
         eventually(lambda: reader.trouble is None, "they are not read again")
         eventually(lambda: reader.loads[0].utilization is not None, "loads are not known again")
     finally:

@@ -20,7 +20,7 @@ def test_a_stopped_worker_may_drain_and_exit_with_its_own_code(world: LocalWorld
     ready = signpost("ready")
     world.shell("1-1", f"trap 'echo drained; exit 64' TERM; echo ready > {ready.path}; while :; do sleep 0.05; done")
     ready.read()
-    world.stop("1-1", 10.0)
+    world.stop("1-1", 600.0)
     worker = world.ended("1-1")
     assert (worker.phase, worker.exit_code) == (Phase.EXITED, 64)
     assert world.cluster.logs.read(WorkerId("1-1"))[0].endswith(b"drained\n")
@@ -79,9 +79,10 @@ def test_a_worker_counts_as_gone_only_when_its_last_process_is(world: LocalWorld
     world.shell("1-1", f"(trap '' TERM; echo ready > {ready.path}; exec sleep 60) & wait")
     ready.read()
     pidfd = os.pidfd_open(world.first_pid("1-1"))
-    world.stop("1-1", 0.5)
+    world.stop("1-1", 600.0)
     wait_for_end(pidfd)
     assert world.cluster.observe().workers[WorkerId("1-1")].alive
+    world.stop("1-1", 0.1)
     assert world.ended("1-1").exit_code == 143
     assert not world.pids("1-1")
 
@@ -97,12 +98,11 @@ def test_children_of_one_killed_by_a_person_are_killed_too(world: LocalWorld, si
 
 
 def test_what_left_the_group_ends_with_its_worker(world: LocalWorld, signpost: Posts) -> None:
-    ready = signpost("ready")
-    escape = (
-        f"trap '' TERM; (setsid sleep 60; :) & setsid sh -c 'sleep 60 & echo ready > {ready.path}; wait' & sleep 0.1"
-    )
-    world.shell("1-1", f"{escape}; exit 3")
+    ready, go = signpost("ready"), signpost("go")
+    escape = f"trap '' TERM; (setsid sleep 60; :) & setsid sh -c 'sleep 60 & echo ready > {ready.path}; wait' &"
+    world.shell("1-1", f"{escape} read -r _ < {go.path}; exit 3")
     ready.read()
+    go.write()
     assert world.ended("1-1").exit_code == 3
     assert not world.pids("1-1")
 

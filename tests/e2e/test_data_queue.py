@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,16 @@ def done(daemon: Daemon, job: int) -> int:
 
 def kill_a_worker(notes: Path, choices: random.Random) -> None:
     pids = [int(line.split()[1]) for line in notes.read_text().splitlines() if line.startswith("pid ")]
-    alive = [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]
+    alive = [pid for pid in pids if is_alive(pid)]
     if alive:  # else the last one has just died, and its successor is on its way
-        os.kill(choices.choice(alive), signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(choices.choice(alive), signal.SIGKILL)
+
+
+def is_alive(pid: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def wait_until_done(daemon: Daemon, job: int, count: int) -> None:

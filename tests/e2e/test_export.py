@@ -14,14 +14,19 @@ from typing import Any
 
 import pytest
 
-from tests.clusters.desk import eventually
 from tests.daemon import ROOT, Daemon, running_daemon
+from tests.eventually import eventually
 
 BARE = "/usr/bin:/bin"
 SECONDS_MAX = 120.0
 #: What a worker finds, as a line of its output.
 TELL = "import json, os, sys; print(json.dumps({'prefix': sys.prefix, 'cwd': os.getcwd(), 'env': dict(os.environ)}))"
-WRITE = f"import sys; sys.stdout = open(sys.argv[1], 'w'); {TELL}; sys.stdout.close()"
+WRITE = (
+    "import os, sys; path = sys.argv[1]; sys.stdout = open(path + '.new', 'w'); "
+    f"{TELL}; sys.stdout.close(); os.rename(path + '.new', path)"
+)
+#: The same, once a file is there.
+TELL_AFTER = f"import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.05)\n{TELL}"
 #: Of torchrun's processes the first alone tells, so that lines are not mixed.
 TELL_FROM_RANK_0 = f"import os\nimport torch\nif os.environ['RANK'] == '0':\n    {TELL}\n"
 
@@ -80,7 +85,7 @@ class Submitter:
             assert view["state"] not in {"FAILED", "SUCCEEDED", "CANCELLED"} - {state}, view
             return bool(view["state"] == state)
 
-        eventually(reached, SECONDS_MAX)
+        eventually(reached, lambda: f"job {number} does not get to {state}: {self.view(number)}", SECONDS_MAX)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +190,9 @@ def test_an_environment_that_is_activated_is_the_one_that_is_taken(submitter: Su
 def test_a_fixed_group_has_the_same_environment(submitter: Submitter, tmp_path: Path) -> None:
     wrote = tmp_path / "fixed.json"
     server = {"replicas": 1, "command": ["python", "-c", WRITE, str(wrote)], "env": {"SEED": "fixed"}}
-    job = {"command": ["python", "-c", TELL], "fixed": server, "grace_seconds": 1, "export": "ALL"}
+    # With its workers' end the group is stopped, whether it has written by then or not.
+    command = ["python", "-c", TELL_AFTER, str(wrote)]
+    job = {"command": command, "fixed": server, "grace_seconds": 1, "export": "ALL"}
     (submitter.directory / "fixed.json").write_text(json.dumps(job))
     seen = submitter.told(env=SHELL, command=["fixed.json"])
     found = json.loads(wrote.read_text())

@@ -16,7 +16,7 @@ WITHOUT_END = 10**9
 def submit(daemon: Daemon, story: Path, count: int, **fields: Any) -> int:
     """Two workers and two servers that need no slot."""
     command = [sys.executable, str(ROOT / "tests" / "servers.py"), str(story), str(count)]
-    body = {"name": "sums", "command": command, "workers": 2, "fixed": {"replicas": 2}, "grace_seconds": 5.0, **fields}
+    body = {"name": "sums", "command": command, "workers": 2, "fixed": {"replicas": 2}, "grace_seconds": 60.0, **fields}
     answer = daemon.client.post("/v1/jobs", json=body)
     assert answer.status_code == 201, answer.text
     assert answer.json()["warnings"] == []

@@ -183,6 +183,11 @@ class Site:
             if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
         }
 
+    def running_pods(self, job: int, count: int) -> dict[str, str]:
+        """The same, once there are so many: their nodes tell of that later than the workers do."""
+        eventually(lambda: len(self.pods(job)) == count, lambda: str(self.pods(job)), SECONDS_MAX)
+        return self.pods(job)
+
     def explained(self, job: int) -> str:
         return str(self._get(f"/v1/jobs/{job}/explain")["summary"])
 
@@ -262,7 +267,7 @@ def node_command(name: str, node: str) -> None:
 def test_a_job_grows_over_both_nodes_shrinks_for_an_important_one_and_grows_again(site: Site) -> None:
     low = site.submit("low", (1, 4))
     site.await_job(low, "RUNNING", 4)
-    assert sorted(site.pods(low).values()) == sorted(site.cluster.nodes * SLOTS_PER_NODE)
+    assert sorted(site.running_pods(low, 4).values()) == sorted(site.cluster.nodes * SLOTS_PER_NODE)
     high = site.submit("high", (2, 2), priority=9, epochs=2, seconds=0.05)
     site.await_job(high, "RUNNING", 2)
     site.await_job(low, "RUNNING", 2)
@@ -275,7 +280,7 @@ def test_a_job_grows_over_both_nodes_shrinks_for_an_important_one_and_grows_agai
 def test_a_worker_that_crashes_is_replaced_and_the_job_goes_on(site: Site) -> None:
     job = site.submit("crash", (1, 2))
     site.await_job(job, "RUNNING", 2)
-    victim = max(site.pods(job))
+    victim = max(site.running_pods(job, 2))
     process_of(site, victim).send_signal(signal.SIGKILL)
     eventually(lambda: len(site.pods(job)) == 2 and victim not in site.pods(job), "it is not replaced", SECONDS_MAX)
     site.await_job(job, "RUNNING", 2)
@@ -287,7 +292,7 @@ def test_a_worker_that_crashes_is_replaced_and_the_job_goes_on(site: Site) -> No
 def test_a_pod_that_somebody_deletes_is_replaced_and_costs_no_retry(site: Site) -> None:
     job = site.submit("removed", (1, 2))
     site.await_job(job, "RUNNING", 2)
-    victim = max(site.pods(job))
+    victim = max(site.running_pods(job, 2))
     (pod,) = (pod for pod in site.cluster.pods(site.kubernetes.instance) if pod.metadata.labels[WORKER] == victim)
     site.cluster.core.delete_namespaced_pod(pod.metadata.name, site.kubernetes.namespace)
     eventually(lambda: len(site.pods(job)) == 2 and victim not in site.pods(job), "it is not replaced", SECONDS_MAX)
@@ -382,7 +387,7 @@ def test_a_training_job_by_kubectl(site: Site, tmp_path: Path) -> None:
     _succeed(site, tmp_path, spec)
     listed = _kubectl(site, "get", "trainingjobs")
     assert listed.split()[:3] == ["NAME", "PHASE", "WORKERS"]
-    _kubectl(site, "delete", "tj", "mnist", "--timeout=60s")
+    _kubectl(site, "delete", "tj", "mnist", "--timeout=300s")
 
 
 def test_a_training_job_with_parameter_servers_by_kubectl(site: Site, tmp_path: Path) -> None:
@@ -400,7 +405,7 @@ def test_a_training_job_with_parameter_servers_by_kubectl(site: Site, tmp_path: 
     status = _succeed(site, tmp_path, spec)
     assert story.read_text().splitlines() == ["done", "done", "down 20", "down 20"]
     assert (status["attempt"], status["fixedWorkers"]) == (1, 0)
-    _kubectl(site, "delete", "tj", "mnist", "--timeout=60s")
+    _kubectl(site, "delete", "tj", "mnist", "--timeout=300s")
 
 
 def _succeed(site: Site, directory: Path, spec: dict[str, Any]) -> dict[str, Any]:
@@ -427,7 +432,7 @@ def _kubectl(site: Site, *words: str) -> str:
 def test_leaders_that_are_killed_harm_no_worker(site: Site) -> None:
     job = site.submit("steady", (2, 4))
     site.await_job(job, "RUNNING", 4)
-    workers = site.pods(job)
+    workers = site.running_pods(job, 4)
     longest = 0.0
     for _ in range(KILLS):
         leader = site.leader

@@ -18,6 +18,7 @@ import pytest
 from scheduler.engine.failures import GROUP_SECONDS
 from tests.daemon import ROOT, Daemon
 from tests.eventually import becomes, eventually
+from tests.ports import free_port
 
 SHARDS, EPOCHS, SERVERS = 30, 16, 2
 TOTAL = SHARDS * EPOCHS
@@ -31,7 +32,7 @@ def submit(daemon: Daemon, out: Path, slow: Path) -> int:
         "env": {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         "min_workers": 1,
         "max_workers": 1,
-        "grace_seconds": 10.0,
+        "grace_seconds": 60.0,
         "fixed": {"replicas": SERVERS},
         "data": {"shards": SHARDS, "epochs": EPOCHS, "shuffle": True},
     }
@@ -148,8 +149,7 @@ def test_a_push_that_is_repeated_changes_nothing_also_at_a_server_that_started_a
 
 def test_who_does_not_know_the_job_s_token_is_not_heard(tmp_path: Path) -> None:
     example = pytest.importorskip("examples.parameter_server", reason="torch is not installed")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     table = example.Table(tmp_path / "server-0.npz", 5)
     threading.Thread(target=example.serve, args=(table, port, b"right"), daemon=True).start()
     known = example.Remote(f"127.0.0.1:{port}", b"right")

@@ -10,6 +10,8 @@ from tests.cli.test_jobs import submitted, until
 from tests.daemon import Daemon, running_daemon
 
 Sched = Callable[..., Call]
+#: Longer than a test lives.
+STAY = "exec sleep 1000"
 
 
 @pytest.fixture
@@ -36,11 +38,12 @@ def said(call: Call) -> dict[str, str]:
 def test_ten_questions_are_answered_by_one_command_each(sched: Sched, daemon: Daemon) -> None:
     broken = submitted(sched, "broken", "--max-retries", "0", command="exit 3")
     until(daemon, broken, "FAILED")
-    low = submitted(sched, "low", "--user", "ann", "--priority", "1", "--min", "1", "--max", "4", "--time-limit", "1h")
+    shape = ("--min", "1", "--max", "4", "--time-limit", "1h")
+    low = submitted(sched, "low", "--user", "ann", "--priority", "1", *shape, command=STAY)
     until(daemon, low, "RUNNING")
-    high = submitted(sched, "high", "--user", "bob", "--priority", "9", "-w", "2", "--time-limit", "1h")
+    high = submitted(sched, "high", "--user", "bob", "--priority", "9", "-w", "2", "--time-limit", "1h", command=STAY)
     until(daemon, high, "RUNNING")
-    waits = submitted(sched, "waits", "--priority", "1", "-w", "2")
+    waits = submitted(sched, "waits", "--priority", "1", "-w", "2", command=STAY)
     until_waits(daemon, waits)
 
     # Why is my job waiting, and what would change that?

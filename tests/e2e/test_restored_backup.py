@@ -13,7 +13,7 @@ from tests.eventually import eventually
 
 #: Tells what it finds, leaves something behind, and stays.
 STAY = """
-echo "found $(ls "$SCHED_CHECKPOINT_DIR" | wc -l) token $SCHED_TOKEN"
+echo "found $(ls "$SCHED_CHECKPOINT_DIR" | wc -l) token $SCHED_TOKEN pid $$"
 echo mine > "$SCHED_CHECKPOINT_DIR/checkpoint-9-9.pt"
 exec sleep 1000000
 """
@@ -35,7 +35,8 @@ def test_a_job_with_the_id_of_another_gets_neither_its_checkpoint_nor_its_token_
         former = RunningJob(daemon, **request)
         eventually(lambda: bool(told(former)), "the former job says nothing")
         first = told(former)
-        process = former.process_of(f"{former.id}-1", "1000000")
+        pid = int(first[5])
+        assert psutil.pid_exists(pid)
         daemon.stop()
         for path in daemon.state_dir.glob("sched.db*"):
             path.unlink()
@@ -44,7 +45,7 @@ def test_a_job_with_the_id_of_another_gets_neither_its_checkpoint_nor_its_token_
         new = RunningJob(daemon, **request)
         assert new.id == former.id
         eventually(lambda: bool(told(new)), "the new job says nothing")
-        eventually(lambda: not psutil.pid_exists(process.pid), "the former worker goes on")
+        eventually(lambda: not psutil.pid_exists(pid), "the former worker goes on")
         second = told(new)
         assert first[:2] == second[:2] == ["found", "0"]
         assert first[3] != second[3]

@@ -57,7 +57,7 @@ def test_dashboards_are_shown_over_a_daemon_with_a_token(tmp_path: Path) -> None
             assert daemon.url in shown.stdout.readline()
             url = f"http://127.0.0.1:{port}/api/v1/query"
             eventually(
-                lambda: httpx.get(url, params={"query": "sched:slots:sum"}).json()["data"]["result"],
+                lambda: httpx.get(url, params={"query": "sched:slots:sum"}, timeout=60).json()["data"]["result"],
                 "Prometheus has no slots",
                 SECONDS_MAX,
             )

@@ -14,7 +14,8 @@ from tests.test_daemon import run_daemon
 
 pytestmark = pytest.mark.timeout(600)
 
-SETTINGS = {"local": {"slots": 2}, "engine": {"lease_seconds": 3.0}}
+#: A leader that only waits for a core is not silent for so long.
+SETTINGS = {"local": {"slots": 2}, "engine": {"lease_seconds": 6.0}}
 
 
 @pytest.fixture

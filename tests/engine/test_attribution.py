@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import signal
 import sys
 import time
@@ -211,7 +212,7 @@ def test_work_in_a_process_of_its_own_gives_what_it_gives_here(tmp_path: Path) -
         (
             lambda: find_culprits([], NO_FAILURE, lambda _: hang(a_job(7)), lambda: True, Progress([job(1)])),
             Cause.TICK_HUNG,
-            "no end after 0.2 s, in scheduler/engine/attribution/search.py:",
+            "no end after 5 s, in scheduler/engine/attribution/search.py:",
             (job(7),),
         ),
         (hang_outside_of_python, Cause.TICK_HUNG, "no end after 0.2 s, outside of Python code", ()),
@@ -223,7 +224,9 @@ def test_work_in_a_process_of_its_own_gives_what_it_gives_here(tmp_path: Path) -
 def test_however_work_ends_in_a_process_of_its_own_this_one_learns_it(
     work: Callable[[], Any], cause: Cause, detail: str, suspects: tuple[Subject, ...]
 ) -> None:
-    failure = attempt(work, 0.2 if "0.2" in detail else 60.0)
+    # A machine that does other things besides needs a while to get to where it hangs.
+    told = re.match(r"no end after (\S+) s", detail)
+    failure = attempt(work, float(told[1]) if told else 60.0)
     assert isinstance(failure, Failure)
     assert (failure.cause, failure.detail[: len(detail)]) == (cause, detail)
     assert failure.suspects[: len(suspects)] == suspects

@@ -20,7 +20,7 @@ from scheduler.model.job import JobSpec
 from scheduler.model.observation import NodeObservation
 from scheduler.store.sqlstore import SqlStore
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 
 
 class SetBack(SystemClock):

@@ -14,6 +14,7 @@ from scheduler.config import KubernetesSettings, load_settings
 from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.daemon.trainingjobs.resource import job_spec, training_job
 from tests.clusters.control_plane import ControlPlane
+from tests.eventually import eventually
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 NAMESPACE = "sched-system"
@@ -54,6 +55,7 @@ def kubectl(plane: ControlPlane) -> Kubectl:
 @pytest.fixture(scope="module")
 def installed(kubectl: Kubectl) -> Kubectl:
     kubectl("apply", "-k", str(MANIFESTS / "overlays" / "postgres"))
+    kubectl("wait", "--for=condition=Established", "crd/trainingjobs.elastic-gpu-scheduler.io", "--timeout=120s")
     return kubectl
 
 
@@ -92,7 +94,8 @@ def test_each_extra_is_built(kubectl: Kubectl, extra: str) -> None:
     ],
 )
 def test_the_scheduler_may_do_what_it_does(installed: Kubectl, verb: str, what: str) -> None:
-    assert installed.may(SCHEDULER, verb, what)
+    # The API server judges by what it has heard of roles, a moment later.
+    eventually(lambda: installed.may(SCHEDULER, verb, what), "it may not")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +140,7 @@ def test_workers_may_do_nothing(installed: Kubectl, verb: str, what: str) -> Non
 
 
 def test_the_scheduler_sees_pods_of_others_without_reading_one(installed: Kubectl) -> None:
-    assert installed.may(SCHEDULER, "list", "pods", "default")
+    eventually(lambda: installed.may(SCHEDULER, "list", "pods", "default"), "it may not")
     assert not installed.may(SCHEDULER, "get", "pods", "default")
 
 

@@ -118,7 +118,6 @@ def two_tenants(where: TestCluster, directory: Path) -> Iterator[Tenants]:
             "resource": RESOURCE,
             "instance": "sched",
             "service_account": "sched-worker",
-            "launch_limit_seconds": 10.0,
         }
         daemon = stack.enter_context(running_daemon(directory, cluster="kubernetes", kubernetes=settings))
         stack.callback(_finish, tenants)

@@ -13,13 +13,13 @@ from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
 from scheduler.clusters.kubernetes.training_jobs import TrainingJobObjects
 from scheduler.clusters.simulated_process import Behaviour
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
-from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.engine.tick import TickReport
 from scheduler.http.explain.explanation import explain
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Runtime
 from scheduler.model.world import World as Snapshot
 from tests.clusters.control_plane import ControlPlane
+from tests.clusters.kubernetes_desk import install_training_jobs
 from tests.eventually import becomes, eventually
 from tests.world import World
 
@@ -27,15 +27,10 @@ SPEC = {"command": ["train"], "runtime": "elastic", "minWorkers": 1, "maxWorkers
 
 
 @pytest.fixture(scope="session")
-def api(plane: ControlPlane) -> Iterator[ControlPlane]:
+def api(plane: ControlPlane) -> ControlPlane:
     with config.new_client_from_config(str(plane.kubeconfig)) as api_client:
-        extensions = client.ApiextensionsV1Api(api_client)
-        resource = definition()
-        if resource["metadata"]["name"] not in _names(extensions):
-            extensions.create_custom_resource_definition(resource)
-        custom = client.CustomObjectsApi(api_client)
-        eventually(lambda: _known(custom), "the custom resource is not known")
-        yield plane
+        install_training_jobs(api_client)
+    return plane
 
 
 class Site(World):
@@ -133,15 +128,3 @@ def site(tmp_path: Path, api: ControlPlane) -> Iterator[Site]:
     with site.control.followed():
         yield site
     site.close()
-
-
-def _names(extensions: client.ApiextensionsV1Api) -> list[str]:
-    return [each.metadata.name for each in extensions.list_custom_resource_definition().items]
-
-
-def _known(custom: client.CustomObjectsApi) -> bool:
-    try:
-        custom.list_namespaced_custom_object(GROUP, VERSION, "default", PLURAL)
-    except client.ApiException:
-        return False
-    return True
