@@ -58,7 +58,9 @@ def test_workers_outlive_a_daemon_that_is_stopped_or_killed(tmp_path: Path) -> N
     # Whoever waited for its own lease to expire would not be ready within the time of the test.
     with running_daemon(tmp_path, slots=2, engine={"lease_seconds": 3600}) as daemon:
         go_on = tmp_path / "go-on"
-        script = f"while [ ! -e {go_on} ]; do sleep 0.05; done; echo finished"
+        os.mkfifo(go_on)
+        # One process for all of its life: a child of the shell would bear the shell's name until it runs its program.
+        script = f"read line < {go_on}; echo finished"
         job_id = daemon.client.post("/v1/jobs", json={"command": script}).json()["id"]
 
         def shown() -> str:
@@ -74,7 +76,7 @@ def test_workers_outlive_a_daemon_that_is_stopped_or_killed(tmp_path: Path) -> N
         assert shown() == "RUNNING"
         daemon.restart()
         assert worker_pids(daemon, str(go_on)) == pids
-        go_on.touch()
+        go_on.write_text("go on\n")
         becomes(shown, "SUCCEEDED")
         assert daemon.client.get(f"/v1/jobs/{job_id}/logs").text == "finished\n"
         assert daemon.client.get(f"/v1/jobs/{job_id}").json()["attempt"] == 1
