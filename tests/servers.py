@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-CONNECT_SECONDS_MAX = 30.0
+CONNECT_SECONDS_MAX = 120.0
 
 
 def main(story: Path, count: int) -> None:
