@@ -21,6 +21,7 @@ from scheduler.clusters.local import LocalCluster
 from scheduler.config import LocalSettings
 from scheduler.errors import ClusterError
 from tests.eventually import eventually
+from tests.ports import JOBS_COUNT, jobs_first
 
 ROOT = Path(__file__).parent.parent
 READY_SECONDS_MAX = 240.0
@@ -181,6 +182,8 @@ class Daemon:
     def _environment(self) -> dict[str, str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SCHED_")}
         environment["SCHED_STATE_DIR"] = str(self.state_dir)
+        environment["SCHED_ENGINE__MASTER_PORT_FIRST"] = str(jobs_first())
+        environment["SCHED_ENGINE__MASTER_PORT_COUNT"] = str(JOBS_COUNT)
         if self._database_url is not None:
             environment["SCHED_DATABASE_URL"] = self._database_url
         for group, values in self._settings.items():

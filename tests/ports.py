@@ -1,11 +1,24 @@
 """Ports for servers that have to be told theirs before they start."""
 
+import os
 import secrets
 import socket
 from pathlib import Path
 
 _LOWEST = 10_000
+#: Where those of jobs begin, and how many each process of the tests has for its daemons.
+_JOBS = 29_000
+JOBS_COUNT = 250
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+def jobs_first() -> int:
+    """The first port that daemons of this process give to jobs: daemons choose by a job's id alone, which others have.
+
+    Those of one process have their jobs one after the other.
+    """
+    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return _JOBS + JOBS_COUNT * (process % 14)
 
 
 def free_port() -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 
 from tests.daemon import Daemon
+from tests.eventually import eventually
 
 #: Far more than anything takes on an idle machine: a worker that imports torch beside others on a busy one takes long.
 PHASE_SECONDS_MAX = 240.0
@@ -50,8 +51,14 @@ class RunningJob:
         assert self._daemon.client.post(f"/v1/jobs/{self.id}/cancel").status_code == 202
 
     def member(self, rank: int) -> str:
-        """The worker that has this rank."""
-        return next(str(worker["id"]) for worker in self.show()["live_workers"] if worker["rank"] == rank)
+        """The worker that has this rank, as soon as one has."""
+
+        def has_it() -> str | None:
+            return next((str(worker["id"]) for worker in self.show()["live_workers"] if worker["rank"] == rank), None)
+
+        found = eventually(has_it, lambda: f"nobody has rank {rank}: {self.show()}", self.phase_seconds_max)
+        assert found is not None
+        return found
 
     def has(self, worker: str) -> bool:
         """Whether this worker lives."""

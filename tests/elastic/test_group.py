@@ -16,9 +16,12 @@ from scheduler.elastic.meeting import Meeting, connect
 from scheduler.elastic.membership import Membership
 from scheduler.elastic.session import is_broken_group
 from tests.elastic.processes import ROOT, SECONDS_MAX, environment, fixed_group, python
+from tests.eventually import eventually
 from tests.ports import free_port
 
 DIGITS = str(ROOT / "examples" / "digits.py")
+#: Of that example, with the commit at the end of an epoch.
+STEPS_OF_EPOCH = 24
 
 AVERAGE = """
 import torch
@@ -45,6 +48,9 @@ elastic.run(train, elastic.State(model=model, optimizer=optimizer, sampler=sampl
 #: Of groups whose members must not have to wait for it to be freed: longer than they are waited for.
 GROUP_TIMEOUT_SECONDS = 4 * SECONDS_MAX
 
+#: What is written down until two members connect: who came, that all did, and which GPU rank 0 has.
+KEYS_OF_MEETING = 4
+
 # Forms generation 1, dies or fails in a collective, forms generation 2 with who is left, and equalises the snapshots.
 SURVIVE = """
 import os, signal, sys, time, torch, torch.distributed as dist
@@ -60,11 +66,12 @@ first, second = input().split()
 everyone = Membership(1, tuple("abcd"[:size]), None)
 group = form(first, "token", meeting.connections(), everyone, rank, 0, TIMEOUT, lambda: True)
 pending = dist.all_reduce(torch.ones(1), async_op=True)
-pending.wait()
-if rank == victim:
-    time.sleep(0.2)
-    os.kill(os.getpid(), signal.SIGKILL)
 try:
+    # Through it here, one may be gone before another is through it.
+    pending.wait()
+    if rank == victim:
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGKILL)
     while True:
         dist.all_reduce(torch.ones(1000))
 except RuntimeError:
@@ -126,7 +133,8 @@ def test_a_death_frees_all_ranks_at_once_and_they_form_the_next_group(victim: in
 
 @pytest.mark.torch
 def test_one_sigterm_stops_all_ranks_at_the_same_step_with_a_checkpoint_that_resumes(tmp_path: Path) -> None:
-    command = (DIGITS, "--epochs", "3", "--step-seconds", "0.02")
+    # More than it gets to before the signal comes, however late that is.
+    command = (DIGITS, "--epochs", "1000", "--step-seconds", "0.02")
     with fixed_group(2, *command, SCHED_CHECKPOINT_DIR=str(tmp_path)) as workers:
         assert workers[0].stdout is not None
         while "epoch 0" not in workers[0].stdout.readline():
@@ -135,12 +143,14 @@ def test_one_sigterm_stops_all_ranks_at_the_same_step_with_a_checkpoint_that_res
         assert [worker.wait(SECONDS_MAX) for worker in workers] == [64, 64]
     (checkpoint,) = tmp_path.iterdir()
     step = int(checkpoint.stem.split("-")[2])
-    assert step >= 24
-    with python([*command], env=[environment(SCHED_CHECKPOINT_DIR=str(tmp_path))]) as (alone,):
+    assert step >= STEPS_OF_EPOCH
+    epochs = step // STEPS_OF_EPOCH + 2
+    rest = [DIGITS, "--epochs", str(epochs)]
+    with python(rest, env=[environment(SCHED_CHECKPOINT_DIR=str(tmp_path))]) as (alone,):
         output, _ = alone.communicate(timeout=SECONDS_MAX)
     assert f"rank 0 of 1, step {step}" in output
-    assert "epoch 2: every sample seen exactly once" in output
-    assert "after 72 steps" in output
+    assert f"epoch {epochs - 1}: every sample seen exactly once" in output
+    assert f"after {epochs * STEPS_OF_EPOCH} steps" in output
 
 
 @pytest.mark.slow
@@ -172,14 +182,21 @@ def test_a_death_while_connecting_is_ended_by_shutting_the_connections() -> None
     meeting = Meeting("127.0.0.1", "token")
     connections = meeting.connections()
     # The peer came to the meeting, as the store tells, but is not there to connect with.
-    connect(meeting.endpoint, "token").set("generation-1/attempt-0/came/1", "1")
-    timer = threading.Timer(0.3, connections.shut)
-    timer.start()
+    store = connect(meeting.endpoint, "token")
+    store.set("generation-1/attempt-0/came/1", "1")
+
+    def shut() -> None:
+        """Once rank 0 has told where it listens, and waits for the other."""
+        eventually(lambda: store.num_keys() > KEYS_OF_MEETING, "they do not begin to connect")
+        connections.shut()
+
+    thread = threading.Thread(target=shut)
+    thread.start()
     both = Membership(1, ("a", "b"), None)
     # The timeout of the test ends it long before that of the group would.
     with pytest.raises(GroupBroken):
         form(meeting.endpoint, "token", connections, both, 0, 0, GROUP_TIMEOUT_SECONDS, lambda: True)
-    timer.join()
+    thread.join()
 
 
 @pytest.mark.timeout(30)

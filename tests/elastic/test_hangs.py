@@ -55,7 +55,7 @@ def test_one_that_hangs_in_a_step_while_it_reports_as_ever_is_missed_by_the_othe
 def test_a_newcomer_waits_for_the_end_of_the_others_step_however_long_that_takes(
     daemon: Daemon, tmp_path: Path
 ) -> None:
-    timeout_seconds, step_seconds = 1.0, 3.0
+    timeout_seconds, step_seconds = 5.0, 8.0
     never = tmp_path / "hung"
     never.touch()
     job = RunningJob(

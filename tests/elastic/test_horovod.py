@@ -91,7 +91,8 @@ def test_planned_changes_consume_no_retry_and_lose_no_step(daemon: Daemon, tmp_p
     for each in rivals:
         each.change(priority=5)
     job.wait_for_workers(1)
-    assert [each.show()["state"] for each in rivals] == ["RUNNING"] * 2
+    for each in rivals:
+        each.wait("runs", lambda each=each: each.show()["state"] == "RUNNING")
     rivals[0].cancel()
     job.wait_for_workers(2)
     job.finish()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.elastic.processes import environment, fixed_group, python
+from tests.elastic.processes import SECONDS_MAX, environment, fixed_group, python
 
 # A thread of the group is inside of a callback, and so needs the lock to go on, at the moment the script lets go of
 # what holds the group. Where a wait for that thread holds the lock, nothing ever happens again.
@@ -80,7 +80,7 @@ print("held", len(old_groups._held), flush=True)
 def test_a_model_that_holds_the_group_goes_at_any_time_and_the_group_after_it() -> None:
     holders = ("frame", "global", "class", "closure", "generator", "hook", "subgroup")
     with python(["-c", LET_GO, *holders], env=[environment()]) as (alone,):
-        output, _ = alone.communicate(timeout=150)
+        output, _ = alone.communicate(timeout=SECONDS_MAX)
     told = [f"{what} {holder}" for holder in holders for what in ("out of the frames of", "let go by")]
     assert output.splitlines() == [*told, "held 0"]
     assert alone.returncode == 0
@@ -132,6 +132,6 @@ def frees_itself(size: int, device: str) -> None:
     """Each rank gets out of the backward pass by itself, and ends well."""
     with fixed_group(size, "-c", FORGOTTEN, device) as ranks:
         for rank in ranks:
-            output, _ = rank.communicate(timeout=150)
+            output, _ = rank.communicate(timeout=SECONDS_MAX)
             assert "broken True" in output.splitlines(), output
             assert rank.returncode == 0

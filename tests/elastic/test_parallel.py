@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.elastic.processes import fixed_group, free_port
+from tests.elastic.processes import SECONDS_MAX, fixed_group, free_port
 
 # Each step is taken twice: by a copy of the model whose gradients the library averages, and by DDP.
 BOTH = """
@@ -109,13 +109,12 @@ def train_both(size: int, *kinds: str, **variables: str) -> list[dict[str, Any]]
     """What each rank found, by kind. Variables: `DEVICE`; `HOSTS=several`, so that ranks on one GPU use NCCL."""
     arguments = [f"{kind}/{free_port()}" for kind in kinds]
     with fixed_group(size, "-c", BOTH, *arguments, **variables) as workers:
-        outputs = [worker.communicate(timeout=200)[0] for worker in workers]
+        outputs = [worker.communicate(timeout=SECONDS_MAX)[0] for worker in workers]
     assert all(worker.returncode == 0 for worker in workers), outputs
     return [json.loads(output.splitlines()[-1]) for output in outputs]
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("size", [1, 3])
 def test_ddp_measures_what_averaging_does_and_adascale_gains_as_much(size: int) -> None:
     measures_as_averaging(size, train_both(size, *MEASURED))
@@ -135,7 +134,6 @@ def measures_as_averaging(size: int, ranks: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(240)
 def test_a_model_under_compile_is_measured_like_any() -> None:
     (alone,) = train_both(1, "compiled/even")
     reference, measured, _, _ = alone["compiled/even"]["told"][-1]
@@ -144,7 +142,6 @@ def test_a_model_under_compile_is_measured_like_any() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(240)
 def test_gradients_averaged_twice_in_a_step_and_foreign_hooks_are_not_measured() -> None:
     for found in train_both(2, *UNMEASURED):
         for kind in UNMEASURED:

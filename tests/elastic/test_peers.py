@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scheduler.elastic.peers import PeerServer, ask_all
+from tests.eventually import SECONDS_MAX
 from tests.ports import free_port
 
 
@@ -31,7 +32,7 @@ def test_whoever_has_another_token_gets_no_answer_and_is_not_believed() -> None:
     assert ask_all({"a": server.contact}, "another", {"number": 3}) == {}
     host, _, port = server.contact.rpartition(":")
     for line in (b'{"number": 3}\n', b"0000 {}\n", b"\xff" * 100 + b"\n", b"\n"):
-        with socket.create_connection((host, int(port)), 5.0) as connection:
+        with socket.create_connection((host, int(port)), SECONDS_MAX) as connection:
             connection.sendall(line)
             assert connection.recv(100) == b""
     assert ask_all({"a": server.contact}, "secret", {"number": 3}) == {"a": {"heard": 3}}

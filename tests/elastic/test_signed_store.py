@@ -11,6 +11,7 @@ from torch.distributed import DistStoreError, HashStore, PrefixStore, Store, TCP
 
 from scheduler.elastic.meeting import Meeting, connect
 from scheduler.elastic.signed_store import SignedStore, StoreServer
+from tests.eventually import SECONDS_MAX
 
 TOKEN = "a" * 64
 NONCE = 16
@@ -34,8 +35,8 @@ def message(connection: socket.socket) -> bytes:
 
 
 def joined(server: StoreServer, prefix: str = "", token: str = TOKEN) -> SignedStore:
-    store = SignedStore(server.endpoint, token, 5.0, prefix)
-    store.set_timeout(timedelta(seconds=30))
+    store = SignedStore(server.endpoint, token, SECONDS_MAX, prefix)
+    store.set_timeout(timedelta(seconds=SECONDS_MAX))
     return store
 
 
@@ -80,7 +81,7 @@ def test_what_is_sent_again_or_made_up_ends_the_connection(server: StoreServer) 
 
         thread = threading.Thread(target=relay)
         thread.start()
-        SignedStore(f"127.0.0.1:{listener.getsockname()[1]}", TOKEN, 5.0).add("count", 1)
+        SignedStore(f"127.0.0.1:{listener.getsockname()[1]}", TOKEN, SECONDS_MAX).add("count", 1)
         thread.join()
     assert heard == [b""], "the repeated one is not answered"
     assert store.add("count", 0) == 1

@@ -103,7 +103,10 @@ class Steady(RunningJob):
 
 
 def is_running(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_two_of_three_go_on_without_the_daemon_which_then_adopts_them(daemon: Daemon, tmp_path: Path) -> None:
@@ -144,7 +147,7 @@ def test_the_last_of_three_waits_for_the_daemon_and_then_goes_on(daemon: Daemon,
 
 @pytest.mark.parametrize("teller", ["scheduler", "peers"])
 def test_a_worker_that_was_left_out_alive_trains_no_more(daemon: Daemon, tmp_path: Path, teller: str) -> None:
-    job = Steady(daemon, tmp_path / "slow", group_timeout_seconds=3.0)
+    job = Steady(daemon, tmp_path / "slow", group_timeout_seconds=10.0)
     first, hung = job.member(0), job.member(2)
     job.orphan()
     job.processes[2].suspend()

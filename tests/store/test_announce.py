@@ -12,11 +12,11 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
+from tests.eventually import SECONDS_MAX
 from tests.postgres import PostgresServer
 from tests.store.conftest import OpenStore
 from tests.store.desk import NOW, SPEC, lead
 
-WAIT_SECONDS = 20.0
 QUIET_SECONDS = 0.3
 
 pytestmark = pytest.mark.postgres
@@ -29,7 +29,7 @@ class Ear:
         self.heard: queue.Queue[str] = queue.Queue()
 
     def next(self) -> str:
-        return self.heard.get(timeout=WAIT_SECONDS)
+        return self.heard.get(timeout=SECONDS_MAX)
 
     def hears_nothing(self) -> bool:
         try:

@@ -18,6 +18,7 @@ from scheduler.model.job import Job, JobSpec
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
 from scheduler.store.load import ROWS_AT_ONCE
+from tests.eventually import becomes
 from tests.postgres import PostgresServer
 from tests.store.conftest import OpenStore
 from tests.store.desk import NOW, SPEC, admitted, lead, started
@@ -154,7 +155,15 @@ while True:
 """
 
 
-def test_what_was_acknowledged_outlives_the_process(database_url: str, open_store: OpenStore) -> None:
+def sessions_on(url: str) -> int:
+    """How many others the server of this database works for."""
+    with psycopg.connect(url) as session:
+        others = "datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        (count,) = session.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {others}".encode()).fetchone() or (0,)
+    return int(count)
+
+
+def test_what_was_acknowledged_outlives_the_process(database_url: str, backend: str, open_store: OpenStore) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", SUBMIT_FOR_EVER, database_url],
         stdout=subprocess.PIPE,
@@ -166,8 +175,11 @@ def test_what_was_acknowledged_outlives_the_process(database_url: str, open_stor
         for _ in range(20):
             acknowledged = int(child.stdout.readline())
         child.send_signal(signal.SIGKILL)
-        child.wait(30)
+        child.wait()
         acknowledged = max([acknowledged, *map(int, child.stdout.read().split())])
+    if backend == "postgres":
+        # What the process asked for last may be done when it is gone.
+        becomes(lambda: sessions_on(database_url), 0)
     store = open_store(database_url)
     inbox = store.take_inbox(1_000_000)
     stored = [job.id for job in inbox.jobs]

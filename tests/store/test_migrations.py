@@ -228,7 +228,7 @@ def test_upgrades_at_the_same_moment_wait_for_each_other(empty_url: str, open_st
 def test_upgrades_of_two_processes_wait_for_each_other(empty_url: str, open_store: OpenStore) -> None:
     code = "import sys; from scheduler.store import SqlStore; s = SqlStore(sys.argv[1]); s.upgrade(); s.check_schema()"
     children = [subprocess.Popen([sys.executable, "-c", code, empty_url], cwd=ROOT) for _ in range(2)]
-    assert [child.wait(60) for child in children] == [0, 0]
+    assert [child.wait(240) for child in children] == [0, 0]
     open_store(empty_url).check_schema()
 
 
