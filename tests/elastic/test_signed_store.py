@@ -1,5 +1,6 @@
 """The store of a rendezvous is open to those that know the job's token, and is a store as torch has them."""
 
+import gc
 import json
 import socket
 import threading
@@ -38,6 +39,13 @@ def joined(server: StoreServer, prefix: str = "", token: str = TOKEN) -> SignedS
     store = SignedStore(server.endpoint, token, SECONDS_MAX, prefix)
     store.set_timeout(timedelta(seconds=SECONDS_MAX))
     return store
+
+
+def test_the_connections_of_groups_long_gone_are_closed(server: StoreServer) -> None:
+    for _ in range(100):
+        joined(server).set("key", "value")
+    gc.collect()  # a socket that is dropped without being closed is a warning, and so a failure here
+    assert joined(server).get("key") == b"value"
 
 
 @pytest.mark.parametrize("token", ["b" * 64, "", "a" * 63])
