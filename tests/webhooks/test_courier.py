@@ -17,6 +17,7 @@ from scheduler.daemon.webhooks.courier import LOOK_SECONDS, Courier, drain, paus
 from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
 from scheduler.errors import ConfigError
 from scheduler.model.job import JobState
+from tests.eventually import becomes
 from tests.ports import free_port
 from tests.webhooks.receiver import SECRET, Receiver
 from tests.world import World
@@ -216,6 +217,8 @@ def test_a_receiver_that_does_not_answer_keeps_no_other_waiting(world: World, re
         finally:
             blocked.set()
             couriers.stop()
+            # They store their places after that, which is done before the store is closed.
+            becomes(lambda: [thread for thread in threading.enumerate() if thread.name.startswith("webhook-")], [])
 
 
 def test_a_success_counts_though_the_rest_of_the_answer_never_comes(world: World) -> None:
