@@ -37,15 +37,20 @@ POD = "sched-7-1"
 
 
 class AheadClock(SystemClock):
-    """The machine's clock, and so many seconds more."""
+    """The machine's clock, and so many seconds more; it may be stopped."""
 
     ahead = 0.0
+    #: Where it stands still: unix and monotonic seconds.
+    _still: tuple[float, float] | None = None
 
     def now(self) -> float:
-        return super().now() + self.ahead
+        return (super().now() if self._still is None else self._still[0]) + self.ahead
 
     def monotonic(self) -> float:
-        return super().monotonic() + self.ahead
+        return (super().monotonic() if self._still is None else self._still[1]) + self.ahead
+
+    def stop(self) -> None:
+        self._still = super().now(), super().monotonic()
 
 
 class Site:
@@ -434,7 +439,12 @@ def test_what_only_an_event_tells_of_a_pod_that_does_not_run_is_found_out(site: 
     site.start()
     site.plane.bind(site.namespace, POD, "a")
     site.plane.container(site.namespace, POD, "Pending", waiting={"reason": "ContainerCreating"})
-    site.plane.event(site.namespace, site.pods()[0], "Warning", "FailedMount", "no such volume")
+    (pod,) = site.pods()
+    site.plane.event(site.namespace, pod, "Warning", "FailedMount", "no such volume")
+    # What comes of a pod's status later than the answer about its events would replace it.
+    site.plane.pod(site.namespace, "later", {RESOURCE: "1"}, {})
+    site.plane.bind(site.namespace, "later", "a")
+    site.node(lambda node: node.foreign.slots == 1)
     assert site.cluster.observe().workers[W].detail == ""
     site.clock.ahead = site.settings.launch_limit_seconds / 2 + 1
     assert site.worker(lambda seen: seen.detail != "").detail == "FailedMount: no such volume"
@@ -514,6 +524,7 @@ def test_what_is_forbidden_now_is_asked_again_and_given_up_after_a_while_without
     seen = site.cluster.observe().workers[W]
     assert (seen.phase, seen.cause) == (Phase.LAUNCH_FAILED, EndCause.NOT_ADMITTED)
     assert "exceeded quota: none" in seen.detail
+    site.clock.stop()
     assert site.apply(site.action("8-1"))
     quotas.delete_namespaced_resource_quota("none", site.namespace)
     assert site.apply(site.action("8-1")), "it is not asked for that soon"

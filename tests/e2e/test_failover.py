@@ -40,7 +40,7 @@ def submit(daemon: Daemon, command: str, **fields: Any) -> int:
 
 
 def state(daemon: Daemon, job: int) -> str:
-    return str(daemon.client.get(f"/v1/jobs/{job}").json()["state"])
+    return str(daemon.client.get(f"/v1/jobs/{job}").json().get("state"))
 
 
 def runs(daemon: Daemon, job: int) -> bool:
