@@ -5,7 +5,11 @@ import secrets
 import socket
 from pathlib import Path
 
+from scheduler.config import EngineSettings
+
 _LOWEST = 10_000
+#: From here on daemons give ports to jobs where nobody says otherwise.
+_JOBS_BY_DEFAULT = EngineSettings().master_port_first
 #: Where those of jobs begin, and how many each process of the tests has for its daemons.
 _JOBS = 29_000
 JOBS_COUNT = 250
@@ -24,8 +28,9 @@ def jobs_first() -> int:
 def free_port() -> int:
     """A port of 127.0.0.1 that nobody uses, and that no connection gets by itself until the server has come."""
     first_of_connections = int(_RANGE.read_text().split()[0])
+    count = min(first_of_connections, _JOBS_BY_DEFAULT) - _LOWEST
     while True:
-        port = _LOWEST + secrets.randbelow(max(first_of_connections - _LOWEST, 1_000))
+        port = _LOWEST + secrets.randbelow(max(count, 1_000))
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
