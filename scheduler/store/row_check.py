@@ -29,6 +29,7 @@ _SMALL: Range = (-(2**31), 2**31)
 _ORDINAL: Range = (1, 2**62)
 _WORKERS: Range = (0, bounds.WORKERS.high)
 _SOME_WORKERS: Range = (1, bounds.WORKERS.high)
+_CPUS: Range = (0, bounds.CPUS_HELD.high)
 _MEMORY: Range = (0, bounds.MEMORY_HELD_MIB.high)
 _SLOTS: Range = (0, bounds.SLOTS.high)
 _SOME_SLOTS: Range = (1, bounds.SLOTS.high)
@@ -55,6 +56,8 @@ _RANGES: dict[str, Range] = {
     "ordinal": _ORDINAL,
     "slots": _SLOTS,
     "fixed_index": _WORKERS,
+    "cpus_per_worker": _CPUS,
+    "cpus": _CPUS,
     "memory_mib_per_worker": _MEMORY,
     "memory_mib": _MEMORY,
     "master_port": (0, 65535),

@@ -114,7 +114,9 @@ def _slot_count() -> ColumnElement[int]:
 
 
 def _part(connection: Connection, seconds: ColumnElement[float], window: Window) -> ColumnElement[int]:
-    part = whole(connection, seconds / literal(window.step_seconds, Double))
+    step = literal(window.step_seconds, Double)
+    # What is next to nothing is not divided: PostgreSQL raises an error where the result is too small for a number.
+    part = case((seconds < step, 0), else_=whole(connection, seconds / step))
     return case((part >= window.parts, window.parts - 1), else_=part)
 
 
