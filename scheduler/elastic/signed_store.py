@@ -49,36 +49,31 @@ class StoreServer:
 class SignedStore(Store):
     """A connection to a `StoreServer`, as torch takes a store. For any thread; one call at a time."""
 
-    _line: "_Line | None" = None
-
     def __init__(self, endpoint: str, token: str, timeout_seconds: float, prefix: str = "") -> None:
         """OSError where nobody listens there, or not with this token. `prefix` is that of all its keys."""
         super().__init__()
         self._prefix = prefix
         parts = urlsplit(f"//{endpoint}")
         self._lock = threading.Lock()
-        connection = socket.create_connection((parts.hostname or "", parts.port or 0), timeout_seconds)
+        self._socket = socket.create_connection((parts.hostname or "", parts.port or 0), timeout_seconds)
         try:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             mine = secrets.token_bytes(_NONCE_BYTES)
-            connection.sendall(mine)
-            theirs = _receive(connection, _NONCE_BYTES)
-            line = _Line(connection, _session(_key(token), mine + theirs), b"asks", b"answers")
-            line.receive()
-            # The server answers within the time that it is given, or its end is seen.
-            connection.settimeout(None)
+            self._socket.sendall(mine)
+            theirs = _receive(self._socket, _NONCE_BYTES)
+            self._line = _Line(self._socket, _session(_key(token), mine + theirs), b"asks", b"answers")
+            self._line.receive()
         except ValueError as error:
-            connection.close()
+            self._socket.close()
             raise ConnectionError(f"{endpoint} is {error}") from None
         except OSError:
-            connection.close()
+            self._socket.close()
             raise
-        self._line = line
         _KEPT.append(self)
 
     def __del__(self) -> None:
-        if self._line is not None:
-            self._line.close()
+        if hasattr(self, "_socket"):
+            self._socket.close()
 
     def set(self, key: str, value: str | bytes) -> None:
         self._ask("set", self._prefix + key, _text(value))
@@ -134,14 +129,14 @@ class SignedStore(Store):
         return [self._prefix + key for key in keys]
 
     def _ask(self, *question: Any) -> Any:
-        line = self._line
-        assert line is not None
         with self._lock:
             try:
-                line.send(question)
-                done, answer = line.receive()
+                # The server answers within the time that it was given, or its end is seen.
+                self._socket.settimeout(None)
+                self._line.send(question)
+                done, answer = self._line.receive()
             except (OSError, ValueError) as error:
-                line.close()
+                self._socket.close()
                 raise DistStoreError(f"the connection to the rendezvous is lost: {error}") from None
         if not done:
             raise DistStoreError(str(answer))
@@ -156,9 +151,6 @@ class _Line:
         self._key = key
         self._out, self._in = out, into
         self._sent = self._received = 0
-
-    def close(self) -> None:
-        self._connection.close()
 
     def send(self, message: Any) -> None:
         body = json.dumps(message).encode()

@@ -115,9 +115,9 @@ def _slot_count() -> ColumnElement[int]:
 
 def _part(connection: Connection, seconds: ColumnElement[float], window: Window) -> ColumnElement[int]:
     step = literal(window.step_seconds, Double)
+    part = whole(connection, seconds / step)
     # What is next to nothing is not divided: PostgreSQL raises an error where the result is too small for a number.
-    part = case((seconds < step, 0), else_=whole(connection, seconds / step))
-    return case((part >= window.parts, window.parts - 1), else_=part)
+    return case((seconds < step, 0), (part >= window.parts, window.parts - 1), else_=part)
 
 
 def part_of(connection: Connection, at: ColumnElement[float], window: Window) -> ColumnElement[int]:
