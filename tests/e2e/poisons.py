@@ -31,8 +31,8 @@ def poisons(r: random.Random, count: int) -> list[Poisoned]:
 
 
 def _hooked(r: random.Random) -> Poisoned:
-    # Long enough to be handled everywhere; then its slots are free for others.
-    return Poisoned({"name": f"poison-raise-{r.randrange(len(POINTS))}", "command": "sleep 2"}, hook=True)
+    # It does not end by itself, and so is handled everywhere, however long a tick that fails at others takes.
+    return Poisoned({"name": f"poison-raise-{r.randrange(len(POINTS))}", "command": "sleep infinity"}, hook=True)
 
 
 def _asking(r: random.Random) -> Poisoned:
