@@ -25,6 +25,8 @@ from demo_view import View, show_view
 
 SLOTS = 4
 POLL_SECONDS = 0.15
+#: Of each step of the story; a machine that does much else takes its time to import torch.
+WAIT_SECONDS_MAX = 180.0
 DIGITS = Path(__file__).resolve().parent / "digits.py"
 
 
@@ -40,16 +42,16 @@ class Story:
     def tell(self) -> None:
         low, high = self._options.low_epochs, self._options.high_epochs
         self._submit("low", priority=0, bounds=(1, SLOTS), epochs=low)
-        self._wait("low trains on all four slots", 45, lambda: self._trains("low", SLOTS) and self._steps("low") >= 10)
+        self._wait("low trains on all four slots", lambda: self._trains("low", SLOTS) and self._steps("low") >= 10)
         self._submit("high", priority=10, bounds=(2, 2), epochs=high)
-        self._wait("low has shrunk to two workers, high runs", 45, self._both_run)
+        self._wait("low has shrunk to two workers, high runs", self._both_run)
         seen = self._steps("low")
-        self._wait("low keeps training", 15, lambda: self._steps("low") >= seen + 5)
+        self._wait("low keeps training", lambda: self._steps("low") >= seen + 5)
         self._kill_a_worker()
-        self._wait("the killed worker is replaced", 45, self._replaced)
-        self._wait("high ends", 60, lambda: self._ended("high"))
-        self._wait("low grows to all four slots", 45, lambda: self._trains("low", SLOTS) or self._ended("low"))
-        self._wait("low finishes", 90, lambda: self._ended("low"))
+        self._wait("the killed worker is replaced", self._replaced)
+        self._wait("high ends", lambda: self._ended("high"))
+        self._wait("low grows to all four slots", lambda: self._trains("low", SLOTS) or self._ended("low"))
+        self._wait("low finishes", lambda: self._ended("low"))
 
     def _submit(self, name: str, priority: int, bounds: tuple[int, int], epochs: int) -> None:
         command = [sys.executable, str(DIGITS), "--epochs", str(epochs)]
@@ -74,8 +76,8 @@ class Story:
         self.record.killed = (worker["id"], time.time())
         self._view.say(self.record, f"killed worker {worker['id']} (rank 0 of low) with SIGKILL")
 
-    def _wait(self, what: str, seconds: float, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + seconds
+    def _wait(self, what: str, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
         while True:
             fresh = self.record.update(time.time())
             self._view.update(self.record, fresh)
@@ -86,7 +88,7 @@ class Story:
             if failed:
                 raise DemoError(f"job {failed[0]} {self.record.jobs[failed[0]]['state']}: {self._why(failed[0])}")
             if time.monotonic() > deadline:
-                raise DemoError(f"timed out after {seconds:g} s: {what} ({self._explained()})")
+                raise DemoError(f"timed out after {WAIT_SECONDS_MAX:g} s: {what} ({self._explained()})")
             time.sleep(POLL_SECONDS)
 
     def _explained(self) -> str:

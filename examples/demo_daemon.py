@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import psutil
 
-START_SECONDS_MAX = 20.0
+START_SECONDS_MAX = 180.0
 STOP_SECONDS_MAX = 8.0
 _POLL_SECONDS = 0.05
 
@@ -72,7 +72,7 @@ class Daemon:
 
     def _ask(self, method: str, path: str, **parts: Any) -> httpx.Response:
         try:
-            response = self._http.request(method, path, timeout=10, **parts)
+            response = self._http.request(method, path, timeout=60, **parts)
         except httpx.HTTPError as error:
             raise DemoError(f"the daemon does not answer {method} {path}: {error}{self._last_words()}") from None
         if response.is_error:
@@ -102,7 +102,7 @@ class Daemon:
         try:
             url = json.loads((self.state_dir / "daemon.json").read_text())["url"]
             self._http.base_url = url
-            return self._http.get("/readyz", timeout=2).is_success
+            return self._http.get("/readyz", timeout=30).is_success
         except (OSError, ValueError, KeyError, httpx.HTTPError):
             return False
 

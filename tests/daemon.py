@@ -21,7 +21,7 @@ from scheduler.clusters.local import LocalCluster
 from scheduler.config import LocalSettings
 from scheduler.errors import ClusterError
 from tests.eventually import eventually
-from tests.ports import JOBS_COUNT, jobs_first
+from tests.ports import JOBS_COUNT, free_port, jobs_first
 
 ROOT = Path(__file__).parent.parent
 READY_SECONDS_MAX = 240.0
@@ -192,7 +192,7 @@ class Daemon:
                 continue
             for name, value in values.items():
                 environment[f"SCHED_{group}__{name}".upper()] = str(value)
-        environment["SCHED_HTTP__PORT"] = str(self._port or self._settings.get("http", {}).get("port", 0))
+        environment["SCHED_HTTP__PORT"] = str(self._port or self._settings.get("http", {}).get("port") or free_port())
         return environment
 
 

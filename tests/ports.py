@@ -1,5 +1,6 @@
 """Ports for servers that have to be told theirs before they start."""
 
+import itertools
 import os
 import secrets
 import socket
@@ -14,6 +15,10 @@ _JOBS_BY_DEFAULT = EngineSettings().master_port_first
 _JOBS = 29_000
 JOBS_COUNT = 250
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+#: Processes of the tests that have ports of their own, and which of them this one is.
+_PROCESSES = 14
+_PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _PROCESSES
+_turns = itertools.count(secrets.randbelow(10_000))
 
 
 def jobs_first() -> int:
@@ -21,16 +26,15 @@ def jobs_first() -> int:
 
     Those of one process have their jobs one after the other.
     """
-    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    return _JOBS + JOBS_COUNT * (process % 14)
+    return _JOBS + JOBS_COUNT * _PROCESS
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody uses, and that no connection gets by itself until the server has come."""
+    """A port of 127.0.0.1 that nobody uses, no other process of the tests takes, and no connection gets by itself."""
     first_of_connections = int(_RANGE.read_text().split()[0])
-    count = min(first_of_connections, _JOBS_BY_DEFAULT) - _LOWEST
+    own = max(min(first_of_connections, _JOBS_BY_DEFAULT) - _LOWEST, 100 * _PROCESSES) // _PROCESSES
     while True:
-        port = _LOWEST + secrets.randbelow(max(count, 1_000))
+        port = _LOWEST + own * _PROCESS + next(_turns) % own
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

@@ -9,7 +9,7 @@ import pytest
 from tests.clusters.control_plane import ControlPlane
 from tests.clusters.control_plane_daemon import Site, site_of
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.kubernetes
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from tests.clusters.control_plane import ControlPlane
 from tests.daemon import ROOT
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 
 #: Lists, starts, refuses, reads back, deletes, and does it with what two daemons know.
 PROGRAM = """

@@ -13,7 +13,7 @@ from scheduler.model.observation import EndCause, Phase
 from tests.clusters.desk import Manner
 from tests.clusters.kubernetes_desk import IMAGE, TEMPLATE, KubernetesDesk, TestCluster
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.kubernetes
 
 W = WorkerId("7-1")
 

@@ -13,7 +13,7 @@ from tests.clusters.kubernetes_desk import TEMPLATE, TestCluster
 from tests.daemon import Daemon, running_daemon
 from tests.eventually import becomes, eventually
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.kubernetes
 
 SECONDS_MAX = 120.0
 POLITE = list(shell(Manner.POLITE))

@@ -16,7 +16,7 @@ from tests.clusters.control_plane import ControlPlane
 from tests.clusters.control_plane_daemon import SECONDS_MAX, site_of
 from tests.eventually import becomes
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 
 
 def test_a_namespace_that_is_not_there_is_told_and_jobs_start_once_it_is(plane: ControlPlane, tmp_path: Path) -> None:

@@ -12,8 +12,6 @@ from tests.daemon import ROOT, Daemon, running_daemon
 from tests.e2e.bad_script import FLOOD_BYTES
 from tests.elastic.jobs import RunningJob
 
-pytestmark = pytest.mark.timeout(900)
-
 GRACE_SECONDS = 1.0
 #: A worker that only waits for a core is not silent for so long.
 HEARTBEAT_SECONDS = 10.0

@@ -14,7 +14,7 @@ from tests.daemon import ROOT, Daemon, running_daemon
 from tests.eventually import becomes, eventually
 from tests.wall_clock import WallClock, needs_compiler
 
-pytestmark = [needs_compiler, pytest.mark.timeout(600)]
+pytestmark = [needs_compiler]
 
 HOUR, DAY = 3600, 86400
 #: Refuses to end.

@@ -48,7 +48,6 @@ def _expected(name: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_kills_of_the_daemon_harm_no_job(tmp_path: Path) -> None:
     seed = int(os.environ.get("SCHED_TEST_SEED", "7"))
     print(f"seed {seed}: SCHED_TEST_SEED={seed} pytest {__file__}")

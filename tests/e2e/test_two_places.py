@@ -12,8 +12,6 @@ from tests.daemon import ROOT, Daemon
 from tests.eventually import becomes, eventually
 from tests.test_daemon import run_daemon
 
-pytestmark = pytest.mark.timeout(600)
-
 #: A leader that only waits for a core is not silent for so long.
 SETTINGS = {"local": {"slots": 2}, "engine": {"lease_seconds": 6.0}}
 

@@ -15,7 +15,7 @@ from tests.e2e.replicas import leader_and_standby
 from tests.eventually import becomes, eventually
 from tests.webhooks.receiver import SECRET, Receiver
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 
 def hook(receiver: Receiver, kinds: str) -> dict[str, str]:
@@ -46,7 +46,7 @@ def test_a_daemon_that_is_killed_goes_on_telling(tmp_path: Path) -> None:
     with receiver.listening(), running_daemon(tmp_path, webhooks=hook(receiver, "JOB_SUCCEEDED")) as daemon:
         eventually(lambda: shown(daemon)["position"] is not None, "the webhook does not begin")
         jobs = run_jobs(daemon, 2)
-        receiver.until(lambda: len(receiver.taken) == 2)
+        receiver.until(lambda: len(set(receiver.ids)) == 2)
         eventually(lambda: shown(daemon)["waiting"] == 0, "what was taken is not stored")
         receiver.statuses = [500] * 1000
         jobs += run_jobs(daemon, 3)
@@ -69,7 +69,8 @@ def test_a_daemon_that_is_killed_goes_on_telling(tmp_path: Path) -> None:
         eventually(lambda: shown(daemon)["waiting"] == 0, "what was taken is not stored")
         assert shown(daemon)["attempts"] == 0
         assert SECRET not in daemon.log()
-    assert sorted(event["job_id"] for event in receiver.events) == jobs
+    # An answer that comes after the death is not heard: what it was for is told once more.
+    assert list(dict.fromkeys(sorted(event["job_id"] for event in receiver.events))) == jobs
     assert receiver.ids == sorted(receiver.ids)
     now = time.time()
     assert all(
@@ -87,7 +88,7 @@ def test_the_next_leader_goes_on_where_the_last_one_was(tmp_path: Path, database
         leader, standby = stack.enter_context(leader_and_standby(tmp_path, database, settings))
         eventually(lambda: shown(standby)["position"] is not None, "the webhook does not begin")
         jobs = run_jobs(leader, 2)
-        receiver.until(lambda: len(receiver.taken) == 2)
+        receiver.until(lambda: len(set(receiver.ids)) == 2)
         eventually(lambda: shown(standby)["waiting"] == 0, "what was taken is not stored")
         receiver.statuses = [503] * 1000
         jobs += run_jobs(standby, 2)
@@ -97,4 +98,4 @@ def test_the_next_leader_goes_on_where_the_last_one_was(tmp_path: Path, database
         jobs += run_jobs(standby, 2)
         receiver.until(lambda: len(set(receiver.ids)) == 6)
         eventually(lambda: shown(standby)["waiting"] == 0, "what was taken is not stored")
-    assert [event["job_id"] for event in receiver.events] == jobs
+    assert list(dict.fromkeys(event["job_id"] for event in receiver.events)) == jobs

@@ -9,7 +9,7 @@ import pytest
 from tests.daemon import ROOT, Daemon
 from tests.elastic.jobs import RunningJob
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.torch
 
 
 @pytest.mark.parametrize(

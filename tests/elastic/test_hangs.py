@@ -12,7 +12,7 @@ from tests.elastic.counting import SAMPLES
 from tests.elastic.hanging import STEPS
 from tests.elastic.jobs import PHASE_SECONDS_MAX, RunningJob
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.torch]
 
 HANGING, STEADY, COUNTING = (str(Path(__file__).with_name(name)) for name in ("hanging.py", "steady.py", "counting.py"))
 #: How long one that hangs may keep the others waiting in a step.

@@ -50,7 +50,6 @@ class Job(RunningJob):
 
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_ddp_trains_through_resizes_and_a_death_and_measures_the_noise(variant: str, tmp_path: Path) -> None:
     slow = tmp_path / "slow"

@@ -104,7 +104,6 @@ def _put(voters: tuple[tuple[object, ...], ...], place: int, voter: Voter) -> tu
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_in_every_order_of_messages_and_crashes_at_most_one_membership_is_decided() -> None:
     outcomes: set[Chain] = set()
     for moment in Model(THREE, {"a": 1, "b": 1}).reachable():

@@ -12,7 +12,7 @@ from tests.elastic.counting import SAMPLES
 from tests.elastic.jobs import RunningJob
 from tests.eventually import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.torch]
 
 AGENT = "torch.distributed.run"
 SCRIPT = str(Path(__file__).with_name("counting.py"))

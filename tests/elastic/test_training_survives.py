@@ -13,7 +13,7 @@ from tests.elastic.processes import SECONDS_MAX, environment, python
 EPOCHS = 12
 STEPS = EPOCHS * 23
 SEED = 1
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.torch
 
 TRAINING = str(Path(__file__).with_name("training.py"))
 

@@ -14,7 +14,7 @@ from tests.elastic.jobs import PHASE_SECONDS_MAX, RunningJob
 from tests.elastic.steady import STEPS_OF_EPOCH
 from tests.eventually import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.torch]
 
 SCRIPT = str(Path(__file__).with_name("steady.py"))
 #: Of a collective from which the others have to be freed, since they are not waited for as long.

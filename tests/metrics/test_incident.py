@@ -17,7 +17,7 @@ from tests.metrics.observed import Observed
 from tests.metrics.prometheus import RULES, needs_prometheus
 
 #: Hours of virtual time, each tick of which is checked, on a machine that may be busy with other tests.
-pytestmark = [needs_prometheus, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [needs_prometheus, pytest.mark.slow]
 
 ASKED = set(re.findall(r"\bsched_[a-z_]+", (RULES / "alerts.yaml").read_text() + (RULES / "rules.yaml").read_text()))
 

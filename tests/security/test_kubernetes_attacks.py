@@ -14,7 +14,7 @@ from tests.clusters.kubernetes_desk import IMAGE, RESOURCE, cluster_of
 from tests.eventually import becomes, eventually
 from tests.security.tenants import SECONDS_MAX, SECRET, Tenant, Tenants, two_tenants, worker
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 
 ROOT_OF_NODE: dict[str, Any] = {
     "hostPID": True,
