@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -73,23 +74,52 @@ def unreadable(session: Session, config: ConfigOption = None, database_url: Data
     _with_store(session, config, database_url, act)
 
 
-def disown(session: Session, config: ConfigOption = None, database_url: DatabaseOption = None) -> None:
+DirectoryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--directory",
+        metavar="DIR",
+        help="Forget instead which database this directory of workers belongs to, if that database is lost.",
+    ),
+]
+
+
+def disown(
+    session: Session,
+    config: ConfigOption = None,
+    database_url: DatabaseOption = None,
+    directory: DirectoryOption = None,
+) -> None:
     """Forget at which state directory the workers of the database run, if that directory is lost.
 
-    Only when these workers have ended: the next daemon counts them as lost and starts them again.
+    Only when these workers have ended: the next daemon counts them as lost and starts them again. With --directory,
+    the next daemon that uses the directory, with whatever database, ends the workers that still run there.
     """
+    if directory is not None:
+        _disown_directory(session, directory.expanduser().absolute())
+    else:
+        _with_store(session, config, database_url, partial(_disown_place, session))
 
-    def act(store: "SqlStore") -> None:
-        from scheduler.clock import SystemClock
-        from scheduler.daemon.place import leader_lives
 
-        store.check_schema()
-        if leader_lives(store, SystemClock().monotonic):
-            raise Conflict(f"a daemon, {store.read_lease().holder}, uses the database: stop it first")
-        store.leave_place()
-        _tell(session, store, "current", f"the workers of the database may run at any state directory: {store.where}")
+def _disown_directory(session: Session, directory: Path) -> None:
+    from scheduler.daemon.directory_owner import disown
 
-    _with_store(session, config, database_url, act)
+    disown(directory)
+    if session.json:
+        emit_json({"directory": str(directory)})
+    else:
+        say(f"any database may have its workers in {directory}")
+
+
+def _disown_place(session: Session, store: "SqlStore") -> None:
+    from scheduler.clock import SystemClock
+    from scheduler.daemon.place import leader_lives
+
+    store.check_schema()
+    if leader_lives(store, SystemClock().monotonic):
+        raise Conflict(f"a daemon, {store.read_lease().holder}, uses the database: stop it first")
+    store.leave_place()
+    _tell(session, store, "current", f"the workers of the database may run at any state directory: {store.where}")
 
 
 def _exported(row: "StoredRow") -> dict[str, object]:

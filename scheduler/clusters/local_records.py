@@ -9,6 +9,7 @@ import errno
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,14 @@ class WorkerRecord:
 Part = ProcessRecord | StopRecord | ExitRecord
 
 _FILES: dict[type[Part], str] = {ProcessRecord: "process", StopRecord: "stop", ExitRecord: "exit"}
+
+
+def any_recorded(state_dir: Path) -> bool:
+    """Whether there is a worker on record, running or ended, that no daemon has told to forget."""
+    root = f"{state_dir}/workers"
+    with suppress(FileNotFoundError):
+        return any(_read(f"{root}/{name}/spec") is not None for name in os.listdir(root))
+    return False
 
 
 class Records:

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scheduler.config import Settings
+from scheduler.daemon.directory_owner import writable
 from scheduler.daemon.state_dir import identity, private_directory
 from scheduler.engine.ports import Place
-from scheduler.errors import ConfigError, Conflict
+from scheduler.errors import Conflict
 from scheduler.store.sqlstore import SqlStore
 
 _LOOK_SECONDS = 0.2
@@ -27,14 +28,10 @@ def place_of(settings: Settings, store: SqlStore) -> Place:
         return Place("kubernetes", "Kubernetes")
     directory = settings.workers_path
     name = f"state directory {directory} on {socket.gethostname()}"
-    try:
+    with writable(directory):
         private_directory(directory)
         within = _within(store.file, directory)
         return Place(identity(directory) if within is None else str("beside the database" / within), name)
-    except OSError as error:
-        raise ConfigError(
-            f"local.directory {directory}: {error.strerror}: use a directory that the daemon can write to"
-        ) from None
 
 
 def _within(file: Path | None, directory: Path) -> Path | None:

@@ -18,6 +18,7 @@ from scheduler.clusters.local_log_files import log_dir
 from scheduler.clusters.local_logs import LocalLogs
 from scheduler.config import Settings
 from scheduler.daemon.decisions import DecisionLog
+from scheduler.daemon.directory_owner import owned
 from scheduler.daemon.engine_thread import EngineThread
 from scheduler.daemon.logging import configure_logging
 from scheduler.daemon.opening import DaemonCluster, open_clock, open_cluster, open_store, open_training_jobs
@@ -92,6 +93,7 @@ def run(settings: Settings) -> None:
         clock = open_clock(store)
         place = place_of(settings, store)
         check_place(store, place, clock.monotonic)
+        stack.enter_context(owned(settings, store, place, clock.monotonic))
         cluster = open_cluster(settings, state, store, clock)
         stack.callback(cluster.close)
         engine_of = stack.enter_context(traced_engines(holder_of(state))) if settings.tracing.enabled else Engine
