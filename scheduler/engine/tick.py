@@ -199,16 +199,16 @@ class Engine:
             self._hearing.since = now  # it stood still, and with it the ears of this process
         reached: list[tuple[Step, float]] = []
         try:
-            yield from self._timed(self._steps(now), reached)
+            yield from self._timed(self._steps(), reached)
         except LeaseLost as error:
             self._candidate.lost()
             self.world = None
-            self._give_up(now, error, 0.0)
+            self._give_up(error, 0.0)
         except _OF_NO_JOB as error:
-            self._give_up(now, error, self._settings.engine.tick_interval_seconds)
+            self._give_up(error, self._settings.engine.tick_interval_seconds)
         finally:
             self.deciding = None
-        duration_seconds = self._clock.now() - now
+        duration_seconds = max(self._clock.now() - now, 0.0)  # the clock of one that followed may have gone back
         slow_seconds = 2 * self._candidate.write_seconds  # reports come in meanwhile
         if duration_seconds > self._settings.engine.tick_interval_seconds + slow_seconds:
             self._hearing.since = now + duration_seconds  # it stood still in the middle
@@ -245,8 +245,9 @@ class Engine:
         if self._caution is not None:
             self._caution.begin()
 
-    def _steps(self, now: float) -> Iterator[Step]:
+    def _steps(self) -> Iterator[Step]:
         lease = self._candidate.hold()
+        now = self._clock.now()  # until it leads, the clock follows the leader's at each look at the lease
         if lease is None:
             self._follow(now)
             return
@@ -390,6 +391,6 @@ class Engine:
         self._reports.forget(ended)
         self._hearing.forget(ended)
 
-    def _give_up(self, now: float, error: Exception, wait_seconds: float) -> None:
-        leading = self._candidate.seconds_left() > 0
+    def _give_up(self, error: Exception, wait_seconds: float) -> None:
+        now, leading = self._clock.now(), self._candidate.seconds_left() > 0
         self.report = TickReport(at=now, leading=leading, error=str(error), next_tick_at=now + wait_seconds)

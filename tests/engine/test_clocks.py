@@ -197,6 +197,20 @@ def test_who_takes_over_on_another_machine_goes_on_by_the_leaders_clock(w: Jumpi
     assert job.state is JobState.RUNNING
 
 
+def test_who_takes_over_at_its_first_look_goes_on_by_the_leaders_clock(w: JumpingWorld) -> None:
+    """Its own is days ahead; the leader has stored another anchor since it started, and has gone."""
+    job_id = w.job("j", time_limit_seconds=HOUR)
+    w.settle()
+    steady = SteadyClock(MachineClock(w.clock, ahead_seconds=3 * DAY), w.store.read_lease().anchor)
+    replica = Engine(w.store, w.cluster, steady, w.settings, w.launch, Board(), ReportBox(), "replica")
+    w.clock.advance(w.settings.engine.lease_seconds)
+    w.tick()
+    w.engine.release()
+    assert replica.tick().leading
+    assert abs(replica.report.at - w.steady.now()) <= w.settings.engine.lease_seconds + 3.0
+    assert w.get(job_id).state is JobState.RUNNING
+
+
 moves = st.lists(
     st.tuples(
         st.sampled_from(["pass", "jump", "restart", "reboot", "sleep"]),

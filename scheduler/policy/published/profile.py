@@ -3,13 +3,19 @@
 import math
 from bisect import bisect_right
 
+from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.node import Node
 from scheduler.model.plan import Waiting
-from scheduler.model.world import World
+from scheduler.model.world import NO_USAGE, World
+from scheduler.policy.amounts import Amount, fit_in, needs
+from scheduler.policy.ledger import left_of
 from scheduler.policy.order import end_of
 
 GpuType = str | None
+#: Nodes that take workers, each with what it has for them.
+Room = list[tuple[Node, Amount]]
 #: Promises that one plan makes; who waits behind so many does not start before one of them has.
 PROMISES_MAX = 500
 
@@ -57,14 +63,15 @@ def held_back(world: World, now: float) -> dict[JobId, Waiting]:
     booked: list[tuple[GpuType, float, float, int]] = []
     queue = sorted(world.queued.values(), key=lambda job: (-job.priority, job.submitted_at, job.id))
     profiles: dict[GpuType, Profile] = {}
+    room = _room(world)
     priority, first = math.inf, None
     for place, job in enumerate(queue):
         if job.priority < priority:
             priority = job.priority
-            profiles = _profiles(world, now, job.priority)
+            profiles = _profiles(world, room, now, job.priority)
             for gpu_type, start, end, slots in booked:
                 profiles[gpu_type].change(start, end, -slots)
-        if job.not_before > now or not _possible(job, world):
+        if job.not_before > now or not _possible(job, room):
             continue
         start, gpu_type = _promise(job, world, profiles) if place < PROMISES_MAX else (math.inf, None)
         slots = job.min_workers * job.shape.slots
@@ -96,21 +103,26 @@ def _types(job: Job, world: World) -> list[GpuType]:
     return sorted(suitable, key=str)
 
 
-def _possible(job: Job, world: World) -> bool:
-    """Whether empty nodes would hold it; the planner has the reason for those that no node suits."""
+def _room(world: World) -> Room:
+    """What nodes have for jobs beside what others hold of them, of whom nobody knows when they go."""
+    nodes = (node for node in world.nodes.values() if node.schedulable)
+    return [(node, left_of(node, NO_USAGE, world.foreign.get(node.name, NO_FOREIGN))) for node in nodes]
+
+
+def _possible(job: Job, room: Room) -> bool:
+    """Whether nodes without jobs would hold it; the planner has the reason for those that no node suits."""
     fits: dict[GpuType, int] = {}
-    for node in world.nodes.values():
-        if node.schedulable:
-            fits[node.gpu_type] = fits.get(node.gpu_type, 0) + node.fits_empty(job.shape)
+    for node, amount in room:
+        if node.suits(job.shape):
+            fits[node.gpu_type] = fits.get(node.gpu_type, 0) + fit_in(needs(job.shape), amount)
     return max(fits.values(), default=0) >= job.min_workers
 
 
-def _profiles(world: World, now: float, priority: int) -> dict[GpuType, Profile]:
+def _profiles(world: World, room: Room, now: float, priority: int) -> dict[GpuType, Profile]:
     """What a class sees: slots that are free, being freed, or held by less important jobs, and when others end."""
     profiles = {node.gpu_type: Profile(now, 0) for node in world.nodes.values()}
-    for node in world.nodes.values():
-        if node.schedulable:
-            profiles[node.gpu_type].change(now, math.inf, node.slots)
+    for node, (slots, _, _) in room:
+        profiles[node.gpu_type].change(now, math.inf, slots)
     for job in world.active.values():
         if job.state is JobState.STOPPING or (job.spec.preemptible and job.priority < priority):
             continue

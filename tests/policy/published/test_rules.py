@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from scheduler.config import PolicyName, PolicySettings
+from scheduler.model.foreign import ForeignUse
+from scheduler.model.ids import NodeName
 from scheduler.model.job import StopReason, WaitReason
 from scheduler.model.plan import Reserve, Start, StopJob
 from scheduler.policy.published.profile import Profile
@@ -74,6 +76,24 @@ def test_conservative_promises_nothing_to_a_job_that_the_nodes_cannot_hold() -> 
     c.waiting(1, slots_per_worker=3, priority=1).waiting(2, workers=(2, 2))
     c.step()
     assert (c.reason(1), c.size(2)) == (WaitReason.EXCEEDS_CLUSTER, 2)
+
+
+@pytest.mark.parametrize(
+    ("workers", "slots", "held"),
+    [
+        pytest.param(6, 2, {"a": 1}, id="slots"),
+        pytest.param(2, 3, {"a": 2, "b": 2, "c": 2}, id="parts of nodes"),
+    ],
+)
+def test_conservative_promises_nothing_to_a_job_that_waits_for_others(
+    workers: int, slots: int, held: dict[str, int]
+) -> None:
+    """What others hold, nobody knows for how long, keeps those behind from nothing."""
+    c = cluster("conservative").node("a", 4).node("b", 4).node("c", 4)
+    c.foreign = {NodeName(name): ForeignUse(count) for name, count in held.items()}
+    c.waiting(1, workers=(workers, workers), slots_per_worker=slots, priority=1).waiting(2, workers=(2, 2))
+    c.step()
+    assert (c.size(1), c.reason(1), c.size(2)) == (0, WaitReason.INSUFFICIENT_SLOTS, 2)
 
 
 def test_tiresias_serves_the_first_queue_first_and_stops_the_second() -> None:
