@@ -11,16 +11,16 @@ it, so nothing is kept free for it.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from scheduler.model.foreign import NO_FOREIGN, Demand
+from scheduler.model.foreign import Demand
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobSpec, StopReason, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.plan import Plan
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
-from scheduler.model.world import NO_USAGE, Changes, World
+from scheduler.model.world import Changes, World
 from scheduler.policy.amounts import fit_in, needs
-from scheduler.policy.ledger import left_of
+from scheduler.policy.ledger import left_of_empty
 from scheduler.policy.reasons import not_carried
 from scheduler.policy.stand_ins import real_actions, real_waiting
 
@@ -63,8 +63,7 @@ def _would_hold(world: World, node: Node, demand: Demand) -> bool:
     """Whether the node has room for it where it holds no workers."""
     if not (node.schedulable and demand.may_use(node.name) and node.suits(demand.shape)):
         return False
-    left = left_of(node, NO_USAGE, world.foreign.get(node.name, NO_FOREIGN))
-    return fit_in(needs(demand.shape), left) > 0
+    return fit_in(needs(demand.shape), left_of_empty(node, world)) > 0
 
 
 def _stand_in(job_id: JobId, demand: Demand, now: float) -> Job:

@@ -247,6 +247,11 @@ def left_of(node: Node, used: NodeUsage, foreign: ForeignUse) -> Amount:
     return left if foreign is NO_FOREIGN else add(left, foreign_amount(foreign), -1)
 
 
+def left_of_empty(node: Node, world: World) -> Amount:
+    """What the node has for workers where it holds none: all but what others hold."""
+    return left_of(node, NO_USAGE, world.foreign.get(node.name, NO_FOREIGN))
+
+
 def left_to_share(node: Node, used: NodeUsage, foreign: ForeignUse, crowded: Collection[int]) -> Amount:
     """What is left of the node's shared half while these of its slots are crowded."""
     _, cpus, memory = left_of(node, used, foreign)

@@ -122,7 +122,7 @@ def test_two_hundred_kinds_of_poison_among_a_hundred_good_jobs(tmp_path: Path) -
         for job_id, kind in held.items():  # the last may have begun after all others
             if kind.hook:
                 becomes(lambda job_id=job_id: state_of(daemon, job_id), "HELD", SECONDS_MAX)
-            eventually(lambda job_id=job_id: _explained(daemon, job_id, held[job_id]), f"job {job_id}", SECONDS_MAX)
+            eventually(lambda job_id=job_id, kind=kind: _explained(daemon, job_id, kind), f"job {job_id}", SECONDS_MAX)
         becomes(lambda: _named(daemon) ^ _held(daemon, set(held)), set(), SECONDS_MAX)
         assert not _named(daemon) & set(good)
 

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.clusters.local_records import any_recorded
 from tests.daemon import ROOT, Daemon
-from tests.e2e.test_two_places import running, start_job
+from tests.e2e.test_two_places import ENDS, left, running, start_job
 from tests.eventually import becomes
 from tests.test_daemon import run_daemon
 
@@ -58,22 +58,15 @@ def disown(directory: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
 
 
-@pytest.mark.parametrize("end", ["runs", "is stopped", "is killed"])
+@pytest.mark.parametrize("end", ENDS)
 def test_a_daemon_of_another_database_is_refused_where_workers_live(
     first: Daemon, second: Daemon, workers: Path, tmp_path: Path, end: str
 ) -> None:
     marker = start_job(first, tmp_path)
-    if end == "is stopped":
-        first.stop()
-    elif end == "is killed":
-        first.kill()
-    told = refusal(second.state_dir, SCHED_LOCAL__DIRECTORY=str(workers))
-    assert f"another database, {first.state_dir / 'sched.db'}" in told
-    assert str(workers) in told
-    if end != "runs":
-        first.start()
-    becomes(lambda: first.client.get("/readyz").status_code, 200)
-    assert running(marker) == 1, "its own daemon finds them again"
+    with left(first, marker, end):
+        told = refusal(second.state_dir, SCHED_LOCAL__DIRECTORY=str(workers))
+        assert f"another database, {first.state_dir / 'sched.db'}" in told
+        assert str(workers) in told
 
 
 def test_a_directory_goes_to_another_database_once_nothing_runs_and_comes_back(

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,8 @@ from tests.test_daemon import run_daemon
 
 #: A leader that only waits for a core is not silent for so long.
 SETTINGS = {"local": {"slots": 2}, "engine": {"lease_seconds": 6.0}}
+#: What a daemon does while another one is started.
+ENDS = ("runs", "is stopped", "is killed")
 
 
 @pytest.fixture
@@ -56,24 +59,31 @@ def start_job(daemon: Daemon, tmp_path: Path) -> Path:
     return marker
 
 
-@pytest.mark.parametrize("end", ["runs", "is stopped", "is killed"])
+@contextmanager
+def left(daemon: Daemon, marker: Path, end: str) -> Iterator[None]:
+    """The daemon runs on, or ends so; afterwards it finds the process of the marker again."""
+    if end == "is stopped":
+        daemon.stop()
+    elif end == "is killed":
+        daemon.kill()
+    yield
+    if end != "runs":
+        daemon.start()
+    becomes(lambda: daemon.client.get("/readyz").status_code, 200)
+    assert running(marker) == 1, "its own daemon finds them again"
+
+
+@pytest.mark.parametrize("end", ENDS)
 def test_a_second_daemon_is_refused_while_workers_live_at_another_place(
     first: Daemon, second: Daemon, database_url: str, tmp_path: Path, end: str
 ) -> None:
     marker = start_job(first, tmp_path)
-    if end == "is stopped":
-        first.stop()
-    elif end == "is killed":
-        first.kill()
-    answer = run_second(second, database_url)
-    assert answer.returncode != 0
-    assert answer.stderr.count("\n") == 1
-    assert f"the workers of this database run at state directory {first.state_dir}" in answer.stderr
-    assert running(marker) == 1
-    if end != "runs":
-        first.start()
-    becomes(lambda: first.client.get("/readyz").status_code, 200)
-    assert running(marker) == 1, "its own daemon finds them again"
+    with left(first, marker, end):
+        answer = run_second(second, database_url)
+        assert answer.returncode != 0
+        assert answer.stderr.count("\n") == 1
+        assert f"the workers of this database run at state directory {first.state_dir}" in answer.stderr
+        assert running(marker) == 1
 
 
 def test_a_second_daemon_is_refused_while_the_first_leads_without_workers(

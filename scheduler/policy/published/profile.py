@@ -3,14 +3,13 @@
 import math
 from bisect import bisect_right
 
-from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.plan import Waiting
-from scheduler.model.world import NO_USAGE, World
+from scheduler.model.world import World
 from scheduler.policy.amounts import Amount, fit_in, needs
-from scheduler.policy.ledger import left_of
+from scheduler.policy.ledger import left_of_empty
 from scheduler.policy.order import end_of
 
 GpuType = str | None
@@ -105,8 +104,7 @@ def _types(job: Job, world: World) -> list[GpuType]:
 
 def _room(world: World) -> Room:
     """What nodes have for jobs beside what others hold of them, of whom nobody knows when they go."""
-    nodes = (node for node in world.nodes.values() if node.schedulable)
-    return [(node, left_of(node, NO_USAGE, world.foreign.get(node.name, NO_FOREIGN))) for node in nodes]
+    return [(node, left_of_empty(node, world)) for node in world.nodes.values() if node.schedulable]
 
 
 def _possible(job: Job, room: Room) -> bool:
