@@ -1,5 +1,6 @@
 """Whether the cluster, all of it, can keep a new booking's promise beside those that stand."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from scheduler.model.booking import Booking
@@ -62,11 +63,29 @@ def room_of(nodes: Iterable[Node]) -> dict[NodeName, Amount]:
 
 def slots_kept(bookings: Iterable[Booking], nodes: Mapping[NodeName, Node], room: Mapping[NodeName, Amount]) -> int:
     """How many of the slots that they book, at once and each on GPUs of one type, this room has."""
+    return sum(allotted(bookings, nodes, room).values())
+
+
+def allotted(
+    bookings: Iterable[Booking],
+    nodes: Mapping[NodeName, Node],
+    room: Mapping[NodeName, Amount],
+    idle: Mapping[NodeName, int] | None = None,
+) -> Counter[NodeName]:
+    """How many slots they can have on each node.
+
+    Of nodes that have as much room for them, those with fewer `idle` slots come first.
+    """
     left = dict(room)
-    return sum(_allot(booking, nodes, left) for booking in scarcest_first(bookings, nodes))
+    slots = Counter[NodeName]()
+    for booking in scarcest_first(bookings, nodes):
+        slots.update(_allot(booking, nodes, left, idle or {}))
+    return slots
 
 
-def _allot(booking: Booking, nodes: Mapping[NodeName, Node], room: dict[NodeName, Amount]) -> int:
+def _allot(
+    booking: Booking, nodes: Mapping[NodeName, Node], room: dict[NodeName, Amount], idle: Mapping[NodeName, int]
+) -> dict[NodeName, int]:
     """Take what the booking needs out of the room, the roomiest nodes first, as far as it goes; the slots taken."""
     fits: dict[str | None, list[tuple[int, NodeName]]] = {}
     for name, amount in room.items():
@@ -74,13 +93,17 @@ def _allot(booking: Booking, nodes: Mapping[NodeName, Node], room: dict[NodeName
             fits.setdefault(nodes[name].gpu_type, []).append((fit_in(needs(booking.shape), amount), name))
     totals = {kind: sum(fit for fit, _ in found) for kind, found in fits.items()}
     if not totals:
-        return 0
+        return {}
     # of the types that have enough, the one with least room to spare leaves most to others
     enough = {kind: total for kind, total in totals.items() if total >= booking.workers}
     kind = min(enough or totals, key=lambda kind: (totals[kind] if enough else -totals[kind], kind or ""))
     left = booking.workers
-    for fit, name in sorted(fits[kind], key=lambda found: (-found[0], found[1])):
+    slots: dict[NodeName, int] = {}
+    for fit, name in sorted(fits[kind], key=lambda found: (-found[0], idle.get(found[1], 0), found[1])):
         taken = min(fit, left)
+        if taken <= 0:
+            break
         room[name] = add(room[name], needs(booking.shape, taken), -1)
+        slots[name] = taken * booking.shape.slots
         left -= taken
-    return (booking.workers - left) * booking.shape.slots
+    return slots

@@ -22,6 +22,7 @@ from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Start, Wa
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.model.world import Changes, World
+from scheduler.policy.barred import barred_from
 from scheduler.policy.bookable import scarcest_first
 from scheduler.policy.order import Order
 from scheduler.policy.peers import cooled_at
@@ -32,6 +33,8 @@ from scheduler.policy.stand_ins import real_actions, real_waiting
 CLAIM_PRIORITY = 10**9
 MEMBER_PRIORITY = CLAIM_PRIORITY + 1
 
+#: Why jobs wait that find no room where they may be.
+_LACKS = frozenset({WaitReason.INSUFFICIENT_SLOTS, WaitReason.NODES_UNAVAILABLE})
 _SIZED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 
 
@@ -80,10 +83,13 @@ class Seen:
         now: float,
         settings: PolicySettings,
         kept_to: Mapping[JobId, int],
+        barred: Mapping[JobId, frozenset[NodeName]],
         split: frozenset[str],
         cramped: Mapping[JobId, int],
     ) -> None:
         """`kept_to` are jobs that get no more workers than so many, `split` bookings of which some part will do.
+
+        `barred` are jobs that do not get slots on these nodes, as bookings need them.
 
         `cramped` are jobs of bookings that find no more room now than for so many workers: what else is booked is held
         for other jobs.
@@ -93,6 +99,7 @@ class Seen:
         self._settings = settings
         self._split = split
         self._cramped = cramped
+        self._barred = barred
         #: Waiting jobs of bookings that may start now.
         self._admitted: set[JobId] = set()
         self._changed: dict[JobId, Job] = {}
@@ -102,6 +109,8 @@ class Seen:
         self._looks: list[float] = []
         for job_id in sorted(kept_to):
             self._keep_to(job_id, kept_to[job_id])
+        for job_id in sorted(barred):
+            self._changed[job_id] = barred_from(real.queued.get(job_id) or real.active[job_id], barred[job_id])
         for booking in scarcest_first(real.bookings.values(), real.nodes):
             self._see(booking)
         self.world = real.evolve(Changes(jobs=tuple(self._changed.values())))
@@ -279,6 +288,11 @@ class Seen:
 
     def _waiting(self, made: Plan) -> dict[JobId, Waiting]:
         waiting = real_waiting(made.waiting, self._claims, WaitReason.BEHIND_BOOKING)
+        started = {action.job_id for action in made.actions if isinstance(action, Start)}
+        for job_id in self._barred.keys() & self._real.queued.keys():
+            said = waiting[job_id].reason if job_id in waiting else self._real.queued[job_id].wait_reason
+            if said in _LACKS and job_id not in started:
+                waiting[job_id] = Waiting(WaitReason.BEHIND_BOOKING)
         waiting |= {job_id: Waiting(reason) for job_id, reason in self._apart.items()}
         return not_carried(self._real, waiting)
 

@@ -2,11 +2,13 @@
 
 import math
 
+from scheduler.model.ids import NodeName
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.amounts import Amount, needs
+from scheduler.policy.barred import barred_of
 
-#: Selector, GPU type, overselling: where these are the same, who needs no less of a node fits on no other.
-_Where = tuple[tuple[tuple[str, str], ...], str | None, bool]
+#: Selector, GPU type, overselling, barred nodes: where these are equal, who needs no less of a node fits on no other.
+_Where = tuple[tuple[tuple[str, str], ...], str | None, bool, frozenset[NodeName]]
 #: What each worker needs, how many workers, the job's priority.
 _Attempt = tuple[Amount, int, int]
 
@@ -36,7 +38,7 @@ class Failures:
 
 
 def _where(shape: WorkerShape) -> _Where:
-    return (shape.node_selector, shape.gpu_type, shape.oversell)
+    return (shape.node_selector, shape.gpu_type, shape.oversell, barred_of(shape))
 
 
 def _as_hard(attempt: _Attempt, other: _Attempt) -> bool:

@@ -7,17 +7,19 @@ many workers each node would take, in buckets, so that a placement need not look
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.model.ids import NodeName
 from scheduler.model.job import Placement, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.amounts import NOTHING, Amount, Rows, Spare, add, fit_in, fit_in_rows, least, needs
+from scheduler.policy.barred import barred_of
 from scheduler.policy.halves import shared_half
 from scheduler.policy.ledger import LOG_MAX, Ledger, View
 
@@ -313,22 +315,32 @@ class Places:
         self._ledger = ledger
         self._kinds = _kinds(world, ledger)
         self._suited: dict[WorkerShape, Suited] = {}
-        #: By the indexes of their kinds.
-        self._sites: dict[tuple[int, ...], Sites] = {}
+        #: By the indexes of their kinds and the barred nodes.
+        self._sites: dict[tuple[tuple[int, ...], frozenset[NodeName]], Sites] = {}
 
     def suited(self, shape: WorkerShape) -> Suited:
         suited = self._suited.get(shape)
         if suited is None:
             suiting = tuple(k for k, kind in enumerate(self._kinds) if kind.suits(shape))
-            kinds = [self._kinds[k] for k in suiting]
-            sites = self._sites.get(suiting)
+            barred = barred_of(shape)
+            kinds = [self._without(self._kinds[k], barred) for k in suiting]
+            sites = self._sites.get((suiting, barred))
             if sites is None:
-                sites = self._sites[suiting] = Sites(kinds, len(self._ledger.nodes))
+                sites = self._sites[suiting, barred] = Sites(kinds, len(self._ledger.nodes))
             suited = self._suited[shape] = Suited(shape, self._ledger, kinds, sites)
         return suited
 
+    def _without(self, kind: Kind, barred: frozenset[NodeName]) -> Kind:
+        """The kind without nodes that do not count for a shape."""
+        nodes = self._ledger.nodes
+        return replace(kind, positions=[i for i in kind.positions if nodes[i].name not in barred]) if barred else kind
+
     def trim(self) -> None:
         """Let go of what one pass needed, and of what has piled up."""
+        for shape in [shape for shape in self._suited if barred_of(shape)]:
+            del self._suited[shape]
+        for key in [key for key in self._sites if key[1]]:
+            del self._sites[key]
         for suited in self._suited.values():
             suited.forget_bounds()
         if len(self._suited) > SHAPES_MAX:

@@ -1,0 +1,31 @@
+"""A job barred from certain nodes, as the planner sees it: they do not suit the shape of its workers."""
+
+from dataclasses import asdict, dataclass, replace
+
+from scheduler.model.ids import NodeName
+from scheduler.model.job import Job
+from scheduler.model.shape import WorkerShape
+
+
+@dataclass(frozen=True, slots=True)
+class BarredShape(WorkerShape):
+    """Needs of a worker that takes no slots of its own on certain nodes."""
+
+    barred: frozenset[NodeName] = frozenset()
+
+
+def barred_of(shape: WorkerShape) -> frozenset[NodeName]:
+    """Nodes from which workers of this shape are barred."""
+    return shape.barred if isinstance(shape, BarredShape) else frozenset()
+
+
+def barred_from(job: Job, names: frozenset[NodeName]) -> Job:
+    """The job, and its fixed group, barred from these nodes."""
+    spec = replace(job.spec, shape=_barred(job.spec.shape, names))
+    if spec.fixed is not None:
+        spec = replace(spec, fixed=replace(spec.fixed, shape=_barred(spec.fixed.shape, names)))
+    return replace(job, spec=spec)
+
+
+def _barred(shape: WorkerShape, names: frozenset[NodeName]) -> BarredShape:
+    return BarredShape(**asdict(shape), barred=names)
