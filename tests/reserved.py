@@ -11,6 +11,7 @@ from scheduler.model.node import CPU_EPSILON, Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import CrowdedSlot
 from scheduler.model.world import World as Snapshot
+from scheduler.policy.check_plan import FIXED_SIZES
 from scheduler.policy.order import Order
 from tests.broken import Broken, hold
 
@@ -109,6 +110,8 @@ class Promises:
                 continue  # one ahead that was too large fits now, and what is behind it must not delay it
             if policy != "elastic" and any(goes_before(each, job) for each in _waiting(snapshot)):
                 continue  # these promise the future to those ahead, who may have come or be due at another time
+            if policy in FIXED_SIZES and job.preferred_workers != before.preferred_workers:
+                continue  # it starts with another size than was held for it
             if not _excused(before, job, snapshot, order, goes_before):
                 raise Broken("RESERVED", f"job {job_id} lost {before.reservation} to nobody more important")
         self._held = {job.id: job for job in snapshot.queued.values() if job.reservation}

@@ -66,6 +66,16 @@ def slots_kept(bookings: Iterable[Booking], nodes: Mapping[NodeName, Node], room
     return sum(allotted(bookings, nodes, room).values())
 
 
+def room_beside(
+    bookings: Iterable[Booking], nodes: Mapping[NodeName, Node], room: Mapping[NodeName, Amount]
+) -> dict[NodeName, Amount]:
+    """What these bookings leave of the room, once they have what they find there."""
+    left = dict(room)
+    for booking in scarcest_first(bookings, nodes):
+        _allot(booking, nodes, left, {})
+    return left
+
+
 def allotted(
     bookings: Iterable[Booking],
     nodes: Mapping[NodeName, Node],

@@ -1,6 +1,6 @@
 """What must hold of a plan while a booking is open."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from scheduler.config import PolicySettings
@@ -13,7 +13,8 @@ from scheduler.model.plan import Grow, Plan, Start
 from scheduler.model.worker import Worker
 from scheduler.model.world import Stray, World
 from scheduler.policy.amounts import Amount, add, amount_of, needs
-from scheduler.policy.bookable import slots_kept
+from scheduler.policy.bookable import room_beside, slots_kept
+from scheduler.policy.booking import hold_from
 from scheduler.policy.check_world import Violation
 from scheduler.policy.halves import parts_of
 from scheduler.policy.ledger import left_of
@@ -42,19 +43,40 @@ def check_bookings(
         if len(kinds) > 1 or not booking.start_at <= now < booking.start_at + settings.booking_idle_seconds:
             continue
         others = [(job, action) for job, action in takes if _takes_of(world, job, action, booking)]
-        mine = _held(world, booking)
-        mine += sum(job.shape.slots * _count(action) for job, action in takes if booking.admits(job))
-        rest = replace(booking, workers=max(booking.slots - mine, 0) // booking.shape.slots)
-        before = dict(room)
-        for job, action in others:
-            for name, shape, count in parts_of(job, action):
-                if name in before:
-                    before[name] = add(before[name], needs(shape, count))
-        could, can = (slots_kept([rest], world.nodes, each) for each in (before, room))
-        if can < could:
+        rest = _rest(world, takes, booking)
+        held = [each for each in world.bookings.values() if each is not booking and _holds(world, each, now, settings)]
+        beside = room_beside([_rest(world, takes, each) for each in held], world.nodes, room)
+        # what the others took is not missed where the booking could not have it anyway, for those booked beside it
+        if all(_kept(world, rest, each) < _kept(world, rest, _without(each, others)) for each in (room, beside)):
             names = ", ".join(str(job.id) for job, _ in others)
-            told = f"needs {rest.slots} more slots and has {can}, and job {names} takes some"
+            told = f"needs {rest.slots} more slots and has {_kept(world, rest, room)}, and job {names} takes some"
             yield Violation("I11", f"booking {booking.name} {told}")
+
+
+def _holds(world: World, booking: Booking, now: float, settings: PolicySettings) -> bool:
+    """Whether what is booked is held at this moment."""
+    return hold_from(booking, world, settings) <= now < booking.start_at + settings.booking_idle_seconds
+
+
+def _rest(world: World, takes: Iterable[tuple[Job, Start | Grow]], booking: Booking) -> Booking:
+    """What the jobs of the booking do not have yet."""
+    mine = _held(world, booking)
+    mine += sum(job.shape.slots * _count(action) for job, action in takes if booking.admits(job))
+    return replace(booking, workers=max(booking.slots - mine, 0) // booking.shape.slots)
+
+
+def _kept(world: World, booking: Booking, room: Mapping[NodeName, Amount]) -> int:
+    return slots_kept([booking], world.nodes, room)
+
+
+def _without(room: Mapping[NodeName, Amount], takes: Iterable[tuple[Job, Start | Grow]]) -> dict[NodeName, Amount]:
+    """The room if nobody had taken this."""
+    before = dict(room)
+    for job, action in takes:
+        for name, shape, count in parts_of(job, action):
+            if name in before:
+                before[name] = add(before[name], needs(shape, count))
+    return before
 
 
 def _room(

@@ -326,3 +326,8 @@ class Scenario:
     poison: "Poisoning | None" = None
     #: What was drawn into it; see `draw`.
     features: tuple[str, ...] = ()
+
+    @property
+    def work_seconds(self) -> float:
+        """How long its jobs work at most where there is but one slot, one after another."""
+        return sum(each.behaviour.work_seconds or 0.0 for each in self.arrivals)

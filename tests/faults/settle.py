@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from scheduler.model.event import EventKind
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
+from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.node import Node, NodeIntent
 from scheduler.policy.check_plan import FIXED_SIZES
@@ -27,21 +28,39 @@ _OF_OTHERS = frozenset({EventKind.JOB_CHANGED, EventKind.CLOCK_JUMPED, EventKind
 
 def settle(run: "Run") -> None:
     """Let time pass until nothing is left to do, then see that nothing is done."""
-    passed = STEP_SECONDS
-    run.advance(STEP_SECONDS)
-    # one after another, where there is but one slot
-    work_seconds = sum(each.behaviour.work_seconds or 0.0 for each in run.scenario.arrivals)
-    ended: set[JobId] = set()
-    while restless := _restless(run, ended):
-        passed += STEP_SECONDS
-        hold(passed <= SETTLE_SECONDS_MAX + work_seconds, "I10", f"after {passed:g} s: {'; '.join(restless)}")
-        run.advance(STEP_SECONDS)
+    _come_to_rest(run)
+    if crowding := _fit_shared_slots_only(run):
+        for job_id in crowding:
+            run.ask(IntentKind.CANCEL, job_id=job_id)
+        _come_to_rest(run)
     before = _last_event(run)
     run.advance(STILL_TICKS * run.settings.engine.tick_interval_seconds)
     moved = [event for _, event in run.store.list_events(before, limit=100)]
     hold(all(event.kind in _OF_OTHERS for event in moved), "I10", f"still moving: {moved}")
     alive = run.cluster.alive()
     hold(not alive, "I10", f"processes are left: {alive}")
+
+
+def _come_to_rest(run: "Run") -> None:
+    ended: set[JobId] = set()
+    passed = STEP_SECONDS
+    run.advance(STEP_SECONDS)
+    while restless := _restless(run, ended):
+        passed += STEP_SECONDS
+        in_time = passed <= SETTLE_SECONDS_MAX + run.scenario.work_seconds
+        hold(in_time, "I10", f"after {passed:g} s: {'; '.join(restless)}")
+        run.advance(STEP_SECONDS)
+
+
+def _fit_shared_slots_only(run: "Run") -> list[JobId]:
+    """Waiting jobs that would start whenever crowded slots are shared again, and might crowd them anew, without end."""
+    nodes = [node for node in run.store.list_nodes() if node.schedulable]
+    waiting = (job for job_id in run.submitted if (job := run.store.get_job(job_id)) is not None)
+    return [
+        job.id
+        for job in waiting
+        if job.state is JobState.QUEUED and any(node.fits_shared(job.shape) > 0 for node in nodes)
+    ]
 
 
 def _restless(run: "Run", ended: set[JobId]) -> list[str]:

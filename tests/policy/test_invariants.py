@@ -10,6 +10,7 @@ from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import NodeName
 from scheduler.model.job import JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
+from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, WorkerState
 from scheduler.model.world import NodeUsage, World
 from scheduler.policy.invariants import check_plan, check_world
@@ -41,6 +42,20 @@ def test_a_sound_world_and_plan_have_no_violations() -> None:
     assert check_world(c.world(), NOW) == []
     assert found(c, Start(2, (("a", 2),))) == set()  # type: ignore[arg-type]
     assert found(c, Grow(1, (("a", 1),))) == set()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("foreign", "taken", "broken"), [(1, 1, set()), (1, 2, {"I11"}), (3, 1, set()), (3, 2, {"I11"})]
+)
+def test_beside_two_bookings_only_what_neither_could_have_is_free(foreign: int, taken: int, broken: set[str]) -> None:
+    """What others leave of seven slots is too little for 1 and 3 × 2: of six and of four, all but one serve."""
+    c = Cluster().node("a", 7).booked("early", 1, 0.0, 600.0).booked("late", 3, 0.0, 300.0, WorkerShape(2))
+    c.foreign[NodeName("a")] = ForeignUse(slots=foreign)
+    c.waiting(1, workers=(1, 4))
+    assert found(c, Start(1, (("a", taken),))) == broken  # type: ignore[arg-type]
+    if not broken:
+        c.step()
+        assert c.size(1) == taken
 
 
 @pytest.mark.parametrize(
