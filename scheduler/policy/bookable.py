@@ -5,8 +5,11 @@ from collections.abc import Iterable, Mapping
 
 from scheduler.model.booking import Booking
 from scheduler.model.ids import NodeName
+from scheduler.model.job import Job
 from scheduler.model.node import Node
+from scheduler.model.plan import Grow, Reserve, Start
 from scheduler.policy.amounts import Amount, add, fit_in, nano_cpus, needs
+from scheduler.policy.halves import parts_of
 
 
 def refusal(booking: Booking, standing: Iterable[Booking], nodes: Mapping[NodeName, Node], now: float) -> str | None:
@@ -63,37 +66,33 @@ def room_of(nodes: Iterable[Node]) -> dict[NodeName, Amount]:
 
 def slots_kept(bookings: Iterable[Booking], nodes: Mapping[NodeName, Node], room: Mapping[NodeName, Amount]) -> int:
     """How many of the slots that they book, at once and each on GPUs of one type, this room has."""
-    return sum(allotted(bookings, nodes, room).values())
+    return sum(allot(bookings, nodes, dict(room)).values())
 
 
-def room_beside(
-    bookings: Iterable[Booking], nodes: Mapping[NodeName, Node], room: Mapping[NodeName, Amount]
-) -> dict[NodeName, Amount]:
-    """What these bookings leave of the room, once they have what they find there."""
-    left = dict(room)
-    for booking in scarcest_first(bookings, nodes):
-        _allot(booking, nodes, left, {})
-    return left
-
-
-def allotted(
+def allot(
     bookings: Iterable[Booking],
     nodes: Mapping[NodeName, Node],
-    room: Mapping[NodeName, Amount],
+    room: dict[NodeName, Amount],
     idle: Mapping[NodeName, int] | None = None,
 ) -> Counter[NodeName]:
-    """How many slots they can have on each node.
+    """Take what they need out of the room, as far as it goes; how many slots they have on each node.
 
     Of nodes that have as much room for them, those with fewer `idle` slots come first.
     """
-    left = dict(room)
     slots = Counter[NodeName]()
     for booking in scarcest_first(bookings, nodes):
-        slots.update(_allot(booking, nodes, left, idle or {}))
+        slots.update(_allot_one(booking, nodes, room, idle or {}))
     return slots
 
 
-def _allot(
+def pour(room: dict[NodeName, Amount], job: Job, action: Start | Grow | Reserve, sign: int) -> None:
+    """Add (1) to the room, or take out of it (-1), what the action gives the job."""
+    for name, shape, count in parts_of(job, action):
+        if name in room:
+            room[name] = add(room[name], needs(shape, count), sign)
+
+
+def _allot_one(
     booking: Booking, nodes: Mapping[NodeName, Node], room: dict[NodeName, Amount], idle: Mapping[NodeName, int]
 ) -> dict[NodeName, int]:
     """Take what the booking needs out of the room, the roomiest nodes first, as far as it goes; the slots taken."""

@@ -47,6 +47,11 @@ class Claim:
     member: JobId | None
 
 
+def scheduled_job(world: World, job_id: JobId) -> Job:
+    """A job that waits or is active."""
+    return world.queued.get(job_id) or world.active[job_id]
+
+
 def hold_from(booking: Booking, world: World, settings: PolicySettings) -> float:
     """When booked slots begin to be cleared: by the lead, and the largest grace of the jobs that may be there.
 
@@ -110,7 +115,7 @@ class Seen:
         for job_id in sorted(kept_to):
             self._keep_to(job_id, kept_to[job_id])
         for job_id in sorted(barred):
-            self._changed[job_id] = barred_from(real.queued.get(job_id) or real.active[job_id], barred[job_id])
+            self._changed[job_id] = barred_from(scheduled_job(real, job_id), barred[job_id])
         for booking in scarcest_first(real.bookings.values(), real.nodes):
             self._see(booking)
         self.world = real.evolve(Changes(jobs=tuple(self._changed.values())))
@@ -246,7 +251,7 @@ class Seen:
 
     def _keep_to(self, job_id: JobId, most: int) -> None:
         """The job neither starts nor grows beyond so many workers."""
-        job = self._real.queued.get(job_id) or self._real.active[job_id]
+        job = scheduled_job(self._real, job_id)
         if job.state is not JobState.QUEUED:
             self._changed[job_id] = replace(job, max_workers=min(job.max_workers, max(_size(job), most)))
         elif most < job.min_workers:

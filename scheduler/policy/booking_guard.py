@@ -16,9 +16,9 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.plan import Grow, Plan, Release, Reserve, Start
 from scheduler.model.world import NO_USAGE, World
-from scheduler.policy.amounts import Amount, add, amount_of, foreign_amount, needs
-from scheduler.policy.bookable import allotted, room_of, slots_kept
-from scheduler.policy.booking import Seen, hold_from
+from scheduler.policy.amounts import Amount, add, amount_of, foreign_amount
+from scheduler.policy.bookable import allot, pour, room_of, slots_kept
+from scheduler.policy.booking import Seen, hold_from, scheduled_job
 from scheduler.policy.halves import parts_of
 from scheduler.policy.order import Order, end_of
 
@@ -98,7 +98,7 @@ class _Guard:
             if job_id in self.kept_to:
                 self.kept_to[job_id] = crowds.workers
             elif job_id in self.barred:
-                self.barred[job_id] = self.usable(self._outstayed(self._job(job_id)))
+                self.barred[job_id] = self.usable(self._outstayed(scheduled_job(self._world, job_id)))
             else:
                 self.barred[job_id], self._otherwise[job_id] = crowds.needed, crowds.workers
         got = self._got(made)
@@ -147,7 +147,7 @@ class _Guard:
             owed = self._owed(job, action)
             workers = max(self._beside(bookings, kept, room, job, action), owed)
             if workers < _workers(action):
-                needed = needed or frozenset(allotted(bookings, nodes, room, self._idle))
+                needed = needed or frozenset(allot(bookings, nodes, dict(room), self._idle))
                 found = _Crowding(len(job.wanted_workers) + workers, needed)
                 crowding[job.id] = found.with_(crowding[job.id]) if job.id in crowding else found
             elif job.id not in crowding:
@@ -201,7 +201,7 @@ class _Guard:
         """Nodes on which the bookings of these moments find what they need."""
         if moments not in self._needed:
             found = (
-                allotted(self._open_at(moment), self._world.nodes, self._room(moment), self._idle)
+                allot(self._open_at(moment), self._world.nodes, self._room(moment), self._idle)
                 for moment in sorted(moments)
             )
             self._needed[moments] = frozenset(name for slots in found for name in slots)
@@ -224,11 +224,8 @@ class _Guard:
         world = self._world
         return {node.name: node.slots - world.usage.get(node.name, NO_USAGE).slots for node in world.nodes.values()}
 
-    def _job(self, job_id: JobId) -> Job:
-        return self._world.queued.get(job_id) or self._world.active[job_id]
-
     def _size(self, job_id: JobId) -> int:
-        return len(self._job(job_id).wanted_workers)
+        return len(scheduled_job(self._world, job_id).wanted_workers)
 
     def _room(self, moment: float) -> dict[NodeName, Amount]:
         """What is not held then by jobs that stay."""
@@ -278,7 +275,5 @@ def _first(action: Taking, workers: int) -> Taking:
 def _less(room: Mapping[NodeName, Amount], job: Job, action: Taking) -> dict[NodeName, Amount]:
     """The room without what the action gives the job."""
     less = dict(room)
-    for name, shape, count in parts_of(job, action):
-        if name in less:
-            less[name] = add(less[name], needs(shape, count), -1)
+    pour(less, job, action, -1)
     return less

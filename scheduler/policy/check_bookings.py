@@ -12,11 +12,10 @@ from scheduler.model.node import NodeIntent
 from scheduler.model.plan import Grow, Plan, Start
 from scheduler.model.worker import Worker
 from scheduler.model.world import Stray, World
-from scheduler.policy.amounts import Amount, add, amount_of, needs
-from scheduler.policy.bookable import room_beside, slots_kept
+from scheduler.policy.amounts import Amount, add, amount_of
+from scheduler.policy.bookable import allot, pour, slots_kept
 from scheduler.policy.booking import hold_from
 from scheduler.policy.check_world import Violation
-from scheduler.policy.halves import parts_of
 from scheduler.policy.ledger import left_of
 
 
@@ -44,12 +43,15 @@ def check_bookings(
             continue
         others = [(job, action) for job, action in takes if _takes_of(world, job, action, booking)]
         rest = _rest(world, takes, booking)
+        if not _misses(world, rest, others, room):
+            continue
         held = [each for each in world.bookings.values() if each is not booking and _holds(world, each, now, settings)]
-        beside = room_beside([_rest(world, takes, each) for each in held], world.nodes, room)
+        beside = dict(room)
+        allot([_rest(world, takes, each) for each in held], world.nodes, beside)
         # what the others took is not missed where the booking could not have it anyway, for those booked beside it
-        if all(_kept(world, rest, each) < _kept(world, rest, _without(each, others)) for each in (room, beside)):
-            names = ", ".join(str(job.id) for job, _ in others)
-            told = f"needs {rest.slots} more slots and has {_kept(world, rest, room)}, and job {names} takes some"
+        if _misses(world, rest, others, beside):
+            names, has = ", ".join(str(job.id) for job, _ in others), slots_kept([rest], world.nodes, room)
+            told = f"needs {rest.slots} more slots and has {has}, and job {names} takes some"
             yield Violation("I11", f"booking {booking.name} {told}")
 
 
@@ -65,18 +67,14 @@ def _rest(world: World, takes: Iterable[tuple[Job, Start | Grow]], booking: Book
     return replace(booking, workers=max(booking.slots - mine, 0) // booking.shape.slots)
 
 
-def _kept(world: World, booking: Booking, room: Mapping[NodeName, Amount]) -> int:
-    return slots_kept([booking], world.nodes, room)
-
-
-def _without(room: Mapping[NodeName, Amount], takes: Iterable[tuple[Job, Start | Grow]]) -> dict[NodeName, Amount]:
-    """The room if nobody had taken this."""
+def _misses(
+    world: World, rest: Booking, others: Iterable[tuple[Job, Start | Grow]], room: Mapping[NodeName, Amount]
+) -> bool:
+    """Whether this room has less for the booking than it would have if the others had taken nothing."""
     before = dict(room)
-    for job, action in takes:
-        for name, shape, count in parts_of(job, action):
-            if name in before:
-                before[name] = add(before[name], needs(shape, count))
-    return before
+    for job, action in others:
+        pour(before, job, action, 1)
+    return slots_kept([rest], world.nodes, room) < slots_kept([rest], world.nodes, before)
 
 
 def _room(
@@ -88,9 +86,7 @@ def _room(
     )
     room = {name: left_of(node, world.used(name), foreign) for name, node, foreign in nodes}
     for job, action in takes:
-        for name, shape, count in parts_of(job, action):
-            if name in room:
-                room[name] = add(room[name], needs(shape, count), -1)
+        pour(room, job, action, -1)
     for leaver in leaving:
         if leaver.node in room and not leaver.shared:
             room[leaver.node] = add(room[leaver.node], amount_of(leaver, world.nodes[leaver.node]))

@@ -1,6 +1,7 @@
 """I10: when the faults stop, everything ends or waits for a reason, and then nothing moves any more."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.node import Node, NodeIntent
+from scheduler.model.shape import WorkerShape
 from scheduler.policy.check_plan import FIXED_SIZES
 from scheduler.policy.fixed_room import fits_empty
 from scheduler.policy.published.view import fixed_size
@@ -29,8 +31,8 @@ _OF_OTHERS = frozenset({EventKind.JOB_CHANGED, EventKind.CLOCK_JUMPED, EventKind
 def settle(run: "Run") -> None:
     """Let time pass until nothing is left to do, then see that nothing is done."""
     _come_to_rest(run)
-    if crowding := _fit_shared_slots_only(run):
-        for job_id in crowding:
+    if coming := _wait_for_crowded_slots(run):
+        for job_id in coming:
             run.ask(IntentKind.CANCEL, job_id=job_id)
         _come_to_rest(run)
     before = _last_event(run)
@@ -52,15 +54,12 @@ def _come_to_rest(run: "Run") -> None:
         run.advance(STEP_SECONDS)
 
 
-def _fit_shared_slots_only(run: "Run") -> list[JobId]:
-    """Waiting jobs that would start whenever crowded slots are shared again, and might crowd them anew, without end."""
+def _wait_for_crowded_slots(run: "Run") -> list[JobId]:
+    """Jobs that start whenever crowded slots are shared again, and might crowd them anew, without end."""
     nodes = [node for node in run.store.list_nodes() if node.schedulable]
-    waiting = (job for job_id in run.submitted if (job := run.store.get_job(job_id)) is not None)
-    return [
-        job.id
-        for job in waiting
-        if job.state is JobState.QUEUED and any(node.fits_shared(job.shape) > 0 for node in nodes)
-    ]
+    jobs = (job for job_id in run.submitted if (job := run.store.get_job(job_id)) is not None)
+    waiting = (job for job in jobs if job.state is JobState.QUEUED)
+    return [job.id for job in waiting if _most(job, nodes, Node.fits_shared) >= job.min_workers]
 
 
 def _restless(run: "Run", ended: set[JobId]) -> list[str]:
@@ -114,11 +113,11 @@ def _beside_others(run: "Run", node: Node) -> Node:
     return replace(node, slots=slots, cpus=node.cpus - use.cpus, memory_mib=memory_mib)
 
 
-def _most(job: Job, nodes: list[Node]) -> int:
-    """The most workers of the job that these nodes hold when they are empty."""
+def _most(job: Job, nodes: list[Node], fits: Callable[[Node, WorkerShape], int] = Node.fits_empty) -> int:
+    """The most workers of the job that these nodes hold when they are empty, or that their shared slots hold."""
     room: Counter[str | None] = Counter()
     for node in nodes:
-        room[node.gpu_type] += node.fits_empty(job.shape)
+        room[node.gpu_type] += fits(node, job.shape)
     return max(room.values(), default=0)
 
 
