@@ -8,6 +8,7 @@ from scheduler import bounds
 from scheduler.config import EngineSettings
 from scheduler.engine.deadlines import hang_deadline
 from scheduler.engine.draft import Draft
+from scheduler.engine.observe_workers import with_fraction
 from scheduler.engine.ports import Store
 from scheduler.engine.reports import Hearing, ReportBox
 from scheduler.model.data_queue import DataQueue
@@ -59,10 +60,10 @@ def absorb_data(draft: Draft, shares: Mapping[JobId, float], reports: ReportBox)
             continue
         report = _report_of_oldest(job, reports)
         if report is None:
-            draft.put_progress(job, replace(job.progress, fraction=share, reported_at=draft.now))
+            draft.put_progress(job, replace(with_fraction(job, share, draft.now), reported_at=draft.now))
         elif report.fraction is None:
             # When it was reported last decides when the next report is kept.
-            draft.put_progress(job, replace(job.progress, fraction=share))
+            draft.put_progress(job, with_fraction(job, share, draft.now))
 
 
 def _report_of_oldest(job: Job, reports: ReportBox) -> WorkerReport | None:

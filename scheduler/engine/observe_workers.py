@@ -145,42 +145,39 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
     if report.samples_per_second is not None and settled:
         useful = report.samples_per_second * (1.0 if efficiency is None else efficiency)
         throughput[size] = bounds.RATE.nearest(useful)
-    whole_slot_seconds, recent_share, slot_seconds = _estimate(job, report.fraction, draft.now)
-    progress = Progress(
+    progress = replace(
+        with_fraction(job, report.fraction, draft.now),
         step=before.step if report.step is None else report.step,
         epoch=before.epoch if report.epoch is None else report.epoch,
         samples_per_second=_newest(report.samples_per_second, before.samples_per_second),
         last_commit_at=_newest(report.last_commit_at, before.last_commit_at),
         resize_seconds=_newest(report.resize_seconds, before.resize_seconds),
         throughput=tuple(sorted(throughput.items())),
-        fraction=_newest(report.fraction, before.fraction),
-        whole_slot_seconds=whole_slot_seconds,
-        recent_share=recent_share,
-        slot_seconds=slot_seconds,
         efficiency=efficiency,
         metrics=report.metrics or before.metrics,
         reported_at=draft.now,
-        adopted=before.adopted,
     )
     draft.put_progress(job, progress)
 
 
-def _estimate(job: Job, fraction: float | None, now: float) -> tuple[float | None, float, float]:
-    """`whole_slot_seconds`, `recent_share` and `slot_seconds` of the job's progress after this report.
+def with_fraction(job: Job, fraction: float | None, now: float) -> Progress:
+    """The job's progress where so much is done; None: as much as before. What all of it takes is estimated anew.
 
     What was known fades as the share done grows: start-up and the first epochs are not like those to come.
     """
     before = job.progress
     done, whole, recent = before.fraction or 0.0, before.whole_slot_seconds, before.recent_share
-    if fraction is None or fraction == done:
-        return whole, recent, before.slot_seconds
+    if fraction is None:
+        return before
+    if fraction == done:
+        return replace(before, fraction=fraction)
     had = job.attained(now)
     if fraction < done:  # what was lost is done again
-        return whole, recent, had
+        return replace(before, fraction=fraction, slot_seconds=had)
     faded = recent * done / fraction
     recent = bounds.SHARE.nearest(max(faded + fraction - done, bounds.SHARE.low))
-    whole = ((whole or 0.0) * faded + had - before.slot_seconds) / recent
-    return bounds.SLOT_SECONDS.nearest(whole), recent, had
+    whole = bounds.SLOT_SECONDS.nearest(((whole or 0.0) * faded + had - before.slot_seconds) / recent)
+    return replace(before, fraction=fraction, whole_slot_seconds=whole, recent_share=recent, slot_seconds=had)
 
 
 def progress_is_due(job: Job, report: WorkerReport, now: float, interval_seconds: float) -> bool:

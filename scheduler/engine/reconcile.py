@@ -12,7 +12,7 @@ from scheduler.engine.failures import expire, react
 from scheduler.engine.held import end_cancelled, end_unstarted
 from scheduler.engine.membership import adopt, settle
 from scheduler.engine.observe_foreign import absorb_use
-from scheduler.engine.observe_nodes import absorb_held, absorb_nodes, count_failures
+from scheduler.engine.observe_nodes import Gone, absorb_held, absorb_nodes, count_failures
 from scheduler.engine.observe_workers import (
     absorb_job_workers,
     absorb_progress,
@@ -44,6 +44,7 @@ def absorb(
     """
     gone = absorb_nodes(draft, observation.nodes)
     absorb_use(draft, observation.nodes, gone)
+    gone = _absorb_strays(draft, observation, focus, gone)  # those of jobs that came to be held, say
     for job in focus.jobs:
         _absorb_job(draft, job, observation, hearing, uncertain, settings)
     absorb_inbox(draft, inbox)
@@ -52,12 +53,19 @@ def absorb(
         if job.state.active:
             _absorb_job(draft, job, observation, hearing, uncertain, settings, released=True)
     open_and_end(draft)
-    strays = find_strays(draft, observation, focus.moved)
-    if strays != draft.base.strays:
-        draft.see_strays(strays)
-        gone |= absorb_held(draft, observation.nodes, {stray.node for stray in strays.values()})
-        absorb_use(draft, observation.nodes, gone)
+    _absorb_strays(draft, observation, focus, gone)  # those that jobs have left behind just now
     end_cancelled(draft)
+
+
+def _absorb_strays(draft: Draft, observation: Observation, focus: Focus, gone: Gone) -> Gone:
+    """Take in what strays hold of the nodes, of what is gone there too; what is gone in all."""
+    strays = find_strays(draft, observation, focus.moved)
+    if strays == draft.base.strays:
+        return gone
+    draft.see_strays(strays)
+    gone = gone | absorb_held(draft, observation.nodes, {stray.node for stray in strays.values()})
+    absorb_use(draft, observation.nodes, gone)
+    return gone
 
 
 def _absorb_job(

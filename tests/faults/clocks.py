@@ -12,6 +12,8 @@ class MachineClock:
         self._slept_seconds = 0.0
         self._booted_at = 0.0
         self._boots = 1
+        #: Whether somebody has set its unix time since it started.
+        self.set_since_boot = False
 
     def now(self) -> float:
         """Unix seconds as this machine has them."""
@@ -32,6 +34,7 @@ class MachineClock:
     def jump(self, seconds: float) -> None:
         """Somebody sets the unix time."""
         self._ahead_seconds += seconds
+        self.set_since_boot = True
 
     def set_right(self) -> None:
         """Somebody sets the unix time to what it was before all jumps."""
@@ -45,3 +48,4 @@ class MachineClock:
         """Nothing that counted from its start goes on."""
         self._booted_at, self._slept_seconds = self._true.now(), self._true.now()
         self._boots += 1
+        self.set_since_boot = False

@@ -58,6 +58,8 @@ class Daemon:
     starts: int = field(default=0, init=False)
     #: Whether ticks are rehearsed after one that failed, since there is poison.
     careful: bool = False
+    #: Whether it came back with nothing but a clock that was set to tell how long it was away.
+    misled: bool = field(default=False, init=False)
     #: Whether its last tick failed at that.
     harmed: bool = False
     _tick: Iterator[Step] | None = None
@@ -69,7 +71,10 @@ class Daemon:
 
     def _start(self) -> None:
         self.starts += 1
-        self.clock = SteadyClock(self.machine, self.line.anchor())
+        anchor = self.line.anchor()
+        elsewhere = anchor is not None and anchor.boot != self.machine.boot()
+        self.misled = self.misled or (elsewhere and self.machine.set_since_boot)
+        self.clock = SteadyClock(self.machine, anchor)
         self.board, self.reports = Board(), ReportBox()
         reach = Reach(self.cluster, self.true, self.clock, lambda: self.leads)
         self.engine = Engine(
@@ -122,8 +127,8 @@ class Daemon:
             fate = self.fate
             if isinstance(fate, Die | Freeze | Suspend | Reboot) and fate.step is step:
                 if isinstance(fate, Reboot):
-                    self.machine.reboot()
                     self.machine.jump(-fate.behind_seconds)
+                    self.machine.reboot()
                 if isinstance(fate, Die | Reboot):
                     self.deaths += 1
                     self._start()

@@ -24,6 +24,7 @@ class Durations:
         ahead = run.leader.clock.now() - run.clock.now()
         # A daemon that comes back on another machine than the leader's may have nothing but a clock that was set.
         strange = len(run.daemons) > 1 and any(daemon.starts > 1 for daemon in run.daemons)
+        strange = strange or any(daemon.misled for daemon in run.daemons)
         for event in run.engine.report.events:
             if event.job_id is None:
                 continue

@@ -55,9 +55,9 @@ def _fixed(job: Job, most: int) -> Job:
 
 
 def _keeping(job: Job) -> Job:
-    """A running job from which nobody may take keeps what it has."""
-    size = len(job.wanted_workers)
-    if job.state not in RESIZABLE_STATES or job.spec.preemptible or not job.min_workers <= size <= job.max_workers:
+    """A running job from which nobody may take keeps what it has, up to its maximum."""
+    size = min(len(job.wanted_workers), job.max_workers)
+    if job.state not in RESIZABLE_STATES or job.spec.preemptible or size < job.min_workers:
         return job
     return _bounded(job, size, job.max_workers)
 
