@@ -49,6 +49,8 @@ def test_the_share_that_is_done_is_the_jobs_fraction(w: World) -> None:
     left = work_left(job, w.clock.now())
     assert left is not None
     assert left[1] is EndBasis.REPORTED
+    had = job.progress.slot_seconds
+    assert job.progress.whole_slot_seconds == pytest.approx(had / 0.2), "what all of it takes is known"
     version = job.version
     w.advance(30)
     assert w.get(job_id).version == version, "nothing new is nothing to write"

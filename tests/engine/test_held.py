@@ -1,6 +1,7 @@
 """A job that ticks fail at is held; all others go on, and it comes back when a user says so."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 from scheduler import bounds
 from scheduler.engine.attribution.caution import Undecidable
 from scheduler.model.event import Cause, EventKind
+from scheduler.model.foreign import Demand
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobState
 from scheduler.model.node import NodeIntent
+from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import ExitReason, WorkerState
 from scheduler.policy.planner import Planner
 from tests.poison import HARMS, POINTS, Poison, poisoned
@@ -232,3 +235,22 @@ def test_numbers_at_the_edges_of_what_is_taken_harm_nobody(w: World) -> None:
     assert not [job_id for job_id in w.submitted if w.get(job_id).state is JobState.HELD]
     for job_id in good:
         w.expect(job_id, JobState.RUNNING)
+
+
+@pytest.mark.parametrize("what", ["others come", "a slot goes"])
+def test_a_worker_is_not_replaced_on_what_a_job_held_in_the_same_tick_still_has(w: World, what: str) -> None:
+    bad, good = w.job("bad", workers=4), w.job("good", workers=(1, 4))
+    w.settle()
+    w.cluster.crash(w.get(good).workers[0].id)
+    if what == "others come":
+        w.cluster.foreign.come(Demand("web", WorkerShape(1)), heard=False)
+        w.cluster.let_foreign_run()
+        assert w.cluster.foreign.node_of("web") is not None
+    else:
+        w.cluster.add_node(replace(w.cluster.facts(NodeName("a")), slots=7))
+    with poisoned(lambda job_id: job_id == bad, POINTS[0], HARMS["raise"]):
+        w.engine.forget()
+        w.advance(8.0)
+    w.expect(bad, JobState.HELD)
+    assert [event.job_id for event in w.events(EventKind.WORKER_ENDED)] == [good]
+    assert not w.events(EventKind.WORKER_REPLACED)

@@ -8,7 +8,8 @@ from scheduler.config import PolicyName, PolicySettings
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import NodeName
 from scheduler.model.job import StopReason, WaitReason
-from scheduler.model.plan import Reserve, Start, StopJob
+from scheduler.model.plan import Reserve, Shrink, Start, StopJob
+from scheduler.model.worker import LeaveReason
 from scheduler.policy.published.profile import Profile
 from scheduler.policy.published.rules import RULES
 from tests.policy.worlds import NOW, Cluster
@@ -144,3 +145,13 @@ def test_the_past_of_a_profile_is_now() -> None:
     profile.change(0.0, 150.0, -4)
     profile.change(0.0, 50.0, -4)
     assert profile.earliest(4, 10.0) == 150.0
+
+
+@pytest.mark.parametrize("name", ["afs", "edl", "elastic-fifo"])
+def test_a_job_that_nobody_may_take_from_loses_only_what_is_above_its_lowered_maximum(name: PolicyName) -> None:
+    c = cluster(name).node("a", 5)
+    c.running(1, {"a": 4}, workers=(1, 3), preemptible=False)
+    c.waiting(2, workers=(3, 3), priority=9)
+    c.running(3, {"a": 1}, workers=(1, 5), priority=9)
+    leaving = [action for action in c.plan(outside_bounds=True).actions if isinstance(action, Shrink)]
+    assert [(action.job_id, action.reason, len(action.workers)) for action in leaving] == [(1, LeaveReason.SCALED, 1)]
