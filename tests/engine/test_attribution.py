@@ -7,7 +7,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,10 +16,8 @@ from hypothesis import strategies as st
 
 from scheduler.bounds import SPEED
 from scheduler.engine.attribution.failure import Failure, failure_of, is_odd, subject_of, suspects_in
-from scheduler.engine.attribution.inputs import TWICE_AS_LONG, TickInputs, seconds_allowed
 from scheduler.engine.attribution.search import Progress, find_culprits
 from scheduler.engine.attribution.trial import attempt
-from scheduler.engine.ports import Inbox
 from scheduler.model.booking import Booking
 from scheduler.model.event import Cause
 from scheduler.model.foreign import Awaited, Demand
@@ -28,10 +25,9 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobSpec, JobState
 from scheduler.model.node import Node
-from scheduler.model.observation import NodeObservation, Observation
+from scheduler.model.observation import NodeObservation
 from scheduler.model.shape import WorkerShape
 from scheduler.model.subject import Subject, SubjectKind
-from scheduler.model.world import World
 from scheduler.policy.stake import stake_of
 
 
@@ -230,10 +226,3 @@ def test_however_work_ends_in_a_process_of_its_own_this_one_learns_it(
     assert isinstance(failure, Failure)
     assert (failure.cause, failure.detail[: len(detail)]) == (cause, detail)
     assert failure.suspects[: len(suspects)] == suspects
-
-
-def test_deciding_may_take_longer_by_the_number_of_jobs_and_nodes() -> None:
-    inputs = TickInputs(0.0, World(), Observation({}, {}), Inbox((), ()))
-    assert seconds_allowed(inputs, 4.0) == 4.0
-    nodes = {NodeName(str(n)): Node(NodeName(str(n)), "h", 8) for n in range(TWICE_AS_LONG)}
-    assert seconds_allowed(replace(inputs, world=World(nodes=nodes)), 4.0) == 8.0
