@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-pytest_plugins = ["tests.shared_servers"]
+pytest_plugins = ["tests.nvml.fixtures", "tests.shared_servers"]
 
 ROOT = Path(__file__).parent.parent
 #: The order in which tests begin: those that take longest first.
