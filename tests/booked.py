@@ -5,6 +5,7 @@ from scheduler.model.booking import Booking
 from scheduler.model.job import Job, JobState
 from scheduler.model.world import World as Snapshot
 from tests.broken import hold
+from tests.free import free_slots
 
 #: Ticks, stops and kills take their time.
 SLACK_SECONDS = 30.0
@@ -49,9 +50,9 @@ def _held_in_its_way(snapshot: Snapshot, booking: Booking, settings: PolicySetti
     wanted = booking.slots - in_use
     if now >= booking.start_at + settings.booking_idle_seconds:
         wanted = min(wanted, _waited_for(mine, wanted, now))
-    free = sum(snapshot.nodes[name].slots - snapshot.used(name).slots for name in suiting)
+    free = sum(free_slots(snapshot, snapshot.nodes[name]) for name in suiting)
     takeable = sum(
-        len(worker.slot_ids)
+        len(worker.slot_ids) - len(snapshot.nodes[worker.node].closed_among(worker.slot_ids))
         for job in snapshot.active.values()
         if job.spec.preemptible and not job.finishing and not booking.admits(job)
         for worker in job.workers

@@ -14,7 +14,6 @@ from scheduler.engine.board import Board
 from scheduler.engine.exits import FAILURES
 from scheduler.engine.tick import Engine, TickReport
 from scheduler.model.event import DECISIONS, Event, EventKind
-from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.hosts import host_list
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, StopReason
@@ -28,6 +27,7 @@ from scheduler.store.sqlstore import SqlStore
 from tests import outside
 from tests.booked import BookingsKept
 from tests.broken import Broken, hold
+from tests.free import free_slots
 from tests.others import OthersKeepTheirs, OthersServed
 from tests.reserved import Promises, reservations_fit
 
@@ -357,7 +357,7 @@ def _places_of_fixed(job: Job, snapshot: Snapshot) -> int | None:
 
 
 def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order, *, free_too: bool) -> int:
-    free = node.slots - snapshot.used(node.name).slots - snapshot.foreign.get(node.name, NO_FOREIGN).slots
+    free = free_slots(snapshot, node)
     held = sum(
         count * other.shape.slots
         for other in snapshot.queued.values()
@@ -373,7 +373,7 @@ def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order, *, free_too:
         if name == node.name
     )
     takeable = sum(
-        len(worker.slot_ids)
+        len(worker.slot_ids) - len(node.closed_among(worker.slot_ids))
         for other in snapshot.active.values()
         if other.spec.preemptible
         and not other.finishing

@@ -13,6 +13,7 @@ from scheduler.model.worker import Worker
 from scheduler.model.world import NodeUsage
 from scheduler.model.world import World as Snapshot
 from tests.broken import hold
+from tests.free import free_slots
 
 #: Ticks, stops and kills take their time.
 SLACK_SECONDS = 20.0
@@ -32,6 +33,9 @@ class OthersKeepTheirs:
             if worker.created_at == report.at and worker.id not in self._known and not worker.shared:
                 use, node = held.get(worker.node, NO_FOREIGN), cluster.facts(worker.node)
                 fits = _fits(worker, node, snapshot.used(worker.node), use)
+                accepted = snapshot.nodes[worker.node].accepted_faults
+                closed = [c for c in node.closed_slots if c.slot in worker.slot_ids and c not in accepted]
+                hold(not closed, "I1", f"{worker.id} is given closed slots of {worker.node}: {closed}")
                 hold(fits, "I1", f"{worker.id} is given what {worker.node} does not have, or others hold of it: {use}")
         self._known = {worker.id for worker in workers}
 
@@ -84,9 +88,9 @@ def _could_be_served(snapshot: Snapshot, demand: Demand, ahead: int) -> bool:
 
 
 def _room(snapshot: Snapshot, node: Node) -> int:
-    free = node.slots - snapshot.used(node.name).slots - snapshot.foreign.get(node.name, NO_FOREIGN).slots
+    free = free_slots(snapshot, node)
     takeable = sum(
-        len(worker.slot_ids)
+        len(worker.slot_ids) - len(node.closed_among(worker.slot_ids))
         for job in snapshot.active.values()
         if job.spec.preemptible and not job.finishing and job.stop_reason is not StopReason.CANCELLED
         if snapshot.booking_of(job) is None

@@ -41,8 +41,10 @@ def reservations_fit(snapshot: Snapshot) -> None:
     staying = _staying(snapshot) if held else {}
     for name, amount in held.items():
         others = snapshot.foreign.get(name, NO_FOREIGN)
+        node = snapshot.nodes[name]
         stays = staying.get(name, _Amount()).plus(1, others.slots, False, others.cpus, others.memory_mib)
-        hold(_fits(snapshot.nodes[name], amount, stays), "RESERVED", f"{name}: {amount} held beside {stays}")
+        stays = stays.plus(1, node.slots - node.reduced().slots, False, 0.0, 0)
+        hold(_fits(node, amount, stays), "RESERVED", f"{name}: {amount} held beside {stays}")
 
 
 def _fits(node: Node, held: _Amount, stays: _Amount) -> bool:
@@ -75,7 +77,9 @@ def _staying(snapshot: Snapshot) -> dict[NodeName, _Amount]:
         wanted = (worker for worker in job.all_workers if worker.wanted)
         for worker in wanted if job.state is not JobState.STOPPING else ():
             before = staying.get(worker.node, _Amount())
-            size = len(worker.slot_ids)
+            node = snapshot.nodes.get(worker.node)
+            closed = node.closed_among(worker.slot_ids) if node is not None and not worker.shared else ()
+            size = len(worker.slot_ids) - len(closed)
             staying[worker.node] = before.plus(1, size, worker.shared, worker.cpus, worker.memory_mib)
     return staying
 
@@ -152,13 +156,14 @@ class Promises:
     def _has_grown(self, snapshot: Snapshot) -> bool:
         """Whether some node has more slots than it had, or is new."""
         known = self._nodes
-        return any(node.name not in known or node.slots > known[node.name].slots for node in snapshot.nodes.values())
+        nodes = [(known.get(node.name), node.reduced()) for node in snapshot.nodes.values()]
+        return any(was is None or node.slots > was.reduced().slots for was, node in nodes)
 
 
 def _has_less(node: Node, was: Node, shape: WorkerShape) -> bool:
     """Whether the node has less than it had of something that such a worker needs."""
     return (
-        node.slots < was.slots
+        node.reduced().slots < was.reduced().slots
         or (shape.cpus > 0 and node.cpus < was.cpus)
         or (shape.memory_mib > 0 and node.memory_mib < was.memory_mib)
     )

@@ -207,17 +207,18 @@ class _Slots:
     def _free(self, node: Node, count: int) -> tuple[int, ...]:
         mask = self._masks.get(node.name)
         if mask is None:
-            mask = self._world.used(node.name).slot_mask
+            mask = self._world.used(node.name).slot_mask | node.closed_mask
         chosen = tuple([slot for slot in range(node.slots) if not mask >> slot & 1][:count])
         self._masks[node.name] = mask | mask_of(chosen)
         return chosen
 
     def _to_share(self, node: Node, count: int) -> tuple[int, ...]:
-        """Different slots, none of them crowded."""
+        """Different slots, none of them crowded or closed."""
         if self._sharers is None:
             self._sharers = Counter((who.node, slot) for who in sharers(self._world) for slot in who.slot_ids)
         on_slot, crowded = self._sharers, self._world.crowded.get(node.name, {})
-        open_slots = (slot for slot in range(node.slots) if slot not in crowded)
+        closed = node.closed_mask
+        open_slots = (slot for slot in range(node.slots) if slot not in crowded and not closed >> slot & 1)
         chosen = tuple(sorted(sorted(open_slots, key=lambda slot: (on_slot[node.name, slot], slot))[:count]))
         on_slot.update((node.name, slot) for slot in chosen)
         return chosen

@@ -41,8 +41,10 @@ def absorb_demands(draft: Draft, wanted: Sequence[Demand], settings: PolicySetti
 
 
 def others_took(draft: Draft, worker: Worker) -> bool:
-    """Whether others have come to be where a worker was that ended in this tick, or its slots are gone."""
+    """Whether others have come to be where a worker was that ended in this tick, or its slots are gone or closed."""
     node, foreign = draft.node(worker.node), draft.base.foreign.get(worker.node)
+    if node is not None and node.closed_among(worker.slot_ids):
+        return True
     if node is None or foreign is None:
         return False
     left = left_of(node, draft.base.used(node.name), foreign)  # beside the worker, too

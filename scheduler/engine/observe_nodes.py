@@ -6,6 +6,7 @@ from dataclasses import replace
 from scheduler.config import EngineSettings
 from scheduler.engine.draft import Draft
 from scheduler.engine.exits import FAILURES
+from scheduler.engine.observe_slots import closed_slots, tell_of_slots
 from scheduler.model.event import Cause, EventKind
 from scheduler.model.ids import NodeName
 from scheduler.model.node import CPU_EPSILON, Node, NodeFailure, NodeHealth, NodeIntent
@@ -61,6 +62,7 @@ def _take_and_keep(draft: Draft, name: NodeName, seen: NodeObservation) -> Worke
 
 def _take_facts(draft: Draft, before: Node | None, seen: NodeObservation) -> None:
     health = NodeHealth.UP if seen.up else NodeHealth.DOWN
+    closed, accepted = closed_slots(before, seen)
     facts = {
         "host": seen.host,
         "slots": seen.slots,
@@ -72,10 +74,13 @@ def _take_facts(draft: Draft, before: Node | None, seen: NodeObservation) -> Non
         "oversell": seen.oversell,
         "closed": seen.closed,
         "health": health,
+        "closed_slots": closed,
+        "accepted_faults": accepted,
     }
     if before is None:
         draft.put_node(Node(name=seen.name, **facts))  # type: ignore[arg-type]
         draft.event(EventKind.NODE_UP, node=seen.name, cause=Cause.OBSERVED, detail=f"{seen.slots} slots")
+        tell_of_slots(draft, seen.name, (), closed)
         return
     after = replace(before, **facts)  # type: ignore[arg-type]
     if after == before:
@@ -84,6 +89,10 @@ def _take_facts(draft: Draft, before: Node | None, seen: NodeObservation) -> Non
     if after.health is not before.health:
         kind = EventKind.NODE_UP if after.health is NodeHealth.UP else EventKind.NODE_DOWN
         draft.event(kind, node=seen.name, cause=Cause.OBSERVED, detail=f"{after.slots} slots")
+    elif after.slots != before.slots:
+        detail = f"{before.slots} -> {after.slots} slots"
+        draft.event(EventKind.NODE_RESIZED, node=seen.name, cause=Cause.OBSERVED, detail=detail)
+    tell_of_slots(draft, seen.name, before.closed_slots, closed)
 
 
 def _slots_held(world: World, name: NodeName) -> int:
@@ -108,6 +117,10 @@ def _same(node: Node, seen: NodeObservation) -> bool:
         and node.has_gpus == seen.has_gpus
         and node.oversell == seen.oversell
         and node.closed == seen.closed
+        and (
+            node.closed_slots == node.accepted_faults == seen.closed_slots  # all empty
+            or (node.closed_slots, node.accepted_faults) == closed_slots(node, seen)
+        )
     )
 
 

@@ -8,11 +8,13 @@ from scheduler.config import EngineSettings
 from scheduler.engine.draft import Draft
 from scheduler.engine.exits import classify_exit
 from scheduler.engine.lifecycle import ask_to_leave
+from scheduler.engine.observe_slots import named_slots
 from scheduler.engine.ports import ActionFailure
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, Progress
 from scheduler.model.observation import EndCause, Observation, Phase, WorkerObservation, WorkerReport
+from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.model.world import Stray
 
@@ -113,7 +115,18 @@ def _absorb_end(draft: Draft, worker: Worker, seen: WorkerObservation) -> Worker
     reason = classify_exit(worker, seen)
     state = WorkerState.LOST if seen.phase is Phase.LOST else WorkerState.EXITED
     # why it was given up says more than how it was removed
-    return draft.end_worker(worker, state, reason, seen.exit_code, worker.detail if worker.condemned else seen.detail)
+    detail = worker.detail if worker.condemned else seen.detail
+    broken = _broken_slots(draft, worker) if reason in (ExitReason.FAILED, ExitReason.HUNG) else ()
+    if broken:  # nobody can tell whether it would have failed elsewhere
+        reason, detail = ExitReason.LOST, f"{named_slots(broken)}: {broken[0].detail}"
+    return draft.end_worker(worker, state, reason, seen.exit_code, detail)
+
+
+def _broken_slots(draft: Draft, worker: Worker) -> tuple[ClosedSlot, ...]:
+    """Those of its slots that are unhealthy, or of which nothing can be read."""
+    node = draft.node(worker.node)
+    closed = node.closed_among(worker.slot_ids) if node is not None else ()
+    return tuple(each for each in closed if each.closure is not SlotClosure.FOREIGN)
 
 
 def absorb_report(draft: Draft, job: Job, worker: Worker, report: WorkerReport) -> None:

@@ -7,11 +7,12 @@ from scheduler.engine.bookings import promise, unbook
 from scheduler.engine.draft import Draft
 from scheduler.engine.held import absorb_held_intent
 from scheduler.engine.lifecycle import begin_stop, by_user, cancel_waiting
+from scheduler.engine.observe_slots import accept_faults, tell_of_slots
 from scheduler.engine.ports import Inbox
 from scheduler.model.event import EventKind
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import STOP_TARGETS, Job, JobState, StopReason, WaitReason
-from scheduler.model.node import NODE_TRANSITIONS, NodeIntent
+from scheduler.model.node import NODE_TRANSITIONS, Node, NodeIntent
 
 
 def absorb_inbox(draft: Draft, inbox: Inbox) -> None:
@@ -151,6 +152,8 @@ def _absorb_node_intent(draft: Draft, intent: Intent) -> None:
         draft.event(EventKind.REQUEST_REFUSED, node=intent.node, cause=intent.kind, detail="node not found")
         return
     target, kind = _NODE_INTENTS[intent.kind]
+    if target is NodeIntent.ACTIVE:
+        node = _accept_faults(draft, node)
     if node.intent is target:
         return
     if target not in NODE_TRANSITIONS[node.intent]:
@@ -168,3 +171,12 @@ def _absorb_node_intent(draft: Draft, intent: Intent) -> None:
         )
     )
     draft.event(kind, node=node.name, cause=intent.kind)
+
+
+def _accept_faults(draft: Draft, node: Node) -> Node:
+    """Whoever uncordons a node says that its slots may be used, whatever has been reported of them until now."""
+    accepted = accept_faults(node)
+    if accepted != node:
+        draft.put_node(accepted)
+        tell_of_slots(draft, node.name, node.closed_slots, accepted.closed_slots)
+    return accepted

@@ -43,6 +43,9 @@ _NODE_CHANGES = {
     EventKind.NODE_UNCORDONED: "uncordoned",
     EventKind.NODE_DRAINING: "draining",
     EventKind.NODE_QUARANTINED: "quarantined",
+    EventKind.NODE_RESIZED: "resized",
+    EventKind.NODE_SLOTS_CLOSED: "slots_closed",
+    EventKind.NODE_SLOTS_OPENED: "slots_opened",
 }
 
 EVENT_METRICS = (
@@ -132,7 +135,7 @@ EVENT_METRICS = (
         "sched_node_changes_total",
         "counter",
         ("change",),
-        "Node changes: up, down, cordoned, uncordoned, draining, quarantined.",
+        "Node changes: up, down, cordoned, uncordoned, draining, quarantined, resized, slots_closed, slots_opened.",
         series=each(_NODE_CHANGES.values()),
     ),
     Metric(

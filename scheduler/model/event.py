@@ -71,6 +71,13 @@ class EventKind(StrEnum):
     #: Ticks failed while they dealt with the node: it takes no new workers until a user uncordons it. The cause is how
     #: they failed, the detail where.
     NODE_HELD = "NODE_HELD"
+    #: The node has another number of slots than before.
+    NODE_RESIZED = "NODE_RESIZED"
+    #: Slots of the node take no new workers; the cause says whether others use them, they are unhealthy, or nothing can
+    #: be read of them, the amount is their number.
+    NODE_SLOTS_CLOSED = "NODE_SLOTS_CLOSED"
+    #: Closed slots of the node take workers again; the cause is why they were closed, the amount is their number.
+    NODE_SLOTS_OPENED = "NODE_SLOTS_OPENED"
     #: Ticks failed while they dealt with what the detail names: it is left aside as long as the cluster shows it.
     WITHHELD = "WITHHELD"
     #: The booking was promised. The detail of every event of a booking begins with its name.

@@ -175,7 +175,7 @@ class WaitReason(StrEnum):
     BEHIND_FOREIGN = "BEHIND_FOREIGN"
     #: It has a fixed group, and the policy in force supports none.
     POLICY_WITHOUT_FIXED = "POLICY_WITHOUT_FIXED"
-    #: Nodes that it needs are down, cordoned, draining, quarantined or closed by the cluster.
+    #: Nodes that it needs are down, cordoned, draining, quarantined or closed by the cluster, or slots of them closed.
     NODES_UNAVAILABLE = "NODES_UNAVAILABLE"
 
 

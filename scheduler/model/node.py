@@ -1,10 +1,12 @@
 """A machine with slots: what it has, what was seen of it, and what is intended with it."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.shape import WorkerShape
+from scheduler.model.slot import ClosedSlot, SlotClosure
 
 
 class NodeHealth(StrEnum):
@@ -74,6 +76,10 @@ class Node:
     quarantines: int = 0
     #: When its quarantine ends, or the last one ended; None: there was none since users put it into use.
     quarantined_until: float | None = None
+    #: Slots that take no new workers, by number.
+    closed_slots: tuple[ClosedSlot, ...] = ()
+    #: What the cluster reports of slots, too, and a user lets pass: these take workers.
+    accepted_faults: tuple[ClosedSlot, ...] = ()
     version: int = 0
 
     @property
@@ -85,6 +91,35 @@ class Node:
     def schedulable(self) -> bool:
         """Whether new workers may be placed here."""
         return self.health is NodeHealth.UP and self.intent is NodeIntent.ACTIVE and not self.closed
+
+    @property
+    def closed_mask(self) -> int:
+        """Slots that take no new workers; bit i stands for slot i."""
+        return _mask(self.closed_slots) & ((1 << self.slots) - 1) if self.closed_slots else 0
+
+    @property
+    def unhealthy_mask(self) -> int:
+        """Those of them whose workers are moved off."""
+        return _mask(each for each in self.closed_slots if each.closure is SlotClosure.UNHEALTHY)
+
+    def closed_among(self, slot_ids: Iterable[int]) -> tuple[ClosedSlot, ...]:
+        """Those of these slots that take no new workers."""
+        if not self.closed_slots:
+            return ()
+        slots = set(slot_ids)
+        return tuple(each for each in self.closed_slots if each.slot in slots)
+
+    def moves_off(self, slot_ids: Iterable[int]) -> bool:
+        """Whether a worker on these slots has to leave them: the node is drained, or one of them is unhealthy."""
+        if self.intent is NodeIntent.DRAINING:
+            return True
+        return any(each.closure is SlotClosure.UNHEALTHY for each in self.closed_among(slot_ids))
+
+    def reduced(self) -> "Node":
+        """The node as if it had only the slots that are not closed."""
+        if not self.closed_slots:
+            return self
+        return replace(self, slots=self.slots - self.closed_mask.bit_count(), closed_slots=())
 
     def suits(self, shape: WorkerShape) -> bool:
         """Whether selector and GPU type of the shape match, whatever is free and whatever the node's health."""
@@ -113,6 +148,13 @@ def workers_that_fit(shape: WorkerShape, slots: int, cpus: float, memory_mib: in
     if shape.memory_mib > 0:
         fit = min(fit, memory_mib // shape.memory_mib)
     return max(fit, 0)
+
+
+def _mask(slots: Iterable[ClosedSlot]) -> int:
+    mask = 0
+    for each in slots:
+        mask |= 1 << each.slot
+    return mask
 
 
 #: Workers that need nothing fit anywhere, as many as anybody may ask for.

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from scheduler.model.foreign import NO_FOREIGN, Demand, ForeignUse
 from scheduler.model.ids import JobId, NodeName, WorkerId
+from scheduler.model.slot import ClosedSlot
 
 
 class Phase(StrEnum):
@@ -55,6 +56,8 @@ class NodeObservation:
     foreign: ForeignUse = NO_FOREIGN
     #: Why the cluster lets no new workers in; empty: it does.
     closed: str = ""
+    #: Slots that take no new workers, by number; each once.
+    closed_slots: tuple[ClosedSlot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@
 over thousands of jobs in which little happened stays cheap.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +15,7 @@ from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.node import Node
+from scheduler.model.slot import SlotClosure
 from scheduler.model.subject import Subject
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import Worker
@@ -202,6 +204,14 @@ class World:
             if stray.node == node:
                 usage = usage.plus(stray)
         return usage
+
+    def closed_unheld(self, node: Node) -> Counter[SlotClosure]:
+        """How many of the node's closed slots nobody holds, by why they are closed."""
+        if not node.closed_slots:
+            return Counter()
+        held = self.used(node.name).slot_mask
+        unheld = (each for each in node.closed_slots if each.slot < node.slots and not held >> each.slot & 1)
+        return Counter(each.closure for each in unheld)
 
     def evolve(self, changes: Changes) -> "World":
         """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""

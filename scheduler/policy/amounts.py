@@ -38,10 +38,12 @@ def needs(shape: WorkerShape, count: int = 1) -> Amount:
 
 
 def amount_of(worker: Worker | Stray, node: Node) -> Amount:
-    """What it holds of its node; a node that lost a GPU may be left with workers on slots that it has no more."""
+    """What its node has again once it is gone: nothing for slots that are closed, or that the node has no more."""
     slots = len(worker.slot_ids)
     if slots and max(worker.slot_ids) >= node.slots:
         slots = sum(1 for slot in worker.slot_ids if slot < node.slots)
+    if node.closed_slots and not worker.shared:
+        slots -= sum(1 for each in node.closed_among(worker.slot_ids) if each.slot < node.slots)
     return (slots, nano_cpus(worker.cpus), worker.memory_mib)
 
 

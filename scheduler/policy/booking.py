@@ -206,7 +206,7 @@ class Seen:
     def _possible(self, job: Job) -> bool:
         """Whether the nodes that take workers, all empty, would hold it; if not, the planner says why."""
         nodes = self._real.nodes.values()
-        return sum(node.fits_empty(job.shape) for node in nodes if node.schedulable) >= job.min_workers
+        return sum(node.reduced().fits_empty(job.shape) for node in nodes if node.schedulable) >= job.min_workers
 
     def _claim_growth(self, booking: Booking, job: Job, left: int, *, begun: bool) -> int:
         """Claim what the job could grow by; gives the slots of that."""

@@ -220,9 +220,12 @@ class _Guard:
 
     @cached_property
     def _idle(self) -> dict[NodeName, int]:
-        """Slots that nobody holds now."""
-        world = self._world
-        return {node.name: node.slots - world.usage.get(node.name, NO_USAGE).slots for node in world.nodes.values()}
+        """Slots that nobody holds now, and that are not closed."""
+        used = self._world.usage
+        return {
+            node.name: node.slots - (used.get(node.name, NO_USAGE).slot_mask | node.closed_mask).bit_count()
+            for node in self._world.nodes.values()
+        }
 
     def _size(self, job_id: JobId) -> int:
         return len(scheduled_job(self._world, job_id).wanted_workers)
@@ -233,6 +236,9 @@ class _Guard:
         near = any(self._now >= hold_from(each, self._world, self._settings) for each in bookings)
         # until a later one nodes may come back
         room = room_of(node for node in self._world.nodes.values() if node.schedulable or not near)
+        for name in room:
+            closed = self._world.nodes[name].closed_mask.bit_count()
+            room[name] = add(room[name], (closed, 0, 0), -1) if closed else room[name]
         for name, foreign in self._world.foreign.items():
             if name in room:
                 room[name] = add(room[name], foreign_amount(foreign), -1)

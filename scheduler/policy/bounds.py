@@ -1,7 +1,6 @@
 """Running jobs outside their bounds: above the maximum (a user lowered it), below the minimum (a node was lost)."""
 
 from scheduler.model.job import Job, StopReason
-from scheduler.model.node import NodeIntent
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import World
 from scheduler.policy.draft import Draft
@@ -10,13 +9,13 @@ from scheduler.policy.place import Spots, group_of
 
 
 def shrink_over_maximum(draft: Draft) -> None:
-    """Take the surplus off, workers on draining nodes first, then the youngest."""
+    """Take the surplus off, workers that have to move first, then the youngest."""
     for job_id in sorted(draft.stakes.over):
         job = draft.world.active[job_id]
         staying = draft.staying(job)
         surplus = len(staying) - job.max_workers
         if surplus > 0:
-            leaving = sorted(staying, key=lambda w: (not _draining(draft.world, w), -w.ordinal))[:surplus]
+            leaving = sorted(staying, key=lambda w: (not _moves(draft.world, w), -w.ordinal))[:surplus]
             draft.shrink(job, tuple(leaving), LeaveReason.SCALED)
 
 
@@ -53,5 +52,5 @@ def _restarts_whole(job: Job) -> bool:
     return rigid and not job.spec.runtime.reports
 
 
-def _draining(world: World, worker: Worker) -> bool:
-    return world.nodes[worker.node].intent is NodeIntent.DRAINING
+def _moves(world: World, worker: Worker) -> bool:
+    return world.nodes[worker.node].moves_off(worker.slot_ids)

@@ -8,7 +8,6 @@ from scheduler.model.booking import Booking
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
-from scheduler.model.node import NodeIntent
 from scheduler.model.plan import Grow, Plan, Start
 from scheduler.model.worker import Worker
 from scheduler.model.world import Stray, World
@@ -31,7 +30,7 @@ def check_bookings(
     """I11: from the start of a booking until its slots are lent, nobody else takes what it needs.
 
     Not judged where the planner may choose between GPU types. `leaving` are those who leave by then. Who comes back to
-    its minimum, or moves off a draining node, is let through: it has to leave next.
+    its minimum, or moves off a draining node or an unhealthy slot, is let through: it has to leave next.
     """
     if settings.name != "elastic":
         return  # published policies know no bookings
@@ -110,5 +109,5 @@ def _takes_of(world: World, job: Job, action: Start | Grow, booking: Booking) ->
         return False
     if isinstance(action, Start):
         return True
-    moves = any(world.nodes[w.node].intent is NodeIntent.DRAINING for w in job.wanted_workers if w.node in world.nodes)
+    moves = any(world.nodes[w.node].moves_off(w.slot_ids) for w in job.wanted_workers if w.node in world.nodes)
     return len(job.wanted_workers) >= job.min_workers and not moves

@@ -1,4 +1,4 @@
-"""Moving workers off draining nodes: replacements first where that is possible, one careful step per plan."""
+"""Moving workers off draining nodes and unhealthy slots: replacements first where possible, one step per plan."""
 
 from scheduler.model.job import Job, JobState, StopReason
 from scheduler.model.worker import LeaveReason, Worker
@@ -7,19 +7,22 @@ from scheduler.policy.draft import Draft
 
 
 def drain(draft: Draft) -> None:
-    """One step for every job that has workers on draining nodes."""
+    """One step for every job that has workers on draining nodes or unhealthy slots."""
     draining = draft.survey.draining
-    stakes = draft.stakes
+    stakes, nodes = draft.stakes, draft.world.nodes
     for job_id in sorted({job_id for name in draining for job_id in stakes.on.get(name, ())}):
         job = stakes[job_id].job
         if not stakes[job_id].resizable:
             continue
-        if any(worker.node in draining for worker in job.fixed_workers):
+        if any(w.node in draining and nodes[w.node].moves_off(w.slot_ids) for w in job.fixed_workers):
             draft.stop(job, StopReason.DRAINED)
             continue
-        off = [w for w in draft.staying(job) if w.node in draining]
+        off: list[Worker] = []
+        elsewhere: list[Worker] = []
+        for worker in draft.staying(job):
+            moves = worker.node in draining and nodes[worker.node].moves_off(worker.slot_ids)
+            (off if moves else elsewhere).append(worker)
         if off:
-            elsewhere = [w for w in draft.staying(job) if w.node not in draining]
             _move(draft, job, off, elsewhere)
 
 

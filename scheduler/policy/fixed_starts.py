@@ -207,7 +207,7 @@ class FixedStarts:
     def _find_impossible(self, job: Job) -> WaitReason | None:
         group, nodes = group_of_fixed(job), list(self._draft.world.nodes.values())
         for able, reason in (
-            ([node for node in nodes if node.schedulable], None),
+            ([node.reduced() for node in nodes if node.schedulable], None),
             (nodes, WaitReason.NODES_UNAVAILABLE),
         ):
             if fits_empty(able, job.shape, job.min_workers, group):

@@ -39,7 +39,7 @@ def shown(name: NodeName) -> str:
 
 def shared_half(node: Node) -> Node:
     """The slots beyond the node's own, as a node."""
-    return replace(node, name=half(node.name, True), slots=node.extra_slots, oversell=1.0)
+    return replace(node, name=half(node.name, True), slots=node.extra_slots, oversell=1.0, closed_slots=())
 
 
 def halves(placement: Placement, shared: bool) -> Placement:
@@ -76,5 +76,10 @@ def _parts(job: Job, placement: Placement, fixed: Placement) -> list[Part]:
 
 
 def shareable(node: Node, crowded: Collection[int]) -> int:
-    """How many of the extra slots may be used while some of the node's slots are crowded."""
-    return node.extra_slots * (node.slots - len(crowded)) // node.slots if node.slots else 0
+    """How many of the extra slots may be used while some of the node's slots are crowded or closed."""
+    return node.extra_slots * open_to_share(node, crowded) // node.slots if node.slots else 0
+
+
+def open_to_share(node: Node, crowded: Collection[int]) -> int:
+    """How many of the node's slots are neither crowded nor closed."""
+    return node.slots - len({*crowded, *(each.slot for each in node.closed_slots)})

@@ -149,7 +149,8 @@ class Ledger:
     def _slots_like(self, worker: Worker) -> int:
         """Below which slots workers that are alike hold as much as it does; 0: none may be told by it."""
         own = self.position.get(worker.node)
-        slots = self.nodes[own].slots if own is not None else 0
+        node = self.nodes[own] if own is not None else None
+        slots = min([node.slots, *(each.slot for each in node.closed_slots)]) if node is not None else 0
         return slots if max(worker.slot_ids, default=-1) < slots else 0
 
     def spread(self, i: int, amount: Amount) -> Held:
@@ -241,14 +242,14 @@ def _alike(a: Worker, b: Worker) -> bool:
 
 
 def left_of(node: Node, used: NodeUsage, foreign: ForeignUse) -> Amount:
-    """What is left of the node beside what workers and others use."""
-    slots = node.slots - (used.slot_mask & ((1 << node.slots) - 1)).bit_count()
+    """What is left of the node beside what workers and others use, and without closed slots."""
+    slots = node.slots - ((used.slot_mask | node.closed_mask) & ((1 << node.slots) - 1)).bit_count()
     left = (slots, nano_cpus(node.cpus) - nano_cpus(used.cpus), node.memory_mib - used.memory_mib)
     return left if foreign is NO_FOREIGN else add(left, foreign_amount(foreign), -1)
 
 
 def left_of_empty(node: Node, world: World) -> Amount:
-    """What the node has for workers where it holds none: all but what others hold."""
+    """What the node has for workers where it holds none: all but closed slots and what others hold."""
     return left_of(node, NO_USAGE, world.foreign.get(node.name, NO_FOREIGN))
 
 

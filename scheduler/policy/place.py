@@ -20,7 +20,7 @@ from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.amounts import NOTHING, Amount, Rows, Spare, add, fit_in, fit_in_rows, least, needs
 from scheduler.policy.barred import barred_of
-from scheduler.policy.halves import shared_half
+from scheduler.policy.halves import open_to_share, shareable, shared_half
 from scheduler.policy.ledger import LOG_MAX, Ledger, View
 
 #: Workers of a job are on nodes of one GPU type, and all on slots of their own (False) or all on shared ones.
@@ -38,6 +38,8 @@ class Kind:
     """Halves of nodes that are alike, how many, and the positions of those that take new workers."""
 
     node: Node
+    #: The same without slots that are closed.
+    reduced: Node
     shared: bool
     #: The most slots that one worker may have there.
     slots_max: int
@@ -93,9 +95,9 @@ class Suited:
         everywhere: dict[Group, int] = {}
         ready: dict[Group, int] = {}
         for kind in kinds:
-            fit = kind.node.fits_empty(shape)
-            everywhere[kind.group] = everywhere.get(kind.group, 0) + fit * kind.count
-            ready[kind.group] = ready.get(kind.group, 0) + fit * len(kind.positions)
+            fit = kind.node.fits_empty(shape) * kind.count
+            everywhere[kind.group] = everywhere.get(kind.group, 0) + fit
+            ready[kind.group] = ready.get(kind.group, 0) + kind.reduced.fits_empty(shape) * len(kind.positions)
         self.matched = bool(everywhere)
         #: The most workers of one group that empty nodes would hold: of all nodes, and of those that take workers.
         self.most_everywhere = max(everywhere.values(), default=0)
@@ -374,16 +376,18 @@ def _kinds(world: World, ledger: Ledger) -> list[Kind]:
     """Halves that are alike stand together, for one of them tells what all of them are good for."""
     kinds: dict[object, Kind] = {}
     for node in world.nodes.values():
-        _count_in(kinds, Kind(node, False, node.slots), ledger)
+        _count_in(kinds, Kind(node, node.reduced(), False, node.slots), ledger)
         if node.extra_slots:
-            open_slots = node.slots - len(world.crowded.get(node.name, ()))
-            _count_in(kinds, Kind(shared_half(node), True, open_slots), ledger)
+            open_slots = open_to_share(node, world.crowded.get(node.name, ()))
+            half, reduced = shared_half(node), replace(shared_half(node), slots=shareable(node, ()))
+            _count_in(kinds, Kind(half, reduced, True, open_slots), ledger)
     return list(kinds.values())
 
 
 def _count_in(kinds: dict[object, Kind], kind: Kind, ledger: Ledger) -> None:
     part = kind.node
-    key = (part.gpu_type, part.labels, part.slots, part.cpus, part.memory_mib, kind.shared, kind.slots_max)
+    slots = (part.slots, kind.reduced.slots, kind.slots_max)
+    key = (part.gpu_type, part.labels, *slots, part.cpus, part.memory_mib, kind.shared)
     kind = kinds.setdefault(key, kind)
     kind.count += 1
     position = ledger.position.get(part.name)

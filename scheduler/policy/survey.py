@@ -32,7 +32,10 @@ class Survey:
         self.peers = AllPeers(settings)
         self.peers.update(world, now, world.active.items())
         self.queue = Queue(self.order, world.queued.values())
-        self.draining = {node.name for node in world.nodes.values() if node.intent is NodeIntent.DRAINING}
+        #: Nodes that workers are moved off, or off some of their slots.
+        self.draining = {
+            node.name for node in world.nodes.values() if node.intent is NodeIntent.DRAINING or node.unhealthy_mask
+        }
 
     def follow(self, world: World, now: float) -> bool:
         """Bring everything up to date; False where a new survey has to be made instead."""
@@ -92,4 +95,4 @@ def _same_nodes(before: World, after: World, touched: Touched | None) -> bool:
 
 def _facts(node: Node) -> Node:
     """The node without what only the engine keeps of it."""
-    return replace(node, failures=(), quarantines=0, quarantined_until=None, host="", version=0)
+    return replace(node, failures=(), quarantines=0, quarantined_until=None, accepted_faults=(), host="", version=0)

@@ -68,7 +68,7 @@ _RANGES: dict[str, Range] = {
 #: Columns that hold JSON, or a name of any length that was accepted.
 _LONG = frozenset({"launch", "labels", "node_selector", "speedup", "data", "export", "spec", "members", "failures"})
 _LONG_TOO = frozenset({"reservation", "fixed_reservation", "fixed_hosts", "progress", "slot_ids", "held", "failed"})
-_LONG_TEXTS = _LONG | _LONG_TOO | {"returned", "tried", "refused"}
+_LONG_TEXTS = _LONG | _LONG_TOO | {"returned", "tried", "refused", "closed_slots", "accepted_faults"}
 
 #: What a row is made of: raw values in the order of its table's columns, and more behind them.
 RawRow = Sequence[Any]

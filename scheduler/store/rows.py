@@ -16,7 +16,15 @@ from scheduler.store.job_rows import Values
 from scheduler.store.reading import SetAside, check_row
 from scheduler.store.row_check import BrokenColumn, broken_text, raw_columns
 from scheduler.store.schema import events, nodes
-from scheduler.store.text import failures_from_text, failures_to_text, labels_from_text, pairs_to_text, spec_from_text
+from scheduler.store.text import (
+    failures_from_text,
+    failures_to_text,
+    labels_from_text,
+    pairs_to_text,
+    slots_from_text,
+    slots_to_text,
+    spec_from_text,
+)
 from scheduler.store.values import Recurring
 
 #: A row of the table as it is stored.
@@ -40,6 +48,8 @@ def node_values(node: Node, version: int, revision: int) -> Values:
         "failures": failures_to_text(node.failures),
         "quarantines": node.quarantines,
         "quarantined_until": node.quarantined_until,
+        "closed_slots": slots_to_text(node.closed_slots) if node.closed_slots else None,
+        "accepted_faults": slots_to_text(node.accepted_faults) if node.accepted_faults else None,
         "version": version,
         "revision": revision,
     }
@@ -86,6 +96,8 @@ def node_from_row(row: Row[Any]) -> Node:
         failures=failures_from_text(row.failures),
         quarantines=row.quarantines,
         quarantined_until=row.quarantined_until,
+        closed_slots=slots_from_text(row.closed_slots) if row.closed_slots is not None else (),
+        accepted_faults=slots_from_text(row.accepted_faults) if row.accepted_faults is not None else (),
         version=row.version,
     )
 

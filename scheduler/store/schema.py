@@ -317,6 +317,9 @@ nodes = Table(
     Column("failures", Text, nullable=False),
     Column("quarantines", BigInteger, nullable=False),
     Column("quarantined_until", Double),
+    # NULL is none.
+    Column("closed_slots", Text),
+    Column("accepted_faults", Text),
     Column("version", BigInteger, nullable=False),
     # As of jobs.
     Column("revision", BigInteger),

@@ -18,6 +18,7 @@ from scheduler.model.job import JobSpec, Placement, Progress, Runtime
 from scheduler.model.node import NodeFailure
 from scheduler.model.ranges import NOTHING, Ranges
 from scheduler.model.shape import WorkerShape
+from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.store.json_values import (
     BrokenText,
     ascending,
@@ -234,6 +235,18 @@ def failures_to_text(failures: tuple[NodeFailure, ...]) -> str:
 
 def failures_from_text(text: str) -> tuple[NodeFailure, ...]:
     return tuple(NodeFailure(JobId(whole(job)), number(at, bounds.MOMENT)) for job, at in _two(_decode(text)))
+
+
+def slots_to_text(slots: tuple[ClosedSlot, ...]) -> str:
+    return _encode([(each.slot, each.closure.value, each.detail) for each in slots])
+
+
+def slots_from_text(text: str) -> tuple[ClosedSlot, ...]:
+    highest = int(bounds.SLOTS.high) - 1
+    rows = (items(each, 3) for each in items(_decode(text)))
+    slots = tuple(ClosedSlot(whole(slot, 0, highest), SlotClosure(why), a_text(told)) for slot, why, told in rows)
+    ascending(each.slot for each in slots)
+    return slots
 
 
 def members_to_text(members: tuple[Member, ...]) -> str:

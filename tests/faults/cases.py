@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from scheduler.clusters import simulated, simulated_process
 from scheduler.config import settings
 from scheduler.engine import tick
-from scheduler.model import data, fixed, intent, job, observation, shape
+from scheduler.model import data, fixed, intent, job, observation, shape, slot
 from scheduler.simulate import speed, work
 from tests.faults import plan, poison
 
@@ -25,8 +25,8 @@ FAILED = Path(__file__).parent / "cases"
 #: Scenarios that notice a defect which is put in; see `mutations`.
 NOTICING = FAILED / "noticing"
 _MODULES: tuple[ModuleType, ...] = (
-    plan, poison, simulated, simulated_process, settings, tick, data, fixed, intent, job, observation, shape, speed,
-    work,
+    plan, poison, simulated, simulated_process, settings, tick, data, fixed, intent, job, observation, shape, slot,
+    speed, work,
 )  # fmt: skip
 
 

@@ -55,6 +55,7 @@ FEATURES: dict[str, Feature] = {
     "operators": faults(machines.operate),
     "slots change": faults(machines.change_slots),
     "nodes change": faults(machines.change_node),
+    "slots close": faults(machines.close_slots),
     "standbys": daemons.standbys,
     "ahead": daemons.ahead,
     "asleep": daemons.asleep,

@@ -17,6 +17,7 @@ from tests.faults.plan import (
     Book,
     ChangeNode,
     ChangeSlots,
+    CloseSlots,
     Come,
     CrashWorker,
     DelayReports,
@@ -97,6 +98,8 @@ def inflict(run: "Run", fault: Fault) -> object:
             return _submit_again(run, fault)
         case ChangeNode():
             return _change_node(run, fault)
+        case CloseSlots():
+            return _close_slots(run, fault)
         case Come() | Go() | TakeRoom() | HoldUp():
             return _move_others(run, fault)
         case ScaleResizing():
@@ -149,6 +152,14 @@ def _change_node(run: "Run", fault: ChangeNode) -> object:
     run.cluster.add_node(replace(run.cluster.facts(node.name), **dict(fault.facts)))  # type: ignore[arg-type]
     run.wake()
     return node.name
+
+
+def _close_slots(run: "Run", fault: CloseSlots) -> object:
+    facts = run.cluster.facts(pick(run.scenario.nodes, fault.pick).name)
+    slots = tuple(each for each in fault.slots if each.slot < facts.slots)
+    run.cluster.add_node(replace(facts, closed_slots=slots))
+    run.wake()
+    return facts.name
 
 
 def _move_others(run: "Run", fault: Come | Go | TakeRoom | HoldUp) -> object:

@@ -16,6 +16,7 @@ from scheduler.engine.ports import Lease, StoredNews
 from scheduler.engine.steady_clock import SteadyClock
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.job import Job
+from scheduler.model.node import Node
 from scheduler.model.observation import Observation
 from scheduler.model.worker import Desired, ExitReason, Worker, WorkerState
 from scheduler.model.world import Changes, World
@@ -126,6 +127,11 @@ MUTATIONS = (
         "a worker that fails is replaced where others have come",
         "I1",
         lambda patch: patch.setattr(failures, "others_took", lambda draft, worker: False),
+    ),
+    Mutation(
+        "a worker that fails is replaced on a closed slot",
+        "I1",
+        lambda patch: patch.setattr(Node, "closed_among", lambda self, slot_ids: ()),
     ),
     Mutation(
         "nobody leaves for others that wait",

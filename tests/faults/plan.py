@@ -15,6 +15,7 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec
 from scheduler.model.observation import NodeObservation
 from scheduler.model.shape import WorkerShape
+from scheduler.model.slot import ClosedSlot
 
 if TYPE_CHECKING:
     from tests.faults.poison import Poisoning
@@ -182,6 +183,14 @@ class ChangeNode:
 
 
 @dataclass(frozen=True, slots=True)
+class CloseSlots:
+    """These slots of a node, as far as it has them, take no new workers from now on, and all others do."""
+
+    pick: float
+    slots: tuple[ClosedSlot, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Come:
     """A process of others wants to run; `heard`: the scheduler is told that it waits and has to make room."""
 
@@ -280,6 +289,7 @@ Fault = (
     | Unbook
     | SubmitAgain
     | ChangeNode
+    | CloseSlots
     | Come
     | Go
     | TakeRoom

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 SETTLE_SECONDS_MAX = 3000.0
 STEP_SECONDS = 30.0
 STILL_TICKS = 5
-#: What comes of users and of clocks, and not of decisions.
-_OF_OTHERS = frozenset({EventKind.JOB_CHANGED, EventKind.CLOCK_JUMPED, EventKind.CLOCK_CONFIRMED})
+#: What comes of users, of clocks and of nodes, and not of decisions: slots that are gone and were held go a tick later.
+_OF_OTHERS = frozenset(
+    {EventKind.JOB_CHANGED, EventKind.CLOCK_JUMPED, EventKind.CLOCK_CONFIRMED, EventKind.NODE_RESIZED}
+)
 
 
 def settle(run: "Run") -> None:
@@ -107,8 +109,8 @@ def _waits_rightly(run: "Run", job: Job, nodes: list[Node]) -> bool:
 
 
 def _beside_others(run: "Run", node: Node) -> Node:
-    """The node without what others hold of it."""
-    use = run.cluster.foreign.use().get(node.name, NO_FOREIGN)
+    """The node without what others hold of it, and without closed slots."""
+    node, use = node.reduced(), run.cluster.foreign.use().get(node.name, NO_FOREIGN)
     slots, memory_mib = max(node.slots - use.slots, 0), node.memory_mib - use.memory_mib
     return replace(node, slots=slots, cpus=node.cpus - use.cpus, memory_mib=memory_mib)
 

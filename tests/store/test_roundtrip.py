@@ -23,6 +23,7 @@ from scheduler.model.ids import JobId, NodeName, WorkerId, worker_id
 from scheduler.model.job import JOB_TRANSITIONS, Job, JobSpec, JobState, Progress, Runtime, StopReason, WaitReason
 from scheduler.model.node import Node, NodeFailure, NodeHealth, NodeIntent
 from scheduler.model.shape import WorkerShape
+from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
@@ -139,6 +140,11 @@ progresses = st.just(Progress()) | whole(
     reported_at=maybe(times),
     adopted=st.tuples(counts, counts),
 )
+closed_slots = st.lists(
+    whole(ClosedSlot, slot=st.integers(0, 4095), closure=st.sampled_from(SlotClosure), detail=texts),
+    max_size=3,
+    unique_by=lambda each: each.slot,
+).map(lambda slots: tuple(sorted(slots, key=lambda each: each.slot)))
 nodes = whole(
     Node,
     name=node_names,
@@ -156,6 +162,8 @@ nodes = whole(
     failures=st.lists(st.builds(NodeFailure, job_ids, times), max_size=3).map(tuple),
     quarantines=sizes,
     quarantined_until=times,
+    closed_slots=closed_slots,
+    accepted_faults=closed_slots,
     version=st.just(0),
 )
 events = whole(

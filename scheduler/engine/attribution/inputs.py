@@ -82,8 +82,8 @@ def with_plain_node(inputs: TickInputs, name: NodeName) -> TickInputs:
     world, observation = inputs.world, inputs.observation
     plenty = {"cpus": 1e6, "memory_mib": 1 << 40, "labels": (), "gpu_type": None, "oversell": 1.0, "closed": ""}
     if name in world.nodes:
-        node = world.nodes[name]
-        nodes = {**world.nodes, name: replace(node, slots=_slots(node.slots), failures=(), **plenty)}  # type: ignore[arg-type]
+        node = replace(world.nodes[name], failures=(), closed_slots=(), accepted_faults=())
+        nodes = {**world.nodes, name: replace(node, slots=_slots(node.slots), **plenty)}  # type: ignore[arg-type]
         world = replace(world, nodes=nodes, crowded={k: v for k, v in world.crowded.items() if k != name})
         world = world.with_foreign({k: v for k, v in world.foreign.items() if k != name}, world.demands)
     if name in observation.nodes:

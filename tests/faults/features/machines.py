@@ -4,11 +4,13 @@ import random
 
 from scheduler.clusters.simulated import Fault as CallFault
 from scheduler.model.intent import IntentKind
+from scheduler.model.slot import ClosedSlot, SlotClosure
 from tests.faults.features.jobs import FAILING_CODES, GPU_TYPES, LABELS
 from tests.faults.plan import (
     AskNode,
     ChangeNode,
     ChangeSlots,
+    CloseSlots,
     CrashWorker,
     DelayReports,
     FailCalls,
@@ -81,3 +83,11 @@ def change_node(r: random.Random) -> Fault:
         "host": f"10.0.1.{r.randint(1, 9)}",
     }
     return ChangeNode(r.random(), tuple((name, facts[name]) for name in r.sample(sorted(facts), r.randint(1, 3))))
+
+
+def close_slots(r: random.Random) -> Fault:
+    """Others use slots, or these break, or nothing can be read of them; where it is none, all is well again."""
+    slots = sorted(r.sample(range(8), r.choice([0, 0, 1, 2, 8])))
+    return CloseSlots(
+        r.random(), tuple(ClosedSlot(slot, r.choice(list(SlotClosure)), r.choice(["once", "again"])) for slot in slots)
+    )
