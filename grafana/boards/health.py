@@ -184,7 +184,7 @@ _OTHERS = (
     ),
     Panel(
         "Nodes with unhealthy slots",
-        "Unused slots of nodes that are down or quarantined: the top 20, and the sum.",
+        "Unused slots that are unhealthy, or on nodes that are down or quarantined: the top 20, and the sum.",
         {
             "{{node}}": 'topk(20, sum by (node) (sched_slots{@,state="unhealthy"}))',
             "all": 'sum(sched:slots:sum{@,state="unhealthy"})',
@@ -192,6 +192,14 @@ _OTHERS = (
         "short",
         names.UTILIZATION,
         "bargauge",
+    ),
+    Panel(
+        "Slots closed to new workers",
+        "Slots that others use (FOREIGN), that are broken or gone (UNHEALTHY), or of which nothing can be read "
+        "(UNREADABLE): the top 20.",
+        {"{{closure}} {{node}}": "topk(20, max by (closure, node) (sched_closed_slots{@})) > 0"},
+        "short",
+        names.UTILIZATION,
     ),
     Panel(
         "Daemon CPU",

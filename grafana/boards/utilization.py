@@ -79,8 +79,8 @@ _TIME = (
     Panel(
         "Slots by state",
         "Each slot is in one state: used, releasing (its worker has been asked to leave), foreign (used outside this "
-        "scheduler), reserved (for a job), free, unhealthy (node down or quarantined), unavailable (node closed or "
-        "cordoned).",
+        "scheduler), reserved (for a job), free, unhealthy (or its node down or quarantined), unavailable (unreadable, "
+        "or its node closed or cordoned).",
         {"{{state}}": 'sum by (state) (sched:slots:sum{@,type=~"$type"})'},
         "short",
         names.QUEUE,

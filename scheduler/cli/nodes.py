@@ -8,7 +8,7 @@ from scheduler.cli.batch import ask_each
 from scheduler.cli.command import NODES, Session, command
 from scheduler.cli.completion import complete_node
 from scheduler.cli.output import emit_json, note, show
-from scheduler.cli.tables import node_table
+from scheduler.cli.tables import closed_lines, node_table
 
 NodesArgument = Annotated[
     list[str], typer.Argument(metavar="NODE...", help="Names of nodes.", autocompletion=complete_node)
@@ -25,6 +25,8 @@ def nodes(session: Session) -> None:
         note(f"the scheduler is not making decisions: {view['not_ready']}")
     if view["nodes"]:
         show(node_table(view["nodes"], session.clock.now()))
+        for line in closed_lines(view["nodes"]):
+            note(line)
     else:
         note("no nodes known yet")
 
@@ -35,7 +37,7 @@ def cordon(session: Session, names: NodesArgument) -> None:
 
 
 def uncordon(session: Session, names: NodesArgument) -> None:
-    """Accept workers again after a cordon, drain or quarantine."""
+    """Accept workers again after a cordon, drain or quarantine, also on slots that are unhealthy now."""
     _ask(session, names, "uncordon", "node {} accepts workers again")
 
 

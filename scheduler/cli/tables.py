@@ -1,5 +1,6 @@
 """Jobs, workers and nodes as tables: which columns, which words, which colours. Reads API documents, prints nothing."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from scheduler.cli.datafields import data_rows
@@ -169,9 +170,20 @@ def node_table(nodes: list[View], now: float) -> "RenderableType":
 
 
 def _slots(node: View) -> str:
-    """Slots that workers hold, of how many, and what others hold of them."""
-    foreign = f" ({node['slots_foreign']} foreign)" if node["slots_foreign"] else ""
-    return f"{node['slots_used']}/{node['slots']}{foreign}"
+    """Slots that workers hold, of how many, what others hold of them, and which are out of use."""
+    counts = Counter(closed["closure"] for closed in node["closed_slots"])
+    besides = [f"{node['slots_foreign']} foreign"] if node["slots_foreign"] else []
+    besides += [f"{counts[each]} {each.lower()}" for each in ("UNHEALTHY", "UNREADABLE") if counts[each]]
+    return f"{node['slots_used']}/{node['slots']}" + (f" ({', '.join(besides)})" if besides else "")
+
+
+def closed_lines(nodes: list[View]) -> list[str]:
+    """A line for each slot that takes no new workers although its node does."""
+    return [
+        f"{node['name']} slot {closed['slot']}: {closed['closure']}: {closed['detail']}"
+        for node in nodes
+        for closed in node["closed_slots"]
+    ]
 
 
 def _extra(node: View) -> str:

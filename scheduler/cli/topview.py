@@ -14,7 +14,7 @@ View = dict[str, Any]
 
 #: Colours of jobs on the map, given out by id, so that a job keeps its colour.
 _COLOURS = ("green", "blue", "magenta", "cyan", "yellow", "red", "bright_green", "bright_blue", "bright_magenta")
-_TAKEN, _FREE, _SHARED, _FOREIGN = "■", "·", "□", "▒"
+_TAKEN, _FREE, _SHARED, _FOREIGN, _CLOSED = "■", "·", "□", "▒", "×"
 _WAITING_ROWS_MAX = 15
 _ORDER = {"RUNNING": 0, "RESIZING": 0, "STARTING": 1, "STOPPING": 2, "QUEUED": 3, "SUSPENDED": 4, "HELD": 0}
 
@@ -63,6 +63,8 @@ def slot_map(nodes: list[View]) -> "RenderableType":
         marks = Text()
         _mark(marks, _TAKEN, node["held"])
         marks.append(_FOREIGN * node["slots_foreign"], style="dim")
+        closed = sum(each["closure"] != "FOREIGN" for each in node["closed_slots"])
+        marks.append(_CLOSED * min(closed, max(0, node["slots"] - len(marks))), style="red")
         marks.append(_FREE * max(0, node["slots"] - len(marks)), style="dim")
         _mark(marks, _SHARED, node["shared"])
         result.add_row(Text(printable(node["name"]), style="bold"), marks, _node_state(node))

@@ -1,9 +1,10 @@
-"""Why nodes take no new workers, for people."""
+"""Why nodes and single slots take no new workers, for people."""
 
 from collections import Counter
 from collections.abc import Iterable
 
 from scheduler.model.node import Node, NodeHealth, NodeIntent
+from scheduler.model.slot import ClosedSlot
 
 #: Reasons that are named.
 _REASONS_MAX = 3
@@ -21,3 +22,9 @@ def those_closed(nodes: Iterable[Node]) -> str:
     closed = Counter(node.closed for node in nodes if node.closed)
     told = [f"{count} {'node' if count == 1 else 'nodes'} ({why})" for why, count in closed.most_common(_REASONS_MAX)]
     return f" Closed to new workers: {', '.join(told)}." if told else ""
+
+
+def why_closed(node: Node, closed: ClosedSlot) -> str:
+    """The slot, and why it takes no new workers."""
+    told = f": {closed.detail}" if closed.detail else ""
+    return f"slot {closed.slot} of {node.name} ({closed.closure}{told})"

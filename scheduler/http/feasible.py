@@ -36,12 +36,15 @@ def warnings_for(spec: JobSpec, world: World | None) -> list[str]:
 
 
 def _unavailable(spec: JobSpec, suitable: list[Node]) -> list[str]:
-    usable = most_workers(spec, [node for node in suitable if node.schedulable])
+    usable = most_workers(spec, [node.reduced() for node in suitable if node.schedulable])
     if usable >= spec.min_workers:
         return []
     away = sorted(node.name for node in suitable if not node.schedulable)
-    named = ", ".join(away[:5]) + (", …" if len(away) > 5 else "")
-    return [f"the job waits while these nodes are closed to new workers: {named}"]
+    slots = [f"slot {each.slot} of {node.name}" for node in suitable if node.schedulable for each in node.closed_slots]
+    told = [*away, *slots]
+    named = ", ".join(told[:5]) + (", …" if len(told) > 5 else "")
+    what = "nodes" if not slots else "nodes and slots" if away else "slots"
+    return [f"the job waits while these {what} are closed to new workers: {named}"]
 
 
 def most_workers(spec: JobSpec, nodes: list[Node]) -> int:

@@ -8,8 +8,19 @@ from typing_extensions import TypedDict
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.node import Node, NodeIntent
+from scheduler.model.slot import SlotClosure
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
+
+
+class ClosedSlotView(TypedDict):
+    #: Its number.
+    slot: int
+    #: Why it takes no new workers: FOREIGN (others use it), UNHEALTHY (broken or gone; its workers are moved off), or
+    #: UNREADABLE (nothing can be read of it).
+    closure: str
+    #: One line for people.
+    detail: str
 
 
 class NodeView(TypedDict):
@@ -27,6 +38,8 @@ class NodeView(TypedDict):
     slots_used: int
     #: Slots that others than workers hold.
     slots_foreign: int
+    #: Slots that take no new workers although the node does, held or not.
+    closed_slots: list[ClosedSlotView]
     #: Slots in relation to those that it has, which may be given out; what is beyond 1 is shared.
     oversell: float
     #: Slots beyond the physical ones, for jobs that share.
@@ -70,6 +83,7 @@ def node_views(nodes: Iterable[Node], world: World | None) -> list[NodeView]:
 def _node_view(node: Node, workers: list[Worker], world: World) -> NodeView:
     sharers = [w for w in workers if w.shared]
     held, shared = _slots_by_job(w for w in workers if not w.shared), _slots_by_job(sharers)
+    foreign = world.foreign.get(node.name, NO_FOREIGN).slots + world.closed_unheld(node)[SlotClosure.FOREIGN]
     return {
         "name": node.name,
         "host": node.host,
@@ -77,7 +91,8 @@ def _node_view(node: Node, workers: list[Worker], world: World) -> NodeView:
         "intent": node.intent,
         "slots": node.slots,
         "slots_used": sum(slots for _, slots in held),
-        "slots_foreign": world.foreign.get(node.name, NO_FOREIGN).slots,
+        "slots_foreign": foreign,
+        "closed_slots": [{"slot": c.slot, "closure": c.closure, "detail": c.detail} for c in node.closed_slots],
         "oversell": node.oversell,
         "extra_slots": node.extra_slots,
         "extra_slots_used": sum(slots for _, slots in shared),

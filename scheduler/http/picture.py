@@ -40,8 +40,10 @@ class NodeCells(TypedDict):
     held: list[Held]
     #: Those that share slots with others.
     shared: list[Held]
-    #: How many of its slots others than workers hold.
+    #: How many of its slots others than workers hold, where nobody knows which.
     foreign: int
+    #: Slots that take no new workers, and why: (slot, FOREIGN, UNHEALTHY or UNREADABLE, a line for people).
+    closed: list[tuple[int, str, str]]
     #: Waiting jobs and how many of its slots are held for each.
     reserved: list[tuple[int, int]]
 
@@ -189,6 +191,7 @@ def _cells(
         "held": sorted(own),
         "shared": sorted(shared),
         "foreign": min(free, world.foreign.get(node.name, NO_FOREIGN).slots),
+        "closed": [(each.slot, each.closure, each.detail) for each in node.closed_slots],
         "reserved": sorted(reserved),
     }
 

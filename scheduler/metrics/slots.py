@@ -11,6 +11,7 @@ from scheduler.model.ids import NodeName
 from scheduler.model.job import JobState
 from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.observation import SlotLoad
+from scheduler.model.slot import SlotClosure
 from scheduler.model.world import NO_USAGE, World
 
 #: Types of slots whose node names none.
@@ -22,8 +23,16 @@ SLOT_METRICS = (
         "gauge",
         ("node", "type", "state"),
         "Physical slots by state; the states add up to all slots: used, releasing (held by leaving workers), foreign "
-        "(used outside this scheduler), reserved (free, for a job), free, unhealthy (not held, on a node that is down "
-        "or quarantined), unavailable (not held, on a node that is closed or cordoned).",
+        "(used outside this scheduler), reserved (free, for a job), free, unhealthy (not held, and itself unhealthy or "
+        "on a node that is down or quarantined), unavailable (not held, and unreadable or on a node that is closed or "
+        "cordoned).",
+    ),
+    Metric(
+        "sched_closed_slots",
+        "gauge",
+        ("node", "closure"),
+        "Slots that take no new workers although their node does, held or not: FOREIGN (others use them), UNHEALTHY "
+        "(broken or gone), UNREADABLE (the driver does not answer). Only nodes that have GPUs or such slots.",
     ),
     Metric(
         "sched_oversold_slots",
@@ -78,18 +87,22 @@ def add_slots(families: Families, world: World) -> None:
         name, kind = node.name, slot_type(node)
         usage = world.usage.get(name, NO_USAGE)
         used = min(node.slots, usage.slots + strays[name, False])
-        foreign = min(node.slots - used, world.foreign.get(name, NO_FOREIGN).slots)
+        closed = world.closed_unheld(node)
+        left = max(0, node.slots - used - closed.total())
+        foreign = min(left, world.foreign.get(name, NO_FOREIGN).slots) + closed.pop(SlotClosure.FOREIGN, 0)
         slots.add([name, kind, "foreign"], foreign)
         leaving = releasing[name, False] + strays[name, False]
-        for state, count in _split(node, node.slots - foreign, used, leaving, reserved[name, False]):
+        for state, count in _split(node, node.slots - foreign, used, leaving, reserved[name, False], closed):
             slots.add([name, kind, state], count)
+        if node.has_gpus or node.closed_slots:
+            _add_closed(families, node)
         if node.health is NodeHealth.UP:
             total += node.slots
             held += used
         if node.extra_slots or usage.slots_shared:
             shared = min(node.extra_slots, usage.slots_shared + strays[name, True])
             leaving = releasing[name, True] + strays[name, True]
-            for state, count in _split(node, node.extra_slots, shared, leaving, reserved[name, True]):
+            for state, count in _split(node, node.extra_slots, shared, leaving, reserved[name, True], {}):
                 oversold.add([name, kind, state], count)
             families["sched_crowded_slots"].add([name], len(world.crowded.get(name, ())))
     families["sched_utilization_ratio"].add([], held / total if total else 0.0)
@@ -112,17 +125,27 @@ def slot_type(node: Node) -> str:
     return node.gpu_type or (GPU if node.has_gpus else CPU)
 
 
-def _split(node: Node, slots: int, used: int, leaving: int, reserved: int) -> Iterator[tuple[str, int]]:
-    """Slots that others do not hold, by state."""
-    left, releasing = slots - used, min(used, leaving)
+def _add_closed(families: Families, node: Node) -> None:
+    closed = Tally(each.closure for each in node.closed_slots)
+    for closure in SlotClosure:
+        families["sched_closed_slots"].add([node.name, closure], closed[closure])
+
+
+def _split(
+    node: Node, slots: int, used: int, leaving: int, reserved: int, closed: Mapping[SlotClosure, int]
+) -> Iterator[tuple[str, int]]:
+    """Slots that others do not hold, by state. `closed`: how many that nobody holds, and why."""
+    releasing = min(used, leaving)
+    broken, unreadable = closed.get(SlotClosure.UNHEALTHY, 0), closed.get(SlotClosure.UNREADABLE, 0)
+    left = slots - used - broken - unreadable
     held = min(left, reserved) if node.schedulable else 0
     unhealthy = node.health is NodeHealth.DOWN or node.intent is NodeIntent.QUARANTINED
     yield "used", used - releasing
     yield "releasing", releasing
     yield "reserved", held
     yield "free", left - held if node.schedulable else 0
-    yield "unhealthy", left if unhealthy else 0
-    yield "unavailable", left if not (node.schedulable or unhealthy) else 0
+    yield "unhealthy", broken + (left if unhealthy else 0)
+    yield "unavailable", unreadable + (left if not (node.schedulable or unhealthy) else 0)
 
 
 def _reserved(world: World) -> _Held:

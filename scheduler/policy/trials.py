@@ -66,6 +66,15 @@ class Trials:
         )
         return bool(nodes) and self._served(Changes(nodes=nodes)) is not None
 
+    def starts_with_closed_slots(self) -> bool:
+        """Whether it does once slots that are closed take workers again."""
+        nodes = tuple(
+            replace(node, closed_slots=())
+            for node in self._world.nodes.values()
+            if node.closed_slots and node.schedulable and node.suits(self._job.shape)
+        )
+        return bool(nodes) and self._served(Changes(nodes=nodes)) is not None
+
     def rise(self, priority_max: int) -> Rise | None:
         """The lowest priority that is found to serve; None if none up to the highest is known to."""
         candidates = self._priorities(priority_max)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from scheduler.model.slot import ClosedSlot, SlotClosure
 from tests.http.site import Site
 from tests.page.conftest import Look
 
@@ -148,6 +149,31 @@ def test_the_table_tells_who_shares_slots(tmp_path: Path, look: Look) -> None:
         viewer = look(site.url).open().live()
         viewer.open_table()
         viewer.until_text("#nodes", "job 1: 4 slots job 2: 1 slot shared")
+    site.close()
+
+
+def test_the_table_tells_which_slots_are_closed(tmp_path: Path, look: Look) -> None:
+    site = Site(tmp_path)
+    closed = (
+        ClosedSlot(0, SlotClosure.FOREIGN, "used by process 7 (python)"),
+        ClosedSlot(2, SlotClosure.UNHEALTHY, "Xid 79: GPU has fallen off the bus"),
+    )
+    site.node("a", slots=4, closed_slots=closed)
+    site.tick()
+    with capture_logs(), site.served():
+        viewer = look(site.url).open().live()
+        viewer.open_table()
+        viewer.until_text("#nodes", "outside this scheduler: 1 slot; slot 2: Xid 79: GPU has fallen off the bus")
+        cells = """() => import('/page/cells.js').then(({ cellsOf, cellText }) => {
+          const node = { name: "a", slots: 3, away: "", held: [[5, "ready", [0]]], shared: [], foreign: 0, reserved: [],
+                         closed: [[0, "FOREIGN", "used by process 7"], [1, "UNHEALTHY", "Xid 79"]] };
+          return cellsOf(node).map((cell, slot) => cellText(node, slot, cell, new Map()));
+        })"""
+        assert viewer.page.evaluate(cells) == [
+            "a, slot 0: job 5, ready, closed to new workers: used by process 7",
+            "a, slot 1: free, but closed to new workers: Xid 79",
+            "a, slot 2: free",
+        ]
     site.close()
 
 

@@ -7,26 +7,32 @@ from fastapi import APIRouter
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from scheduler.http.away import why_away
+from scheduler.http.away import why_away, why_closed
 from scheduler.http.errors import documented
 from scheduler.http.explain.look import look_at
-from scheduler.http.explain.room import free_slots
+from scheduler.http.explain.room import closed_slots, free_slots
 from scheduler.http.explain.words import are, counted, growth_text, job_name, keeper_name, named
 from scheduler.http.json import JsonResponse
 from scheduler.http.services import Use
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.shape import WorkerShape
+from scheduler.model.slot import SlotClosure
 from scheduler.model.world import World
 from scheduler.policy.growth_limits import GrowthLimits
 from scheduler.policy.keeping import Keeper, Look
 
 router = APIRouter(tags=["cluster"])
 
+#: Every node suits it.
+_ANY = WorkerShape()
+
 
 class IdleView(TypedDict):
     #: How many slots.
     slots: int
     #: RESERVED: held for a waiting job, for which more is being freed. NODE_AWAY: its node takes no workers.
+    #: SLOT_CLOSED: it takes no workers, for it is unhealthy, or nothing can be read of it.
     #: KEPT: not for those who would be in the way of a booking, of a waiting job that goes first, or of others of the
     #: cluster. FREE: anybody may have them.
     reason: str
@@ -57,7 +63,7 @@ class IdleSlotsView(TypedDict):
 def explain_idle(services: Use) -> Response:
     """Explain why slots are idle: reserved, on a node closed to new workers, or not usable by any job."""
     world, not_ready = services.board.world or World(), services.not_ready()
-    parts = [*_away(world), *_held(world)]
+    parts = [*_away(world), *_closed(world), *_held(world)]
     free = _open(world).total() - sum(part["slots"] for part in _held(world))
     if free:
         now, policy = services.clock.now(), services.settings.policy
@@ -91,6 +97,17 @@ def _away(world: World) -> Iterator[IdleView]:
         names = named(sorted(nodes[why]))
         sentence = f"{counted(count, 'slot')} {are(count)} on nodes closed to new workers: {names} ({why})."
         yield _idle(count, "NODE_AWAY", sentence)
+
+
+def _closed(world: World) -> Iterator[IdleView]:
+    """Slots that are closed and idle: those that others use are not."""
+    found = [
+        why_closed(node, each) for node, each in closed_slots(_ANY, world) if each.closure is not SlotClosure.FOREIGN
+    ]
+    if found:
+        count = len(found)
+        sentence = f"{counted(count, 'slot')} {are(count)} closed to new workers: {named(found)}."
+        yield _idle(count, "SLOT_CLOSED", sentence)
 
 
 def _held(world: World) -> Iterator[IdleView]:

@@ -3,12 +3,13 @@
 from typing import assert_never
 
 from scheduler.config import PolicySettings
-from scheduler.http.explain.room import away
-from scheduler.http.explain.words import counted, job_name
+from scheduler.http.explain.room import away, closed_slots
+from scheduler.http.explain.words import counted, job_name, named
 from scheduler.http.feasible import most_workers
 from scheduler.http.fields import PRIORITY_MAX
 from scheduler.model.job import Job, JobState, StopReason, WaitReason
 from scheduler.model.node import Node, NodeHealth, NodeIntent
+from scheduler.model.slot import SlotClosure
 from scheduler.model.world import World
 from scheduler.policy.growth_limits import Growth, GrowthLimits, Limit
 from scheduler.policy.keeping import Look
@@ -61,7 +62,7 @@ def _to_start(
         case WaitReason.EXCEEDS_CLUSTER:
             return _larger_cluster(job, suitable)
         case WaitReason.NODES_UNAVAILABLE:
-            return _nodes_back(suitable, now)
+            return [*_nodes_back(suitable, now), *_slots_back(job, world)]
         case WaitReason.BOOKED_LATER:
             return [f'The start of its booking ("sched bookings"), or "sched unbook {job.spec.booking}".']
         case WaitReason.BOOKING_FULL:
@@ -102,6 +103,8 @@ def _tried(job: Job, world: World, now: float, trials: Trials) -> list[str]:
         ways += _nodes_back([node for node in away(job, world) if node.health is NodeHealth.UP], now)
     elif trials.starts_with_nodes(down=True):
         ways += _nodes_back(away(job, world), now)
+    if trials.starts_with_closed_slots():
+        ways += _slots_back(job, world)
     return [*ways, _higher(job, rise, world)] if rise is not None else [*ways, *_ends(trials, world)]
 
 
@@ -157,6 +160,25 @@ def _nodes_back(suitable: list[Node], now: float) -> list[str]:
     return ways
 
 
+def _slots_back(job: Job, world: World) -> list[str]:
+    """What opens the closed slots that it could use."""
+    slots: dict[SlotClosure, list[str]] = {}
+    nodes: dict[SlotClosure, list[str]] = {}
+    for node, each in closed_slots(job.shape, world):
+        slots.setdefault(each.closure, []).append(f"{each.slot} of {node.name}")
+        nodes.setdefault(each.closure, []).append(node.name)
+    ways = []
+    if SlotClosure.FOREIGN in slots:
+        ways.append(f"The end of processes outside this scheduler on slot {named(slots[SlotClosure.FOREIGN])}.")
+    if SlotClosure.UNHEALTHY in slots:
+        names = " ".join(dict.fromkeys(nodes[SlotClosure.UNHEALTHY]))
+        repaired = named(slots[SlotClosure.UNHEALTHY])
+        ways.append(f'A reset or repair of slot {repaired}, then "sched uncordon {names}" where it stays closed.')
+    if SlotClosure.UNREADABLE in slots:
+        ways.append(f"A GPU driver that answers, for slot {named(slots[SlotClosure.UNREADABLE])}.")
+    return ways
+
+
 def _to_grow(job: Job, growth: Growth, world: World, now: float) -> list[str]:
     giving_to = {worker.leave_for for worker in job.leaving if worker.leave_for is not None}
     if giving_to:
@@ -169,7 +191,7 @@ def _to_grow(job: Job, growth: Growth, world: World, now: float) -> list[str]:
             freed = f"{slots} that become free; the most important job that can use them gets them."
             if growth.lack is not Lack.SLOTS:
                 freed = "Room for a whole worker; the most important job that can use it gets it."
-            return [*_nodes_back(away(job, world), now), freed]
+            return [*_nodes_back(away(job, world), now), *_slots_back(job, world), freed]
         case Limit.RESERVED if growth.holder is not None:
             return [f"The start of {job_name(growth.holder, world)}, if enough slots remain."]
         case Limit.KEPT if growth.keeper is not None and growth.keeper.booking is not None:

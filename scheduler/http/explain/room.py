@@ -1,18 +1,21 @@
 """What is free, and for whom."""
 
-from scheduler.http.away import why_away
+from scheduler.http.away import why_away, why_closed
 from scheduler.http.explain.words import are, counted, named
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState
 from scheduler.model.node import Node
+from scheduler.model.shape import WorkerShape
+from scheduler.model.slot import ClosedSlot
 from scheduler.model.world import World
 from scheduler.policy.stake import RESIZABLE_STATES
 
 
 def free_slots(node: Node, world: World) -> int:
-    """Slots of the node that nobody holds."""
-    return max(0, node.slots - world.used(node.name).slots - world.foreign.get(node.name, NO_FOREIGN).slots)
+    """Slots of the node that nobody holds, and that are not closed."""
+    taken = (world.used(node.name).slot_mask | node.closed_mask).bit_count()
+    return max(0, node.slots - taken - world.foreign.get(node.name, NO_FOREIGN).slots)
 
 
 def free_extra(node: Node, world: World) -> int:
@@ -43,6 +46,25 @@ def away_text(nodes: list[Node], world: World) -> str:
     slots = sum(free_slots(node, world) for node in nodes)
     names = named(sorted(f"{node.name} ({why_away(node)})" for node in nodes))
     return f" {counted(slots, 'idle slot')} {are(slots)} on nodes closed to new workers: {names}."
+
+
+def closed_slots(shape: WorkerShape, world: World) -> list[tuple[Node, ClosedSlot]]:
+    """Closed slots that no worker holds, of nodes that suit the shape and take workers."""
+    found = []
+    for node in world.nodes.values():
+        if node.closed_slots and node.schedulable and node.suits(shape):
+            held = world.used(node.name).slot_mask
+            found += [(node, each) for each in node.closed_slots if not held >> each.slot & 1]
+    return found
+
+
+def closed_text(shape: WorkerShape, world: World) -> str:
+    """A sentence on these; empty if there are none."""
+    found = closed_slots(shape, world)
+    if not found:
+        return ""
+    names = named([why_closed(node, each) for node, each in found])
+    return f" {counted(len(found), 'slot')} {are(len(found))} closed to new workers: {names}."
 
 
 def reserved_by(job: Job, world: World) -> JobId | None:

@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from scheduler.config import PolicySettings
-from scheduler.http.explain.room import away, away_text, free_slots
+from scheduler.http.explain.room import away, away_text, closed_text, free_slots
 from scheduler.http.explain.words import STOP_TEXTS, are, counted, job_name, keeper_name, lack_text, suiting
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, StopReason
@@ -88,7 +88,8 @@ def _why_no_more(
         case Limit.PAYBACK:
             return "PAYBACK", None, _why_no_payback(job, settings)
         case Limit.NO_ROOM:
-            return "INSUFFICIENT_SLOTS", None, _why_no_room(job, growth, world) + away_text(away(job, world), world)
+            besides = away_text(away(job, world), world) + closed_text(job.shape, world)
+            return "INSUFFICIENT_SLOTS", None, _why_no_room(job, growth, world) + besides
         case Limit.RESERVED:
             return "BEHIND_RESERVATION", growth.holder, f"{free}, but reserved for {job_name(growth.holder, world)}."
         case Limit.BOOKING_FULL:

@@ -4,7 +4,7 @@ from typing import assert_never
 
 from scheduler.config import PolicySettings
 from scheduler.http.away import those_closed, why_away
-from scheduler.http.explain.room import away, away_text, free_extra, free_slots
+from scheduler.http.explain.room import away, away_text, closed_text, free_extra, free_slots
 from scheduler.http.explain.words import are, counted, job_name, keeper_name, lack_text, named
 from scheduler.http.feasible import most_workers, needs, needs_fixed, too_large, wishes
 from scheduler.model.job import Job, Placement, WaitReason
@@ -37,7 +37,7 @@ def why_waiting(
                 f"Waits for free slots: {need}, and {free} of {sum(node.slots for node in suitable)} suitable slots "
                 f"{are(free)} free{_kept(job, look, world)}{_to_share(job, suitable, world)}"
                 f"{_what_lacks(job, size, world)}. Less important jobs do not hold enough slots to make room for it."
-                f"{behind}{away_text(away(job, world), world)}"
+                f"{behind}{away_text(away(job, world), world)}{closed_text(job.shape, world)}"
             )
         case WaitReason.WAITING_FOR_VICTIMS:
             held = _places(job.reservation)
@@ -58,8 +58,7 @@ def why_waiting(
         case WaitReason.EXCEEDS_CLUSTER:
             return _why_too_large(job, need, suitable, world)
         case WaitReason.NODES_UNAVAILABLE:
-            closed = named([f"{node.name} ({why_away(node)})" for node in _closed(job, world)])
-            return f"Waits for nodes that are closed to new workers: {closed}."
+            return _why_unavailable(job, world)
         case WaitReason.BOOKED_LATER | WaitReason.BOOKING_FULL:
             return _why_booked(job, need, world, now)
         case WaitReason.BEHIND_BOOKING:
@@ -73,6 +72,13 @@ def why_waiting(
             return f"Would fit, but workloads outside this scheduler wait for these slots: {need}."
         case _:
             assert_never(reason)
+
+
+def _why_unavailable(job: Job, world: World) -> str:
+    nodes = named([f"{node.name} ({why_away(node)})" for node in _closed(job, world)])
+    if not nodes:
+        return f"Waits for slots.{closed_text(job.shape, world)}"
+    return f"Waits for nodes that are closed to new workers: {nodes}.{closed_text(job.shape, world)}"
 
 
 def _why_too_large(job: Job, need: str, suitable: list[Node], world: World) -> str:

@@ -2,14 +2,20 @@
 
 import { SHAPES } from "./words.js";
 
-/** What is on each slot of a node: [{state, job, shared: [job, ...]}, ...]. */
+/** What is on each slot of a node: [{state, job, shared: [job, ...], why}, ...]. */
 export function cellsOf(node) {
-  const cells = Array.from({ length: node.slots }, () => ({ state: node.away ? "away" : "free", job: null, shared: [] }));
+  const why = node.away ? `the node is closed to new workers: ${node.away}` : "";
+  const cells = Array.from({ length: node.slots }, () => ({ state: why ? "away" : "free", job: null, shared: [], why }));
+  for (const [slot, closure, detail] of node.closed) {
+    const told = `closed to new workers: ${detail || closure.toLowerCase()}`;
+    if (cells[slot]) Object.assign(cells[slot], { state: closure === "FOREIGN" ? "foreign" : "away", why: told });
+  }
   for (const [job, state, slots] of node.held) {
     for (const slot of slots) if (cells[slot]) Object.assign(cells[slot], { state, job });
   }
   for (const [job, , slots] of node.shared) for (const slot of slots) cells[slot]?.shared.push(job);
-  const free = cells.filter((cell) => cell.job === null);
+  const closed = new Set(node.closed.map(([slot]) => slot));
+  const free = cells.filter((cell, slot) => cell.job === null && !closed.has(slot));
   for (let count = node.foreign; count > 0 && free.length > 0; count--) free.pop().state = "foreign";
   for (const [job, count] of node.reserved) {
     for (const cell of free.splice(0, count)) Object.assign(cell, { state: "reserved", job });
@@ -80,7 +86,7 @@ function disc(context, x, y, radius, colour, edge) {
 /** What a cell is, in words. */
 export function cellText(node, slot, cell, jobs) {
   const name = (id) => `job ${id}${jobs.get(id) ? ` (${jobs.get(id).name})` : ""}`;
-  const state = cell.state === "away" ? `free, but the node is closed to new workers: ${node.away}` : cell.state;
+  const state = cell.why === "" ? cell.state : cell.state === "away" ? `free, but ${cell.why}` : `${cell.state}, ${cell.why}`;
   const shared = cell.shared.length > 0 ? `; shared by ${cell.shared.map(name).join(", ")}` : "";
   return `${node.name}, slot ${slot}: ${cell.job === null ? "" : `${name(cell.job)}, `}${state}${shared}`;
 }

@@ -68,11 +68,14 @@ export class Lists {
       const used = cells.filter(({ state }) => ["ready", "starting", "leaving"].includes(state));
       const shared = cells.flatMap((each) => each.shared.map((job) => ({ job })));
       const held = cells.filter(({ state }) => state === "reserved");
-      const others = node.foreign > 0 ? `outside this scheduler: ${counted(node.foreign, "slot")}` : "";
+      const foreign = cells.filter(({ state }) => state === "foreign").length;
+      const others = foreign > 0 ? [`outside this scheduler: ${counted(foreign, "slot")}`] : [];
+      const broken = node.closed.filter(([, closure]) => closure !== "FOREIGN");
+      const besides = [...others, ...broken.map(([slot, , detail]) => `slot ${slot}: ${detail}`)].join("; ");
       return [
         element("th", { scope: "row" }, node.name), number(`${used.length}`), number(`${node.slots}`),
         cell(node.away ? `no: ${node.away}` : "yes"),
-        cell(...byJob(used), ...byJob(shared, " shared"), ...byJob(held, " reserved"), others),
+        cell(...byJob(used), ...byJob(shared, " shared"), ...byJob(held, " reserved"), besides),
       ];
     }];
   }

@@ -24,7 +24,7 @@ export const SHAPES = {
   reserved: "plus: reserved for a waiting job",
   foreign: "stroke: used outside this scheduler",
   free: "dot: free",
-  away: "cross: node closed to new workers",
+  away: "cross: node or slot closed to new workers",
   shared: "disc: shared with another job",
 };
 
