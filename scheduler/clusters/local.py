@@ -1,4 +1,4 @@
-"""The local cluster: this machine as one node, its workers as process groups that outlive the daemon.
+"""The local cluster: this machine, its workers as process groups that outlive the daemon.
 
 A supervisor process (`local_supervisor`) owns the workers; this side keeps its picture of them up to date and passes on
 what the engine wants. Logs are read from files, so they can be read without either.
@@ -12,21 +12,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import assert_never
 
-import psutil
-
-from scheduler.clusters.local_cpu_loads import CpuLoads
+from scheduler import bounds
 from scheduler.clusters.local_env import InheritedEnv
-from scheduler.clusters.local_gpus import Gpu, gpu_type, read_loads, visible_devices, visible_gpus
 from scheduler.clusters.local_link import SupervisorLink
-from scheduler.clusters.local_loads import CPU_SECONDS, GPU_SECONDS, LoadReader
 from scheduler.clusters.local_logs import LocalLogs
+from scheduler.clusters.local_machine import machine_of
 from scheduler.clusters.local_wire import Notice, Request, StartRequest, StopRequest, WorkerNotice
 from scheduler.config import LocalSettings
 from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError
 from scheduler.model.export import Export
 from scheduler.model.ids import NodeName, WorkerId, job_key, split_job_key
-from scheduler.model.observation import NodeObservation, Observation, Phase, SlotLoad, WorkerObservation
+from scheduler.model.observation import NodeObservation, Observation, Phase, WorkerObservation
 
 _READY_SECONDS_MAX = 15.0
 #: How long an observation waits for a supervisor that is being replaced.
@@ -44,10 +41,6 @@ class LocalCluster:
         `supervisor_idle_seconds`: the supervisor ends by itself after so long without workers and daemon.
         """
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._gpus = visible_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
-        self._node = _node(settings, self._gpus)
-        self._cpus = CpuLoads(state_dir.resolve(), self._node.slots)
-        self._loads: LoadReader | None = None
         self.logs = LocalLogs(state_dir)
         self._clock = clock
         self._env = InheritedEnv(os.environ, settings.pass_environment)
@@ -58,6 +51,7 @@ class LocalCluster:
         self._forgetting: set[WorkerId] = set()
         self._snapshot: Mapping[WorkerId, WorkerObservation] | None = None
         self._down_reason: str | None = "the supervisor of local workers has not responded yet"
+        self._machine = machine_of(state_dir.resolve(), settings, clock, self._known_workers, self._wake)
         limits = (settings.log_bytes_max, settings.log_files_max)
         self._link = SupervisorLink(
             state_dir.resolve(), limits, supervisor_idle_seconds, self._on_notice, self._on_down
@@ -66,7 +60,7 @@ class LocalCluster:
             if not self._changed.wait_for(lambda: self._down_reason is None, _READY_SECONDS_MAX):
                 self.close()
                 raise ClusterError(self._down_reason or "")
-        self._loads = LoadReader(self._read_loads, GPU_SECONDS if self._gpus else CPU_SECONDS)
+        self._machine.start()
 
     def observe(self) -> Observation:
         """A whole snapshot. Raises `ClusterError` while there is no supervisor."""
@@ -75,8 +69,7 @@ class LocalCluster:
                 raise ClusterError(self._down_reason or "")
             if self._snapshot is None:
                 self._snapshot = MappingProxyType(dict(self._workers))
-            loads = {self._node.name: self._loads.loads} if self._loads is not None else {}
-            return Observation(nodes={self._node.name: self._node}, workers=self._snapshot, loads=loads)
+            return Observation(nodes=self._machine.nodes, workers=self._snapshot, loads=self._machine.loads)
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
         """Pass all of them to the supervisor in one message. Started workers are seen as LAUNCHING until it answers."""
@@ -84,14 +77,12 @@ class LocalCluster:
             return [ActionFailure(action, TOO_LATE) for action in actions]
         failures: list[ActionFailure] = []
         passed: list[ClusterAction] = []
+        nodes = self._machine.nodes
         with self._changed:
             for action in actions:
-                if action.node != self._node.name:
-                    failures.append(ActionFailure(action, f"node {action.node} not found"))
-                elif isinstance(action, ForgetWorker) and self._is_alive(action.worker_id):
-                    failures.append(ActionFailure(action, "it is still alive"))
-                elif isinstance(action, StartWorker) and self._lacks(action.slot_ids):
-                    failures.append(ActionFailure(action, f"only {len(self._gpus)} GPUs are left on this machine"))
+                refusal = self._refusal(action, nodes.get(action.node))
+                if refusal:
+                    failures.append(ActionFailure(action, refusal))
                 else:
                     passed.append(action)
             if not passed:
@@ -107,8 +98,7 @@ class LocalCluster:
 
     def troubles(self) -> list[str]:
         """What fails although workers can be seen and told, one line each."""
-        trouble = self._loads.trouble if self._loads is not None else None
-        return [trouble] if trouble is not None else []
+        return self._machine.troubles
 
     @property
     def taken_over(self) -> bool:
@@ -121,34 +111,35 @@ class LocalCluster:
 
     def close(self) -> None:
         """Let go; workers and their supervisor go on."""
-        self._close_loads()
+        self._machine.close()
         self._link.close()
 
     def shutdown(self) -> None:
         """Kill all workers and end the supervisor; returns when they are gone. Raises `ClusterError` if that fails."""
         with self._changed:
             self._changed.wait_for(lambda: self._down_reason is None, _READY_SECONDS_MAX)
-        self._close_loads()
+        self._machine.close()
         self._link.shutdown()
 
-    def _read_loads(self) -> tuple[SlotLoad, ...]:
-        if self._gpus:
-            return read_loads(self._gpus)
+    def _known_workers(self) -> Mapping[WorkerId, WorkerObservation]:
         with self._changed:
-            workers = tuple(self._workers.values())
-        return self._cpus.read(workers, self._clock.monotonic())
+            return dict(self._workers)
 
-    def _close_loads(self) -> None:
-        if self._loads is not None:
-            self._loads.close()
+    def _refusal(self, action: ClusterAction, node: NodeObservation | None) -> str:
+        """Why the action cannot be done; empty: it can. A worker may be on a node that is no longer this machine's."""
+        known = self._workers.get(action.worker_id)
+        if node is None and (known is None or known.node != action.node):
+            return f"node {action.node} not found"
+        if isinstance(action, ForgetWorker) and self._is_alive(action.worker_id):
+            return "it is still alive"
+        gpus = node.slots if node is not None and node.has_gpus else bounds.SLOTS.high
+        if isinstance(action, StartWorker) and max(action.slot_ids, default=-1) >= gpus:
+            return f"node {action.node} has only {gpus:g} GPUs"
+        return ""
 
     def _is_alive(self, worker: WorkerId) -> bool:
         known = self._workers.get(worker)
         return known is not None and known.alive
-
-    def _lacks(self, slot_ids: Sequence[int]) -> bool:
-        """Whether a GPU among these is gone since the slots were given out."""
-        return bool(self._gpus) and max(slot_ids, default=0) >= len(self._gpus)
 
     def _encode(self, action: ClusterAction) -> tuple[str, StartRequest | StopRequest | dict[str, str]]:
         match action:
@@ -164,8 +155,9 @@ class LocalCluster:
     def _start_request(self, action: StartWorker) -> StartRequest:
         export = action.export or Export()
         env = self._env.of_worker(dict(export.env), dict(action.env))
-        if self._gpus:
-            env["CUDA_VISIBLE_DEVICES"] = visible_devices(self._gpus, action.slot_ids)
+        devices = self._machine.devices(action.node, action.slot_ids)
+        if devices is not None:
+            env["CUDA_VISIBLE_DEVICES"] = devices
         return StartRequest(
             id=action.worker_id,
             job_id=job_key(action.job_id, action.nonce),
@@ -224,20 +216,6 @@ class LocalCluster:
     def _wake(self) -> None:
         for wake in self._wakes:
             wake()
-
-
-def _node(settings: LocalSettings, gpus: Sequence[Gpu]) -> NodeObservation:
-    cores = os.cpu_count() or 1
-    return NodeObservation(
-        name=NodeName(settings.node_name),
-        host=settings.host,
-        slots=len(gpus) or settings.slots or cores,
-        cpus=float(cores),
-        memory_mib=psutil.virtual_memory().total // (1024 * 1024),
-        gpu_type=gpu_type(gpus),
-        has_gpus=bool(gpus),
-        oversell=settings.oversell,
-    )
 
 
 def _observed(worker: WorkerNotice) -> WorkerObservation:

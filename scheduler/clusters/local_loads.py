@@ -5,8 +5,7 @@ from collections.abc import Callable
 from scheduler.engine.repeating import Repeating
 from scheduler.model.observation import SlotLoad
 
-#: Between two readings: of GPUs, and of all processes.
-GPU_SECONDS = 1.0
+#: Between two readings of all processes.
 CPU_SECONDS = 5.0
 
 

@@ -193,7 +193,26 @@ class LocalSettings(_Frozen):
         le=64,
         description="Slots given out per slot that exists; those above 1 go to jobs that accept to share.",
     )
-    node_name: str = Field(default="local", description="Name of the node.")
+    node_name: str = Field(
+        default="local",
+        description="Name of the node. Where GPUs are of several types, each further type is a node of its own, whose "
+        "name has the type besides.",
+    )
+    foreign_memory_min: float | None = Field(
+        default=0.05,
+        ge=1e-3,
+        le=1,
+        description="Share of a GPU's memory that processes of others hold from which on no new workers start on it; "
+        "not set: not watched.",
+    )
+    foreign_clear_seconds: Seconds = Field(
+        default=30.0, description="Time for which others must hold less before workers start on such a GPU again."
+    )
+    unhealthy_xids: Annotated[tuple[Annotated[int, Field(ge=1, le=100_000)], ...], BeforeValidator(_words)] = Field(
+        default=(46, 48, 61, 62, 64, 74, 79, 94, 95, 110, 119, 120, 140),
+        description="Critical errors (Xids) after which a GPU takes no workers until its driver is loaded again, or a "
+        "user uncordons its node. See NVIDIA's catalog of Xid errors.",
+    )
     host: str = Field(default="127.0.0.1", description="Address at which workers reach each other.")
     pass_environment: Annotated[tuple[VariablePattern, ...], BeforeValidator(_words)] = Field(
         default=(),

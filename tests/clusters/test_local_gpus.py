@@ -2,7 +2,10 @@
 
 import pytest
 
-from scheduler.clusters.local_gpus import Gpu, gpu_type, read_gpus, select_gpus, visible_devices, visible_gpus
+from scheduler.clusters.local_gpus import Gpu, select_gpus, visible_devices
+from scheduler.clusters.local_nvml import Nvml
+from scheduler.clusters.local_xids import meaning
+from scheduler.config import LocalSettings
 
 A, B, C = (Gpu(f"GPU-{letter}{letter}-1", "NVIDIA H200") for letter in "abc")
 
@@ -32,13 +35,15 @@ def test_a_worker_sees_the_gpus_of_its_slots() -> None:
     assert visible_devices((A, B, C), ()) == ""
 
 
-def test_the_gpu_type_is_the_devices_name() -> None:
-    assert gpu_type((A, B)) == "NVIDIA H200"
-    assert gpu_type(()) is None
+def test_the_gpus_of_this_machine_are_read_or_the_library_says_why_not() -> None:
+    nvml = Nvml()
+    reading = nvml.read()
+    nvml.close()
+    assert bool(reading.gpus) != bool(reading.trouble)
+    assert all(uuid.startswith("GPU-") and gpu.name for uuid, gpu in reading.gpus.items())
 
 
-def test_the_gpus_of_this_machine_are_read_or_there_are_none() -> None:
-    gpus = read_gpus()
-    assert visible_gpus(None) == gpus
-    assert visible_gpus("") == ()
-    assert all(gpu.uuid.startswith("GPU-") and gpu.name for gpu in gpus)
+def test_every_error_that_makes_a_gpu_unhealthy_has_a_meaning() -> None:
+    for number in LocalSettings().unhealthy_xids:
+        assert meaning(number).startswith(f"Xid {number}: ")
+    assert meaning(31) == "Xid 31"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.clusters.local_loads import LoadReader
+from scheduler.clusters.local_machine import CpuMachine
 from scheduler.config import LocalSettings
 from scheduler.engine.repeating import Repeating
 from scheduler.model.observation import SlotLoad
@@ -26,7 +27,9 @@ def world(tmp_path: Path) -> Iterator[LocalWorld]:
 def test_loads_are_read_again_after_the_process_had_no_file_left(world: LocalWorld) -> None:
     """With a real worker, whose processes are looked up, and a process that may open no file."""
     assert not world.apply([world.action("1-1", "sleep", "60", slot_ids=(0,))])
-    reader = LoadReader(world.cluster._read_loads, 0.02)
+    machine = world.cluster._machine
+    assert isinstance(machine, CpuMachine)
+    reader = LoadReader(machine.read_loads, 0.02)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         eventually(lambda: reader.loads[0].utilization is not None, "loads are not read")

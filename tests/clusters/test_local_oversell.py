@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.local_gpus import Gpu, read_gpus, read_loads
 from scheduler.clusters.local_loads import LoadReader
 from scheduler.config import LocalSettings, load_settings
 from scheduler.errors import ConfigError
@@ -62,14 +61,3 @@ def test_loads_are_read_again_and_again_until_it_is_closed() -> None:
     assert read_twice.wait(SECONDS_MAX)
     reader.close()
     assert reader.loads == (SlotLoad(None),)
-
-
-def test_a_gpu_that_does_not_tell_has_no_known_load() -> None:
-    assert read_loads((Gpu("GPU-none", "NVIDIA H200"),)) == (SlotLoad(),)
-
-
-def test_the_loads_of_this_machine_are_shares() -> None:
-    gpus = read_gpus()
-    loads = read_loads(gpus)
-    assert len(loads) == len(gpus)
-    assert all(0 <= share <= 1 for load in loads for share in (load.memory, load.utilization) if share is not None)

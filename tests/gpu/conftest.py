@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.local_gpus import Gpu, visible_gpus
+from scheduler.clusters.local_gpus import Gpu
+from tests.gpu.reading import read_gpus
 
 HERE = Path(__file__).parent
 
@@ -19,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def gpus() -> tuple[Gpu, ...]:
     """The GPUs of this machine, of which there is at least one."""
-    found = visible_gpus(None)
+    found = tuple(Gpu(uuid, gpu.name) for uuid, gpu in read_gpus().items())
     if not found:
         pytest.skip("no NVIDIA GPU here")
     return found

@@ -142,15 +142,21 @@ static Device *device_of(const char *uuid) {
     return NULL;
 }
 
-/* The GPU behind a handle, for a reading of it. */
-static int gpu_of(Device *device, Machine *machine, Gpu **gpu) {
+/* The GPU behind a handle. */
+static int gpu_behind(Device *device, Machine *machine, Gpu **gpu) {
     int code = machine_open(machine);
     if (code) return code;
     for (int i = 0; i < machine->count; i++) {
         *gpu = &machine->gpu[i];
-        if (!strcmp((*gpu)->uuid, device->uuid)) return (*gpu)->error ? (*gpu)->error : (*gpu)->broken;
+        if (!strcmp((*gpu)->uuid, device->uuid)) return (*gpu)->error;
     }
     return GPU_IS_LOST;
+}
+
+/* The same for a reading of it. */
+static int gpu_of(Device *device, Machine *machine, Gpu **gpu) {
+    int code = gpu_behind(device, machine, gpu);
+    return code ? code : (*gpu)->broken;
 }
 
 int nvmlInitWithFlags(unsigned int flags) {
@@ -205,7 +211,7 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, Device **device) {
 int nvmlDeviceGetUUID(Device *device, char *uuid, unsigned int length) {
     Machine machine;
     Gpu *gpu;
-    int code = gpu_of(device, &machine, &gpu);
+    int code = gpu_behind(device, &machine, &gpu);
     if (!code) snprintf(uuid, length, "%s", gpu->uuid);
     return code;
 }
@@ -213,7 +219,7 @@ int nvmlDeviceGetUUID(Device *device, char *uuid, unsigned int length) {
 int nvmlDeviceGetName(Device *device, char *name, unsigned int length) {
     Machine machine;
     Gpu *gpu;
-    int code = gpu_of(device, &machine, &gpu);
+    int code = gpu_behind(device, &machine, &gpu);
     if (!code) snprintf(name, length, "%s", gpu->name);
     return code;
 }

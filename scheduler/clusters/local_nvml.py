@@ -1,0 +1,233 @@
+"""What NVML, the library of NVIDIA's driver, tells of this machine's GPUs.
+
+One session, which is opened at the first reading and again after the library failed: a driver that was reloaded answers
+nobody who was there before. While it is open the driver cannot be unloaded.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from ctypes import c_void_p, cast
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pynvml
+
+from scheduler import bounds
+from scheduler.model.observation import SlotLoad
+
+T = TypeVar("T")
+
+#: Events taken at a time; the rest is left for the next time.
+EVENTS_MAX = 256
+#: Errors after which the whole library has to be opened again, whichever call gave them.
+_OF_THE_LIBRARY = frozenset(
+    {
+        pynvml.NVML_ERROR_UNINITIALIZED,
+        pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+        pynvml.NVML_ERROR_LIBRARY_NOT_FOUND,
+        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+    }
+)
+#: Errors of a GPU that nobody can use.
+_UNFIT = frozenset({pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED})
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process with a context on a GPU. `bytes_held` 0: nothing, or it is not told."""
+
+    pid: int
+    bytes_held: int
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """One GPU as it was read."""
+
+    name: str
+    load: SlotLoad = SlotLoad()
+    #: 0: not told.
+    memory_bytes: int = 0
+    processes: tuple[GpuProcess, ...] = ()
+    #: Why it is not fit for use, in a line for people; empty: nothing is wrong with it.
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All GPUs at one moment, by UUID, in the order of their PCI addresses."""
+
+    gpus: Mapping[str, GpuReading] = field(default_factory=dict)
+    #: What the library said instead; empty: it works.
+    trouble: str = ""
+    #: Whether there is such a library at all.
+    installed: bool = True
+    #: Whether it said that no driver is loaded.
+    unloaded: bool = False
+    #: GPUs that are there and cannot be opened, a line for people each.
+    unopened: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Xid:
+    """A critical error that the driver reported of a GPU, by NVIDIA's number."""
+
+    uuid: str
+    number: int
+
+
+class Nvml:
+    """A session with the library. Not to be used by two threads at once."""
+
+    def __init__(self) -> None:
+        self._open = False
+        self._events: Any = None
+        #: GPUs of which events come, by the address of their handle.
+        self._watched: dict[int | None, str] = {}
+
+    def read(self) -> Reading:
+        """Read everything. Raises nothing: a failure is part of what was read."""
+        try:
+            self._ensure_open()
+            return self._read_all(int(pynvml.nvmlDeviceGetCount()))
+        except pynvml.NVMLError as error:
+            self.close()
+            return Reading(
+                trouble=_told(error),
+                installed=error.value != pynvml.NVML_ERROR_LIBRARY_NOT_FOUND,
+                unloaded=error.value == pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+            )
+
+    def wait(self, seconds: float) -> tuple[Xid, ...]:
+        """Errors that the driver reported since the last call, or the first to come within so many seconds."""
+        found: list[Xid] = []
+        milliseconds = round(seconds * 1000)
+        try:
+            while self._events is not None and len(found) < EVENTS_MAX:
+                event = pynvml.nvmlEventSetWait_v2(self._events, milliseconds)
+                uuid = self._watched.get(_address(event.device))
+                if uuid is not None and event.eventType == pynvml.nvmlEventTypeXidCriticalError:
+                    found.append(Xid(uuid, int(event.eventData)))
+                milliseconds = 0
+        except pynvml.NVMLError as error:
+            if error.value != pynvml.NVML_ERROR_TIMEOUT:
+                self.close()
+        return tuple(found)
+
+    def close(self) -> None:
+        """Let the driver go."""
+        if self._events is not None:
+            with suppress(pynvml.NVMLError):
+                pynvml.nvmlEventSetFree(self._events)
+        if self._open:
+            with suppress(pynvml.NVMLError):
+                pynvml.nvmlShutdown()
+        self._open, self._events, self._watched = False, None, {}
+
+    def _ensure_open(self) -> None:
+        if not self._open:
+            pynvml.nvmlInit()
+            self._open = True
+            self._events = _told_by(pynvml.nvmlEventSetCreate, None)
+
+    def _read_all(self, count: int) -> Reading:
+        gpus: dict[str, GpuReading] = {}
+        unopened: list[str] = []
+        failure: pynvml.NVMLError | None = None
+        for index in range(min(count, int(bounds.SLOTS.high))):
+            try:
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
+            except UnicodeDecodeError:
+                unopened.append(f"GPU {index}: its name is no text")
+            except pynvml.NVMLError as error:
+                if error.value in _OF_THE_LIBRARY:
+                    raise
+                failure = error
+                unopened.append(f"GPU {index}: {_told(error)}")
+            else:
+                gpus[uuid] = _read_gpu(handle, name)
+                self._watch(handle, uuid)
+        if failure is not None and not gpus:
+            raise failure  # then it is not one GPU's trouble, or opening it all again does no harm
+        self._watched = {address: uuid for address, uuid in self._watched.items() if uuid in gpus}
+        return Reading(gpus, unopened=tuple(unopened))
+
+    def _watch(self, handle: Any, uuid: str) -> None:
+        """Ask for its errors, once; a GPU that cannot tell of any is not asked again."""
+        if self._events is None or uuid in self._watched.values():
+            return
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, self._events)
+        self._watched[_address(handle)] = uuid
+
+
+def _read_gpu(handle: Any, name: str) -> GpuReading:
+    """What it tells of itself; an old GPU, or one that is shared out by a hypervisor, does not tell all of it."""
+    faults: list[str] = []
+
+    def read(get: Callable[[], T], default: T) -> T:
+        try:
+            return get()
+        except pynvml.NVMLError as error:
+            if error.value in _OF_THE_LIBRARY:
+                raise
+            if error.value in _UNFIT and _told(error) not in faults:
+                faults.append(_told(error))
+            return default
+
+    memory = read(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle), None)
+    rates = read(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle), None)
+    computing: list[Any] = read(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle), [])
+    drawing: list[Any] = read(lambda: pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3(handle), [])
+    uncorrectable, volatile = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+    errors = read(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrectable, volatile), 0)
+    if errors:
+        plural = "" if errors == 1 else "s"
+        faults.append(f"{errors} uncorrectable ECC error{plural} since the driver was loaded")
+    *_, failed = read(lambda: pynvml.nvmlDeviceGetRemappedRows(handle), (0, 0, 0, 0))
+    if failed:
+        faults.append("rows of its memory could not be remapped")
+    if read(lambda: pynvml.nvmlDeviceGetRetiredPagesPendingStatus(handle), 0):
+        faults.append("pages of its memory are to be retired when the driver is loaded again")
+    return GpuReading(
+        name,
+        SlotLoad(_share(memory.used, memory.total) if memory is not None else None, _share_of(rates)),
+        int(memory.total) if memory is not None else 0,
+        tuple(_processes([*computing, *drawing])),
+        "; ".join(faults),
+    )
+
+
+def _processes(listed: Iterable[Any]) -> Iterator[GpuProcess]:
+    """Each process once: one that computes and draws is listed for both, with all that it holds."""
+    held: dict[int, int] = {}
+    for each in listed:
+        held[int(each.pid)] = max(held.get(int(each.pid), 0), int(each.usedGpuMemory or 0))
+    return (GpuProcess(pid, bytes_held) for pid, bytes_held in held.items())
+
+
+def _share(part: int, whole: int) -> float | None:
+    return min(part / whole, 1.0) if whole else None
+
+
+def _share_of(rates: Any) -> float | None:
+    return None if rates is None else _share(rates.gpu, 100)
+
+
+def _told_by(get: Callable[[], T], default: T) -> T:
+    """What the library answers; the default where it does not know of such a thing."""
+    try:
+        return get()
+    except pynvml.NVMLError as error:
+        if error.value in _OF_THE_LIBRARY:
+            raise
+        return default
+
+
+def _told(error: pynvml.NVMLError) -> str:
+    return str(error).rstrip(".")
+
+
+def _address(handle: Any) -> int | None:
+    return cast(handle, c_void_p).value
