@@ -89,7 +89,7 @@ def _take_facts(draft: Draft, before: Node | None, seen: NodeObservation) -> Non
     if after.health is not before.health:
         kind = EventKind.NODE_UP if after.health is NodeHealth.UP else EventKind.NODE_DOWN
         draft.event(kind, node=seen.name, cause=Cause.OBSERVED, detail=f"{after.slots} slots")
-    elif after.slots != before.slots:
+    elif after.slots != before.slots and after.health is NodeHealth.UP:
         detail = f"{before.slots} -> {after.slots} slots"
         draft.event(EventKind.NODE_RESIZED, node=seen.name, cause=Cause.OBSERVED, detail=detail)
     tell_of_slots(draft, seen.name, before.closed_slots, closed)

@@ -154,5 +154,6 @@ class Event:
     cause: str = ""
     for_job: JobId | None = None
     detail: str = ""
-    #: A number that belongs to it: seconds of this wait (JOB_STARTED), slot-seconds lost (WORKER_ENDED, JOB_STOPPING).
+    #: A number that belongs to it: seconds of this wait (JOB_STARTED), slot-seconds lost (WORKER_ENDED, JOB_STOPPING),
+    #: how many slots (NODE_SLOTS_CLOSED, NODE_SLOTS_OPENED).
     amount: float | None = None

@@ -104,7 +104,7 @@ class StopReason(StrEnum):
     PREEMPTED = "PREEMPTED"
     #: Another job of the same priority goes first now.
     REBALANCED = "REBALANCED"
-    #: Its node is being drained, and its workers have no other place.
+    #: Its node is being drained or a slot of it is unhealthy, and its workers have no other place.
     DRAINED = "DRAINED"
     #: Fewer workers than its minimum are left and there is no room for more; not a failure of the job.
     BELOW_MINIMUM = "BELOW_MINIMUM"

@@ -48,7 +48,7 @@ class LeaveReason(StrEnum):
 
     #: A more important job needs its slots.
     PREEMPTED = "PREEMPTED"
-    #: Its node is being drained.
+    #: Its node is being drained, or a slot of it is unhealthy.
     DRAINED = "DRAINED"
     #: It is worth more to another job that is at least as important.
     REBALANCED = "REBALANCED"

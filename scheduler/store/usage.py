@@ -29,10 +29,11 @@ from scheduler.store.schema import counters, events, jobs, nodes, workers
 LATE_SECONDS = 120.0
 _OPEN = sorted(state.value for state in JobState if state not in TERMINAL_STATES)
 _NODES = select(nodes.c.name, nodes.c.slots, nodes.c.health)
-_NODE_KINDS = (EventKind.NODE_UP.value, EventKind.NODE_DOWN.value)
+_NODE_KINDS = (EventKind.NODE_UP.value, EventKind.NODE_DOWN.value, EventKind.NODE_RESIZED.value)
 #: Beyond all that is stored.
 _NUMBER_MAX = 1e40
-_SLOTS = re.compile(r"(\d+) slots")
+#: What events of nodes tell: how many there were, where that was another number, and are.
+_SLOTS = re.compile(r"(?:(\d+) -> )?(\d+) slots")
 
 
 def usage(connection: Connection, window: Window, classes: Sequence[int]) -> Usage:
@@ -176,7 +177,7 @@ def _capacity(connection: Connection, window: Window) -> Iterator[Held]:
     """Slots of nodes while they were up, by the events of nodes.
 
     What a node was at first is what the first event since then tells: one that came up had been down, or was not known.
-    Without any event it has been all the time as it is. Events do not tell when slots of a node changed.
+    Without any event it has been all the time as it is.
     """
     present = {
         row.name: (row.slots, row.health == NodeHealth.UP.value)
@@ -189,12 +190,12 @@ def _capacity(connection: Connection, window: Window) -> Iterator[Held]:
     up: dict[str, tuple[int, float]] = {}
     for name, at, kind, detail in _node_events(connection, window):
         seconds = min(max(at - window.since, 0.0), span)
-        comes = kind == EventKind.NODE_UP.value
+        before, after = _told_slots(detail, present.get(name, (0, False))[0])
         if name not in up:
-            up[name] = (0 if comes else _told_slots(detail, present.get(name, (0, False))[0]), 0.0)
+            up[name] = (0 if kind == EventKind.NODE_UP.value else before, 0.0)
         slots, began = up[name]
         yield _holding(window, slots, began, seconds)
-        up[name] = (_told_slots(detail, present.get(name, (0, False))[0]) if comes else 0, seconds)
+        up[name] = (0 if kind == EventKind.NODE_DOWN.value else after, seconds)
     for name, (slots, is_up) in present.items():
         if name not in up and is_up:
             up[name] = (slots, 0.0)
@@ -213,9 +214,11 @@ def _node_events(connection: Connection, window: Window) -> Iterator[Any]:
         yield from result
 
 
-def _told_slots(detail: object, otherwise: int) -> int:
+def _told_slots(detail: object, otherwise: int) -> tuple[int, int]:
+    """Slots before and after an event of a node."""
     found = _SLOTS.fullmatch(detail) if isinstance(detail, str) else None
-    return int(found[1]) if found else otherwise
+    after = int(found[2]) if found else otherwise
+    return int(found[1]) if found and found[1] else after, after
 
 
 def _holding(window: Window, slots: int, began: float, ended: float) -> Held:

@@ -161,3 +161,14 @@ def test_a_node_that_went_after_the_span_was_there_in_it(store: SqlStore) -> Non
     usage = store.usage(WINDOW, CLASSES)
     assert usage.capacity == pytest.approx((80,) * 10)
     assert usage.slots_since == NOW
+
+
+def test_slots_count_from_when_a_node_got_or_lost_them(store: SqlStore) -> None:
+    lease = lead(store)
+    details = ((30, "a", "4 -> 6 slots"), (60, "a", "6 -> 8 slots"), (50, "b", "10 -> 8 slots"))
+    events = tuple(
+        Event(NOW + at, EventKind.NODE_RESIZED, node=NodeName(name), detail=detail) for at, name, detail in details
+    )
+    store.commit(Changes(nodes=tuple(Node(NodeName(name), name, 8) for name in "ab"), events=events), lease, NOW)
+    capacity = store.usage(WINDOW, CLASSES).capacity
+    assert capacity == pytest.approx((140, 140, 140, 160, 160, 140, 160, 160, 160, 160))

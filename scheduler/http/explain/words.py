@@ -18,7 +18,7 @@ NAMED_MAX = 5
 STOP_TEXTS: dict[StopReason, str] = {
     StopReason.PREEMPTED: "its slots are needed",
     StopReason.REBALANCED: "jobs of the same priority take turns, and its slots are needed",
-    StopReason.DRAINED: "its nodes are being drained",
+    StopReason.DRAINED: "its nodes are being drained, or their slots are unhealthy",
     StopReason.BELOW_MINIMUM: "it has fewer workers than its minimum, and no slots for more are free",
     StopReason.OVERSOLD: "the slots that it shared are too busy, or no longer oversold",
     StopReason.GANG_RESTART: "a worker failed, and all workers restart together",
