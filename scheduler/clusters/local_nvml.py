@@ -4,7 +4,7 @@ One session, which is opened at the first reading and again after the library fa
 nobody who was there before. While it is open the driver cannot be unloaded.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from ctypes import c_void_p, cast
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ _UNFIT = frozenset({pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUI
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process with a context on a GPU. `bytes_held` 0: nothing, or it is not told."""
+    """A process that computes on a GPU; a desktop does not. `bytes_held` 0: nothing, or it is not told."""
 
     pid: int
     bytes_held: int
@@ -178,8 +178,7 @@ def _read_gpu(handle: Any, name: str) -> GpuReading:
 
     memory = read(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle), None)
     rates = read(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle), None)
-    computing: list[Any] = read(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle), [])
-    drawing: list[Any] = read(lambda: pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3(handle), [])
+    processes: list[Any] = read(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle), [])
     uncorrectable, volatile = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
     errors = read(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrectable, volatile), 0)
     if errors:
@@ -194,17 +193,9 @@ def _read_gpu(handle: Any, name: str) -> GpuReading:
         name,
         SlotLoad(_share(memory.used, memory.total) if memory is not None else None, _share_of(rates)),
         int(memory.total) if memory is not None else 0,
-        tuple(_processes([*computing, *drawing])),
+        tuple(GpuProcess(int(each.pid), int(each.usedGpuMemory or 0)) for each in processes),
         "; ".join(faults),
     )
-
-
-def _processes(listed: Iterable[Any]) -> Iterator[GpuProcess]:
-    """Each process once: one that computes and draws is listed for both, with all that it holds."""
-    held: dict[int, int] = {}
-    for each in listed:
-        held[int(each.pid)] = max(held.get(int(each.pid), 0), int(each.usedGpuMemory or 0))
-    return (GpuProcess(pid, bytes_held) for pid, bytes_held in held.items())
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -1,82 +1,29 @@
-"""What the watch makes of GPUs that come, vanish, break or are used by others, and of a library that fails.
+"""What the watch makes of GPUs that come, vanish or break, and of a library that fails.
 
 The machine is told by a library in the place of NVIDIA's; time passes as the test says.
 """
 
 import json
-import os
-import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.local_processes import STATE_VARIABLE, WORKER_VARIABLE
-from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.observation import Phase, SlotLoad, WorkerObservation
+from scheduler.model.ids import NodeName
+from scheduler.model.observation import SlotLoad
 from scheduler.model.slot import ClosedSlot, SlotClosure
+from tests.clusters.gpus import H100, NODE, A, B, C, D, E, at
 from tests.nvml import child
 from tests.nvml.machine import (
     DRIVER_NOT_LOADED,
-    GIB,
     GPU_IS_LOST,
     UNKNOWN,
     VERSION_MISMATCH,
     FakeGpu,
     FakeMachine,
     MachineProcess,
-    Process,
 )
 
-MakeMachine = Callable[..., FakeMachine]
-
-NODE = NodeName("local")
-H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-PCIE-40GB"
-A, B, C = (FakeGpu(f"GPU-{letter * 4}", H100) for letter in "abc")
-D, E = (FakeGpu(f"GPU-{letter * 4}", A100, memory=40 * GIB) for letter in "de")
-FOREIGN, UNHEALTHY, UNREADABLE = SlotClosure.FOREIGN, SlotClosure.UNHEALTHY, SlotClosure.UNREADABLE
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
-    path = tmp_path / "state"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def machine(gpu_machine: MakeMachine) -> FakeMachine:
-    return gpu_machine(A, B, C)
-
-
-@pytest.fixture
-def process(machine: FakeMachine) -> Iterator[MachineProcess]:
-    with machine.process() as made:
-        yield made
-
-
-@pytest.fixture
-def run() -> Iterator[Callable[..., int]]:
-    """Starts a process that lives as long as the test, with these variables; its pid."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(**environment: str) -> int:
-        started.append(subprocess.Popen(["sleep", "600"], env={**os.environ, **environment}, start_new_session=True))
-        return started[-1].pid
-
-    yield start
-    for each in started:
-        each.kill()
-        each.wait()
-
-
-def at(slot: int, closure: SlotClosure, detail: str) -> dict[NodeName, tuple[ClosedSlot, ...]]:
-    return {NODE: (ClosedSlot(slot, closure, detail),)}
-
-
-def worker(name: str, *slots: int, node: NodeName = NODE) -> dict[WorkerId, WorkerObservation]:
-    known = WorkerObservation(WorkerId(name), JobId(1), node, Phase.RUNNING, slots)
-    return {known.id: known}
+UNHEALTHY, UNREADABLE = SlotClosure.UNHEALTHY, SlotClosure.UNREADABLE
 
 
 # GPUs that are there
@@ -320,125 +267,6 @@ def test_uncorrectable_errors_and_failed_remappings_are_unhealthy_as_long_as_the
     assert process.call(child.look).closed == at(0, UNHEALTHY, "rows of its memory could not be remapped")
     machine.change("GPU-aaaa", rows_failed=0)
     assert process.call(child.look).closed == {}
-
-
-# GPUs that others use
-
-
-def test_a_gpu_that_others_use_is_closed_until_they_did_not_for_a_while(
-    machine: FakeMachine, process: MachineProcess, state: Path, run: Callable[..., int]
-) -> None:
-    process.call(child.watch, state, foreign_clear_seconds=30)
-    pid = run()
-    machine.change("GPU-bbbb", processes=(Process(pid, 8 * GIB),))
-    assert process.call(child.look).closed == {}, "it may be a worker that starts"
-    expected = at(1, FOREIGN, f"used by process {pid} (sleep)")
-    assert process.call(child.look).closed == expected
-    machine.change("GPU-bbbb", processes=(Process(pid, 70 * GIB),))
-    assert process.call(child.look).changes == 2, "how much it is changes nothing"
-    machine.change("GPU-bbbb", processes=())
-    assert process.call(child.look, 29.0).closed == expected
-    machine.change("GPU-bbbb", processes=(Process(pid, 8 * GIB),))
-    process.call(child.look)
-    assert process.call(child.look).closed == expected
-    machine.change("GPU-bbbb", processes=())
-    assert process.call(child.look).closed == expected
-    assert process.call(child.look, 29.0).closed == expected
-    seen = process.call(child.look, 1.0)
-    assert (seen.closed, seen.changes) == ({}, 3)
-
-
-def test_a_small_context_is_no_use(
-    machine: FakeMachine, process: MachineProcess, state: Path, run: Callable[..., int]
-) -> None:
-    process.call(child.watch, state, foreign_memory_min=0.05)
-    users = tuple(Process(run(), GIB) for _ in range(3))
-    machine.change("GPU-aaaa", processes=users)
-    for _ in range(3):
-        assert process.call(child.look).closed == {}
-    machine.change("GPU-aaaa", processes=(*users, Process(run(), 2 * GIB)))
-    process.call(child.look)
-    (closed,) = process.call(child.look).closed[NODE]
-    assert closed.detail.endswith("(sleep) and 3 more"), "together they hold enough"
-
-
-def test_others_are_not_watched_where_that_is_not_wanted(
-    machine: FakeMachine, process: MachineProcess, state: Path, run: Callable[..., int]
-) -> None:
-    process.call(child.watch, state, foreign_memory_min=None)
-    machine.change("GPU-aaaa", processes=(Process(run(), 80 * GIB),))
-    for _ in range(3):
-        assert process.call(child.look).closed == {}
-
-
-def test_workers_on_their_own_slots_are_no_others(
-    machine: FakeMachine, process: MachineProcess, state: Path, run: Callable[..., int]
-) -> None:
-    process.call(child.watch, state)
-    pid = run(**{STATE_VARIABLE: str(state), WORKER_VARIABLE: "1-1"})
-    machine.change("GPU-bbbb", processes=(Process(pid, 60 * GIB),))
-    for _ in range(3):
-        assert process.call(child.look, workers=worker("1-1", 0, 1)).closed == {}
-    assert process.call(child.look, workers={}).closed == {}, "one that is forgotten is being cleaned up"
-    seen = process.call(child.look, workers=worker("1-1", 0))
-    assert seen.closed == at(1, FOREIGN, f"used by process {pid} (sleep)"), "it holds another slot"
-
-
-def test_workers_of_another_daemon_are_others(
-    machine: FakeMachine, process: MachineProcess, state: Path, run: Callable[..., int]
-) -> None:
-    process.call(child.watch, state)
-    pid = run(**{STATE_VARIABLE: str(state.parent / "other"), WORKER_VARIABLE: "1-1"})
-    machine.change("GPU-bbbb", processes=(Process(pid, 60 * GIB),))
-    process.call(child.look, workers=worker("1-1", 1))
-    assert process.call(child.look).closed == at(1, FOREIGN, f"used by process {pid} (sleep)")
-
-
-def test_what_a_worker_started_with_another_environment_is_its_own(
-    machine: FakeMachine, process: MachineProcess, state: Path
-) -> None:
-    process.call(child.watch, state)
-    script = "env -i sleep 600 & echo $!; wait"
-    owned = {**os.environ, STATE_VARIABLE: str(state), WORKER_VARIABLE: "1-1"}
-    with subprocess.Popen(["sh", "-c", script], env=owned, stdout=subprocess.PIPE, start_new_session=True) as first:
-        assert first.stdout is not None
-        pid = int(first.stdout.readline())
-        machine.change("GPU-aaaa", processes=(Process(pid, 60 * GIB),))
-        for _ in range(3):
-            assert process.call(child.look, workers=worker("1-1", 0)).closed == {}
-        os.killpg(first.pid, 9)
-
-
-def test_processes_that_this_machine_does_not_list_count_for_nobody(
-    machine: FakeMachine, process: MachineProcess, state: Path, run: Callable[..., int]
-) -> None:
-    process.call(child.watch, state)
-    machine.change("GPU-aaaa", processes=(Process(2**22 + 1, 60 * GIB),))
-    for _ in range(3):
-        assert process.call(child.look).closed == {}
-
-
-def test_a_gpu_of_unknown_memory_and_a_process_of_unknown_use_close_nothing(
-    machine: FakeMachine, process: MachineProcess, state: Path, run: Callable[..., int]
-) -> None:
-    process.call(child.watch, state)
-    machine.change("GPU-aaaa", memory=None, processes=(Process(run()),))
-    machine.change("GPU-bbbb", processes=(Process(run(), None),))
-    for _ in range(3):
-        assert process.call(child.look).closed == {}
-
-
-def test_who_used_a_gpu_before_the_library_failed_uses_it_meanwhile(
-    machine: FakeMachine, process: MachineProcess, state: Path, run: Callable[..., int]
-) -> None:
-    machine.change("GPU-aaaa", processes=(Process(run(), 60 * GIB),))
-    first = process.call(child.watch, state)
-    assert first is not None
-    assert first.closed[NODE][0].closure is FOREIGN, "known before the first worker could start"
-    machine.load()
-    for _ in range(2):
-        seen = process.call(child.look)
-        assert (seen.closed, seen.changes) == (first.closed, first.changes)
 
 
 # GPUs of several types

@@ -219,7 +219,8 @@ def test_a_job_that_was_stopped_for_a_drain_says_so(site: Site) -> None:
     site.settle()
     view = explain(site, job)
     assert view["state"] == "QUEUED"
-    assert [each["sentence"] for each in view["lost"]] == ["all workers: its nodes are being drained, or their slots are unhealthy"]
+    told = "all workers: its nodes are being drained, or their slots are unhealthy"
+    assert [each["sentence"] for each in view["lost"]] == [told]
 
 
 def test_one_slot_and_one_worker_are_told_as_one(site: Site) -> None:

@@ -10,7 +10,7 @@
  *     ecc COUNT                   uncorrectable errors since the driver was loaded
  *     rows PENDING FAILURE        remapped rows: 0 or 1 each
  *     retired PENDING             retired pages: 0 or 1
- *     process KIND PID BYTES      KIND: compute or graphics; BYTES -1: not told
+ *     process PID BYTES           that computes; BYTES -1: not told
  *     broken ERROR                readings of the GPU fail so
  *
  * What a GPU has no line for it does not support. Each line of FAKE_NVML_STATE.xids is a UUID and an Xid; who has
@@ -40,7 +40,6 @@
 #define NOT_TOLD 0xFFFFFFFFFFFFFFFFULL
 
 typedef struct {
-    int compute;
     unsigned int pid;
     unsigned long long bytes;
 } Process;
@@ -97,7 +96,7 @@ static void machine_read(Machine *machine) {
         return;
     }
     while (fgets(line, sizeof line, file)) {
-        char uuid[TEXT_MAX], kind[16];
+        char uuid[TEXT_MAX];
         int number, taken = 0;
         long long bytes;
         unsigned int pid;
@@ -116,9 +115,8 @@ static void machine_read(Machine *machine) {
         if (sscanf(line, "rows %u %u", &gpu->rows_pending, &gpu->rows_failed) == 2) gpu->has_rows = 1;
         if (sscanf(line, "retired %u", &gpu->retired) == 1) gpu->has_retired = 1;
         sscanf(line, "broken %d", &gpu->broken);
-        if (sscanf(line, "process %15s %u %lld", kind, &pid, &bytes) == 3 && gpu->processes < PROCESSES_MAX) {
+        if (sscanf(line, "process %u %lld", &pid, &bytes) == 2 && gpu->processes < PROCESSES_MAX) {
             Process *process = &gpu->process[gpu->processes++];
-            process->compute = !strcmp(kind, "compute");
             process->pid = pid;
             process->bytes = bytes < 0 ? NOT_TOLD : (unsigned long long)bytes;
         }
@@ -245,30 +243,18 @@ int nvmlDeviceGetUtilizationRates(Device *device, unsigned int *rates) {
     return SUCCESS;
 }
 
-static int processes_of(Device *device, int compute, unsigned int *count, ProcessInfo *infos) {
+int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned int *count, ProcessInfo *infos) {
     Machine machine;
     Gpu *gpu;
-    unsigned int found = 0, room = infos ? *count : 0;
+    unsigned int room = infos ? *count : 0;
     int code = gpu_of(device, &machine, &gpu);
     if (code) return code;
-    for (int i = 0; i < gpu->processes; i++) {
-        if (gpu->process[i].compute != compute) continue;
-        if (found < room) {
-            ProcessInfo info = {gpu->process[i].pid, gpu->process[i].bytes, ~0U, ~0U};
-            infos[found] = info;
-        }
-        found++;
+    for (int i = 0; i < gpu->processes && (unsigned int)i < room; i++) {
+        ProcessInfo info = {gpu->process[i].pid, gpu->process[i].bytes, ~0U, ~0U};
+        infos[i] = info;
     }
-    *count = found;
-    return found > room ? INSUFFICIENT_SIZE : SUCCESS;
-}
-
-int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned int *count, ProcessInfo *infos) {
-    return processes_of(device, 1, count, infos);
-}
-
-int nvmlDeviceGetGraphicsRunningProcesses_v3(Device *device, unsigned int *count, ProcessInfo *infos) {
-    return processes_of(device, 0, count, infos);
+    *count = gpu->processes;
+    return *count > room ? INSUFFICIENT_SIZE : SUCCESS;
 }
 
 int nvmlDeviceGetTotalEccErrors(Device *device, int error_type, int counter_type, unsigned long long *count) {

@@ -29,11 +29,10 @@ NOT_SUPPORTED, DRIVER_NOT_LOADED, GPU_IS_LOST, RESET_REQUIRED, VERSION_MISMATCH,
 
 @dataclass(frozen=True)
 class Process:
-    """A process that has a context on a GPU. `bytes_held` None: the driver does not tell."""
+    """A process that computes on a GPU. `bytes_held` None: the driver does not tell."""
 
     pid: int
     bytes_held: int | None = 4 * GIB
-    kind: str = "compute"
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class FakeGpu:
             told.append(f"retired {self.retired_pending}")
         for process in self.processes:
             bytes_held = -1 if process.bytes_held is None else process.bytes_held
-            told.append(f"process {process.kind} {process.pid} {bytes_held}")
+            told.append(f"process {process.pid} {bytes_held}")
         if self.broken:
             told.append(f"broken {self.broken}")
         return told
