@@ -202,8 +202,8 @@ class LocalSettings(_Frozen):
         default=0.05,
         ge=1e-3,
         le=1,
-        description="Share of a GPU's memory that computing processes of others hold from which on no new workers start "
-        "on it; not set: not watched.",
+        description="Share of a GPU's memory that processes of others hold to compute, from which on no new workers "
+        "start on it; not set: not watched.",
     )
     foreign_clear_seconds: Seconds = Field(
         default=30.0, description="Time for which others must hold less before workers start on such a GPU again."
