@@ -28,6 +28,8 @@ _OF_THE_LIBRARY = frozenset(
         pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
     }
 )
+#: Errors of a library that is too old to tell of events.
+_TOO_OLD = frozenset({pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_NOT_SUPPORTED})
 #: Errors of a GPU that nobody can use.
 _UNFIT = frozenset({pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED})
 
@@ -82,6 +84,8 @@ class Nvml:
     def __init__(self) -> None:
         self._open = False
         self._events: Any = None
+        #: Whether the library tells of events, as far as anybody knows.
+        self._tells = True
         #: GPUs of which events come, by the address of their handle.
         self._watched: dict[int | None, str] = {}
 
@@ -110,7 +114,9 @@ class Nvml:
                     found.append(Xid(uuid, int(event.eventData)))
                 milliseconds = 0
         except pynvml.NVMLError as error:
-            if error.value != pynvml.NVML_ERROR_TIMEOUT:
+            if error.value in _TOO_OLD:
+                self._tells, self._events = False, None
+            elif error.value != pynvml.NVML_ERROR_TIMEOUT:
                 self.close()
         return tuple(found)
 
@@ -128,7 +134,7 @@ class Nvml:
         if not self._open:
             pynvml.nvmlInit()
             self._open = True
-            self._events = _told_by(pynvml.nvmlEventSetCreate, None)
+            self._events = _told_by(pynvml.nvmlEventSetCreate, None) if self._tells else None
 
     def _read_all(self, count: int) -> Reading:
         gpus: dict[str, GpuReading] = {}

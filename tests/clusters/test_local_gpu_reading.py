@@ -13,6 +13,7 @@ from tests.nvml.machine import (
     DRIVER_NOT_LOADED,
     GIB,
     GPU_IS_LOST,
+    NOT_SUPPORTED,
     RESET_REQUIRED,
     UNKNOWN,
     VERSION_MISMATCH,
@@ -134,6 +135,30 @@ def test_errors_of_gpus_are_told_once_and_at_once(gpu_machine: MakeMachine) -> N
         process.call(child.read)
         machine.xid("GPU-aaaa", 13)
         assert process.call(child.wait, 600.0) == (Xid("GPU-aaaa", 13),)
+
+
+def test_a_library_that_knows_of_no_events_is_read_on(gpu_machine: MakeMachine) -> None:
+    machine = gpu_machine(A)
+    with machine.process() as process:
+        process.call(child.read)
+        machine.fail(events=NOT_SUPPORTED)
+        assert process.call(child.wait, 600.0) == ()
+        machine.load()
+        process.call(child.read)
+        assert process.call(child.read).gpus
+        assert process.call(child.wait, 600.0) == (), "nobody waits for what never comes"
+
+
+def test_a_wait_that_fails_because_a_gpu_is_lost_goes_on_at_the_next_reading(gpu_machine: MakeMachine) -> None:
+    machine = gpu_machine(A, B)
+    with machine.process() as process:
+        process.call(child.read)
+        machine.fail(events=GPU_IS_LOST)
+        assert process.call(child.wait, 600.0) == ()
+        machine.fail()
+        process.call(child.read)
+        machine.xid("GPU-bbbb", 79)
+        assert process.call(child.wait, 600.0) == (Xid("GPU-bbbb", 79),)
 
 
 def test_errors_of_gpus_that_come_later_are_told(gpu_machine: MakeMachine) -> None:

@@ -4,6 +4,7 @@
  *
  *     library INIT CALL LOAD      error codes of nvmlInit and of all other calls, and how often the driver was loaded:
  *                                 who initialized it before the last time gets NVML_ERROR_UNKNOWN
+ *     events ERROR                what waiting for events fails with
  *     gpu UUID ERROR NAME         what follows tells of this one; with an ERROR it is counted but cannot be opened
  *     memory TOTAL USED           bytes
  *     utilization PERCENT
@@ -55,7 +56,7 @@ typedef struct {
 } Gpu;
 
 typedef struct {
-    int init, call, load, count;
+    int init, call, load, events, count;
     Gpu gpu[GPUS_MAX];
 } Machine;
 
@@ -102,6 +103,7 @@ static void machine_read(Machine *machine) {
         unsigned int pid;
         line[strcspn(line, "\n")] = 0;
         sscanf(line, "library %d %d %d", &machine->init, &machine->call, &machine->load);
+        sscanf(line, "events %d", &machine->events);
         if (sscanf(line, "gpu %95s %d %n", uuid, &number, &taken) >= 2 && machine->count < GPUS_MAX) {
             gpu = &machine->gpu[machine->count++];
             strcpy(gpu->uuid, uuid);
@@ -347,7 +349,7 @@ int nvmlEventSetWait_v2(EventSet *set, EventData *data, unsigned int millisecond
     for (unsigned int waited = 0;; waited++) {
         Machine machine;
         int code = machine_open(&machine);
-        if (code) return code;
+        if (code || machine.events) return code ? code : machine.events;
         if (event_next(set, data)) return SUCCESS;
         if (waited >= milliseconds) return TIMEOUT;
         nanosleep(&pause, NULL);

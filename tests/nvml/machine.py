@@ -82,7 +82,7 @@ class FakeMachine:
         self._library = library
         self._state = directory / "machine"
         self._gpus = list(gpus)
-        self._errors = (0, 0)
+        self._errors = (0, 0, 0)
         self._load = 1
         (directory / "machine.xids").touch()
         self._write()
@@ -100,9 +100,9 @@ class FakeMachine:
         """One of its GPUs is another way."""
         self.has(*(replace(gpu, **values) if gpu.uuid == uuid else gpu for gpu in self._gpus))  # type: ignore[arg-type]
 
-    def fail(self, *, init: int = 0, call: int = 0) -> None:
-        """The library fails at its initialization, or at every other call; without either it works again."""
-        self._errors = (init, call)
+    def fail(self, *, init: int = 0, call: int = 0, events: int = 0) -> None:
+        """The library fails at its initialization, at every other call, or at waits for events; else it works again."""
+        self._errors = (init, call, events)
         self._write()
 
     def unload(self) -> None:
@@ -135,8 +135,9 @@ class FakeMachine:
             yield MachineProcess(pool)
 
     def _write(self) -> None:
-        init, call = self._errors
-        lines = [f"library {init} {call} {self._load}", *(line for gpu in self._gpus for line in gpu.lines())]
+        init, call, events = self._errors
+        lines = [f"library {init} {call} {self._load}", f"events {events}"]
+        lines += [line for gpu in self._gpus for line in gpu.lines()]
         written = self._state.with_suffix(".new")
         written.write_text("\n".join(lines) + "\n")
         written.rename(self._state)
