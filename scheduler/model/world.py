@@ -12,7 +12,7 @@ from scheduler.model.event import Event
 from scheduler.model.foreign import Awaited, ForeignUse
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.job import Job, JobState, StopReason, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.subject import Subject
 from scheduler.model.unreadable import Unreadable
@@ -202,6 +202,17 @@ class World:
             if stray.node == node:
                 usage = usage.plus(stray)
         return usage
+
+    def goes_on(self, stray: Stray) -> bool:
+        """Whether a stray is left to work: its job is held and not cancelled, or its job's row cannot be read."""
+        held = self.held.get(stray.job_id)
+        if self.unread(stray.job_id) is not None:
+            return True
+        return held is not None and held.nonce == stray.nonce and held.stop_reason is not StopReason.CANCELLED
+
+    def ending_strays(self) -> Iterator[Stray]:
+        """The strays that are being ended, so that what they hold is being freed."""
+        return (stray for stray in self.strays.values() if not self.goes_on(stray))
 
     def evolve(self, changes: Changes) -> "World":
         """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""
