@@ -36,6 +36,11 @@ class Runtime(StrEnum):
         return self is not Runtime.COMMAND
 
     @property
+    def watches_checkpoints(self) -> bool:
+        """Whether workers tell when a checkpoint was written, by looking at its directory; they tell of no commits."""
+        return self in (Runtime.TORCHRUN, Runtime.HOROVOD)
+
+    @property
     def restarts_processes(self) -> bool:
         """Whether a resize starts the processes of all workers anew, so that they repeat work since a checkpoint."""
         return self is Runtime.TORCHRUN
@@ -253,7 +258,7 @@ class Progress:
     epoch: int | None = None
     samples_per_second: float | None = None
     last_commit_at: float | None = None
-    #: When a file appeared last in the directory for checkpoints, where the workers watch it.
+    #: When a file of its directory for checkpoints was written last; see `Runtime.watches_checkpoints`.
     last_checkpoint_at: float | None = None
     #: Last step at the old size to first step at the new one, as measured by the workers.
     resize_seconds: float | None = None

@@ -128,6 +128,7 @@ progresses = st.just(Progress()) | whole(
     epoch=maybe(counts),
     samples_per_second=maybe(within(bounds.RATE)),
     last_commit_at=maybe(times),
+    last_checkpoint_at=maybe(times),
     resize_seconds=maybe(within(bounds.SECONDS)),
     throughput=curves(bounds.RATE),
     fraction=maybe(within(bounds.FRACTION)),
