@@ -403,6 +403,9 @@ class SimulatedCluster:
         behaviour, labour = job.behaviour, job.labour
         pace = labour.pace if labour is not None and behaviour.work is not None else None
         process.heard_at = now
+        watches = behaviour.runtime.watches_checkpoints
+        if watches and process.generation > 0:
+            job.write_checkpoint(now)
         if behaviour.heartbeat_seconds is not None:
             self._move_on(process, now + behaviour.heartbeat_seconds)
         report = WorkerReport(
@@ -412,7 +415,8 @@ class SimulatedCluster:
             generation=process.generation,
             ready=process.ready,
             endpoint=f"{process.node}:1",
-            last_commit_at=now,
+            last_commit_at=None if watches else now,
+            last_checkpoint_at=job.checkpoint_at if watches else None,
             samples_per_second=pace.samples_per_second if pace is not None else None,
             efficiency=pace.efficiency if pace is not None else None,
             resize_seconds=behaviour.form_seconds if formed and pace is not None else None,

@@ -21,6 +21,8 @@ class SimulatedJob:
     #: The newest generation that its workers have read of, and who belongs to it.
     generation: int = 0
     members: frozenset[WorkerId] = frozenset()
+    #: When it wrote a checkpoint last.
+    checkpoint_at: float | None = None
 
     def behave(self, behaviour: Behaviour, now: float) -> None:
         """Workers that start from now on behave so; what has been done of the work stays done."""
@@ -43,6 +45,12 @@ class SimulatedJob:
         for process in able:
             process.generation = self.generation
         return able
+
+    def write_checkpoint(self, now: float) -> None:
+        """Write one if its time has come; members call it with each report."""
+        before = self.checkpoint_at
+        if before is None or now >= before + self.behaviour.checkpoint_seconds:
+            self.checkpoint_at = now
 
     def working(self) -> list[Process]:
         """Those that do their share of the work now."""

@@ -27,6 +27,8 @@ class Behaviour:
     pause_to_form: bool = False
     #: Between two reports of an elastic worker that has nothing new to say; None: it does not repeat itself.
     heartbeat_seconds: float | None = 1.0
+    #: Between two checkpoints of a job whose workers watch for them; 0: one with each report.
+    checkpoint_seconds: float = 0.0
     #: From being asked until it is gone; None ignores the request until it is killed.
     leave_seconds: float | None = 0.1
     #: Work of the whole job in worker-seconds, done while workers are members; None runs for ever.

@@ -267,8 +267,8 @@ _LOSING = frozenset(ExitReason) - {ExitReason.ASKED, ExitReason.DONE, ExitReason
 
 
 def _lost_slot_seconds(job: Job, worker: Worker, reason: ExitReason, now: float) -> float | None:
-    """Work of a worker that ended badly, since the job's last commit or the worker's start."""
+    """Work of a worker that ended badly, since the job saved its work last or the worker's start."""
     if reason not in _LOSING or worker.started_at is None:
         return None
-    since = max(worker.started_at, job.progress.last_commit_at or 0.0)
+    since = max(worker.started_at, job.unsaved_since or 0.0)
     return max(0.0, now - since) * len(worker.slot_ids)

@@ -119,7 +119,7 @@ EVENT_METRICS = (
         "sched_lost_work_slot_seconds_total",
         "counter",
         ("cause",),
-        "Work lost since the last commit, in slot-seconds.",
+        "Work lost since the last commit or checkpoint, in slot-seconds.",
         series=each((*_EXITS, *_STOPS)),
     ),
     Metric(

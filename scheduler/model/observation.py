@@ -142,6 +142,8 @@ class WorkerReport:
     epoch: int | None = None
     samples_per_second: float | None = None
     last_commit_at: float | None = None
+    #: When a file of the job's directory for checkpoints was written last; see `Runtime.watches_checkpoints`.
+    last_checkpoint_at: float | None = None
     resize_seconds: float | None = None
     fraction: float | None = None
     efficiency: float | None = None

@@ -22,7 +22,7 @@ class JobResult:
     stops: int
     #: How often it had to shrink for a more important job, or was stopped for one.
     preemptions: int
-    #: Work that preemptions and failures may have lost: since the last commit, times slots.
+    #: Work that preemptions and failures may have lost: since the last commit or checkpoint, times slots.
     lost_slot_seconds: float
     #: Slots of its own that it held, over time.
     slot_seconds: float

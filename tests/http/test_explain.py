@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from scheduler.model.event import EventKind
 from tests.http.site import Site
 
@@ -135,10 +137,20 @@ def test_it_says_since_when_a_job_has_its_size_and_who_shrank_for_whom(site: Sit
         "for_job": high,
         "reason": "PREEMPTED",
         "detail": "4 -> 2 workers",
+        "lost_slot_seconds": None,
     }
     assert (view["gave"], view["got"]) == ([taking], [])
     view = explain(site, high)
     assert (view["gave"], view["got"]) == ([], [taking])
+
+
+def test_it_says_how_much_unsaved_work_a_stop_lost(site: Site) -> None:
+    low = site.submit(name="low", priority=1, workers=4, grace_seconds=5)
+    site.advance(30)
+    site.submit(name="high", priority=9, workers=2)
+    site.advance(30)
+    (taking,) = explain(site, low)["gave"]
+    assert (taking["kind"], taking["lost_slot_seconds"]) == ("JOB_STOPPING", pytest.approx(4 * 30.0, abs=4.0))
 
 
 def test_a_worker_that_is_replaced_changes_no_size(site: Site) -> None:
