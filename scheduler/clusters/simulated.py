@@ -290,10 +290,11 @@ class SimulatedCluster:
         if behaviour.stuck_seconds is not None:
             process.stuck_at, process.stuck_cause = now + behaviour.stuck_seconds, behaviour.stuck_cause
             self._at(process.stuck_at, lambda: self._get_stuck(process))
-        if launches:
+        if launches and not behaviour.cannot_start:
             self._move_on(process, now + behaviour.launch_seconds)
         else:
             process.phase = Phase.LAUNCH_FAILED
+            process.end_cause = EndCause.CANNOT_START if behaviour.cannot_start else None
             self.failed.add(start.worker_id)
             self._at(now, self._wake)
 

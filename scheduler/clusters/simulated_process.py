@@ -10,6 +10,7 @@ from scheduler.model.observation import EndCause, Phase, SlotLoad, WorkerObserva
 
 EXIT_KILLED = 137
 STUCK_DETAIL = "no room for it on its node"
+NO_PROGRAM_DETAIL = "there is no such program"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Behaviour:
     stuck_seconds: float | None = None
     #: What the cluster says of that.
     stuck_cause: EndCause | None = None
+    #: Whether no node can start its workers: there is no such program.
+    cannot_start: bool = False
 
     @property
     def whole_work(self) -> Work | None:
@@ -74,6 +77,8 @@ class Process:
     #: From when on it counts as stuck while it does not run.
     stuck_at: float | None = None
     stuck_cause: EndCause | None = None
+    #: What the cluster says of its end.
+    end_cause: EndCause | None = None
     #: What was observed last; the same object as long as nothing changed.
     seen: WorkerObservation | None = None
 
@@ -105,11 +110,17 @@ class Process:
                 self.start.memory_mib,
                 self.start.shared,
                 None if unseen else self.exit_code,
-                detail=STUCK_DETAIL if stuck else "",
+                detail=_detail(stuck, self.end_cause),
                 stuck=stuck,
-                cause=self.stuck_cause if stuck else None,
+                cause=self.stuck_cause if stuck else self.end_cause,
                 started_at=self.phase_since,
                 ended_at=None if unseen else self.ended_at,
                 nonce=self.start.nonce,
             )
         return self.seen
+
+
+def _detail(stuck: bool, end_cause: EndCause | None) -> str:
+    if stuck:
+        return STUCK_DETAIL
+    return NO_PROGRAM_DETAIL if end_cause is EndCause.CANNOT_START else ""

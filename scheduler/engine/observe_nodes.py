@@ -11,7 +11,7 @@ from scheduler.model.ids import NodeName
 from scheduler.model.node import CPU_EPSILON, Node, NodeFailure, NodeHealth, NodeIntent
 from scheduler.model.observation import NodeObservation
 from scheduler.model.shape import WorkerShape
-from scheduler.model.worker import LeaveReason, Worker
+from scheduler.model.worker import ExitReason, LeaveReason, Worker
 from scheduler.model.world import World, sharers
 
 #: Failures remembered per node.
@@ -141,7 +141,12 @@ def count_failures(draft: Draft, ended: Sequence[Worker], settings: EngineSettin
 
 
 def _tells_of_node(worker: Worker) -> bool:
-    """Whether the end may be the node's fault: a failure, or a worker that it did not get to run."""
+    """Whether the end may be the node's fault: a failure, or a worker that it did not get to run.
+
+    What no node can start is the job's fault.
+    """
+    if worker.exit_reason is ExitReason.CANNOT_START:
+        return False
     return worker.exit_reason in FAILURES or worker.leave_reason is LeaveReason.NOT_ADMITTED
 
 

@@ -33,6 +33,7 @@ _SHRINKS = (
 _ENDS = (
     ("SUCCEEDED", ExitReason.DONE.value),
     ("FAILED", StopReason.RETRIES_EXHAUSTED.value),
+    ("FAILED", StopReason.CANNOT_START.value),
     ("FAILED", StopReason.TIME_LIMIT.value),
     ("CANCELLED", StopReason.CANCELLED.value),
 )

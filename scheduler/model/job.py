@@ -114,6 +114,8 @@ class StopReason(StrEnum):
     GANG_RESTART = "GANG_RESTART"
     #: A worker failed and no retry is left.
     RETRIES_EXHAUSTED = "RETRIES_EXHAUSTED"
+    #: No try can start its workers: there is no such program or directory, say.
+    CANNOT_START = "CANNOT_START"
     #: Its time limit is over.
     TIME_LIMIT = "TIME_LIMIT"
     #: A user suspended it.
@@ -138,6 +140,7 @@ STOP_TARGETS: dict[StopReason, JobState] = {
     StopReason.OVERSOLD: JobState.QUEUED,
     StopReason.GANG_RESTART: JobState.QUEUED,
     StopReason.RETRIES_EXHAUSTED: JobState.FAILED,
+    StopReason.CANNOT_START: JobState.FAILED,
     StopReason.TIME_LIMIT: JobState.FAILED,
     StopReason.SUSPENDED: JobState.SUSPENDED,
     StopReason.RESUMED: JobState.QUEUED,

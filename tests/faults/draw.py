@@ -27,6 +27,7 @@ FEATURES: dict[str, Feature] = {
     "not preemptible": jobs.not_preemptible,
     "time limits": jobs.time_limits,
     "failing": jobs.failing,
+    "without program": jobs.without_program,
     "kinds of nodes": jobs.kinds_of_nodes,
     "CPUs and memory": jobs.cpus_and_memory,
     "overselling": jobs.overselling,

@@ -71,6 +71,15 @@ def failing(of: Of, scenario: Scenario) -> Scenario:
     return each_job(of, scenario, fail)
 
 
+def without_program(of: Of, scenario: Scenario) -> Scenario:
+    """Some jobs name a program that no node has."""
+
+    def misname(r: random.Random, arrival: Arrival) -> Arrival:
+        return replace(arrival, behaviour=replace(arrival.behaviour, cannot_start=r.random() < 0.4))
+
+    return each_job(of, scenario, misname)
+
+
 def kinds_of_nodes(of: Of, scenario: Scenario) -> Scenario:
     """Nodes differ in labels and GPU types, and some jobs need certain ones."""
 
