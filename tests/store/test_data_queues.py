@@ -8,7 +8,7 @@ import pytest
 from scheduler.engine.ports import Lease
 from scheduler.errors import Conflict, InvalidInput, NotFound, UserError
 from scheduler.model.data import Charge, DataProgress, DataSet
-from scheduler.model.event import EventKind
+from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId, worker_id
 from scheduler.model.job import Job
 from scheduler.model.ranges import Ranges
@@ -172,6 +172,42 @@ def test_a_silent_reader_loses_what_it_holds(store: SqlStore) -> None:
     assert exchange(store, ask(job.id, 2, 2, want=1), now=NOW + 60) == [[0]]
     [late] = outcomes(store, [ask(job.id, 1, 2, done=spans(0))], now=NOW + 61)
     assert list(late.answer.refused) == [0]
+    [event] = expired(store, job.id)
+    assert (event.at, event.worker_id, event.amount) == (NOW + 60, f"{job.id}-1", 1.0)
+    said = f"no report for 60 s (lease 60 s); shards held: {job.id}-1 1; dealt again: 1"
+    assert event.detail == said
+
+
+def expired(store: SqlStore, job_id: JobId) -> list[Event]:
+    events = [event for _, event in store.list_events(job_id=job_id, limit=1000)]
+    return [event for event in events if event.kind is EventKind.SHARD_LEASE_EXPIRED]
+
+
+def test_leases_of_many_readers_that_end_together_are_one_event_of_bounded_length(store: SqlStore) -> None:
+    job, _ = running(store, DataSet(shards=1000, lease_seconds=60), workers=40)
+    exchange(store, *(ask(job.id, ordinal, 1, want=ordinal) for ordinal in range(1, 40)))
+    exchange(store, ask(job.id, 40, 1, want=1), now=NOW + 75)
+    [event] = expired(store, job.id)
+    assert (event.worker_id, event.amount) == (None, sum(range(1, 40)))
+    assert event.detail.startswith(f"no report for 75 s (lease 60 s); shards held: {job.id}-39 39, {job.id}-38 38, ")
+    assert event.detail.endswith(" and 29 more workers; dealt again: 780")
+    assert len(event.detail) < 300
+
+
+def test_a_shard_that_is_set_aside_as_its_lease_ends_is_not_said_to_be_dealt_again(store: SqlStore) -> None:
+    job, _ = running(store, DataSet(shards=2, lease_seconds=60, max_attempts=1))
+    exchange(store, ask(job.id, 1, 1, want=1))
+    exchange(store, ask(job.id, 2, 1), now=NOW + 60)
+    [event] = expired(store, job.id)
+    assert event.detail.endswith("dealt again: 0; set aside: 1")
+
+
+def test_a_reader_whose_worker_ends_lets_no_lease_expire(store: SqlStore) -> None:
+    job, lease = running(store)
+    exchange(store, ask(job.id, 1, 1, want=2))
+    job = end(store, lease, job, job.workers[0], ExitReason.LOST)
+    exchange(store, ask(job.id, 2, 1), now=NOW + 100)
+    assert not expired(store, job.id)
 
 
 def test_a_transaction_that_fails_leaves_no_trace_in_memory(store: SqlStore) -> None:
