@@ -84,6 +84,8 @@ SLOT_SECONDS = Bound(1e-9, 1e40, zero=True)
 FACTOR = Bound(1e-6, 1e6, zero=True)
 #: Slots that may be given out per slot that exists.
 OVERSELL = Bound(1.0, 64.0)
+#: Shards of a job's data, each counted once per epoch: one of the most that there may be is a `FRACTION` of them still.
+SHARDS = Bound(1, 10**9)
 #: What a user's script measures; it is shown, and never computed with.
 METRIC = Bound(1e-300, 1e300, zero=True, signed=True)
 #: Counts of the model, which its arrays of whole numbers hold with room for sums.

@@ -16,7 +16,9 @@ from scheduler.model.shard_calls import ReaderKey, ShardCall
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
+from scheduler.store.schema import data_queues
 from scheduler.store.values import ShardsAsked, ShardsGiven
+from tests.store import garbage
 from tests.store.conftest import OpenStore
 from tests.store.desk import NOW, SPEC, admitted, finished, lead, started, stored
 
@@ -225,6 +227,25 @@ def test_shares_are_told_of_active_jobs_only(store: SqlStore) -> None:
     exchange(store, ask(job.id, 1, 1, want=4))
     exchange(store, ask(job.id, 1, 2, done=spans(0, 1, 3)))
     assert store.data_shares_done() == {job.id: 0.3}
+
+
+def test_a_job_that_was_accepted_with_more_shards_than_may_be_by_now_goes_on(store: SqlStore) -> None:
+    job, _ = running(store, DataSet(shards=10**9, epochs=10**6))
+    assert exchange(store, ask(job.id, 1, 1, want=2)) == [[0, 1]]
+    assert store.read_queues([job.id])[job.id].progress().total == 10**15
+    assert not store.unreadable
+
+
+def test_a_total_that_is_not_that_of_the_jobs_data_is_told(
+    database_url: str, store: SqlStore, open_store: OpenStore
+) -> None:
+    job, _ = running(store)
+    with garbage.connected(database_url) as session:
+        assert garbage.corrupt(session, data_queues, data_queues.columns["total"], 10**15)
+    other = open_store(database_url)
+    assert not other.read_queues([job.id])
+    [row] = other.unreadable
+    assert (row.table, row.reason) == ("data_queues", f"total: must be 10, as the job's data says, not {10**15}")
 
 
 def test_the_queue_goes_with_its_job(store: SqlStore) -> None:
