@@ -388,12 +388,16 @@ class WebhookSettings(_Frozen):
 
 
 class RetentionSettings(_Frozen):
-    """How long ended jobs, their events and logs are kept."""
+    """How long ended jobs, their events and logs are kept, and nodes that are gone."""
 
     jobs_seconds: Seconds = Field(
         default=30 * 86400.0, description="How long ended jobs, with their events and logs, are kept."
     )
     events_seconds: Seconds = Field(default=30 * 86400.0, description="How long events are kept.")
+    nodes_seconds: Seconds = Field(
+        default=7 * 86400.0,
+        description="How long nodes that the cluster no longer lists are kept; 0: for ever. Cordoned ones always are.",
+    )
 
 
 class LogSettings(_Frozen):

@@ -25,12 +25,20 @@ def absorb_nodes(draft: Draft, seen: Mapping[NodeName, NodeObservation]) -> Gone
     """New nodes, changed capacity, nodes that went away or came back; quarantines that are over."""
     gone = {name: lost for name, observed in seen.items() if (lost := _absorb_node(draft, name, observed)) is not None}
     for name, node in draft.base.nodes.items():
-        if name not in seen and node.health is NodeHealth.UP:
-            draft.put_node(replace(node, health=NodeHealth.DOWN))
-            draft.event(EventKind.NODE_DOWN, node=name, cause=Cause.OBSERVED, detail="not listed by the cluster")
+        # What cannot be read of a node stays as it is stored until the cluster tells of the node.
+        if name not in seen and node.unlisted_since is None and (node.version or node.health is NodeHealth.UP):
+            _miss(draft, node)
     for name in draft.base.nodes:
         end_quarantine(draft, name)
     return gone
+
+
+def _miss(draft: Draft, node: Node) -> None:
+    """The cluster lists the node no more."""
+    draft.put_node(replace(node, health=NodeHealth.DOWN, unlisted_since=draft.now))
+    if node.health is NodeHealth.UP:
+        detail = f"{node.slots} slots; not listed by the cluster"
+        draft.event(EventKind.NODE_DOWN, node=node.name, cause=Cause.OBSERVED, detail=detail)
 
 
 def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
@@ -72,6 +80,7 @@ def _take_facts(draft: Draft, before: Node | None, seen: NodeObservation) -> Non
         "oversell": seen.oversell,
         "closed": seen.closed,
         "health": health,
+        "unlisted_since": None,
     }
     if before is None:
         draft.put_node(Node(name=seen.name, **facts))  # type: ignore[arg-type]
@@ -108,6 +117,7 @@ def _same(node: Node, seen: NodeObservation) -> bool:
         and node.has_gpus == seen.has_gpus
         and node.oversell == seen.oversell
         and node.closed == seen.closed
+        and node.unlisted_since is None
     )
 
 

@@ -44,6 +44,7 @@ _NODE_CHANGES = {
     EventKind.NODE_UNCORDONED: "uncordoned",
     EventKind.NODE_DRAINING: "draining",
     EventKind.NODE_QUARANTINED: "quarantined",
+    EventKind.NODE_FORGOTTEN: "forgotten",
 }
 
 EVENT_METRICS = (

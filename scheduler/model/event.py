@@ -60,6 +60,8 @@ class EventKind(StrEnum):
     NODE_UP = "NODE_UP"
     #: The node is out of reach or gone.
     NODE_DOWN = "NODE_DOWN"
+    #: The node is removed, since the cluster has not listed it for long; if it comes back it is a new one.
+    NODE_FORGOTTEN = "NODE_FORGOTTEN"
     #: The node takes no new workers.
     NODE_CORDONED = "NODE_CORDONED"
     #: The node takes new workers again.
