@@ -62,6 +62,7 @@ FEATURES: dict[str, Feature] = {
     "aging": daemons.aging,
     "published": daemons.published,
     "settings": daemons.settings,
+    "forgetful": daemons.forgetful,
     "reconfigured": daemons.reconfigure,
     "deaths": faults(daemons.die),
     "freezes": faults(daemons.freeze),
