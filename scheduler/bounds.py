@@ -60,8 +60,8 @@ SECONDS = Bound(1e-6, 1e9, zero=True)
 DURATION = Bound(1e-6, 1e9)
 #: Between the request to leave and the kill of a worker.
 GRACE = Bound(1e-6, 86400.0, zero=True)
-#: The longest silence of a worker.
-HEARTBEAT = Bound(1e-6, 86400.0)
+#: The longest silence of a worker; 0: its silence is not watched.
+HEARTBEAT = Bound(1e-6, 86400.0, zero=True)
 #: A point in time, in unix seconds: calendars of other programs end later.
 MOMENT = Bound(1e-6, 1e11, zero=True)
 #: CPUs of one worker; Kubernetes counts thousandths.

@@ -171,7 +171,7 @@ class JobRequest(Request):
     max_retries: int = Field(default=3, ge=0, le=10_000)
     #: Time between the request to leave and the kill of a worker.
     grace_seconds: Grace = 30.0
-    #: A worker that reports nothing for this long is hung; null: not watched.
+    #: A worker that reports nothing for this long is hung; 0: not watched, null: as `engine.heartbeat_seconds` says.
     heartbeat_seconds: Heartbeat | None = None
     #: Whether more important jobs may take its slots.
     preemptible: bool = True

@@ -202,7 +202,7 @@ class JobSpec:
     max_retries: int = 3
     #: Between being asked to leave and being killed.
     grace_seconds: float = 30.0
-    #: A worker that reports nothing for so long is hung; None: not watched.
+    #: A worker that reports nothing for so long is hung; 0: not watched, None: as the settings say.
     heartbeat_seconds: float | None = None
     #: Whether more important jobs may take its slots.
     preemptible: bool = True

@@ -180,6 +180,7 @@ def _settings(setup: Setup, directory: Path) -> Settings:
     engine = settings.engine.model_copy(
         update={
             "lease_seconds": LEASE_SECONDS,
+            "heartbeat_seconds": 0.0,  # its workers report as often as it is told, and never hang
             "tick_interval_seconds": max(settings.engine.tick_interval_seconds, setup.report_seconds),
         }
     )

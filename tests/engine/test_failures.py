@@ -1,13 +1,17 @@
 """Workers that fail, hang or vanish, and nodes that do."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scheduler.clusters.simulated import Fault
 from scheduler.clusters.simulated_process import NO_PROGRAM_DETAIL, Behaviour
 from scheduler.config import EngineSettings, Settings
+from scheduler.engine.attention import Attention
+from scheduler.engine.reports import Hearing
 from scheduler.model.event import EventKind
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import JobState, Runtime, StopReason
@@ -142,6 +146,82 @@ def test_a_hung_worker_is_killed_and_replaced(w: World) -> None:
     assert hung not in {worker.id for worker in job.workers}
     assert [(e.cause, e.detail) for e in w.events(EventKind.WORKER_ENDED)] == [("HUNG", "it sent no report for 10 s")]
     assert job.retries_used == 1
+
+
+@pytest.fixture
+def watchful(tmp_path: Path) -> Iterator[World]:
+    """Where workers that report and fall silent are found after 30 s, unless their job says otherwise."""
+    world = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(heartbeat_seconds=30.0)))
+    world.node("a", slots=4)
+    yield world
+    world.close()
+
+
+@pytest.mark.parametrize("runtime", [Runtime.ELASTIC, Runtime.TORCHRUN, Runtime.HOROVOD])
+def test_a_lone_worker_that_falls_silent_is_found_without_being_asked_for(watchful: World, runtime: Runtime) -> None:
+    w = watchful
+    job_id = w.job("j", workers=1, runtime=runtime, behaviour=Behaviour(runtime=runtime))
+    w.advance(100)
+    hung = w.expect(job_id, JobState.RUNNING).workers[0].id
+    w.cluster.hang(hung)
+    w.advance(29)
+    assert w.expect(job_id, JobState.RUNNING).workers[0].id == hung
+    w.settle()
+    assert w.expect(job_id, JobState.RUNNING, workers=1).workers[0].id != hung
+    assert [(e.cause, e.detail) for e in w.events(EventKind.WORKER_ENDED)] == [("HUNG", "it sent no report for 30 s")]
+
+
+def test_one_that_fell_silent_before_the_daemon_started_anew_is_found(watchful: World) -> None:
+    w = watchful
+    job_id = w.job("j", workers=1)
+    w.settle()
+    hung = w.get(job_id).workers[0].id
+    w.cluster.hang(hung)
+    w.kill_engine()
+    w.settle(60)
+    assert w.expect(job_id, JobState.RUNNING, workers=1).workers[0].id != hung
+
+
+@pytest.mark.parametrize("job", [{"heartbeat_seconds": 0.0}, {"runtime": Runtime.COMMAND}])
+def test_one_whose_job_is_not_watched_or_does_not_report_is_left_alone(watchful: World, job: dict[str, Any]) -> None:
+    w = watchful
+    job_id = w.job("j", workers=1, **job)
+    w.settle()
+    w.cluster.hang(w.get(job_id).workers[0].id)
+    w.settle(200)
+    assert not w.events(EventKind.WORKER_ENDED)
+
+
+def test_the_settings_switch_it_off(tmp_path: Path) -> None:
+    w = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(heartbeat_seconds=0.0)))
+    w.node("a", slots=1)
+    job_id = w.job("j", workers=1)
+    w.settle()
+    w.cluster.hang(w.get(job_id).workers[0].id)
+    w.clock.advance(EngineSettings().heartbeat_seconds * 2)
+    w.settle()
+    assert not w.events(EventKind.WORKER_ENDED)
+    w.close()
+
+
+def test_a_job_whose_workers_report_is_looked_at_no_more_often_than_their_silence_could_matter(watchful: World) -> None:
+    w = watchful
+    job_id = w.job("j", workers=1, behaviour=Behaviour(runtime=ELASTIC, heartbeat_seconds=5.0))
+    w.settle()
+    attention = Attention(w.settings.engine, hearing := Hearing(w.reports))
+    hearing.since = w.clock.now()
+    looked = 0
+    for _ in range(120):
+        w.clock.advance(1.0)
+        w.tick()
+        world = w.engine.world
+        assert world is not None
+        observation = replace(w.cluster.observe(), reports={})
+        looked += len(attention.focus(world, observation, w.clock.now()).jobs)
+        attention.absorbed(observation)
+        assert not attention.unsettled(world)
+    assert looked == 1, "at first"
+    w.expect(job_id, JobState.RUNNING, workers=1)
 
 
 def test_silence_while_the_daemon_stood_still_is_no_hang(w: World) -> None:

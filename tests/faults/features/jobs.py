@@ -44,9 +44,10 @@ def heartbeats(of: Of, scenario: Scenario) -> Scenario:
 
     def watch(r: random.Random, arrival: Arrival) -> Arrival:
         watched = arrival.spec.runtime is Runtime.ELASTIC and r.random() < 0.7
-        return with_spec(arrival, heartbeat_seconds=r.choice([8.0, 15.0]) if watched else None)
+        return with_spec(arrival, heartbeat_seconds=r.choice([8.0, 15.0]) if watched else r.choice([None, 0.0]))
 
-    return each_job(of, scenario, watch)
+    engine = scenario.engine.model_copy(update={"heartbeat_seconds": of("default").choice([0.0, 10.0, 600.0])})
+    return each_job(of, replace(scenario, engine=engine), watch)
 
 
 def not_preemptible(of: Of, scenario: Scenario) -> Scenario:
