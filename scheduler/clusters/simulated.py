@@ -16,10 +16,10 @@ from typing import Protocol
 
 from scheduler.clusters.simulated_foreign import ForeignProcesses
 from scheduler.clusters.simulated_job import SimulatedJob
-from scheduler.clusters.simulated_process import EXIT_KILLED, Behaviour, Process
+from scheduler.clusters.simulated_process import EXIT_KILLED, HARMLESS_EXITS, Behaviour, Process
 from scheduler.clusters.simulated_work import Labour
 from scheduler.engine.board import Board
-from scheduler.engine.exits import EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE
+from scheduler.engine.exits import EXIT_DONE, EXIT_DRAINED
 from scheduler.engine.ports import (
     TOO_LATE,
     ActionFailure,
@@ -57,8 +57,6 @@ class Fault(Enum):
 
 #: Between two looks of a process whether others have left room for it.
 ROOM_SECONDS = 0.5
-#: Exit codes that are no failure of a worker that was not asked to leave.
-HARMLESS_EXITS = frozenset({EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE})
 
 
 class ReportSink(Protocol):
@@ -139,6 +137,14 @@ class SimulatedCluster:
         self._nodes[name].listed = listed
         self._nodes[name].remembered = remembered
 
+    def crash_node(self, name: NodeName) -> int:
+        """The machine fails: its processes end, how many, and it is out of reach until `return_node`."""
+        alive = [process for process in self._nodes[name].processes.values() if process.alive]
+        for process in alive:
+            self._end(process, EXIT_KILLED)
+        self.lose_node(name)
+        return len(alive)
+
     def see_late(self, name: NodeName, lag_seconds: float) -> None:
         """Ends on this node become visible so much later."""
         self._nodes[name].lag_seconds = lag_seconds
@@ -183,6 +189,13 @@ class SimulatedCluster:
     def process(self, worker_id: WorkerId) -> Process | None:
         """The process of a worker, also after its end until it is forgotten."""
         return self._processes.get(worker_id)
+
+    def worker_on(self, name: NodeName, slot: int) -> WorkerId | None:
+        """A worker that has this slot of the node, its own or shared; None: nobody has."""
+        for worker_id, process in self._nodes[name].processes.items():
+            if process.alive and slot in process.start.slot_ids:
+                return worker_id
+        return None
 
     def alive(self) -> list[tuple[NodeName, StartWorker]]:
         """Every process that exists, reachable or not, with what it was started with."""
@@ -404,6 +417,8 @@ class SimulatedCluster:
         behaviour, labour = job.behaviour, job.labour
         pace = labour.pace if labour is not None and behaviour.work is not None else None
         process.heard_at = now
+        if labour is not None and behaviour.loses_work:
+            labour.keep(now)
         if behaviour.heartbeat_seconds is not None:
             self._move_on(process, now + behaviour.heartbeat_seconds)
         report = WorkerReport(
@@ -445,6 +460,7 @@ class SimulatedCluster:
 
     def _end(self, process: Process, exit_code: int) -> None:
         self._exit(process, exit_code)
+        self._jobs[process.start.job_id].left(process, self._clock.now())
         self._share_work(process.start.job_id)
 
     def _exit(self, process: Process, exit_code: int) -> None:

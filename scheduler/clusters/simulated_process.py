@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 
 from scheduler.clusters.simulated_work import Work, WorkerSeconds
+from scheduler.engine.exits import EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE
 from scheduler.engine.ports import Role, StartWorker
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Runtime
 from scheduler.model.observation import EndCause, Phase, SlotLoad, WorkerObservation
 
 EXIT_KILLED = 137
+#: Exit codes that are no failure of a worker that was not asked to leave.
+HARMLESS_EXITS = frozenset({EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE})
 STUCK_DETAIL = "no room for it on its node"
 NO_PROGRAM_DETAIL = "there is no such program"
 
@@ -36,6 +39,8 @@ class Behaviour:
     work: Work | None = None
     #: Whether they report how much of it is done.
     tells_fraction: bool = False
+    #: Whether the job goes back to its last report or orderly leave where the last of its workers fails.
+    loses_work: bool = False
     #: Exit code that every worker ends with, this long after it runs; None: ends by its work only.
     crash_after_seconds: float | None = None
     crash_code: int = 1
