@@ -204,8 +204,10 @@ def test_the_settings_switch_it_off(tmp_path: Path) -> None:
     w.close()
 
 
-def test_a_job_whose_workers_report_is_looked_at_no_more_often_than_their_silence_could_matter(watchful: World) -> None:
-    w = watchful
+def test_a_job_whose_workers_report_is_looked_at_no_more_often_than_their_silence_could_matter(tmp_path: Path) -> None:
+    timing = EngineSettings(heartbeat_seconds=30.0, progress_interval_seconds=1e6)
+    w = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=timing))
+    w.node("a", slots=1)
     job_id = w.job("j", workers=1, behaviour=Behaviour(runtime=ELASTIC, heartbeat_seconds=5.0))
     w.settle()
     attention = Attention(w.settings.engine, hearing := Hearing(w.reports))
@@ -222,6 +224,7 @@ def test_a_job_whose_workers_report_is_looked_at_no_more_often_than_their_silenc
         assert not attention.unsettled(world)
     assert looked == 1, "at first"
     w.expect(job_id, JobState.RUNNING, workers=1)
+    w.close()
 
 
 def test_silence_while_the_daemon_stood_still_is_no_hang(w: World) -> None:
