@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scheduler.clusters.simulated_process import Behaviour, Process
+from scheduler.clusters.simulated_process import HARMLESS_EXITS, Behaviour, Process
 from scheduler.clusters.simulated_work import Labour
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
@@ -57,6 +57,16 @@ class SimulatedJob:
         if self.behaviour.pause_to_form and not self._has_formed():
             return []
         return [process for process in self.processes.values() if process.working]
+
+    def left(self, process: Process, now: float) -> None:
+        """A worker has ended: its job's work is committed if it was asked to leave, and lost if it was the last."""
+        if self.labour is None or not self.behaviour.loses_work:
+            return
+        others = any(each.alive and each.generation > 0 for each in self.processes.values())
+        if process.asked_at is not None:
+            self.labour.keep(now)
+        elif process.exit_code not in HARMLESS_EXITS and not others:
+            self.labour.lose(now)
 
     def share_work(self, now: float) -> None:
         """Who works may have changed: count what was done before, and go on as they can."""

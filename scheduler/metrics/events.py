@@ -33,6 +33,7 @@ _SHRINKS = (
 _ENDS = (
     ("SUCCEEDED", ExitReason.DONE.value),
     ("FAILED", StopReason.RETRIES_EXHAUSTED.value),
+    ("FAILED", StopReason.CANNOT_START.value),
     ("FAILED", StopReason.TIME_LIMIT.value),
     ("CANCELLED", StopReason.CANCELLED.value),
 )
@@ -43,6 +44,7 @@ _NODE_CHANGES = {
     EventKind.NODE_UNCORDONED: "uncordoned",
     EventKind.NODE_DRAINING: "draining",
     EventKind.NODE_QUARANTINED: "quarantined",
+    EventKind.NODE_FORGOTTEN: "forgotten",
 }
 
 EVENT_METRICS = (

@@ -124,6 +124,8 @@ class StopReason(StrEnum):
     GANG_RESTART = "GANG_RESTART"
     #: A worker failed and no retry is left.
     RETRIES_EXHAUSTED = "RETRIES_EXHAUSTED"
+    #: No try can start its workers: there is no such program or directory, say.
+    CANNOT_START = "CANNOT_START"
     #: Its time limit is over.
     TIME_LIMIT = "TIME_LIMIT"
     #: A user suspended it.
@@ -148,6 +150,7 @@ STOP_TARGETS: dict[StopReason, JobState] = {
     StopReason.OVERSOLD: JobState.QUEUED,
     StopReason.GANG_RESTART: JobState.QUEUED,
     StopReason.RETRIES_EXHAUSTED: JobState.FAILED,
+    StopReason.CANNOT_START: JobState.FAILED,
     StopReason.TIME_LIMIT: JobState.FAILED,
     StopReason.SUSPENDED: JobState.SUSPENDED,
     StopReason.RESUMED: JobState.QUEUED,
@@ -209,7 +212,7 @@ class JobSpec:
     max_retries: int = 3
     #: Between being asked to leave and being killed.
     grace_seconds: float = 30.0
-    #: A worker that reports nothing for so long is hung; None: not watched.
+    #: A worker that reports nothing for so long is hung; 0: not watched, None: as the settings say.
     heartbeat_seconds: float | None = None
     #: Whether more important jobs may take its slots.
     preemptible: bool = True

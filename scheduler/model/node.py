@@ -74,6 +74,8 @@ class Node:
     quarantines: int = 0
     #: When its quarantine ends, or the last one ended; None: there was none since users put it into use.
     quarantined_until: float | None = None
+    #: Since when the cluster has not listed it; unix seconds. None: it does.
+    unlisted_since: float | None = None
     version: int = 0
 
     @property

@@ -34,6 +34,8 @@ class EndCause(StrEnum):
     NODE_GONE = "NODE_GONE"
     #: The cluster does not let it run (no room on its node, a quota, a missing right), which is not its job's doing.
     NOT_ADMITTED = "NOT_ADMITTED"
+    #: Its job asks for what no node of the cluster can start: there is no such program, or its pod is invalid.
+    CANNOT_START = "CANNOT_START"
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,8 @@ class Changes:
     jobs: tuple[Job, ...] = ()
     workers: tuple[Worker, ...] = ()
     nodes: tuple[Node, ...] = ()
+    #: Nodes to remove, as they were read.
+    forgotten: tuple[Node, ...] = ()
     events: tuple[Event, ...] = ()
     #: Host lists of generations published now.
     published: tuple[HostList, ...] = ()
@@ -110,7 +112,7 @@ class Changes:
     ahead_seconds: float | None = None
 
     def __bool__(self) -> bool:
-        changed = self.jobs or self.workers or self.nodes or self.events or self.bookings
+        changed = self.jobs or self.workers or self.nodes or self.forgotten or self.events or self.bookings
         return bool(changed or self.published or self.intents_done or self.ahead_seconds is not None)
 
 
@@ -217,17 +219,21 @@ class World:
     def evolve(self, changes: Changes) -> "World":
         """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""
         ahead_seconds = self.ahead_seconds if changes.ahead_seconds is None else changes.ahead_seconds
-        if not changes.jobs and not changes.nodes and not changes.bookings and ahead_seconds == self.ahead_seconds:
+        rows = changes.jobs or changes.nodes or changes.forgotten or changes.bookings
+        if not rows and ahead_seconds == self.ahead_seconds:
             return self
         jobs = {job.id: job for job in changes.jobs}
         nodes = self.nodes
         if changes.nodes:
             nodes = {**nodes, **{node.name: node for node in changes.nodes}}
+        gone = frozenset(node.name for node in changes.forgotten)
+        if gone:
+            nodes = {name: node for name, node in nodes.items() if name not in gone}
         bookings = self.bookings
         if changes.bookings:
             merged = {**bookings, **{booking.name: booking for booking in changes.bookings}}
             bookings = {name: each for name, each in merged.items() if each.state is not BookingState.OVER}
-        step = Touched(frozenset(jobs), frozenset(node.name for node in changes.nodes))
+        step = Touched(frozenset(jobs), gone.union(node.name for node in changes.nodes))
         return World(
             queued=_moved(self.queued, jobs, lambda job: job.state is JobState.QUEUED),
             suspended=_moved(self.suspended, jobs, lambda job: job.state is JobState.SUSPENDED),

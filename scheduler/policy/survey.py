@@ -92,4 +92,4 @@ def _same_nodes(before: World, after: World, touched: Touched | None) -> bool:
 
 def _facts(node: Node) -> Node:
     """The node without what only the engine keeps of it."""
-    return replace(node, failures=(), quarantines=0, quarantined_until=None, host="", version=0)
+    return replace(node, failures=(), quarantines=0, quarantined_until=None, unlisted_since=None, host="", version=0)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from scheduler.model.job import JobState
+from scheduler.simulate.faults import FaultCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +71,5 @@ class Result:
     ticks: int
     #: When the last job ended, or the run was given up.
     ended_at: float
+    #: What went wrong; None: nothing was asked to.
+    faults: FaultCounts | None = None

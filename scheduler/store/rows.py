@@ -40,6 +40,7 @@ def node_values(node: Node, version: int, revision: int) -> Values:
         "failures": failures_to_text(node.failures),
         "quarantines": node.quarantines,
         "quarantined_until": node.quarantined_until,
+        "unlisted_since": node.unlisted_since,
         "version": version,
         "revision": revision,
     }
@@ -86,6 +87,7 @@ def node_from_row(row: Row[Any]) -> Node:
         failures=failures_from_text(row.failures),
         quarantines=row.quarantines,
         quarantined_until=row.quarantined_until,
+        unlisted_since=row.unlisted_since,
         version=row.version,
     )
 

@@ -317,6 +317,7 @@ nodes = Table(
     Column("failures", Text, nullable=False),
     Column("quarantines", BigInteger, nullable=False),
     Column("quarantined_until", Double),
+    Column("unlisted_since", Double),
     Column("version", BigInteger, nullable=False),
     # As of jobs.
     Column("revision", BigInteger),

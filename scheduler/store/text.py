@@ -316,8 +316,9 @@ def _template(value: object) -> str:
 
 def _data_from_data(value: object) -> DataSet:
     data = fields(value)
+    # Their product is bounded where a job is submitted; jobs that were accepted with more of them go on.
     return DataSet(
-        shards=whole(data["shards"], 1, 10**9),
+        shards=whole(data["shards"], 1, int(bounds.SHARDS.high)),
         epochs=whole(data.get("epochs", 1), 1, 10**6),
         shuffle=flag(data.get("shuffle", False)),
         seed=whole(data.get("seed", 0)),

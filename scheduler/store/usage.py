@@ -32,7 +32,7 @@ _NODES = select(nodes.c.name, nodes.c.slots, nodes.c.health)
 _NODE_KINDS = (EventKind.NODE_UP.value, EventKind.NODE_DOWN.value)
 #: Beyond all that is stored.
 _NUMBER_MAX = 1e40
-_SLOTS = re.compile(r"(\d+) slots")
+_SLOTS = re.compile(r"(\d+) slots(; .*)?")
 
 
 def usage(connection: Connection, window: Window, classes: Sequence[int]) -> Usage:

@@ -64,7 +64,7 @@ def test_a_number_that_is_not_finite_is_left_out_of_the_report_and_told_once(
 ) -> None:
     worker = Worker(site, monkeypatch)
     state = elastic.State()
-    session = Session(worker.agent, None, None, state, Options(60.0, None, None))
+    session = Session(worker.agent, None, None, state, Options(60.0, None, None, None))
     session.join(Membership(1, (worker.environment.worker,), None))
     for loss in (NAN, INFINITY, NAN):
         state.report(loss=loss, accuracy=0.5)

@@ -247,7 +247,7 @@ def _random_job(dice: Random) -> dict[str, Any]:
 def submit(w: World, number: int, fields: dict[str, Any]) -> JobId:
     expected, low = fields["expected_seconds"], fields["workers"][0]
     work = None if expected is None else expected * low
-    return w.job(f"job-{number}", behaviour=_behaviour(work), **fields)
+    return w.job(f"job-{number}", behaviour=_behaviour(work), heartbeat_seconds=0.0, **fields)
 
 
 def wait_for_start(w: World, job_id: JobId, until: float) -> Event | None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.clusters.simulated_process import NO_PROGRAM_DETAIL, Behaviour
 from scheduler.model.event import EventKind
 from tests.http.site import Site
 
@@ -57,6 +58,16 @@ def test_impossible_jobs_say_so(site: Site) -> None:
     view = explain(site, kept)
     assert view["reason"] == "NODES_UNAVAILABLE"
     assert "a (CORDONED)" in view["summary"]
+
+
+def test_a_job_without_a_program_says_that_it_cannot_start_and_what_to_do(site: Site) -> None:
+    job_id = site.submit(workers=1)
+    site.cluster.behave(job_id, Behaviour(cannot_start=True))
+    site.advance(2)
+    view = explain(site, job_id)
+    assert (view["state"], view["reason"]) == ("FAILED", "CANNOT_START")
+    assert NO_PROGRAM_DETAIL in view["summary"]
+    assert view["would_change"] == ["Correct what the reason names, and submit the job again."]
 
 
 def test_a_running_job_says_why_it_is_not_larger(site: Site) -> None:

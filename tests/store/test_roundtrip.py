@@ -158,6 +158,7 @@ nodes = whole(
     failures=st.lists(st.builds(NodeFailure, job_ids, times), max_size=3).map(tuple),
     quarantines=sizes,
     quarantined_until=times,
+    unlisted_since=times,
     version=st.just(0),
 )
 events = whole(
