@@ -31,8 +31,8 @@ def due_actions(
     """
     stops: list[ClusterAction] = []
     for stray in world.ending_strays():
-        held = world.held.get(stray.job_id)
-        grace_seconds = _grace_seconds(held) if held is not None and held.nonce == stray.nonce else 0.0
+        held = world.held_job_of(stray)
+        grace_seconds = _grace_seconds(held) if held is not None else 0.0
         stops.append(StopWorker(stray.id, stray.node, grace_seconds, stray.nonce))
     starts: list[ClusterAction] = []
     for job in unsettled:

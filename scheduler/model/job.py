@@ -410,6 +410,11 @@ class Job:
         return tuple(w for w in self.all_workers if not w.wanted)
 
     @property
+    def cancelled(self) -> bool:
+        """Whether a user asked for its end."""
+        return self.stop_reason is StopReason.CANCELLED
+
+    @property
     def unsaved_since(self) -> float | None:
         """When this attempt saved its work last: by a commit, a checkpoint, or its start; None: it has not started."""
         if self.started_at is None:

@@ -12,7 +12,7 @@ from scheduler.model.event import Event
 from scheduler.model.foreign import Awaited, ForeignUse
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.job import Job, JobState, StopReason, WaitReason
+from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.subject import Subject
 from scheduler.model.unreadable import Unreadable
@@ -205,12 +205,15 @@ class World:
                 usage = usage.plus(stray)
         return usage
 
+    def held_job_of(self, stray: Stray) -> Job | None:
+        """The held job that the stray was started for; None: it was started for no job that is held."""
+        held = self.held.get(stray.job_id)
+        return held if held is not None and held.nonce == stray.nonce else None
+
     def goes_on(self, stray: Stray) -> bool:
         """Whether a stray is left to work: its job is held and not cancelled, or its job's row cannot be read."""
-        held = self.held.get(stray.job_id)
-        if self.unread(stray.job_id) is not None:
-            return True
-        return held is not None and held.nonce == stray.nonce and held.stop_reason is not StopReason.CANCELLED
+        held = self.held_job_of(stray)
+        return self.unread(stray.job_id) is not None or (held is not None and not held.cancelled)
 
     def ending_strays(self) -> Iterator[Stray]:
         """The strays that are being ended, so that what they hold is being freed."""
