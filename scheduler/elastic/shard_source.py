@@ -131,7 +131,7 @@ class Own:
     _back: list[int] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        whole("shards", self.shards, 1, SHARDS_MAX)
+        whole("shards", self.shards, 1)
         whole("epochs", self.epochs, 1)
         whole("shards times epochs", self.shards * self.epochs, 1, SHARDS_MAX)
         self._next = self.rank
