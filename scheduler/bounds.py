@@ -60,8 +60,8 @@ SECONDS = Bound(1e-6, 1e9, zero=True)
 DURATION = Bound(1e-6, 1e9)
 #: Between the request to leave and the kill of a worker.
 GRACE = Bound(1e-6, 86400.0, zero=True)
-#: The longest silence of a worker.
-HEARTBEAT = Bound(1e-6, 86400.0)
+#: The longest silence of a worker; 0: its silence is not watched.
+HEARTBEAT = Bound(1e-6, 86400.0, zero=True)
 #: A point in time, in unix seconds: calendars of other programs end later.
 MOMENT = Bound(1e-6, 1e11, zero=True)
 #: CPUs of one worker; Kubernetes counts thousandths.
@@ -84,6 +84,8 @@ SLOT_SECONDS = Bound(1e-9, 1e40, zero=True)
 FACTOR = Bound(1e-6, 1e6, zero=True)
 #: Slots that may be given out per slot that exists.
 OVERSELL = Bound(1.0, 64.0)
+#: Shards of a job's data, each counted once per epoch: one of the most that there may be is a `FRACTION` of them still.
+SHARDS = Bound(1, 10**9)
 #: What a user's script measures; it is shown, and never computed with.
 METRIC = Bound(1e-300, 1e300, zero=True, signed=True)
 #: Counts of the model, which its arrays of whole numbers hold with room for sums.

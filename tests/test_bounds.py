@@ -20,7 +20,7 @@ from scheduler.http.json import parse_json
 from scheduler.http.requests import BookingRequest, JobRequest, parse_request
 from scheduler.http.worker_requests import ReportRequest
 from scheduler.model.foreign import ForeignUse
-from scheduler.model.job import JobSpec, Progress
+from scheduler.model.job import JobSpec, Progress, Runtime
 from scheduler.model.shape import WorkerShape
 from tests.policy.worlds import NOW, Cluster
 
@@ -95,6 +95,7 @@ TINY = ("5e-324", "1e-310", "2.2250738585072014e-308", "-5e-324")
         (ReportRequest, '{"efficiency": %s}'),
         (ReportRequest, '{"resize_seconds": %s}'),
         (ReportRequest, '{"last_commit_at": %s}'),
+        (ReportRequest, '{"checkpoint_seconds_ago": %s}'),
         (ReportRequest, '{"metrics": {"loss": %s}}'),
         (ReportRequest, '{"missed": {"generation": 1, "workers": ["1-1"], "seconds": %s}}'),
     ],
@@ -251,6 +252,8 @@ JOB = st.fixed_dictionaries(
         "whole_slot_seconds": st.none() | _edges(bounds.SLOT_SECONDS),
         "reported_at": st.none() | st.just(NOW - 10.0),
         "last_commit_at": st.none() | _edges(bounds.MOMENT),
+        "last_checkpoint_at": st.none() | _edges(bounds.MOMENT),
+        "runtime": st.sampled_from(Runtime),
         "speedup": _curve(bounds.SPEED),
         "expected_seconds": st.none() | _edges(bounds.DURATION),
         "time_limit_seconds": st.none() | st.floats(2000.0, bounds.DURATION.high),

@@ -73,7 +73,7 @@ _COST = (
     ),
     Panel(
         "Lost work",
-        "Slot-seconds per second lost since the last commit, by cause, and in resize pauses.",
+        "Slot-seconds per second lost since the last commit or checkpoint, by cause, and in resize pauses.",
         {
             "{{cause}}": "sum by (cause) (rate(sched_lost_work_slot_seconds_total{@}[$__rate_interval]))",
             "pauses": "sum(rate(sched_resize_pause_slot_seconds_total{@}[$__rate_interval]))",

@@ -9,7 +9,7 @@ from scheduler.cli.forecast import forecast_facts
 from scheduler.cli.output import emit_json, fields, say, show
 from scheduler.cli.resolve import SomeJobArgument, job_id
 from scheduler.cli.tables import size
-from scheduler.cli.times import ago, stamp
+from scheduler.cli.times import ago, lost_work, stamp
 
 View = dict[str, Any]
 
@@ -71,7 +71,7 @@ def _when(at: float, now: float) -> str:
 
 def _taking(taking: View, now: float) -> str:
     what = taking["detail"].replace("->", "→") if taking["kind"] == "JOB_SHRANK" else "all workers"
-    return f"{_when(taking['at'], now)}: {what}"
+    return f"{_when(taking['at'], now)}: {what}{lost_work(taking['lost_slot_seconds'])}"
 
 
 def register(app: typer.Typer) -> None:

@@ -217,7 +217,8 @@ class Flags:
         typer.Option(
             "--heartbeat",
             metavar="DURATION",
-            help="Treat a worker as hung after this time without a report.",
+            help="Treat a worker as hung after this time without a report; 0 turns that off (default: 10m, for scripts "
+            "that report).",
             rich_help_panel=_RULES,
         ),
     ] = None

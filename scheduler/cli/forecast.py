@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler.cli.times import ago, span, stamp
+from scheduler.cli.times import ago, lost_work, span, stamp
 
 View = dict[str, Any]
 
@@ -82,7 +82,7 @@ def _nodes(forecast: View) -> str | None:
 def _loss(loss: View) -> str:
     after = loss["workers_after"]
     change = f"{loss['workers_before']} → {after} workers" if after else f"stopped ({loss['workers_before']} workers)"
-    return f"job {loss['id']} ({loss['name']}): {change}"
+    return f"job {loss['id']} ({loss['name']}): {change}{lost_work(loss['lost_slot_seconds'])}"
 
 
 def _rests_on(forecast: View) -> str | None:

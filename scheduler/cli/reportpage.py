@@ -87,7 +87,7 @@ def _preemptions(view: View) -> Iterable[str]:
     yield columns("Preemptions over time", series, _times(view), "times")
     hours = [slot_seconds / 3600 for slot_seconds in view["lost_work"]["course"]]
     yield "<h2>Lost work</h2>"
-    yield "<p>Work lost since the last commit, in slot-hours.</p>"
+    yield "<p>Work lost since the last commit or checkpoint, in slot-hours.</p>"
     yield columns("Lost work over time", {"lost": hours}, _times(view), "slot-hours")
 
 

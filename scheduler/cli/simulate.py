@@ -11,6 +11,7 @@ import typer
 from scheduler.cli.command import DAEMON, OUTPUT, Session, command
 from scheduler.cli.output import emit_json, note, show
 from scheduler.cli.quantities import duration_seconds
+from scheduler.cli.simulated_faults import parse_faults
 from scheduler.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -137,6 +138,16 @@ class ClusterOptions:
             rich_help_panel=_CLUSTER,
         ),
     ] = "0"
+    faults: Annotated[
+        str | None,
+        typer.Option(
+            "--faults",
+            metavar="KEY=DURATION,...",
+            help="What goes wrong, as mean times between failures: workers=24h (of a worker of one slot), nodes=7d, "
+            "daemon=1d; node_away=10m and daemon_away=1m say for how long. Drawn with --seed.",
+            rich_help_panel=_CLUSTER,
+        ),
+    ] = None
     until: Annotated[
         str,
         typer.Option(
@@ -205,6 +216,7 @@ def _setup(
         every_seconds=_round_seconds(cluster.every),
         tells_fraction=jobs.progress,
         until_seconds=duration_seconds(cluster.until, "--until"),
+        faults=parse_faults(cluster.faults, jobs.seed),
     )
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from scheduler.simulate.faults import FaultCounts
     from scheduler.simulate.summary import Spread, Summary
 
     _Row = tuple[str, Callable[[Summary], str]]
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 def summary_table(summaries: "dict[str, Summary]") -> "RenderableType":
     """A row per number."""
     columns = [Column(""), *(Column(label, right=True) for label in summaries)]
-    return table(columns, [[name, *(cell(each) for each in summaries.values())] for name, cell in _ROWS])
+    rows = [[name, *(cell(each) for each in summaries.values())] for name, cell in _ROWS]
+    suffered = [each.faults for each in summaries.values() if each.faults is not None]
+    return table(columns, [*rows, *([name, *map(cell, suffered)] for name, cell in _FAULT_ROWS if suffered)])
 
 
 def _spread(name: str, of: "Callable[[Summary], Spread | None]") -> "list[_Row]":
@@ -32,6 +35,19 @@ def _spread(name: str, of: "Callable[[Summary], Spread | None]") -> "list[_Row]"
     ]
 
 
+#: Of runs in which something was asked to go wrong: then it does so in all that are compared.
+_FAULT_ROWS: "list[tuple[str, Callable[[FaultCounts], str]]]" = [
+    ("faults: seed", lambda f: f"{f.seed}"),
+    ("worker failures", lambda f: f"{f.worker_failures:,}"),
+    ("node losses", lambda f: f"{f.node_losses:,}"),
+    ("workers lost with them", lambda f: f"{f.workers_lost:,}"),
+    ("daemon deaths", lambda f: f"{f.daemon_deaths:,}"),
+    ("restarts by faults", lambda f: f"{f.restarts:,}"),
+    ("jobs failed by faults", lambda f: f"{f.jobs_failed:,}"),
+    ("slot-hours lost by them", lambda f: f"{f.lost_slot_hours:.1f}"),
+    ("slot-hours of lost nodes", lambda f: f"{f.away_slot_hours:.1f}"),
+    ("hours without daemon", lambda f: f"{f.daemon_away_hours:.1f}"),
+]
 _ROWS: "list[_Row]" = [
     ("jobs succeeded", lambda s: f"{s.succeeded} of {s.jobs}"),
     *_spread("completion", lambda s: s.completion_seconds),

@@ -295,6 +295,7 @@ def _progress(progress: View, now: float) -> str:
         f"epoch {progress['epoch']}" if progress.get("epoch") is not None else "",
         f"{progress['samples_per_second']:.4g} samples/s" if progress.get("samples_per_second") else "",
         f"last commit {ago(progress['last_commit_at'], now)}" if progress.get("last_commit_at") else "",
+        f"last checkpoint {ago(progress['last_checkpoint_at'], now)}" if progress.get("last_checkpoint_at") else "",
         f"last resize {progress['resize_seconds']:.2f}s" if progress.get("resize_seconds") else "",
     ]
     return ", ".join(part for part in parts if part)

@@ -37,6 +37,16 @@ def ago(at: float | None, now: float) -> str:
     return f"in {rough(at - now)}" if at - now >= 1.0 else f"{rough(now - at)} ago"
 
 
+def lost_work(slot_seconds: float | None) -> str:
+    """What follows the words for a loss of workers: `, losing 3.2 slot-minutes`; empty where no work is lost."""
+    if slot_seconds is None or slot_seconds < 0.05:
+        return ""
+    for step, unit in ((3600.0, "hours"), (60.0, "minutes")):
+        if slot_seconds >= 2 * step:
+            return f", losing {slot_seconds / step:,.1f} slot-{unit}"
+    return f", losing {slot_seconds:.1f} slot-seconds"
+
+
 def stamp(at: float) -> str:
     """A unix time in the local zone: `2030-05-01 13:04:05`."""
     return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -23,7 +23,7 @@ from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction
 from scheduler.errors import ClusterError
 from scheduler.model.export import Export
 from scheduler.model.ids import NodeName, WorkerId, job_key, split_job_key
-from scheduler.model.observation import NodeObservation, Observation, Phase, WorkerObservation
+from scheduler.model.observation import EndCause, NodeObservation, Observation, Phase, WorkerObservation
 
 _READY_SECONDS_MAX = 15.0
 #: How long an observation waits for a supervisor that is being replaced.
@@ -220,6 +220,7 @@ class LocalCluster:
 
 def _observed(worker: WorkerNotice) -> WorkerObservation:
     job_id, nonce = split_job_key(str(worker["job_id"]))
+    cause = worker.get("cause")
     return WorkerObservation(
         id=WorkerId(worker["id"]),
         job_id=job_id,
@@ -231,6 +232,7 @@ def _observed(worker: WorkerNotice) -> WorkerObservation:
         shared=worker["shared"],
         exit_code=worker["exit_code"],
         detail=worker["detail"],
+        cause=None if cause is None else EndCause(cause),
         started_at=worker["started_at"],
         ended_at=worker["ended_at"],
         nonce=nonce,

@@ -1,5 +1,6 @@
 """Start one worker's first process: its own session and process group, its log as output. Standard library only."""
 
+import errno
 import os
 import signal
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,38 @@ _DEFAULT_SIGNALS = (
 )
 
 
-_PATH_SHOWN_MAX = 500
+_SHOWN_MAX = 400
+
+#: What is wrong and what would be right, by error. These are of what the job asks for, so that no further try can do:
+#: any other error may be the machine's trouble, which passes.
+_WRONG_WORKDIR = {
+    errno.ENOENT: "does not exist: create it, or give another",
+    errno.ENOTDIR: "is not a directory: give one",
+    errno.EACCES: "may not be entered by the user of the daemon: change its permissions, or give another",
+    errno.ELOOP: "is a symbolic link that leads to itself: give a directory",
+    errno.ENAMETOOLONG: "has too long a name: give a shorter one",
+}
+_WRONG_PROGRAM = {
+    errno.ENOENT: "does not exist: correct its path, which is seen from the working directory",
+    errno.ENOTDIR: "does not exist, since a part of its path is not a directory: correct its path",
+    errno.EACCES: "may not be executed: give an executable file (chmod +x)",
+    errno.ENOEXEC: "is not a program: a script needs a first line such as #!/bin/sh",
+    errno.ELOOP: "is a symbolic link that leads to itself: give a file",
+    errno.ENAMETOOLONG: "has too long a name: give a shorter one",
+    errno.E2BIG: "has a command line or variables that are too long: pass them in a file",
+}
+_NO_INTERPRETER = "needs an interpreter that does not exist: correct its first line"
 
 
 class LaunchError(Exception):
-    """It could not be started; the message is one line for people."""
+    """It could not be started; the message is one line for people.
+
+    `for_good`: no further try on this machine can start it.
+    """
+
+    def __init__(self, message: str, *, for_good: bool) -> None:
+        super().__init__(message)
+        self.for_good = for_good
 
 
 def launch(command: Sequence[str], env: Mapping[str, str], workdir: str, output: int) -> int:
@@ -35,7 +63,7 @@ def launch(command: Sequence[str], env: Mapping[str, str], workdir: str, output:
     try:
         os.chdir(workdir)
     except (OSError, ValueError) as error:
-        raise LaunchError(f"working directory {workdir}: {_reason(error)}") from None
+        raise _launch_error(f"working directory {_shown(workdir)}", error, _WRONG_WORKDIR) from None
     try:
         return os.posix_spawn(
             _find(command[0], env.get("PATH", os.defpath)),
@@ -50,13 +78,13 @@ def launch(command: Sequence[str], env: Mapping[str, str], workdir: str, output:
             setsigdef=_DEFAULT_SIGNALS,
         )
     except (OSError, ValueError) as error:
-        raise LaunchError(f"{command[0]}: {_reason(error)}") from None
+        raise _launch_error(f"program {_shown(command[0])}", error, _wrong_program(command[0])) from None
     finally:
         os.chdir("/")
 
 
 def _find(program: str, path: str) -> str:
-    """As a shell looks a program up, seen from the worker's directory and its PATH."""
+    """As a shell looks a program up, seen from the worker's directory and its PATH. Raises `LaunchError`."""
     if "/" in program:
         return program
     found = None
@@ -67,21 +95,25 @@ def _find(program: str, path: str) -> str:
                 return candidate
             found = found or candidate
     if found is None:
-        raise FileNotFoundError(2, f"not found in PATH, which is {_shortened(path)}")
+        folders = f" ({path.count(os.pathsep) + 1} folders)" if len(path) > _SHOWN_MAX else ""
+        where = f"is not found in PATH, which is {_shown(path)}{folders}"
+        raise LaunchError(f"program {_shown(program)} {where}: correct its name, or give its path", for_good=True)
     return found
 
 
-def _shortened(path: str) -> str:
-    """For one line of people's. Programs are found in the first folders, mostly."""
-    shown = " ".join(path[: _PATH_SHOWN_MAX + 1].split())
-    return (
-        shown if len(path) <= _PATH_SHOWN_MAX else f"{shown[:_PATH_SHOWN_MAX]}… ({path.count(os.pathsep) + 1} folders)"
-    )
+def _shown(text: str) -> str:
+    """For one line of people's. Programs are found in the first folders of a PATH, mostly."""
+    line = " ".join(text[: _SHOWN_MAX + 1].split())
+    return line if len(text) <= _SHOWN_MAX else f"{line[:_SHOWN_MAX]}…"
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        # A script is refused with this when it does not begin with "#!".
-        hint = " (a script needs a first line such as #!/bin/sh)" if error.errno == 8 else ""
-        return f"{error.strerror}{hint}"
-    return str(error)
+def _wrong_program(program: str) -> Mapping[int, str]:
+    """The errors of a program. A script that is there is said not to exist where its interpreter does not."""
+    return {**_WRONG_PROGRAM, errno.ENOENT: _NO_INTERPRETER} if os.path.isfile(program) else _WRONG_PROGRAM
+
+
+def _launch_error(what: str, error: OSError | ValueError, wrong: Mapping[int, str]) -> LaunchError:
+    if not isinstance(error, OSError):  # a NUL in it, which no system call takes
+        return LaunchError(f"{what}: {error}", for_good=True)
+    said = wrong.get(error.errno or 0)
+    return LaunchError(f"{what} {said}" if said else f"{what}: {error.strerror}", for_good=said is not None)

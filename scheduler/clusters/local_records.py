@@ -58,6 +58,8 @@ class ExitRecord:
     detail: str
     started_at: float | None
     ended_at: float | None
+    #: An `EndCause`.
+    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from scheduler.clusters.local_processes import (
 )
 from scheduler.clusters.local_records import ProcessRecord, Records, WorkerRecord
 from scheduler.clusters.local_worker import LocalWorker
-from scheduler.model.observation import Phase
+from scheduler.model.observation import EndCause, Phase
 
 _UNSEEN = "ended while no supervisor was running: exit code unknown"
 _REBOOTED = "the machine was restarted: exit code unknown"
@@ -51,6 +51,7 @@ def _recover_one(state_dir: Path, record: WorkerRecord, boot: str, members: list
         worker.process = None
         worker.exit_code, worker.detail = record.exit.exit_code, record.exit.detail
         worker.started_at, worker.ended_at = record.exit.started_at, record.exit.ended_at
+        worker.cause = None if record.exit.cause is None else EndCause(record.exit.cause)
         if record.exit.gone:
             worker.phase = Phase(record.exit.phase)
         return worker

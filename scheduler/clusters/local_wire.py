@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 #: Grows when one side can no longer read the other: a supervisor outlives the daemon that launched it.
 PROTOCOL = 2
@@ -64,6 +64,8 @@ class WorkerNotice(TypedDict):
     shared: bool
     exit_code: int | None
     detail: str
+    #: An `EndCause`; a supervisor that launched before there was one does not send it.
+    cause: NotRequired[str | None]
     started_at: float | None
     ended_at: float | None
 

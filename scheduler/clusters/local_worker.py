@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from scheduler.clusters.local_records import ExitRecord, ProcessRecord, WorkerSpec
 from scheduler.clusters.local_wire import WorkerNotice
-from scheduler.model.observation import Phase
+from scheduler.model.observation import EndCause, Phase
 
 
 @dataclass(slots=True)
@@ -30,6 +30,7 @@ class LocalWorker:
     check_seconds: float = 0.01
     exit_code: int | None = None
     detail: str = ""
+    cause: EndCause | None = None
     started_at: float | None = None
     ended_at: float | None = None
 
@@ -39,7 +40,7 @@ class LocalWorker:
         return self.process.pid if self.process else 0
 
     def exit_record(self, gone: bool) -> ExitRecord:
-        return ExitRecord(self.phase, gone, self.exit_code, self.detail, self.started_at, self.ended_at)
+        return ExitRecord(self.phase, gone, self.exit_code, self.detail, self.started_at, self.ended_at, self.cause)
 
     def notice(self) -> WorkerNotice:
         return WorkerNotice(
@@ -53,6 +54,7 @@ class LocalWorker:
             shared=self.spec.shared,
             exit_code=self.exit_code,
             detail=self.detail,
+            cause=self.cause,
             started_at=self.started_at,
             ended_at=self.ended_at,
         )

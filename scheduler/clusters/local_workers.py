@@ -19,7 +19,7 @@ from scheduler.clusters.local_processes import STATE_VARIABLE, WORKER_VARIABLE, 
 from scheduler.clusters.local_records import Part, ProcessRecord, Records, StopRecord, WorkerSpec
 from scheduler.clusters.local_wire import StartRequest, WorkerNotice
 from scheduler.clusters.local_worker import LocalWorker
-from scheduler.model.observation import Phase
+from scheduler.model.observation import EndCause, Phase
 
 _CHECK_SECONDS_MAX = 0.5
 _ORPHANS_SECONDS = 0.25
@@ -117,6 +117,7 @@ class LocalWorkers:
             finally:
                 os.close(output)
         except LaunchError as error:
+            worker.cause = EndCause.CANNOT_START if error.for_good else None
             self._finish(worker, Phase.LAUNCH_FAILED, str(error))
             return
         except OSError as error:

@@ -16,10 +16,10 @@ from typing import Protocol
 
 from scheduler.clusters.simulated_foreign import ForeignProcesses
 from scheduler.clusters.simulated_job import SimulatedJob
-from scheduler.clusters.simulated_process import EXIT_KILLED, Behaviour, Process
+from scheduler.clusters.simulated_process import EXIT_KILLED, HARMLESS_EXITS, Behaviour, Process
 from scheduler.clusters.simulated_work import Labour
 from scheduler.engine.board import Board
-from scheduler.engine.exits import EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE
+from scheduler.engine.exits import EXIT_DONE, EXIT_DRAINED
 from scheduler.engine.ports import (
     TOO_LATE,
     ActionFailure,
@@ -57,8 +57,6 @@ class Fault(Enum):
 
 #: Between two looks of a process whether others have left room for it.
 ROOM_SECONDS = 0.5
-#: Exit codes that are no failure of a worker that was not asked to leave.
-HARMLESS_EXITS = frozenset({EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE})
 
 
 class ReportSink(Protocol):
@@ -139,6 +137,14 @@ class SimulatedCluster:
         self._nodes[name].listed = listed
         self._nodes[name].remembered = remembered
 
+    def crash_node(self, name: NodeName) -> int:
+        """The machine fails: its processes end, how many, and it is out of reach until `return_node`."""
+        alive = [process for process in self._nodes[name].processes.values() if process.alive]
+        for process in alive:
+            self._end(process, EXIT_KILLED)
+        self.lose_node(name)
+        return len(alive)
+
     def see_late(self, name: NodeName, lag_seconds: float) -> None:
         """Ends on this node become visible so much later."""
         self._nodes[name].lag_seconds = lag_seconds
@@ -183,6 +189,13 @@ class SimulatedCluster:
     def process(self, worker_id: WorkerId) -> Process | None:
         """The process of a worker, also after its end until it is forgotten."""
         return self._processes.get(worker_id)
+
+    def worker_on(self, name: NodeName, slot: int) -> WorkerId | None:
+        """A worker that has this slot of the node, its own or shared; None: nobody has."""
+        for worker_id, process in self._nodes[name].processes.items():
+            if process.alive and slot in process.start.slot_ids:
+                return worker_id
+        return None
 
     def alive(self) -> list[tuple[NodeName, StartWorker]]:
         """Every process that exists, reachable or not, with what it was started with."""
@@ -290,10 +303,11 @@ class SimulatedCluster:
         if behaviour.stuck_seconds is not None:
             process.stuck_at, process.stuck_cause = now + behaviour.stuck_seconds, behaviour.stuck_cause
             self._at(process.stuck_at, lambda: self._get_stuck(process))
-        if launches:
+        if launches and not behaviour.cannot_start:
             self._move_on(process, now + behaviour.launch_seconds)
         else:
             process.phase = Phase.LAUNCH_FAILED
+            process.end_cause = EndCause.CANNOT_START if behaviour.cannot_start else None
             self.failed.add(start.worker_id)
             self._at(now, self._wake)
 
@@ -403,6 +417,11 @@ class SimulatedCluster:
         behaviour, labour = job.behaviour, job.labour
         pace = labour.pace if labour is not None and behaviour.work is not None else None
         process.heard_at = now
+        watches = behaviour.runtime.watches_checkpoints
+        if watches and process.generation > 0:
+            job.write_checkpoint(now)
+        if labour is not None and behaviour.loses_work:
+            labour.keep(now)
         if behaviour.heartbeat_seconds is not None:
             self._move_on(process, now + behaviour.heartbeat_seconds)
         report = WorkerReport(
@@ -412,7 +431,8 @@ class SimulatedCluster:
             generation=process.generation,
             ready=process.ready,
             endpoint=f"{process.node}:1",
-            last_commit_at=now,
+            last_commit_at=None if watches else now,
+            last_checkpoint_at=job.checkpoint_at if watches else None,
             samples_per_second=pace.samples_per_second if pace is not None else None,
             efficiency=pace.efficiency if pace is not None else None,
             resize_seconds=behaviour.form_seconds if formed and pace is not None else None,
@@ -444,6 +464,7 @@ class SimulatedCluster:
 
     def _end(self, process: Process, exit_code: int) -> None:
         self._exit(process, exit_code)
+        self._jobs[process.start.job_id].left(process, self._clock.now())
         self._share_work(process.start.job_id)
 
     def _exit(self, process: Process, exit_code: int) -> None:

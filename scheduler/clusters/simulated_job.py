@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scheduler.clusters.simulated_process import Behaviour, Process
+from scheduler.clusters.simulated_process import HARMLESS_EXITS, Behaviour, Process
 from scheduler.clusters.simulated_work import Labour
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
@@ -21,6 +21,8 @@ class SimulatedJob:
     #: The newest generation that its workers have read of, and who belongs to it.
     generation: int = 0
     members: frozenset[WorkerId] = frozenset()
+    #: When it wrote a checkpoint last.
+    checkpoint_at: float | None = None
 
     def behave(self, behaviour: Behaviour, now: float) -> None:
         """Workers that start from now on behave so; what has been done of the work stays done."""
@@ -44,11 +46,27 @@ class SimulatedJob:
             process.generation = self.generation
         return able
 
+    def write_checkpoint(self, now: float) -> None:
+        """Write one if its time has come; members call it with each report."""
+        before = self.checkpoint_at
+        if before is None or now >= before + self.behaviour.checkpoint_seconds:
+            self.checkpoint_at = now
+
     def working(self) -> list[Process]:
         """Those that do their share of the work now."""
         if self.behaviour.pause_to_form and not self._has_formed():
             return []
         return [process for process in self.processes.values() if process.working]
+
+    def left(self, process: Process, now: float) -> None:
+        """A worker has ended: its job's work is committed if it was asked to leave, and lost if it was the last."""
+        if self.labour is None or not self.behaviour.loses_work:
+            return
+        others = any(each.alive and each.generation > 0 for each in self.processes.values())
+        if process.asked_at is not None:
+            self.labour.keep(now)
+        elif process.exit_code not in HARMLESS_EXITS and not others:
+            self.labour.lose(now)
 
     def share_work(self, now: float) -> None:
         """Who works may have changed: count what was done before, and go on as they can."""

@@ -3,13 +3,17 @@
 from dataclasses import dataclass
 
 from scheduler.clusters.simulated_work import Work, WorkerSeconds
+from scheduler.engine.exits import EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE
 from scheduler.engine.ports import Role, StartWorker
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Runtime
 from scheduler.model.observation import EndCause, Phase, SlotLoad, WorkerObservation
 
 EXIT_KILLED = 137
+#: Exit codes that are no failure of a worker that was not asked to leave.
+HARMLESS_EXITS = frozenset({EXIT_DONE, EXIT_DRAINED, EXIT_REPLACE})
 STUCK_DETAIL = "no room for it on its node"
+NO_PROGRAM_DETAIL = "there is no such program"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,8 @@ class Behaviour:
     pause_to_form: bool = False
     #: Between two reports of an elastic worker that has nothing new to say; None: it does not repeat itself.
     heartbeat_seconds: float | None = 1.0
+    #: Between two checkpoints of a job whose workers watch for them; 0: one with each report.
+    checkpoint_seconds: float = 0.0
     #: From being asked until it is gone; None ignores the request until it is killed.
     leave_seconds: float | None = 0.1
     #: Work of the whole job in worker-seconds, done while workers are members; None runs for ever.
@@ -35,6 +41,8 @@ class Behaviour:
     work: Work | None = None
     #: Whether they report how much of it is done.
     tells_fraction: bool = False
+    #: Whether the job goes back to its last report or orderly leave where the last of its workers fails.
+    loses_work: bool = False
     #: Exit code that every worker ends with, this long after it runs; None: ends by its work only.
     crash_after_seconds: float | None = None
     crash_code: int = 1
@@ -46,6 +54,8 @@ class Behaviour:
     stuck_seconds: float | None = None
     #: What the cluster says of that.
     stuck_cause: EndCause | None = None
+    #: Whether no node can start its workers: there is no such program.
+    cannot_start: bool = False
 
     @property
     def whole_work(self) -> Work | None:
@@ -74,6 +84,8 @@ class Process:
     #: From when on it counts as stuck while it does not run.
     stuck_at: float | None = None
     stuck_cause: EndCause | None = None
+    #: What the cluster says of its end.
+    end_cause: EndCause | None = None
     #: What was observed last; the same object as long as nothing changed.
     seen: WorkerObservation | None = None
 
@@ -105,11 +117,17 @@ class Process:
                 self.start.memory_mib,
                 self.start.shared,
                 None if unseen else self.exit_code,
-                detail=STUCK_DETAIL if stuck else "",
+                detail=_detail(stuck, self.end_cause),
                 stuck=stuck,
-                cause=self.stuck_cause if stuck else None,
+                cause=self.stuck_cause if stuck else self.end_cause,
                 started_at=self.phase_since,
                 ended_at=None if unseen else self.ended_at,
                 nonce=self.start.nonce,
             )
         return self.seen
+
+
+def _detail(stuck: bool, end_cause: EndCause | None) -> str:
+    if stuck:
+        return STUCK_DETAIL
+    return NO_PROGRAM_DETAIL if end_cause is EndCause.CANNOT_START else ""

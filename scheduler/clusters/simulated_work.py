@@ -62,6 +62,8 @@ class Labour:
     def __init__(self, work: Work, now: float) -> None:
         self.work = work
         self.done = 0.0
+        #: What of it is not lost with the last worker.
+        self._kept = 0.0
         self.finished_at: float | None = None
         #: When the present pace ends, or the work does; None: not by itself.
         self.due: float | None = None
@@ -91,6 +93,17 @@ class Labour:
         self.count(now)
         self._take_pace(now)
         return True
+
+    def keep(self, now: float) -> None:
+        """Commit what has been done by now."""
+        self.count(now)
+        self._kept = self.done
+
+    def lose(self, now: float) -> None:
+        """Go back to the last commit: nobody is left who has more. Nobody works until `set_members`."""
+        self.count(now)
+        if self.finished_at is None:
+            self.done, self.due, self.pace = self._kept, None, STANDSTILL
 
     def count(self, now: float) -> None:
         """Count what has been done since the last call."""

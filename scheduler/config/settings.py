@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from scheduler.config.numbers import Duration, Factor, Seconds, SlotSeconds
+from scheduler.config.numbers import Duration, Factor, Heartbeat, Seconds, SlotSeconds
 
 Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+$", max_length=500)]
 KubernetesName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
@@ -150,6 +150,11 @@ class EngineSettings(_Frozen):
     )
     ready_seconds: Seconds = Field(
         default=600.0, description="A worker of an elastic job that is not ready after this time is hung."
+    )
+    heartbeat_seconds: Heartbeat = Field(
+        default=600.0,
+        description="A worker that reports (all runtimes but `command`) and is silent for this long is hung, where its "
+        "job does not set `heartbeat_seconds`; 0: such workers are not watched.",
     )
     progress_interval_seconds: Seconds = Field(
         default=5.0, description="Shortest time between two writes of the progress of one job."
@@ -407,12 +412,16 @@ class WebhookSettings(_Frozen):
 
 
 class RetentionSettings(_Frozen):
-    """How long ended jobs, their events and logs are kept."""
+    """How long ended jobs, their events and logs are kept, and nodes that are gone."""
 
     jobs_seconds: Seconds = Field(
         default=30 * 86400.0, description="How long ended jobs, with their events and logs, are kept."
     )
     events_seconds: Seconds = Field(default=30 * 86400.0, description="How long events are kept.")
+    nodes_seconds: Seconds = Field(
+        default=7 * 86400.0,
+        description="How long nodes that the cluster no longer lists are kept; 0: for ever. Cordoned ones always are.",
+    )
 
 
 class LogSettings(_Frozen):

@@ -15,6 +15,8 @@ from enum import Enum
 from types import FrameType
 from typing import Any
 
+from scheduler.elastic import checkpoint_watch
+from scheduler.elastic.checkpoint_watch import CheckpointWatch
 from scheduler.elastic.client import Acknowledged, Client, Standing
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.membership import Membership
@@ -63,10 +65,20 @@ class Agent:
     inside a collective, because Python's C handler writes to the wake-up pipe that the reporting thread waits on.
     """
 
-    def __init__(self, environment: Environment, endpoint: str, end: Callable[[], None] = leave_fenced) -> None:
-        """`end` ends this process at once, from any thread: nothing that it does may last."""
+    def __init__(
+        self,
+        environment: Environment,
+        endpoint: str,
+        end: Callable[[], None] = leave_fenced,
+        checkpoints: CheckpointWatch | None = None,
+    ) -> None:
+        """`end` ends this process at once, from any thread: nothing that it does may last.
+
+        `checkpoints` tells of those that the script writes; None where the training itself reports its progress.
+        """
         self.environment = environment
         self._end = end
+        self._checkpoints = checkpoints
         self._changed = threading.Condition()
         self._report: dict[str, Any] = {"generation": 0, "ready": True, "endpoint": endpoint}
         self._membership: Membership | None = None
@@ -91,6 +103,8 @@ class Agent:
             signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         for loop in (self._poll_forever, self._report_forever):
             threading.Thread(target=loop, name=loop.__name__.strip("_"), daemon=True).start()
+        if self._checkpoints is not None:
+            self._checkpoints.start()
 
     @property
     def worker(self) -> str:
@@ -238,9 +252,21 @@ class Agent:
     def _send(self, client: Client) -> Acknowledged:
         with self._changed:
             report = dict(self._report)
+        checkpoints = self._checkpoints
+        if checkpoints is not None and (seconds := checkpoints.seconds_ago()) is not None:
+            report[checkpoint_watch.FIELD] = seconds
         answer = client.report(report)
-        self._tell_refusal(answer.refusal)
+        if checkpoints is not None and checkpoint_watch.FIELD in answer.refusal:
+            self._give_up_checkpoints(checkpoints)
+        else:
+            self._tell_refusal(answer.refusal)
         return answer
+
+    def _give_up_checkpoints(self, checkpoints: CheckpointWatch) -> None:
+        """The scheduler is of an earlier version, which refuses reports that tell of checkpoints."""
+        self._checkpoints = None
+        checkpoints.stop()
+        _LOG.info("this version of the scheduler takes no reports of checkpoints: none are sent")
 
     def _tell_refusal(self, refusal: str) -> None:
         """Each once: it comes again with every heartbeat."""

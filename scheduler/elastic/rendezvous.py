@@ -25,6 +25,7 @@ from torch.distributed.elastic.rendezvous.api import (
 
 from scheduler.elastic.agent import EXIT_DRAINED, Agent, Order
 from scheduler.elastic.agreement import Agreement
+from scheduler.elastic.checkpoint_watch import watch_of
 from scheduler.elastic.client import Standing
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.errors import Superseded
@@ -88,7 +89,8 @@ class SchedulerRendezvous(RendezvousHandler):
         self._round: Round | None = None
         self._moving = False
         self._left = False
-        self._agent = Agent(environment, self._meeting.endpoint, end=_end_with_processes)
+        watch = watch_of(environment)
+        self._agent = Agent(environment, self._meeting.endpoint, end=_end_with_processes, checkpoints=watch)
         Agreement(self._agent, self._address, _QUORUM_AFTER_SECONDS).start()
         self._agent.start()
 

@@ -10,7 +10,7 @@ from scheduler.elastic.agreement import Agreement
 from scheduler.elastic.alone import Alone
 from scheduler.elastic.checkpoint import CheckpointDirectory
 from scheduler.elastic.environment import Environment, checkpoint_dir
-from scheduler.elastic.errors import Resized, Stopped
+from scheduler.elastic.errors import Resized, Stopped, UsageError
 from scheduler.elastic.meeting import Meeting
 from scheduler.elastic.membership import Membership
 from scheduler.elastic.session import Options, Session
@@ -26,6 +26,7 @@ def run(
     group_timeout_seconds: float = 60.0,
     checkpoint_every_seconds: float | None = None,
     quorum_after_seconds: float | None = 5.0,
+    step_timeout_seconds: float | None = None,
     on_reset: Callable[[State], None] | None = None,
 ) -> Result:
     """Runs `train(state)` to its end, whatever happens to the number of workers meanwhile.
@@ -47,11 +48,17 @@ def run(
             stopped. Goes to SCHED_CHECKPOINT_DIR.
         quorum_after_seconds: where a worker is lost and the scheduler has answered nobody for so long, more than half
             of the generation's workers go on without it; None for waiting until the scheduler is back.
+        step_timeout_seconds: a worker that takes longer from one commit to the next hangs, and fails with the stack of
+            each thread in its log; None for any time. It must be longer than the longest step with all that the script
+            does besides between two commits: the compilation of the first, an evaluation, a wait for data.
         on_reset: called after each change of the group, before `train`.
     Returns:
         what `train` returned. A worker that is asked to leave does not return: it exits with status 64.
     """
-    session = _connect(state, Options(group_timeout_seconds, checkpoint_every_seconds, quorum_after_seconds))
+    if step_timeout_seconds is not None and not step_timeout_seconds > 0:
+        raise UsageError(f"step_timeout_seconds must be greater than 0, or None, not {step_timeout_seconds!r}")
+    options = Options(group_timeout_seconds, checkpoint_every_seconds, quorum_after_seconds, step_timeout_seconds)
+    session = _connect(state, options)
     membership: Membership | None = None
     try:
         while True:

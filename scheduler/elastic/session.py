@@ -24,6 +24,7 @@ from scheduler.elastic.membership import Membership
 from scheduler.elastic.misses import Misses
 from scheduler.elastic.sockets import Connections
 from scheduler.elastic.state import State
+from scheduler.elastic.step_watch import StepWatch
 
 _LOG = logging.getLogger("scheduler.elastic")
 #: A decision is one integer, so that the largest wins: stop before any generation, a later before an earlier one.
@@ -39,6 +40,7 @@ class Options:
     group_timeout_seconds: float
     checkpoint_every_seconds: float | None
     quorum_after_seconds: float | None
+    step_timeout_seconds: float | None
 
 
 class Session:
@@ -62,6 +64,7 @@ class Session:
         self._version = (0, 0)
         self._attempt = 0
         self._checkpoint_at = time.monotonic()
+        self._steps = StepWatch(options.step_timeout_seconds)
 
     def join(self, membership: Membership | None) -> None:
         """Becomes a member of the newest possible group, with the state that all of it share.
@@ -88,6 +91,7 @@ class Session:
                 # What was measured at the old size must not be taken for the new one's.
                 fields = {"generation": membership.generation, "samples_per_second": None, "efficiency": None}
                 self._agent.update(fields, at_once=True)
+                self._steps.begin()
                 return
 
     def abandon(self) -> None:
@@ -98,6 +102,7 @@ class Session:
 
     def leave_group(self, broken: bool = False) -> None:
         """Takes the group down."""
+        self._steps.pause()
         self._agent.unwatch()
         if self._group is not None:
             if broken:
@@ -108,6 +113,7 @@ class Session:
 
     def finish(self) -> None:
         """Ends a completed training: no rank goes before all have come this far."""
+        self._steps.pause()
         if self._group is not None:
             try:
                 self._group.largest(0)
@@ -128,6 +134,7 @@ class Session:
         """See `Boundary`."""
         group = self._require_group()
         group.settle_device()
+        self._steps.pause()
         told = tell()
         if voted is False:
             return 0, (0.0,) * len(told)
@@ -149,6 +156,7 @@ class Session:
             every = self._options.checkpoint_every_seconds
             if every is not None and group.rank == 0 and time.monotonic() - self._checkpoint_at >= every:
                 self._write_checkpoint()
+            self._steps.begin()
             return
         if decision == _STOP:
             raise Stopped

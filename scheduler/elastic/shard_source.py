@@ -11,6 +11,8 @@ from scheduler.elastic.client import Client, Standing
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.errors import Refused, UsageError
 
+#: Most shards of a data set, each counted once per epoch. The scheduler takes no more of a job either.
+SHARDS_MAX = 10**9
 RETRY_SECONDS_MIN = 0.1
 RETRY_SECONDS_MAX = 2.0
 
@@ -131,6 +133,7 @@ class Own:
     def __post_init__(self) -> None:
         whole("shards", self.shards, 1)
         whole("epochs", self.epochs, 1)
+        whole("shards times epochs", self.shards * self.epochs, 1, SHARDS_MAX)
         self._next = self.rank
 
     @classmethod

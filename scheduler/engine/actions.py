@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Set
 
-from scheduler.engine.held import is_cancelled
 from scheduler.engine.launch import LaunchContext, start_worker
 from scheduler.engine.ports import ClusterAction, ForgetWorker, StopWorker
 from scheduler.model.ids import WorkerId
@@ -31,14 +30,10 @@ def due_actions(
     asking again is harmless, but only needed once their deadline has passed.
     """
     stops: list[ClusterAction] = []
-    for stray in world.strays.values():
-        held = world.held.get(stray.job_id)
-        if world.unread(stray.job_id) is not None:
-            continue  # it goes on, and its end is kept, until somebody has repaired the row of its job
-        if held is None or held.nonce != stray.nonce:
-            stops.append(StopWorker(stray.id, stray.node, 0.0, stray.nonce))
-        elif is_cancelled(held):
-            stops.append(StopWorker(stray.id, stray.node, _grace_seconds(held), stray.nonce))
+    for stray in world.ending_strays():
+        held = world.held_job_of(stray)
+        grace_seconds = _grace_seconds(held) if held is not None else 0.0
+        stops.append(StopWorker(stray.id, stray.node, grace_seconds, stray.nonce))
     starts: list[ClusterAction] = []
     for job in unsettled:
         for worker in job.all_workers:

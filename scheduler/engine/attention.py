@@ -1,8 +1,9 @@
 """Which jobs a tick has to look at, so that thousands of jobs in which nothing happened cost next to nothing.
 
-A job is settled when only an observation, a report or a deadline can change it: it runs, all its workers are ready
-members that have formed, and none is watched by heartbeats. What is known of a job is kept per `Job` value: values are
-immutable, so the same object means that nothing changed.
+A job is settled when only an observation, a report or a deadline can change it: it runs, and all its workers are ready
+members that have formed, and none is watched by heartbeats that its job asks for. What is known of a job is kept per
+`Job` value: values are immutable, so the same object means that nothing changed, but for when its workers were heard
+last: that puts the deadline of their silence off.
 """
 
 from collections.abc import Mapping
@@ -69,12 +70,7 @@ class Attention:
             for report in observation.reports.values()
             if (job := world.active.get(report.job_id)) is not None and self._is_news(job, report, now)
         )
-        due = []
-        for job in world.active.values():
-            known = self._look(job)
-            late = known.deadline is not None and known.deadline <= now
-            if not known.settled or late or job.id in touched:
-                due.append(job)
+        due = [job for job in world.active.values() if job.id in touched or self._is_due(job, now)]
         return self._focus(due, moved)
 
     def ended(self, observation: Observation) -> list[WorkerObservation]:
@@ -113,19 +109,32 @@ class Attention:
             return False
         return progress_is_due(job, report, now, self._settings.progress_interval_seconds)
 
+    def _is_due(self, job: Job, now: float) -> bool:
+        """Whether time alone may change the job. Reports of its workers may have put off a deadline that was known."""
+        known = self._look(job)
+        if known.settled and _is_over(known, now):
+            known = self._judge(job)
+        return not known.settled or _is_over(known, now)
+
     def _look(self, job: Job) -> _Known:
         known = self._known.get(job.id)
-        if known is None or known.job is not job:
-            deadline = job_deadline(job, self._hearing, 0.0, self._settings)
-            known = self._known[job.id] = _Known(job, is_settled(job), deadline)
+        return known if known is not None and known.job is job else self._judge(job)
+
+    def _judge(self, job: Job) -> _Known:
+        deadline = job_deadline(job, self._hearing, 0.0, self._settings)
+        known = self._known[job.id] = _Known(job, is_settled(job), deadline)
         return known
+
+
+def _is_over(known: _Known, now: float) -> bool:
+    return known.deadline is not None and known.deadline <= now
 
 
 def is_settled(job: Job) -> bool:
     """Whether the job stays as it is unless something is observed, reported, asked or due."""
     return (
         job.state is JobState.RUNNING
-        and job.spec.heartbeat_seconds is None
+        and not job.spec.heartbeat_seconds
         and all(
             w.wanted
             and not w.condemned

@@ -10,7 +10,8 @@ def job_deadline(job: Job, hearing: Hearing, now: float, settings: EngineSetting
     """The earliest moment after `now` for this job; None if there is none."""
     deadlines = [limit_deadline(job), join_deadline(job, settings)]
     for worker in job.all_workers:
-        deadlines += (worker.stop_deadline, worker.not_before or None, hang_deadline(job, worker, hearing, settings))
+        not_before = worker.not_before if worker.state is WorkerState.PENDING else None
+        deadlines += (worker.stop_deadline, not_before, hang_deadline(job, worker, hearing, settings))
     return min((d for d in deadlines if d is not None and d > now), default=None)
 
 
@@ -39,10 +40,21 @@ def hang_deadline(job: Job, worker: Worker, hearing: Hearing, settings: EngineSe
         return None
     if worker.state is WorkerState.STARTING and job.spec.runtime.reports:
         return max(hearing.could_since(worker), worker.started_at or 0.0) + settings.ready_seconds
-    limit = job.spec.heartbeat_seconds
+    limit = silence_seconds_max(job, worker, settings)
     if limit is None or worker.state is not WorkerState.READY:
         return None
     return max(hearing.last(worker), worker.ready_at or 0.0) + limit
+
+
+def silence_seconds_max(job: Job, worker: Worker, settings: EngineSettings) -> float | None:
+    """For how long a ready worker may report nothing; None: its silence is not watched.
+
+    What the settings say holds for those that are ready by their own report: they have reported, and go on to do so
+    from a thread of their own, whatever their script does.
+    """
+    if job.spec.heartbeat_seconds is not None:
+        return job.spec.heartbeat_seconds or None
+    return settings.heartbeat_seconds or None if job.spec.runtime.reports and not worker.fixed else None
 
 
 def silence(job: Job, worker: Worker, settings: EngineSettings) -> str:
@@ -50,7 +62,7 @@ def silence(job: Job, worker: Worker, settings: EngineSettings) -> str:
     if worker.state is WorkerState.STARTING:
         hint = "; an elastic script reports this in elastic.run()" if job.spec.runtime is Runtime.ELASTIC else ""
         return f"it did not report ready within {settings.ready_seconds:g} s{hint}"
-    return f"it sent no report for {job.spec.heartbeat_seconds:g} s"
+    return f"it sent no report for {silence_seconds_max(job, worker, settings):g} s"
 
 
 def absence(job: Job, seconds: float, waiting: Worker) -> str:

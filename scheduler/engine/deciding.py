@@ -15,6 +15,7 @@ from scheduler.engine.board import post
 from scheduler.engine.casefile import Case, save_case
 from scheduler.engine.draft import Draft, committed
 from scheduler.engine.enact import enact
+from scheduler.engine.forget_nodes import forget_nodes
 from scheduler.engine.launch import LaunchContext
 from scheduler.engine.observe_data import DataWatch, absorb_data
 from scheduler.engine.observe_foreign import absorb_demands
@@ -72,6 +73,10 @@ class Deciding:
         absorb_data(draft, inputs.shares, self._reports)
         return draft
 
+    def forget_nodes(self, draft: Draft, observation: Observation) -> None:
+        """Remove nodes that have been gone for as long as the settings say."""
+        forget_nodes(draft, observation.nodes.keys(), self._settings.retention.nodes_seconds)
+
     def plan(self, draft: Draft) -> tuple[Plan, tuple[Violation, ...]]:
         """Put the plan into the draft; one that breaks an invariant is dropped, and its world kept as a test case."""
         decided, violations = self._checked_plan(draft, draft.now)
@@ -96,6 +101,7 @@ class Deciding:
         """Everything that a tick does without its store and its cluster; what it would commit."""
         self.reset()
         draft = self.absorb(inputs, begun)
+        self.forget_nodes(draft, inputs.observation)
         decided, _ = self.plan(draft)
         changes = draft.changes()
         stored = committed(changes)

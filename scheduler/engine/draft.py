@@ -47,6 +47,7 @@ class Draft:
         #: Jobs that were held until now.
         self.released: list[JobId] = []
         self._nodes: dict[NodeName, Node] = {node.name: node for node in begun.nodes}
+        self._forgotten: dict[NodeName, Node] = {}
         self._published: dict[JobId, HostList] = {}
         self._bookings: dict[str, Booking] = {booking.name: booking for booking in begun.bookings}
         #: As `World.ahead_seconds`; None: as it was.
@@ -68,6 +69,8 @@ class Draft:
         return job
 
     def node(self, name: NodeName) -> Node | None:
+        if name in self._forgotten:
+            return None
         return self._nodes.get(name) or self.base.nodes.get(name)
 
     def booking(self, name: str) -> Booking | None:
@@ -150,6 +153,12 @@ class Draft:
         self.matters = True
         self._nodes[node.name] = node
         return node
+
+    def forget_node(self, node: Node) -> None:
+        """Remove a node that nothing names any more."""
+        self.matters = True
+        self._nodes.pop(node.name, None)
+        self._forgotten[node.name] = node
 
     def put_booking(self, booking: Booking) -> None:
         """A new value of a booking, or a new booking."""
@@ -241,6 +250,7 @@ class Draft:
             jobs=(*self._jobs.values(), *self._held.values()),
             workers=tuple(self._workers.values()),
             nodes=tuple(self._nodes.values()),
+            forgotten=tuple(self._forgotten.values()),
             events=tuple(self.events),
             published=tuple(self._published.values()),
             intents_done=tuple(self.intents_done),
@@ -250,8 +260,14 @@ class Draft:
 
     def world(self) -> World:
         """The world as it would be if the draft were committed now, versions aside."""
-        jobs, nodes, bookings = self._jobs.values(), self._nodes.values(), self._bookings.values()
-        return self.base.evolve(Changes(jobs=tuple(jobs), nodes=tuple(nodes), bookings=tuple(bookings)))
+        return self.base.evolve(
+            Changes(
+                jobs=tuple(self._jobs.values()),
+                nodes=tuple(self._nodes.values()),
+                forgotten=tuple(self._forgotten.values()),
+                bookings=tuple(self._bookings.values()),
+            )
+        )
 
 
 def committed(changes: Changes) -> Changes:
@@ -267,8 +283,8 @@ _LOSING = frozenset(ExitReason) - {ExitReason.ASKED, ExitReason.DONE, ExitReason
 
 
 def _lost_slot_seconds(job: Job, worker: Worker, reason: ExitReason, now: float) -> float | None:
-    """Work of a worker that ended badly, since the job's last commit or the worker's start."""
+    """Work of a worker that ended badly, since the job saved its work last or the worker's start."""
     if reason not in _LOSING or worker.started_at is None:
         return None
-    since = max(worker.started_at, job.progress.last_commit_at or 0.0)
+    since = max(worker.started_at, job.unsaved_since or 0.0)
     return max(0.0, now - since) * len(worker.slot_ids)

@@ -18,6 +18,7 @@ _RULES: tuple[tuple[_Test, ExitReason], ...] = (
     (lambda worker, seen: worker.leave_reason is LeaveReason.NOT_ADMITTED, ExitReason.NOT_ADMITTED),
     (lambda worker, seen: worker.desired is Desired.STOP, ExitReason.ASKED),
     (lambda worker, seen: seen.cause is EndCause.NOT_ADMITTED, ExitReason.NOT_ADMITTED),
+    (lambda worker, seen: seen.cause is EndCause.CANNOT_START, ExitReason.CANNOT_START),
     (lambda worker, seen: seen.phase is Phase.LAUNCH_FAILED, ExitReason.LAUNCH_FAILED),
     (lambda worker, seen: seen.cause is EndCause.OUT_OF_MEMORY, ExitReason.OUT_OF_MEMORY),
     (lambda worker, seen: seen.cause is EndCause.EVICTED, ExitReason.EVICTED),
@@ -31,7 +32,15 @@ _RULES: tuple[tuple[_Test, ExitReason], ...] = (
 )
 
 #: Ends that consume a retry.
-FAILURES = frozenset({ExitReason.FAILED, ExitReason.HUNG, ExitReason.LAUNCH_FAILED, ExitReason.OUT_OF_MEMORY})
+FAILURES = frozenset(
+    {
+        ExitReason.FAILED,
+        ExitReason.HUNG,
+        ExitReason.LAUNCH_FAILED,
+        ExitReason.CANNOT_START,
+        ExitReason.OUT_OF_MEMORY,
+    }
+)
 
 
 def classify_exit(worker: Worker, seen: WorkerObservation) -> ExitReason:

@@ -44,10 +44,26 @@ _UNREPLACED = frozenset(
 def react(draft: Draft, job_id: JobId, ended: Sequence[Worker], settings: EngineSettings) -> None:
     """Decide about a job whose workers ended just now."""
     job = draft.the_job(job_id)
+    hopeless = next((w for w in ended if job.state in _SIZED and _is_hopeless(job, w)), None)
+    if hopeless is not None:
+        detail = f"{_named(hopeless)} cannot start: {hopeless.detail}"
+        begin_stop(draft, job_id, StopReason.CANNOT_START, detail=detail)
+        return
     if job.state in _SIZED:
         _react_to_ends(draft, job, [w for w in ended if not w.fixed], settings)
     _react_to_fixed(draft, draft.the_job(job_id), [w for w in ended if w.fixed], settings)
     finish_if_empty(draft, job_id)
+
+
+def _is_hopeless(job: Job, worker: Worker) -> bool:
+    """Whether no try can start the worker, and none of its kind ever ran.
+
+    Where one did, what is missing was there (a disk is not mounted yet after a reboot, a program is being installed):
+    the job has its retries then, and what runs of it goes on.
+    """
+    peers = job.fixed_workers if worker.fixed else job.workers
+    ran = job.served_slot_seconds > 0 or any(peer.started_at is not None for peer in peers)
+    return worker.exit_reason is ExitReason.CANNOT_START and not ran
 
 
 def backoff_seconds(retries_used: int, settings: EngineSettings) -> float:

@@ -54,6 +54,8 @@ class Follower:
         if news.unreadable:
             return self._load()
         world = self._world.evolve(_changes(self._world, news))
+        if len(world.nodes) != news.node_count:  # some were forgotten
+            return self._load()
         self._board.update(world, news.jobs)
         self._board.expect(JobId(news.highest_job_id))
         self._world, self.revision = world, news.revision

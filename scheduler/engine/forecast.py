@@ -15,6 +15,7 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobSpec, JobState, Placement, WaitReason
 from scheduler.model.plan import Plan, Shrink, Start, StopJob
 from scheduler.model.world import Changes, World
+from scheduler.policy.cost import shrink_cost, stop_cost
 from scheduler.policy.remaining import EndBasis
 
 #: Most moments that are looked at.
@@ -63,6 +64,8 @@ class Loss:
     name: str
     before: int
     after: int
+    #: Work that this costs it as it stands now, by `scheduler.policy.cost`.
+    slot_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +126,10 @@ class _Search:
     def __init__(self, rollout: Rollout, job_id: JobId) -> None:
         self._rollout = rollout
         self._job_id = job_id
+        self._asked_at = rollout.now
         self._looked_until = rollout.now
         self._horizon = rollout.now + HORIZON_SECONDS
-        self._losses = {loss.job_id: loss for loss in _losses_under_way(rollout.world, job_id)}
+        self._losses = {loss.job_id: loss for loss in _losses_under_way(rollout.world, job_id, rollout.now)}
         self._endings: list[Ending] = []
         self._first: Job | None = None
         self._start: Start | None = None
@@ -214,12 +218,16 @@ class _Search:
         for action in made.actions:
             if isinstance(action, Shrink | StopJob) and action.for_job == self._job_id:
                 victim = before.active[action.job_id]
-                gone = len(action.workers) if isinstance(action, Shrink) else len(victim.wanted_workers)
+                if isinstance(action, Shrink):
+                    gone, cost = len(action.workers), shrink_cost(victim)
+                else:
+                    gone, cost = len(victim.wanted_workers), stop_cost(victim)
                 known = self._losses.get(victim.id)
                 if known is None:
                     size = len(victim.wanted_workers)
                     known = Loss(victim.id, victim.spec.name, size, size)
-                self._losses[victim.id] = replace(known, after=known.after - gone)
+                spent = known.slot_seconds + cost.at(self._asked_at)
+                self._losses[victim.id] = replace(known, after=known.after - gone, slot_seconds=spent)
 
     def _settle(self, in_time: Callable[[], bool]) -> int:
         """Its size once only the end of a job would change it, as far as there is time to look."""
@@ -228,15 +236,15 @@ class _Search:
         return len(job.wanted_workers) if job is not None else 0
 
 
-def _losses_under_way(world: World, job_id: JobId) -> Iterable[Loss]:
+def _losses_under_way(world: World, job_id: JobId, now: float) -> Iterable[Loss]:
     """Who is giving up workers for the job already."""
     for victim in world.active.values():
         size = len(victim.wanted_workers)
         if victim.state is JobState.STOPPING:
             if victim.stop_for == job_id:
-                yield Loss(victim.id, victim.spec.name, len(victim.workers), 0)
+                yield Loss(victim.id, victim.spec.name, len(victim.workers), 0, stop_cost(victim).at(now))
         elif leaving := [worker for worker in victim.leaving if worker.leave_for == job_id]:
-            yield Loss(victim.id, victim.spec.name, size + len(leaving), size)
+            yield Loss(victim.id, victim.spec.name, size + len(leaving), size, shrink_cost(victim).at(now))
 
 
 def _rests_on(endings: Sequence[Ending], start: Start) -> tuple[Ending, ...]:

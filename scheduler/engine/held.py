@@ -15,7 +15,7 @@ def absorb_held_intent(draft: Draft, job: Job, intent: Intent) -> str:
     if intent.kind is IntentKind.CANCEL:
         draft.put_held(replace(job, stop_reason=StopReason.CANCELLED, stop_for=None))
         return ""
-    if job.stop_reason is StopReason.CANCELLED and job.held_from is not JobState.STOPPING:
+    if job.cancelled and job.held_from is not JobState.STOPPING:
         return "it is being cancelled"
     if intent.kind is IntentKind.RESUME:
         _release(draft, job)
@@ -27,13 +27,8 @@ def end_cancelled(draft: Draft) -> None:
     """Held jobs that were cancelled end once the cluster lists no worker of theirs as alive."""
     alive = {stray.job_id for stray in draft.base.strays.values()}
     for job in draft.held_jobs():
-        if is_cancelled(job) and job.id not in alive:
+        if job.cancelled and job.id not in alive:
             _end(draft, job)
-
-
-def is_cancelled(job: Job) -> bool:
-    """Whether a user asked for the end of this held job."""
-    return job.stop_reason is StopReason.CANCELLED
 
 
 def _release(draft: Draft, job: Job) -> None:

@@ -14,6 +14,7 @@ from scheduler.model.job import (
     WaitReason,
 )
 from scheduler.model.worker import Desired, ExitReason, LeaveReason
+from scheduler.policy.cost import stop_cost
 
 _STOP_EVENTS: dict[JobState, EventKind] = {
     JobState.QUEUED: EventKind.JOB_REQUEUED,
@@ -61,7 +62,7 @@ def begin_stop(draft: Draft, job_id: JobId, reason: StopReason, for_job: JobId |
         cause=reason.value,
         for_job=for_job,
         detail=detail,
-        amount=_uncommitted_slot_seconds(job, draft.now) if reason in _TAKEN_FROM else None,
+        amount=stop_cost(job).at(draft.now) if reason in _TAKEN_FROM else None,
     )
     finish_if_empty(draft, job_id)
 
@@ -160,9 +161,3 @@ def cancel_waiting(draft: Draft, job: Job) -> None:
     """Cancel a job that has no workers."""
     cancelled = draft.move(by_user(job, StopReason.CANCELLED), JobState.CANCELLED)
     _ended(draft, cancelled, EventKind.JOB_CANCELLED, StopReason.CANCELLED.value)
-
-
-def _uncommitted_slot_seconds(job: Job, now: float) -> float:
-    """Work since the last commit (or the attempt's start) that stopping it now may lose."""
-    since = max(job.started_at or now, job.progress.last_commit_at or 0.0)
-    return max(0.0, now - since) * sum(len(w.slot_ids) for w in job.workers)

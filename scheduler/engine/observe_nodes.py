@@ -12,7 +12,7 @@ from scheduler.model.ids import NodeName
 from scheduler.model.node import CPU_EPSILON, Node, NodeFailure, NodeHealth, NodeIntent
 from scheduler.model.observation import NodeObservation
 from scheduler.model.shape import WorkerShape
-from scheduler.model.worker import LeaveReason, Worker
+from scheduler.model.worker import ExitReason, LeaveReason, Worker
 from scheduler.model.world import World, sharers
 
 #: Failures remembered per node.
@@ -26,12 +26,20 @@ def absorb_nodes(draft: Draft, seen: Mapping[NodeName, NodeObservation]) -> Gone
     """New nodes, changed capacity, nodes that went away or came back; quarantines that are over."""
     gone = {name: lost for name, observed in seen.items() if (lost := _absorb_node(draft, name, observed)) is not None}
     for name, node in draft.base.nodes.items():
-        if name not in seen and node.health is NodeHealth.UP:
-            draft.put_node(replace(node, health=NodeHealth.DOWN))
-            draft.event(EventKind.NODE_DOWN, node=name, cause=Cause.OBSERVED, detail="not listed by the cluster")
+        # What cannot be read of a node stays as it is stored until the cluster tells of the node.
+        if name not in seen and node.unlisted_since is None and (node.version or node.health is NodeHealth.UP):
+            _miss(draft, node)
     for name in draft.base.nodes:
         end_quarantine(draft, name)
     return gone
+
+
+def _miss(draft: Draft, node: Node) -> None:
+    """The cluster lists the node no more."""
+    draft.put_node(replace(node, health=NodeHealth.DOWN, unlisted_since=draft.now))
+    if node.health is NodeHealth.UP:
+        detail = f"{node.slots} slots; not listed by the cluster"
+        draft.event(EventKind.NODE_DOWN, node=node.name, cause=Cause.OBSERVED, detail=detail)
 
 
 def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
@@ -76,6 +84,7 @@ def _take_facts(draft: Draft, before: Node | None, seen: NodeObservation) -> Non
         "health": health,
         "closed_slots": closed,
         "accepted_faults": accepted,
+        "unlisted_since": None,
     }
     if before is None:
         draft.put_node(Node(name=seen.name, **facts))  # type: ignore[arg-type]
@@ -121,6 +130,7 @@ def _same(node: Node, seen: NodeObservation) -> bool:
             node.closed_slots == node.accepted_faults == seen.closed_slots  # all empty
             or (node.closed_slots, node.accepted_faults) == closed_slots(node, seen)
         )
+        and node.unlisted_since is None
     )
 
 
@@ -154,7 +164,12 @@ def count_failures(draft: Draft, ended: Sequence[Worker], settings: EngineSettin
 
 
 def _tells_of_node(worker: Worker) -> bool:
-    """Whether the end may be the node's fault: a failure, or a worker that it did not get to run."""
+    """Whether the end may be the node's fault: a failure, or a worker that it did not get to run.
+
+    What no node can start is the job's fault.
+    """
+    if worker.exit_reason is ExitReason.CANNOT_START:
+        return False
     return worker.exit_reason in FAILURES or worker.leave_reason is LeaveReason.NOT_ADMITTED
 
 

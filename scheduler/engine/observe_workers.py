@@ -10,6 +10,7 @@ from scheduler.engine.exits import classify_exit
 from scheduler.engine.lifecycle import ask_to_leave
 from scheduler.engine.observe_slots import named_slots
 from scheduler.engine.ports import ActionFailure
+from scheduler.engine.reports import latest_moment
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, Progress
@@ -142,8 +143,13 @@ def absorb_report(draft: Draft, job: Job, worker: Worker, report: WorkerReport) 
         draft.put_worker(replace(worker, reported_generation=report.generation))
 
 
-def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings: EngineSettings) -> None:
-    """Keep what rank 0 reports of the job, at most once per interval."""
+def absorb_progress(
+    draft: Draft, job_id: JobId, report: WorkerReport, checkpoint_at: float | None, settings: EngineSettings
+) -> None:
+    """Keep what rank 0 reports of the job, at most once per interval.
+
+    `checkpoint_at`: when any of its workers last saw a checkpoint; the one that writes them may be any of them.
+    """
     job = draft.the_job(job_id)
     before = job.progress
     interval_seconds = settings.progress_interval_seconds
@@ -164,6 +170,7 @@ def absorb_progress(draft: Draft, job_id: JobId, report: WorkerReport, settings:
         epoch=before.epoch if report.epoch is None else report.epoch,
         samples_per_second=_newest(report.samples_per_second, before.samples_per_second),
         last_commit_at=_newest(report.last_commit_at, before.last_commit_at),
+        last_checkpoint_at=latest_moment(checkpoint_at, before.last_checkpoint_at),
         resize_seconds=_newest(report.resize_seconds, before.resize_seconds),
         throughput=tuple(sorted(throughput.items())),
         efficiency=efficiency,

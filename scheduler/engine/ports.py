@@ -134,13 +134,18 @@ class StoredWorld:
 
 @dataclass(frozen=True, slots=True)
 class StoredNews:
-    """What commits changed: jobs (with live workers, ended ones too) and nodes; bookings are all there are now."""
+    """What commits changed: jobs (with live workers, ended ones too) and nodes; bookings are all there are now.
+
+    A node that is gone is not named: there are fewer of them than are known, then.
+    """
 
     jobs: Sequence[Job]
     nodes: Sequence[Node]
     bookings: Sequence[Booking]
     highest_job_id: int
     revision: int
+    #: How many nodes there are in all, those that did not change too.
+    node_count: int
     #: Rows among these that cannot be read.
     unreadable: Sequence[Unreadable] = ()
     ahead_seconds: float = 0.0
@@ -223,6 +228,7 @@ class Store(Protocol):
         """Write all of it in one transaction.
 
         `changes.jobs` and `changes.nodes` carry the version they were read with; the stored row then has version + 1.
+        The rows of `changes.forgotten` are removed.
         Raises `LeaseLost` if the term is no longer ours, `StaleWrite` if a row's version is another.
         """
         ...

@@ -81,7 +81,7 @@ def _absorb_job(
     """`released`: it was held until now, and what its workers had may be others' by now."""
     ended = end_unstarted(draft, job, observation) if released else []
     ended += absorb_job_workers(draft, draft.the_job(job.id) if ended else job, observation, uncertain)
-    _absorb_reports(draft, job, observation.reports, settings)
+    _absorb_reports(draft, job, observation.reports, hearing, settings)
     if ended:
         count_failures(draft, ended, settings)
         react(draft, job.id, ended, settings)
@@ -92,7 +92,9 @@ def _absorb_job(
         settle(draft, job.id, settings)
 
 
-def _absorb_reports(draft: Draft, job: Job, reports: Mapping[WorkerId, WorkerReport], settings: EngineSettings) -> None:
+def _absorb_reports(
+    draft: Draft, job: Job, reports: Mapping[WorkerId, WorkerReport], hearing: Hearing, settings: EngineSettings
+) -> None:
     if not reports:
         return
     for worker in job.workers:
@@ -106,7 +108,7 @@ def _absorb_reports(draft: Draft, job: Job, reports: Mapping[WorkerId, WorkerRep
         if report.missed is not None and current.wanted:
             _condemn_missed(draft, draft.the_job(job.id), current, report.missed)
         if current.rank == 0:
-            absorb_progress(draft, job.id, report, settings)
+            absorb_progress(draft, job.id, report, hearing.reports.last_checkpoint_at(job), settings)
 
 
 def _condemn_hung(draft: Draft, job: Job, hearing: Hearing, settings: EngineSettings) -> None:

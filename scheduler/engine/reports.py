@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.ids import JobId, NodeName, WorkerId, worker_id
+from scheduler.model.job import Job
 from scheduler.model.observation import Agreed, Missed, WorkerReport
 from scheduler.model.worker import Worker
 
@@ -43,6 +44,11 @@ class ReportBox:
 
     def latest(self, worker_id: WorkerId) -> WorkerReport | None:
         return self._latest.get(worker_id)
+
+    def last_checkpoint_at(self, job: Job) -> float | None:
+        """When a checkpoint was written last, by the newest reports of the job's workers; None: they tell of none."""
+        reports = (self._latest.get(worker.id) for worker in job.workers)
+        return latest_moment(*(report.last_checkpoint_at for report in reports if report is not None))
 
     def forget(self, workers: Iterable[WorkerId]) -> None:
         """Drop what ended workers said."""
@@ -89,6 +95,11 @@ class Hearing:
         """They have ended."""
         for ended in workers:
             self.called.pop(ended, None)
+
+
+def latest_moment(*moments: float | None) -> float | None:
+    """The latest of those that are known."""
+    return max((moment for moment in moments if moment is not None), default=None)
 
 
 def _urgent(report: WorkerReport) -> tuple[bool, int, str | None, Agreed | None, Missed | None]:

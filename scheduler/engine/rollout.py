@@ -79,7 +79,8 @@ class Rollout:
     def advance(self, when: float) -> list[Ending]:
         """Let everything happen that is due by then; gives the jobs that ended."""
         self.now = max(when, self.now)
-        draft = Draft(self.world.with_strays({}), self.now)
+        going_on = {key: stray for key, stray in self.world.strays.items() if self.world.goes_on(stray)}
+        draft = Draft(self.world.with_strays(going_on), self.now)
         for name, node in self.world.nodes.items():
             if node.intent is NodeIntent.QUARANTINED:
                 end_quarantine(draft, name)
@@ -98,7 +99,7 @@ class Rollout:
 
     def next_change(self) -> float | None:
         """When something happens next but for the end of a job: somebody is gone, a pause is over."""
-        moments = [self.now] if self.world.strays else []
+        moments = [self.now] if any(self.world.ending_strays()) else []
         for job in _with_leavers(self.world):
             moments += (_gone_at(worker) for worker in job.all_leaving)
         moments += (job.not_before for job in self.world.queued.values() if job.not_before > self.now)

@@ -268,6 +268,8 @@ class Engine:
         self.deciding = inputs, self._clock.monotonic()
         draft = self._deciding.absorb(inputs, begun)
         self._wall.look(draft, self._clock.wall() - self._clock.now())
+        if self._wall.jump is None:  # else nobody knows yet how long they have been gone
+            self._deciding.forget_nodes(draft, inputs.observation)
         yield Step.ABSORBED
         decided, violations = self._deciding.plan(draft)
         self.deciding = None
@@ -390,6 +392,8 @@ class Engine:
         self._deciding.told.difference_update(ended)
         self._reports.forget(ended)
         self._hearing.forget(ended)
+        for node in changes.forgotten:
+            self._hearing.cut_off.pop(node.name, None)
 
     def _give_up(self, error: Exception, wait_seconds: float) -> None:
         now, leading = self._clock.now(), self._candidate.seconds_left() > 0

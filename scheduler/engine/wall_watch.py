@@ -29,9 +29,10 @@ class Jump:
 
     def __str__(self) -> str:
         direction = "forward" if self.seconds > 0 else "back"
+        minutes = CONFIRM_SECONDS / 60
         return (
-            f"the machine's clock was set {direction} by {abs(self.seconds):.0f} s: durations go on as before, "
-            f"bookings follow it and old jobs are removed again if it stays so for {CONFIRM_SECONDS / 60:.0f} minutes"
+            f"the machine's clock was set {direction} by {abs(self.seconds):.0f} s: durations go on as before; "
+            f"bookings follow it, and old jobs and nodes are removed, once it has stayed so for {minutes:.0f} minutes"
         )
 
 

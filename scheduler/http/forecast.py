@@ -19,6 +19,8 @@ class LossView(TypedDict):
     workers_before: int
     #: 0: it is stopped, and goes back to the queue.
     workers_after: int
+    #: Work that it would lose if that happened now: in the pause of a shrink, or since it was saved last.
+    lost_slot_seconds: float
 
 
 class EndingView(TypedDict):
@@ -90,7 +92,13 @@ def forecast_view(forecast: Forecast) -> ForecastView:
 
 
 def _loss_view(loss: Loss) -> LossView:
-    return {"id": loss.job_id, "name": loss.name, "workers_before": loss.before, "workers_after": loss.after}
+    return {
+        "id": loss.job_id,
+        "name": loss.name,
+        "workers_before": loss.before,
+        "workers_after": loss.after,
+        "lost_slot_seconds": loss.slot_seconds,
+    }
 
 
 def _ending_view(ending: Ending) -> EndingView:

@@ -101,7 +101,7 @@ class PreemptionsView(TypedDict):
 
 
 class LostView(TypedDict):
-    #: Work since the last commit that was lost, in slot-seconds.
+    #: Work since the last commit or checkpoint that was lost, in slot-seconds.
     slot_seconds: float
     #: Lost slot-seconds by cause.
     by_cause: dict[str, float]
@@ -127,7 +127,7 @@ class ReportView(UsageView):
     waits: list[WaitView]
     #: What jobs gave up to others.
     preemptions: PreemptionsView
-    #: Work that was lost since the last commits.
+    #: Work that was lost since the last commits or checkpoints.
     lost_work: LostView
     #: Events by kind.
     events: dict[str, int]

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, StringConstraints, ValidationError
 
+from scheduler.bounds import SHARDS
 from scheduler.config.numbers import Cpus, Duration, Grace, Heartbeat, Moment
 from scheduler.errors import InvalidInput
 from scheduler.http.errors import invalid_input
@@ -82,10 +83,10 @@ class FixedRequest(Request):
 
 
 class DataRequest(Request):
-    """A data set that workers take in shards."""
+    """A data set that workers take in shards: shards times epochs make 1,000,000,000 at most."""
 
     #: Number of shards; what a shard is, the script knows.
-    shards: int = Field(ge=1, le=10**9)
+    shards: int = Field(ge=1, le=int(SHARDS.high))
     #: How often each shard is done.
     epochs: int = Field(default=1, ge=1, le=10**6)
     #: Whether each epoch has an order of its own, made from the seed.
@@ -96,6 +97,12 @@ class DataRequest(Request):
     lease_seconds: float = Field(default=60.0, ge=1, le=86400)
     #: A shard that failed this often in an epoch is set aside.
     max_attempts: int = Field(default=3, ge=1, le=100)
+
+    def broken_rule(self) -> BrokenRule | None:
+        total = self.shards * self.epochs
+        if SHARDS.admits(total):
+            return None
+        return "shards", f"{self.shards:,} in {self.epochs:,} epochs are {total:,}, more than {SHARDS.high:,}"
 
     def data(self) -> DataSet:
         return DataSet(**self.model_dump())
@@ -164,7 +171,7 @@ class JobRequest(Request):
     max_retries: int = Field(default=3, ge=0, le=10_000)
     #: Time between the request to leave and the kill of a worker.
     grace_seconds: Grace = 30.0
-    #: A worker that reports nothing for this long is hung; null: not watched.
+    #: A worker that reports nothing for this long is hung; 0: not watched, null: as `engine.heartbeat_seconds` says.
     heartbeat_seconds: Heartbeat | None = None
     #: Whether more important jobs may take its slots.
     preemptible: bool = True
@@ -208,7 +215,11 @@ class JobRequest(Request):
         if self.runtime == "horovod" and (wrong := horovod.broken_command_rule(self.command)) is not None:
             return "command", wrong
         broken = None if self.pod_template is None else broken_template_rule(self.pod_template)
-        return broken or self._broken_fixed() or self._broken_export()
+        return broken or self._broken_fixed() or self._broken_export() or self._broken_data()
+
+    def _broken_data(self) -> BrokenRule | None:
+        broken = None if self.data is None else self.data.broken_rule()
+        return None if broken is None else (f"data.{broken[0]}", broken[1])
 
     def _broken_export(self) -> BrokenRule | None:
         broken = None if self.export is None else self.export.broken_rule()

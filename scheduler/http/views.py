@@ -4,7 +4,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from scheduler.engine.reports import ReportBox
+from scheduler.engine.reports import ReportBox, latest_moment
 from scheduler.http.data_views import DataProgressView, DataView, data_view
 from scheduler.model.event import Event
 from scheduler.model.export import Export, masked
@@ -22,6 +22,8 @@ class ProgressView(TypedDict):
     samples_per_second: float | None
     #: When the state was committed last.
     last_commit_at: float | None
+    #: When a file was written last in its directory for checkpoints, of runtimes torchrun and horovod; null: none was.
+    last_checkpoint_at: float | None
     #: Pause of the last resize.
     resize_seconds: float | None
     #: Workers and samples per second at each size that the job had.
@@ -322,6 +324,7 @@ def _progress_view(job: Job, reports: ReportBox) -> ProgressView:
         "epoch": stored.epoch,
         "samples_per_second": stored.samples_per_second,
         "last_commit_at": stored.last_commit_at,
+        "last_checkpoint_at": stored.last_checkpoint_at,
         "resize_seconds": stored.resize_seconds,
         "throughput": [(workers, rate) for workers, rate in stored.throughput],
         "fraction": stored.fraction,
@@ -338,6 +341,7 @@ def _progress_view(job: Job, reports: ReportBox) -> ProgressView:
     view["step"] = stored.step if report.step is None else report.step
     view["epoch"] = stored.epoch if report.epoch is None else report.epoch
     view["last_commit_at"] = stored.last_commit_at if report.last_commit_at is None else report.last_commit_at
+    view["last_checkpoint_at"] = latest_moment(stored.last_checkpoint_at, report.last_checkpoint_at)
     view["fraction"] = stored.fraction if report.fraction is None else report.fraction
     view["efficiency"] = stored.efficiency if report.efficiency is None else report.efficiency
     if report.samples_per_second is not None:

@@ -67,6 +67,8 @@ class ReportRequest(Request):
     samples_per_second: Rate | None = None
     #: When it committed last; unix seconds.
     last_commit_at: Moment | None = None
+    #: How long ago a file in the job's directory for checkpoints was written last, where the worker watches that.
+    checkpoint_seconds_ago: Seconds | None = None
     #: Pause of the last resize.
     resize_seconds: Seconds | None = None
     #: Share of the whole job that is done.

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from scheduler import bounds
 from scheduler.engine.board import Known
 from scheduler.errors import Conflict, InvalidInput
 from scheduler.http.authorize import authorization_of, unauthorized
@@ -195,7 +196,7 @@ def _why(services: Services, job: JobId, refusal: Refusal) -> Exception:
 
 
 def _to_report(parsed: ReportRequest, job: JobId, worker: WorkerId, services: Services) -> WorkerReport:
-    now, committed_at = services.clock.now(), parsed.last_commit_at
+    now, committed_at, saved_seconds_ago = services.clock.now(), parsed.last_commit_at, parsed.checkpoint_seconds_ago
     if committed_at is not None:  # by the clock of its machine
         committed_at = min(committed_at - services.ahead_seconds(), now)
     return WorkerReport(
@@ -212,6 +213,7 @@ def _to_report(parsed: ReportRequest, job: JobId, worker: WorkerId, services: Se
         epoch=parsed.epoch,
         samples_per_second=parsed.samples_per_second,
         last_commit_at=committed_at,
+        last_checkpoint_at=None if saved_seconds_ago is None else bounds.MOMENT.nearest(now - saved_seconds_ago),
         resize_seconds=parsed.resize_seconds,
         fraction=parsed.fraction,
         efficiency=parsed.efficiency,

@@ -33,6 +33,7 @@ _SHRINKS = (
 _ENDS = (
     ("SUCCEEDED", ExitReason.DONE.value),
     ("FAILED", StopReason.RETRIES_EXHAUSTED.value),
+    ("FAILED", StopReason.CANNOT_START.value),
     ("FAILED", StopReason.TIME_LIMIT.value),
     ("CANCELLED", StopReason.CANCELLED.value),
 )
@@ -46,6 +47,7 @@ _NODE_CHANGES = {
     EventKind.NODE_RESIZED: "resized",
     EventKind.NODE_SLOTS_CLOSED: "slots_closed",
     EventKind.NODE_SLOTS_OPENED: "slots_opened",
+    EventKind.NODE_FORGOTTEN: "forgotten",
 }
 
 EVENT_METRICS = (
@@ -122,7 +124,7 @@ EVENT_METRICS = (
         "sched_lost_work_slot_seconds_total",
         "counter",
         ("cause",),
-        "Work lost since the last commit, in slot-seconds.",
+        "Work lost since the last commit or checkpoint, in slot-seconds.",
         series=each((*_EXITS, *_STOPS)),
     ),
     Metric(

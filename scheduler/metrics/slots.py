@@ -1,7 +1,7 @@
 """Slots and nodes, read from the world at every scrape."""
 
 from collections import Counter as Tally
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from scheduler.metrics.families import Families
 from scheduler.metrics.metric import Metric
@@ -12,7 +12,7 @@ from scheduler.model.job import JobState
 from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.observation import SlotLoad
 from scheduler.model.slot import SlotClosure
-from scheduler.model.world import NO_USAGE, World
+from scheduler.model.world import NO_USAGE, Stray, World
 
 #: Types of slots whose node names none.
 GPU, CPU = "gpu", "cpu"
@@ -80,7 +80,8 @@ _Held = Tally[tuple[NodeName, bool]]
 
 def add_slots(families: Families, world: World) -> None:
     """Slots by node, and what follows from them."""
-    reserved, releasing, strays = _reserved(world), _releasing(world), _strays(world)
+    reserved, releasing = _reserved(world), _releasing(world)
+    strays, ending = _slots_of(world.strays.values()), _slots_of(world.ending_strays())
     total = held = 0
     slots, oversold = families["sched_slots"], families["sched_oversold_slots"]
     for node in world.nodes.values():
@@ -91,7 +92,7 @@ def add_slots(families: Families, world: World) -> None:
         left = max(0, node.slots - used - closed.total())
         foreign = min(left, world.foreign.get(name, NO_FOREIGN).slots) + closed.pop(SlotClosure.FOREIGN, 0)
         slots.add([name, kind, "foreign"], foreign)
-        leaving = releasing[name, False] + strays[name, False]
+        leaving = releasing[name, False] + ending[name, False]
         for state, count in _split(node, node.slots - foreign, used, leaving, reserved[name, False], closed):
             slots.add([name, kind, state], count)
         if node.has_gpus or node.closed_slots:
@@ -101,7 +102,7 @@ def add_slots(families: Families, world: World) -> None:
             held += used
         if node.extra_slots or usage.slots_shared:
             shared = min(node.extra_slots, usage.slots_shared + strays[name, True])
-            leaving = releasing[name, True] + strays[name, True]
+            leaving = releasing[name, True] + ending[name, True]
             for state, count in _split(node, node.extra_slots, shared, leaving, reserved[name, True], {}):
                 oversold.add([name, kind, state], count)
             families["sched_crowded_slots"].add([name], len(world.crowded.get(name, ())))
@@ -169,9 +170,9 @@ def _releasing(world: World) -> _Held:
     return slots
 
 
-def _strays(world: World) -> _Held:
+def _slots_of(strays: Iterable[Stray]) -> _Held:
     slots: _Held = Tally()
-    for stray in world.strays.values():
+    for stray in strays:
         slots[stray.node, stray.shared] += len(stray.slot_ids)
     return slots
 

@@ -49,10 +49,22 @@ class Reader:
     failed: Ranges = NOTHING
 
 
+@dataclass(frozen=True, slots=True)
+class Lapse:
+    """A reader was silent for longer than its lease, and lost what it held."""
+
+    #: Of its worker.
+    ordinal: int
+    lost: Ranges
+    #: Since its last call.
+    silent_seconds: float
+
+
 @dataclass(slots=True)
 class News:
     """What happened that others have to know."""
 
+    lapses: list[Lapse] = field(default_factory=list)
     #: What was set aside, and why.
     set_aside: list[tuple[Ranges, str]] = field(default_factory=list)
     #: The last shard was done or set aside.
@@ -151,6 +163,8 @@ class DataQueue:
                 detail = f"its reader did not report for {self.data.lease_seconds:g} s"
                 self._lose(reader, failed=reader.held.count == 1, blamed=True, detail=detail)
                 self._put(key, replace(reader, held=NOTHING, alone=False, failed=reader.held))
+                silent_seconds = now - reader.deadline + self.data.lease_seconds
+                self.news.lapses.append(Lapse(key.ordinal, reader.held, silent_seconds))
         self.soonest = min((reader.deadline for reader in self.readers.values() if reader.held), default=math.inf)
 
     def end_worker(self, ordinal: int, *, blamed: bool, detail: str) -> None:

@@ -60,6 +60,8 @@ class EventKind(StrEnum):
     NODE_UP = "NODE_UP"
     #: The node is out of reach or gone.
     NODE_DOWN = "NODE_DOWN"
+    #: The node is removed, since the cluster has not listed it for long; if it comes back it is a new one.
+    NODE_FORGOTTEN = "NODE_FORGOTTEN"
     #: The node takes no new workers.
     NODE_CORDONED = "NODE_CORDONED"
     #: The node takes new workers again.
@@ -88,6 +90,9 @@ class EventKind(StrEnum):
     BOOKING_ENDED = "BOOKING_ENDED"
     #: A user cancelled the booking.
     BOOKING_CANCELLED = "BOOKING_CANCELLED"
+    #: Readers of shards were silent for longer than their lease: what they held is dealt again, or set aside if it
+    #: failed too often. The amount is the number of these shards.
+    SHARD_LEASE_EXPIRED = "SHARD_LEASE_EXPIRED"
     #: Shards of the data set of the job failed too often; the amount is their number.
     SHARDS_SET_ASIDE = "SHARDS_SET_ASIDE"
     #: Every shard of the data set of the job is done or set aside.
@@ -109,6 +114,7 @@ DECISIONS = frozenset(EventKind) - {
     EventKind.WORKER_STARTED,
     EventKind.WORKER_READY,
     EventKind.WORKER_ENDED,
+    EventKind.SHARD_LEASE_EXPIRED,
     EventKind.SHARDS_SET_ASIDE,
     EventKind.DATA_ENDED,
     EventKind.UNREADABLE,

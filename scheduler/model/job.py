@@ -35,6 +35,16 @@ class Runtime(StrEnum):
         """Whether workers say themselves when they are ready, and of which generation they are members."""
         return self is not Runtime.COMMAND
 
+    @property
+    def watches_checkpoints(self) -> bool:
+        """Whether workers tell when a checkpoint was written, by looking at its directory; they tell of no commits."""
+        return self in (Runtime.TORCHRUN, Runtime.HOROVOD)
+
+    @property
+    def restarts_processes(self) -> bool:
+        """Whether a resize starts the processes of all workers anew, so that they repeat work since a checkpoint."""
+        return self is Runtime.TORCHRUN
+
 
 class JobState(StrEnum):
     """Where a job is between submission and end."""
@@ -114,6 +124,8 @@ class StopReason(StrEnum):
     GANG_RESTART = "GANG_RESTART"
     #: A worker failed and no retry is left.
     RETRIES_EXHAUSTED = "RETRIES_EXHAUSTED"
+    #: No try can start its workers: there is no such program or directory, say.
+    CANNOT_START = "CANNOT_START"
     #: Its time limit is over.
     TIME_LIMIT = "TIME_LIMIT"
     #: A user suspended it.
@@ -138,6 +150,7 @@ STOP_TARGETS: dict[StopReason, JobState] = {
     StopReason.OVERSOLD: JobState.QUEUED,
     StopReason.GANG_RESTART: JobState.QUEUED,
     StopReason.RETRIES_EXHAUSTED: JobState.FAILED,
+    StopReason.CANNOT_START: JobState.FAILED,
     StopReason.TIME_LIMIT: JobState.FAILED,
     StopReason.SUSPENDED: JobState.SUSPENDED,
     StopReason.RESUMED: JobState.QUEUED,
@@ -199,7 +212,7 @@ class JobSpec:
     max_retries: int = 3
     #: Between being asked to leave and being killed.
     grace_seconds: float = 30.0
-    #: A worker that reports nothing for so long is hung; None: not watched.
+    #: A worker that reports nothing for so long is hung; 0: not watched, None: as the settings say.
     heartbeat_seconds: float | None = None
     #: Whether more important jobs may take its slots.
     preemptible: bool = True
@@ -248,6 +261,8 @@ class Progress:
     epoch: int | None = None
     samples_per_second: float | None = None
     last_commit_at: float | None = None
+    #: When a file of its directory for checkpoints was written last; see `Runtime.watches_checkpoints`.
+    last_checkpoint_at: float | None = None
     #: Last step at the old size to first step at the new one, as measured by the workers.
     resize_seconds: float | None = None
     #: (workers, useful samples per second) at each size the job had, ascending: samples times efficiency.
@@ -393,6 +408,19 @@ class Job:
     def all_leaving(self) -> tuple[Worker, ...]:
         """The same with those of its fixed group."""
         return tuple(w for w in self.all_workers if not w.wanted)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether a user asked for its end."""
+        return self.stop_reason is StopReason.CANCELLED
+
+    @property
+    def unsaved_since(self) -> float | None:
+        """When this attempt saved its work last: by a commit, a checkpoint, or its start; None: it has not started."""
+        if self.started_at is None:
+            return None
+        progress = self.progress
+        return max(self.started_at, progress.last_commit_at or 0.0, progress.last_checkpoint_at or 0.0)
 
     def attained(self, now: float) -> float:
         """Slot-seconds that the job has had so far, over all attempts; its fixed group's do not count."""

@@ -80,6 +80,8 @@ class Node:
     closed_slots: tuple[ClosedSlot, ...] = ()
     #: What the cluster reports of slots, too, and a user lets pass: these take workers.
     accepted_faults: tuple[ClosedSlot, ...] = ()
+    #: Since when the cluster has not listed it; unix seconds. None: it does.
+    unlisted_since: float | None = None
     version: int = 0
 
     @property

@@ -35,6 +35,8 @@ class EndCause(StrEnum):
     NODE_GONE = "NODE_GONE"
     #: The cluster does not let it run (no room on its node, a quota, a missing right), which is not its job's doing.
     NOT_ADMITTED = "NOT_ADMITTED"
+    #: Its job asks for what no node of the cluster can start: there is no such program, or its pod is invalid.
+    CANNOT_START = "CANNOT_START"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,8 @@ class WorkerReport:
     epoch: int | None = None
     samples_per_second: float | None = None
     last_commit_at: float | None = None
+    #: When a file of the job's directory for checkpoints was written last; see `Runtime.watches_checkpoints`.
+    last_checkpoint_at: float | None = None
     resize_seconds: float | None = None
     fraction: float | None = None
     efficiency: float | None = None

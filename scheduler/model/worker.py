@@ -93,6 +93,8 @@ class ExitReason(StrEnum):
     HUNG = "HUNG"
     #: Its process could not be started; a failure.
     LAUNCH_FAILED = "LAUNCH_FAILED"
+    #: Its process could not be started, and no further try can: there is no such program or directory; a failure.
+    CANNOT_START = "CANNOT_START"
     #: It used more memory than it may; a failure.
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
     #: The cluster did not run it for a reason outside the job; not a failure.

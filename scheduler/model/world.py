@@ -102,6 +102,8 @@ class Changes:
     jobs: tuple[Job, ...] = ()
     workers: tuple[Worker, ...] = ()
     nodes: tuple[Node, ...] = ()
+    #: Nodes to remove, as they were read.
+    forgotten: tuple[Node, ...] = ()
     events: tuple[Event, ...] = ()
     #: Host lists of generations published now.
     published: tuple[HostList, ...] = ()
@@ -112,7 +114,7 @@ class Changes:
     ahead_seconds: float | None = None
 
     def __bool__(self) -> bool:
-        changed = self.jobs or self.workers or self.nodes or self.events or self.bookings
+        changed = self.jobs or self.workers or self.nodes or self.forgotten or self.events or self.bookings
         return bool(changed or self.published or self.intents_done or self.ahead_seconds is not None)
 
 
@@ -213,20 +215,38 @@ class World:
         unheld = (each for each in node.closed_slots if each.slot < node.slots and not held >> each.slot & 1)
         return Counter(each.closure for each in unheld)
 
+    def held_job_of(self, stray: Stray) -> Job | None:
+        """The held job that the stray was started for; None: it was started for no job that is held."""
+        held = self.held.get(stray.job_id)
+        return held if held is not None and held.nonce == stray.nonce else None
+
+    def goes_on(self, stray: Stray) -> bool:
+        """Whether a stray is left to work: its job is held and not cancelled, or its job's row cannot be read."""
+        held = self.held_job_of(stray)
+        return self.unread(stray.job_id) is not None or (held is not None and not held.cancelled)
+
+    def ending_strays(self) -> Iterator[Stray]:
+        """The strays that are being ended, so that what they hold is being freed."""
+        return (stray for stray in self.strays.values() if not self.goes_on(stray))
+
     def evolve(self, changes: Changes) -> "World":
         """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""
         ahead_seconds = self.ahead_seconds if changes.ahead_seconds is None else changes.ahead_seconds
-        if not changes.jobs and not changes.nodes and not changes.bookings and ahead_seconds == self.ahead_seconds:
+        rows = changes.jobs or changes.nodes or changes.forgotten or changes.bookings
+        if not rows and ahead_seconds == self.ahead_seconds:
             return self
         jobs = {job.id: job for job in changes.jobs}
         nodes = self.nodes
         if changes.nodes:
             nodes = {**nodes, **{node.name: node for node in changes.nodes}}
+        gone = frozenset(node.name for node in changes.forgotten)
+        if gone:
+            nodes = {name: node for name, node in nodes.items() if name not in gone}
         bookings = self.bookings
         if changes.bookings:
             merged = {**bookings, **{booking.name: booking for booking in changes.bookings}}
             bookings = {name: each for name, each in merged.items() if each.state is not BookingState.OVER}
-        step = Touched(frozenset(jobs), frozenset(node.name for node in changes.nodes))
+        step = Touched(frozenset(jobs), gone.union(node.name for node in changes.nodes))
         return World(
             queued=_moved(self.queued, jobs, lambda job: job.state is JobState.QUEUED),
             suspended=_moved(self.suspended, jobs, lambda job: job.state is JobState.SUSPENDED),

@@ -13,6 +13,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.worker import Worker
 from scheduler.policy.amounts import Rows, pour_rows
+from scheduler.policy.cost import shrink_cost, stop_cost
 from scheduler.policy.stake import Stake
 from scheduler.policy.victim import AMOUNT, BEFORE, COLUMNS, FIXED, WHERE, WORKER, Victim, count_by_node, laid_out
 
@@ -28,10 +29,12 @@ _RECORD = np.dtype(
         ("minimum", np.int64),
         # whether any of its workers shares slots
         ("shared", np.bool_),
-        # all its workers in the world, the slots of each, and since when work is lost if they stop (infinite: never)
-        ("members", np.int64),
-        ("slots", np.int64),
+        # when it saved its work last (infinite: it has none to lose), what a shrink costs besides, and the slots whose
+        # work since then is lost by a shrink and by a stop; see `scheduler.policy.cost`
         ("since", np.float64),
+        ("shrink_fixed", np.float64),
+        ("shrink_slots", np.int64),
+        ("stop_slots", np.int64),
         # workers that stay so far and may leave alone, its fixed group, and where their pieces begin and how many
         # there are
         ("workers", np.int64),
@@ -57,8 +60,9 @@ class Holdings:
         self._at: dict[JobId, int] = {}
         #: Jobs that were looked at one by one, as they are now.
         self._victims: dict[JobId, Victim] = {}
-        #: Records in turn at one moment.
-        self._in_turn: tuple[float, Ints] | None = None
+        #: Records in turn at one moment, by whether they are to shrink.
+        self._in_turn: dict[bool, Ints] = {}
+        self._in_turn_at = 0.0
         #: Records whose pieces still have to be brought up to date, and the workers that these are of.
         self._taken: dict[int, tuple[Worker, ...]] = {}
         #: What the draft changed, as it was.
@@ -80,7 +84,7 @@ class Holdings:
     def update(self, gone: Sequence[JobId], come: Sequence[Stake]) -> None:
         """Drop some jobs, and then take in others."""
         if gone or come:
-            self._in_turn = None
+            self._in_turn.clear()
             for job_id in gone:
                 self._drop(job_id)
             self._add(come)
@@ -108,14 +112,20 @@ class Holdings:
         self._taken.clear()
         self._end = self._kept_end
 
-    def in_turn(self, now: float) -> Ints:
-        """All records in the order in which victims are asked: least important, least lost work, newest first."""
-        if self._in_turn is None or self._in_turn[0] != now:
+    def in_turn(self, now: float, *, shrink: bool) -> Ints:
+        """All records in the order in which victims are asked: least important, least cost, newest first.
+
+        `shrink`: by what a shrink costs; else by what a stop does.
+        """
+        if self._in_turn_at != now:
+            self._in_turn.clear()
+            self._in_turn_at = now
+        records = self._in_turn.get(shrink)
+        if records is None:
             table = self.table
-            lost_work = np.maximum(now - table["since"], 0.0) * table["members"] * table["slots"]
-            records = np.lexsort((-table["job"], lost_work))
-            self._in_turn = now, records[stable_order(table["priority"][records])]
-        return self._in_turn[1]
+            records = np.lexsort((-table["job"], _costs(table, now, shrink=shrink)))
+            records = self._in_turn[shrink] = records[stable_order(table["priority"][records])]
+        return records
 
     def pieces_of(self, table: Table) -> tuple[Ints, Rows]:
         """The pieces of these records one after the other, a copy, and which of the records each belongs to.
@@ -221,19 +231,29 @@ def stable_order(numbers: Ints) -> Ints:
     return order
 
 
+def _costs(table: Table, now: float, *, shrink: bool) -> npt.NDArray[np.float64]:
+    """By record: `Cost.at` of a shrink or a stop."""
+    unsaved_seconds = np.maximum(now - table["since"], 0.0)
+    costs: npt.NDArray[np.float64]
+    if shrink:
+        costs = table["shrink_fixed"] + table["shrink_slots"] * unsaved_seconds
+    else:
+        costs = table["stop_slots"] * unsaved_seconds
+    return costs
+
+
 def _record(stake: Stake, first: int, pieces: int) -> tuple[object, ...]:
     job = stake.job
-    since = job.progress.last_commit_at
-    if since is None:
-        since = job.started_at
+    shrink, stop = shrink_cost(job), stop_cost(job)
     return (
         job.id,
         job.priority,
         job.min_workers,
         any(worker.shared for worker in job.workers),
-        len(job.workers),
-        job.shape.slots,
-        np.inf if since is None else since,
+        stop.since,
+        shrink.fixed,
+        shrink.slots,
+        stop.slots,
         len(stake.staying),
         len(stake.fixed),
         first,

@@ -74,7 +74,8 @@ class Ledger:
         self._held: dict[int, Amount] = {}
         #: Positions where something is free, coming or held: elsewhere every view is empty.
         self.occupied: set[int] = set()
-        self._strays: dict[WorkerId, Stray] = {}
+        #: Strays, and whether they are left to work.
+        self._strays: dict[WorkerId, tuple[Stray, bool]] = {}
         self._undo: list[tuple[dict[int, Amount], int, Amount | None]] | None = None
         self.recount(world, [node.name for node in own])
         #: What all nodes offer free and soon, as far as the log was read.
@@ -189,16 +190,16 @@ class Ledger:
 
     def recount(self, world: World, names: Iterable[NodeName]) -> None:
         """Read anew what workers and strays hold of these nodes, and of those that strays came to or left."""
-        strays = dict(world.strays)
+        strays = {key: (stray, world.goes_on(stray)) for key, stray in world.strays.items()}
         moved: set[NodeName] = set()
         if strays != self._strays:
             for known, sign in ((self._strays, -1), (strays, 1)):
-                for stray in known.values():
-                    for i, amount in self.held_by(stray):
+                for stray, goes_on in known.values():
+                    moved.add(stray.node)
+                    for i, amount in () if goes_on else self.held_by(stray):
                         self.come(i, amount, sign)
-                        moved.add(stray.node)
             self._strays = strays
-        with_strays = {stray.node for stray in strays.values()}
+        with_strays = {stray.node for stray in world.strays.values()}
         for name in moved.union(names):
             if name in self.position:
                 used = world.used(name) if name in with_strays else world.usage.get(name, NO_USAGE)

@@ -1,12 +1,14 @@
 """Taking slots for a more important job: how little of what others hold will do.
 
 Takings are tried from the mildest to the harshest, until the job fits: reservations of less important jobs, workers of
-elastic jobs above their minimum, whole jobs; each least important first, then least lost work. Then every taking that
-turns out not to be needed is given back, harshest and latest first. Nothing is touched unless the job then fits.
+elastic jobs above their minimum, whole jobs; each least important first, then those whom it costs least (see
+`scheduler.policy.cost`). Then every taking that turns out not to be needed is given back, harshest and latest first.
+Nothing is touched unless the job then fits.
 """
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -102,17 +104,17 @@ class Search:
 
 
 #: A way to take from victims until it is enough.
-Step = Callable[[Search, Turn], None]
+Step = Callable[[Search], None]
 
 
 def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
     """The least that has to be taken for the job to fit, soon; None if everything would not be enough."""
 
-    def steps() -> Iterator[tuple[Step, Turn]]:
+    def steps() -> Iterator[Step]:
         shrinkable = victims.of(job, shrinkable=True)
-        yield _take_in_turn, shrinkable
-        yield _take_by_node, shrinkable
-        yield _take_whole, victims.of(job)
+        yield partial(_take_in_turn, turn=shrinkable)
+        yield partial(_take_by_node, turn=shrinkable)
+        yield partial(_take_whole, turn=victims.of(job), shrinkable=shrinkable)
 
     return _first_enough(draft, job, suited, spare, steps())
 
@@ -120,20 +122,21 @@ def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare
 def share_with(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
     """Workers above the minimum, of less important jobs and then of equals, that let it start; None if too few."""
     givers = victims.with_equals(job)
-    return _first_enough(draft, job, suited, spare, ((_take_in_turn, givers), (_take_by_node, givers)))
+    steps = (partial(_take_in_turn, turn=givers), partial(_take_by_node, turn=givers))
+    return _first_enough(draft, job, suited, spare, steps)
 
 
 def _first_enough(
-    draft: Draft, job: Job, suited: Suited, spare: Spare | None, steps: Iterable[tuple[Step, Turn]]
+    draft: Draft, job: Job, suited: Suited, spare: Spare | None, steps: Iterable[Step]
 ) -> list[Taking] | None:
     """What is needed of the first step's takings that are enough, after reservations; None if none of them are."""
     held = reservations(draft, job)
-    for step, turn in steps:
+    for step in steps:
         search = Search(draft, job, suited, spare)
         for taking in held:
             if not search.enough:
                 search.take(taking)
-        step(search, turn)
+        step(search)
         if search.enough:
             return _give_back(search)
     return None
@@ -219,9 +222,13 @@ def _needed_on(search: Search, i: int, candidates: list[Taking], left: dict[int,
     return []
 
 
-def _take_whole(search: Search, turn: Turn) -> None:
-    """All that shrinking gives, and then whole jobs."""
-    search.take_all(Lineup(turn, search.suited).all_until_enough(search) or ())
+def _take_whole(search: Search, turn: Turn, shrinkable: Turn) -> None:
+    """All that shrinking gives, and then whole jobs; each part by its own costs."""
+    takings = Lineup(turn, search.suited).all_until_enough(search) or []
+    ids = shrinkable.holdings.table["job"][shrinkable.records].tolist()
+    place = {job_id: k for k, job_id in enumerate(ids)}
+    whole = len(place)
+    search.take_all(sorted(takings, key=lambda taking: whole if taking.whole else place[taking.victim.id]))
 
 
 def _give_back(search: Search) -> list[Taking]:

@@ -95,4 +95,5 @@ def _same_nodes(before: World, after: World, touched: Touched | None) -> bool:
 
 def _facts(node: Node) -> Node:
     """The node without what only the engine keeps of it."""
-    return replace(node, failures=(), quarantines=0, quarantined_until=None, accepted_faults=(), host="", version=0)
+    kept = replace(node, failures=(), quarantines=0, quarantined_until=None, accepted_faults=())
+    return replace(kept, unlisted_since=None, host="", version=0)

@@ -22,7 +22,7 @@ ROOMS_MAX = 16
 
 
 class Victims:
-    """All preemptible jobs of a draft: those that share first, then least important, least lost work, the newest."""
+    """All preemptible jobs of a draft: those that share first, then least important, least cost, the newest."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -36,10 +36,12 @@ class Victims:
         """Those that may lose workers to this job now; `shrinkable`: without going below their minimum.
 
         Who shares makes room for a job of the same importance, too, if that needs CPUs or memory beside its own slots.
+        What counts as their cost is that of a shrink where they are shrinkable, else that of a stop.
         """
-        table, records = self._holdings.table, self._less_important(job)
+        table, everybody = self._holdings.table, self._holdings.in_turn(self._draft.now, shrink=shrinkable)
+        records = self._less_important(job, everybody)
         if self._draft.ledger.oversold:
-            everybody, shares = self._holdings.in_turn(self._draft.now), table["shared"]
+            shares = table["shared"]
             equals = everybody[(table["priority"] == job.priority)[everybody]]
             sharers = np.concatenate((records, equals))
             records = np.concatenate((sharers[shares[sharers]], records[~shares[records]]))
@@ -59,10 +61,10 @@ class Victims:
         equal = self._holdings.table["priority"][records] == job.priority
         return Turn(self._holdings, records, equal, most_first, self._draft.ledger.own)
 
-    def _less_important(self, job: Job) -> Ints:
-        """All of them, in turn."""
-        records, order = self._holdings.in_turn(self._draft.now), self._draft.order
-        records = records[: np.count_nonzero(self._holdings.table["priority"] < job.priority)]
+    def _less_important(self, job: Job, everybody: Ints) -> Ints:
+        """Those that are less important than the job, of all in turn."""
+        order = self._draft.order
+        records = everybody[: np.count_nonzero(self._holdings.table["priority"] < job.priority)]
         return records[self._effective[records] < order.effective(job)] if order.ages else records
 
     @cached_property

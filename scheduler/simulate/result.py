@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from scheduler.model.job import JobState
+from scheduler.simulate.faults import FaultCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class JobResult:
     stops: int
     #: How often it had to shrink for a more important job, or was stopped for one.
     preemptions: int
-    #: Work that preemptions and failures may have lost: since the last commit, times slots.
+    #: Work that preemptions and failures may have lost: since the last commit or checkpoint, times slots.
     lost_slot_seconds: float
     #: Slots of its own that it held, over time.
     slot_seconds: float
@@ -70,3 +71,5 @@ class Result:
     ticks: int
     #: When the last job ended, or the run was given up.
     ended_at: float
+    #: What went wrong; None: nothing was asked to.
+    faults: FaultCounts | None = None

@@ -6,7 +6,7 @@ Everything follows from the arguments: the same ones give the same result.
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scheduler.clock import VirtualClock
@@ -20,6 +20,7 @@ from scheduler.engine.tick import Engine, TickReport
 from scheduler.errors import SchedulerError, UserError
 from scheduler.model.job import Runtime
 from scheduler.model.observation import NodeObservation
+from scheduler.simulate.faults import FaultInjector, Faults, Kind
 from scheduler.simulate.record import Recorder
 from scheduler.simulate.result import Result
 from scheduler.simulate.timer import TickTimer
@@ -48,6 +49,8 @@ class Setup:
     tells_fraction: bool = True
     #: Give up then.
     until_seconds: float = 10 * 365 * 86400.0
+    #: What goes wrong; None: nothing.
+    faults: Faults | None = None
 
     @property
     def slots(self) -> int:
@@ -88,14 +91,14 @@ class _Stage:
         self._setup = setup
         self._store = store
         self._clock = VirtualClock(START)
-        settings = _settings(setup, directory)
-        board, reports = Board(), ReportBox()
-        self._cluster = SimulatedCluster(self._clock, board, reports)
+        self._settings = _settings(setup, directory)
+        self._launch = LaunchContext("http://127.0.0.1:1", lambda job: "", directory)
+        self._cluster = SimulatedCluster(self._clock, Board(), ReportBox())
         for node in setup.nodes:
             self._cluster.add_node(node)
-        launch = LaunchContext("http://127.0.0.1:1", lambda job: "", directory)
-        self._engine = Engine(store, self._cluster, self._clock, settings, launch, board, reports, "simulator")
-        self._timer = TickTimer(settings.engine.tick_gap_seconds, setup.every_seconds, START)
+        self._faults = FaultInjector(setup.faults or Faults(), setup.nodes, self._cluster, START)
+        self._engine = self._start_engine()
+        self._timer = TickTimer(self._settings.engine.tick_gap_seconds, setup.every_seconds, START)
         self._cluster.on_change(lambda: self._timer.wake(self._clock.now()))
         self._recorder = Recorder(workload, self._cluster, START)
         self._submissions = workload.submissions
@@ -111,14 +114,34 @@ class _Stage:
                 break
             self._clock.set(now)
             self._cluster.advance()
+            self._go_wrong(now)
             self._submit(now)
-            if self._timer.due(now) <= now:
+            if self._faults.daemon_runs and self._timer.due(now) <= now:
                 self._tick()
                 watch(self._recorder.ended, now - START)
-        return self._recorder.result(self._setup.slots, self._clock.now())
+        result = self._recorder.result(self._setup.slots, self._clock.now())
+        return replace(result, faults=self._faults.counts(self._clock.now())) if self._setup.faults else result
+
+    def _start_engine(self) -> Engine:
+        """The daemon starts: it knows what is stored, and hears workers from now on."""
+        board, reports = Board(), ReportBox()
+        self._cluster.follow(board, reports)
+        parts = (self._settings, self._launch, board, reports)
+        return Engine(self._store, self._cluster, self._clock, *parts, "simulator")
+
+    def _go_wrong(self, now: float) -> None:
+        """Faults that are due by now."""
+        for kind in self._faults.inject(now):
+            if kind is Kind.DAEMON_DIES:
+                self._cluster.follow(Board(), ReportBox())  # nobody answers its workers
+            elif kind is Kind.DAEMON_STARTS:
+                self._engine = self._start_engine()
+            self._timer.wake(now)
 
     def _next_moment(self) -> float:
-        moments = [self._timer.due(self._clock.now())]
+        moments = [self._faults.next_at()]
+        if self._faults.daemon_runs:
+            moments.append(self._timer.due(self._clock.now()))
         event_at = self._cluster.next_event_at()
         if event_at is not None:
             moments.append(event_at)
@@ -151,6 +174,7 @@ class _Stage:
             tells_fraction=self._setup.tells_fraction,
             shared_speed=submission.shared_speed,
             load=submission.load,
+            loses_work=self._setup.faults is not None,
         )
 
     def _tick(self) -> None:
@@ -159,9 +183,12 @@ class _Stage:
         self._timer.ended(report)
         _refuse_defects(report)
         self._recorder.ticked(report)
-        over = self._submitted == len(self._submissions) and self._cluster.next_event_at() is None
-        idle = over and not report.events and not self._timer.woken
-        self._idle_ticks = self._idle_ticks + 1 if idle else 0
+        self._faults.ticked(report)
+        waiting = self._submitted < len(self._submissions) or self._cluster.next_event_at() is not None
+        if waiting or self._timer.woken or any(event.job_id is not None for event in report.events):
+            self._idle_ticks = 0
+        elif not self._faults.something_returns:
+            self._idle_ticks += 1
 
 
 def _refuse_defects(report: TickReport) -> None:
@@ -180,6 +207,7 @@ def _settings(setup: Setup, directory: Path) -> Settings:
     engine = settings.engine.model_copy(
         update={
             "lease_seconds": LEASE_SECONDS,
+            "heartbeat_seconds": 0.0,  # its workers report as often as it is told, and never hang
             "tick_interval_seconds": max(settings.engine.tick_interval_seconds, setup.report_seconds),
         }
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from scheduler.model.job import JobState
+from scheduler.simulate.faults import FaultCounts
 from scheduler.simulate.result import JobResult, Result
 
 
@@ -44,6 +45,8 @@ class Summary:
     lost_slot_hours: float
     held_slot_hours: float
     shared_slot_hours: float
+    #: What went wrong, and what it cost; None: nothing was asked to.
+    faults: FaultCounts | None = None
 
 
 def summarize(result: Result) -> Summary:
@@ -67,6 +70,7 @@ def summarize(result: Result) -> Summary:
         lost_slot_hours=math.fsum(job.lost_slot_seconds for job in jobs) / 3600.0,
         held_slot_hours=held / 3600.0,
         shared_slot_hours=math.fsum(job.shared_slot_seconds for job in jobs) / 3600.0,
+        faults=result.faults,
     )
 
 

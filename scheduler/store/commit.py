@@ -31,6 +31,7 @@ def commit(
     statements.upsert_workers.run(connection, [worker_values(worker) for worker in changes.workers])
     told = queues.end_workers(connection, _gone_from_data(changes), now)
     _write_nodes(connection, statements, changes.nodes, revision, now)
+    _forget_nodes(connection, statements, changes.forgotten)
     bookings.write(connection, changes.bookings)
     if changes.ahead_seconds is not None:
         leadership.put_ahead(connection, changes.ahead_seconds)
@@ -67,6 +68,13 @@ def _write_nodes(
     written += statements.update_nodes.run(connection, rows)
     if written != len(nodes):
         raise StaleWrite(f"{len(nodes) - written} of {len(nodes)} nodes changed since they were read")
+
+
+def _forget_nodes(connection: Connection, statements: Statements, nodes: Sequence[Node]) -> None:
+    rows = [{"forgotten": node.name, "version_read": node.version} for node in nodes]
+    removed = statements.delete_nodes.run(connection, rows)
+    if removed != len(nodes):
+        raise StaleWrite(f"{len(nodes) - removed} of {len(nodes)} nodes to be removed changed since they were read")
 
 
 def _publish(connection: Connection, statements: Statements, published: Sequence[HostList], now: float) -> None:

@@ -5,6 +5,7 @@ has the mark that it knows: a job with thousands of readers then costs one row t
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +17,7 @@ from scheduler.errors import Conflict, NotFound, UserError
 from scheduler.model.data import DataSet, ShardSetAside
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.event import Event, EventKind
-from scheduler.model.ids import JobId
+from scheduler.model.ids import JobId, WorkerId, worker_id
 from scheduler.model.ranges import Ranges
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import Desired, Worker
@@ -36,7 +37,7 @@ from scheduler.store.schema import data_queues, jobs, shard_readers, shards_set_
 from scheduler.store.statements import Statements
 from scheduler.store.values import Exchanged, ShardsAsked, ShardsGiven
 
-#: Shards that an event names; it counts them all.
+#: Shards, or workers, that an event names; it counts them all.
 NAMED_MAX = 10
 #: Queues that are remembered, so that a store that outlives many jobs does not grow.
 QUEUES_KEPT = 1000
@@ -236,11 +237,36 @@ def _no_queue(connection: Connection, job_id: JobId) -> UserError:
 
 
 def _events(job_id: JobId, queue: DataQueue, now: float) -> Iterator[Event]:
+    if queue.news.lapses:
+        yield _lapsed(job_id, queue, now)
     for positions, detail in queue.news.set_aside:
         named = _named(queue.data, positions)
         yield Event(now, EventKind.SHARDS_SET_ASIDE, job_id, detail=f"{named}: {detail}", amount=float(positions.count))
     if queue.news.ended:
         yield Event(now, EventKind.DATA_ENDED, job_id, detail=f"done {queue.done:,}, set aside {queue.set_aside:,}")
+
+
+def _lapsed(job_id: JobId, queue: DataQueue, now: float) -> Event:
+    """One event of all readers that have lost their shards in this transaction."""
+    lapses = queue.news.lapses
+    lost = Ranges.of(span for lapse in lapses for span in lapse.lost.spans)
+    aside = Ranges.of(span for positions, _ in queue.news.set_aside for span in positions.spans).both(lost)
+    held: Counter[WorkerId] = Counter()
+    for lapse in lapses:
+        held[worker_id(job_id, lapse.ordinal)] += lapse.lost.count
+    named = ", ".join(f"{worker} {count:,}" for worker, count in held.most_common(NAMED_MAX))
+    others = f" and {len(held) - NAMED_MAX} more workers" if len(held) > NAMED_MAX else ""
+    silent_seconds = max(lapse.silent_seconds for lapse in lapses)
+    return Event(
+        now,
+        EventKind.SHARD_LEASE_EXPIRED,
+        job_id,
+        worker_id=next(iter(held)) if len(held) == 1 else None,
+        detail=f"no report for {silent_seconds:.0f} s (lease {queue.data.lease_seconds:g} s); shards held: "
+        f"{named}{others}; dealt again: {lost.count - aside.count:,}"
+        + (f"; set aside: {aside.count:,}" if aside else ""),
+        amount=float(lost.count),
+    )
 
 
 def _named(data: DataSet, positions: Ranges) -> str:

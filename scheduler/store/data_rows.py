@@ -37,10 +37,13 @@ def queue_from_row(row: Row[Any]) -> DataQueue:
     """Without its readers. The row has the job's `data`, too."""
     if not isinstance(row.data, str):
         raise BrokenColumn("the job has no data")
+    data = data_from_text(row.data)
+    if row.total != data.total:
+        raise BrokenColumn(f"total: must be {data.total}, as the job's data says, not {row.total}")
     if not row.done + row.set_aside <= row.cursor <= row.total:
         raise BrokenColumn(f"cursor: must be from {row.done + row.set_aside} to {row.total}, not {row.cursor}")
     return DataQueue(
-        data=data_from_text(row.data),
+        data=data,
         cursor=row.cursor,
         done=row.done,
         set_aside=row.set_aside,

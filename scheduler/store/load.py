@@ -43,6 +43,7 @@ _CHANGED_JOBS = select(*JOB_COLUMNS).where(jobs.c.revision > bindparam("since"))
 _THEIR_WORKERS = _LIVE_WORKERS.where(
     workers.c.job_id.in_(select(jobs.c.id).where(jobs.c.revision > bindparam("since")))
 )
+_NODE_COUNT = select(func.count()).select_from(nodes)
 _CHANGED_NODES = select(*NODE_COLUMNS).where(nodes.c.revision > bindparam("since")).order_by(nodes.c.name)
 
 
@@ -89,6 +90,7 @@ def load_news(connection: Connection, since: int, aside: SetAside) -> StoredNews
         bookings=bookings.promised(connection, aside),
         highest_job_id=highest_job_id(connection),
         revision=lease.revision,
+        node_count=connection.execute(_NODE_COUNT).scalar_one(),
         unreadable=tuple(aside.rows),
         ahead_seconds=lease.ahead_seconds,
     )

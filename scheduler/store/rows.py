@@ -50,6 +50,7 @@ def node_values(node: Node, version: int, revision: int) -> Values:
         "quarantined_until": node.quarantined_until,
         "closed_slots": slots_to_text(node.closed_slots) if node.closed_slots else None,
         "accepted_faults": slots_to_text(node.accepted_faults) if node.accepted_faults else None,
+        "unlisted_since": node.unlisted_since,
         "version": version,
         "revision": revision,
     }
@@ -98,6 +99,7 @@ def node_from_row(row: Row[Any]) -> Node:
         quarantined_until=row.quarantined_until,
         closed_slots=slots_from_text(row.closed_slots) if row.closed_slots is not None else (),
         accepted_faults=slots_from_text(row.accepted_faults) if row.accepted_faults is not None else (),
+        unlisted_since=row.unlisted_since,
         version=row.version,
     )
 

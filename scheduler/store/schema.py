@@ -320,6 +320,7 @@ nodes = Table(
     # NULL is none.
     Column("closed_slots", Text),
     Column("accepted_faults", Text),
+    Column("unlisted_since", Double),
     Column("version", BigInteger, nullable=False),
     # As of jobs.
     Column("revision", BigInteger),

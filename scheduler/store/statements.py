@@ -57,6 +57,7 @@ class Statements:
         self.insert_nodes = _insert(dialect, nodes, ignore_conflict=True)
         self.update_jobs = _versioned_update(dialect, jobs, "id", since="priority")
         self.update_nodes = _versioned_update(dialect, nodes, "name", since="host")
+        self.delete_nodes = _delete_nodes(dialect)
         self.upsert_workers = _upsert(dialect, workers)
         self.upsert_generations = _upsert(dialect, generations)
         self.retire_generations = Bulk(
@@ -107,6 +108,13 @@ def _versioned_update(dialect: Dialect, table: Table, key: str, since: str) -> B
         .values({name: bindparam(name) for name in names})
     )
     return Bulk(dialect, statement, [*names, "key", "version_read"])
+
+
+def _delete_nodes(dialect: Dialect) -> Bulk:
+    statement = nodes.delete().where(
+        nodes.c.name == bindparam("forgotten"), nodes.c.version == bindparam("version_read")
+    )
+    return Bulk(dialect, statement, ["forgotten", "version_read"])
 
 
 def _update_data_queues(dialect: Dialect) -> Bulk:

@@ -168,6 +168,7 @@ def progress_to_text(progress: Progress) -> str:
             "epoch": progress.epoch,
             "samples_per_second": progress.samples_per_second,
             "last_commit_at": progress.last_commit_at,
+            "last_checkpoint_at": progress.last_checkpoint_at,
             "resize_seconds": progress.resize_seconds,
             "throughput": progress.throughput,
             "fraction": progress.fraction,
@@ -193,6 +194,7 @@ def progress_from_text(text: str) -> Progress:
         epoch=maybe(data.get("epoch"), whole),
         samples_per_second=_known(data.get("samples_per_second"), bounds.RATE),
         last_commit_at=_known(data.get("last_commit_at"), bounds.MOMENT),
+        last_checkpoint_at=_known(data.get("last_checkpoint_at"), bounds.MOMENT),
         resize_seconds=_known(data.get("resize_seconds"), bounds.SECONDS),
         throughput=_throughput(data.get("throughput", [])),
         fraction=_known(data.get("fraction"), bounds.FRACTION),
@@ -327,8 +329,9 @@ def _template(value: object) -> str:
 
 def _data_from_data(value: object) -> DataSet:
     data = fields(value)
+    # Their product is bounded where a job is submitted; jobs that were accepted with more of them go on.
     return DataSet(
-        shards=whole(data["shards"], 1, 10**9),
+        shards=whole(data["shards"], 1, int(bounds.SHARDS.high)),
         epochs=whole(data.get("epochs", 1), 1, 10**6),
         shuffle=flag(data.get("shuffle", False)),
         seed=whole(data.get("seed", 0)),

@@ -32,8 +32,8 @@ _NODES = select(nodes.c.name, nodes.c.slots, nodes.c.health)
 _NODE_KINDS = (EventKind.NODE_UP.value, EventKind.NODE_DOWN.value, EventKind.NODE_RESIZED.value)
 #: Beyond all that is stored.
 _NUMBER_MAX = 1e40
-#: What events of nodes tell: how many there were, where that was another number, and are.
-_SLOTS = re.compile(r"(?:(\d+) -> )?(\d+) slots")
+#: What events of nodes tell: how many there were, where that was another number, how many there are, and why.
+_SLOTS = re.compile(r"(?:(\d+) -> )?(\d+) slots(?:; .*)?")
 
 
 def usage(connection: Connection, window: Window, classes: Sequence[int]) -> Usage:

@@ -1,5 +1,6 @@
 """Jobs on the command line: list, show, priority, scale, cancel, suspend, resume, explain, names, recurring jobs."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,26 @@ def test_a_job_shows_how_far_it_is_with_its_data(sched: Sched, daemon: Daemon, t
     sched("cancel", str(job)).ok()
     file.write_text('command: [sleep, "1"]\n\ndata:\n  shards: none\n')
     sched("submit", str(file)).failed(2, "job.yaml:4: data.shards")
+
+
+#: Reports as a worker does that has seen a checkpoint.
+SAYS_SAVED = """
+import json, os, urllib.request
+url = "{SCHED_URL}/v1/jobs/{SCHED_JOB_ID}/workers/{SCHED_WORKER_ID}".format(**os.environ)
+headers = {"Authorization": "Bearer " + os.environ["SCHED_TOKEN"], "Content-Type": "application/json"}
+report = json.dumps({"generation": 1, "ready": True, "checkpoint_seconds_ago": 7200}).encode()
+urllib.request.urlopen(urllib.request.Request(url, report, headers)).read()
+"""
+
+
+def test_a_job_shows_when_its_last_checkpoint_was_written(sched: Sched, daemon: Daemon, tmp_path: Path) -> None:
+    script = tmp_path / "says_saved.py"
+    script.write_text(SAYS_SAVED)
+    job = submitted(sched, "saves", command=f"{sys.executable} {script} && exec sleep 60")
+    eventually(lambda: view(sched, job)["progress"]["last_checkpoint_at"], "no checkpoint is known", EVENT_SECONDS_MAX)
+    assert "last checkpoint 2h ago" in " ".join(sched("show", str(job)).ok().out.split())
+    sched("cancel", str(job)).ok()
+    until(daemon, job, "CANCELLED")
 
 
 def test_filters_narrow_the_list(sched: Sched, daemon: Daemon) -> None:

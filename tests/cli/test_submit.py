@@ -152,6 +152,10 @@ def test_a_bad_field_of_a_file_is_named_with_its_line(
         (["--data", "shards=10", "--data", "foo=1"], "--data: data.foo: unknown field"),
         (["--data", "epochs=2"], "--data: data.shards: is required"),
         (["--data", "shards=1", "--data", "epochs=0"], "--data: data.epochs: must be at least 1, not 0"),
+        (
+            ["--data", "shards=1000000000", "--data", "epochs=1000000"],
+            "--data: data.shards: 1,000,000,000 in 1,000,000 epochs are 1,000,000,000,000,000, more than 1,000,000,000",
+        ),
         (["--cron", "0 3 * * *", "--wait"], "cannot be used with a recurring job"),
         (["--runtime", "magic"], "--runtime"),
         (["-f", "missing.yaml"], "missing.yaml: No such file"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.cli.times import ago, span, zone
+from scheduler.cli.times import ago, lost_work, span, zone
 
 
 @pytest.mark.parametrize(
@@ -11,6 +11,23 @@ from scheduler.cli.times import ago, span, zone
 )
 def test_a_span_has_at_most_two_units(seconds: float, text: str) -> None:
     assert span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("slot_seconds", "text"),
+    [
+        (None, ""),
+        (0.0, ""),
+        (2.04, ", losing 2.0 slot-seconds"),
+        (119.0, ", losing 119.0 slot-seconds"),
+        (150.0, ", losing 2.5 slot-minutes"),
+        (36e6, ", losing 10,000.0 slot-hours"),
+    ],
+)
+def test_lost_work_is_told_in_a_unit_that_fits_and_not_where_there_is_none(
+    slot_seconds: float | None, text: str
+) -> None:
+    assert lost_work(slot_seconds) == text
 
 
 @pytest.mark.parametrize(

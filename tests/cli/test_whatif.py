@@ -114,8 +114,8 @@ def test_the_facts_in_words() -> None:
                 rests_on=ends,
                 rests_on_count=6,
                 losses=[
-                    {"id": 7, "name": "low", "workers_before": 4, "workers_after": 2},
-                    {"id": 8, "name": "rigid", "workers_before": 3, "workers_after": 0},
+                    {"id": 7, "name": "low", "workers_before": 4, "workers_after": 2, "lost_slot_seconds": 0.0},
+                    {"id": 8, "name": "rigid", "workers_before": 3, "workers_after": 0, "lost_slot_seconds": 150.0},
                 ],
             ),
             "would start",
@@ -123,7 +123,9 @@ def test_the_facts_in_words() -> None:
     )
     assert facts["with workers"] == "2, then 4"
     assert facts["on nodes"] == "a ×1, b ×1, sharing slots with others"
-    assert facts["takes workers from"] == "job 7 (low): 4 → 2 workers; job 8 (rigid): stopped (3 workers)"
+    assert facts["takes workers from"] == (
+        "job 7 (low): 4 → 2 workers; job 8 (rigid): stopped (3 workers), losing 2.5 slot-minutes"
+    )
     assert str(facts["depends on"]).startswith("2 earlier ends; job 2 (n) ends ")
     assert str(facts["depends on"]).endswith(f"job 5 (n) ends {stamp(1005)} as declared")
 

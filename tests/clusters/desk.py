@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 
 from scheduler.clock import VirtualClock
-from scheduler.clusters.simulated import Fault, SimulatedCluster
+from scheduler.clusters.simulated import SimulatedCluster
 from scheduler.clusters.simulated_process import Behaviour
 from scheduler.engine.board import Board
 from scheduler.engine.ports import ActionFailure, Cluster, ClusterAction, ForgetWorker, StartWorker, StopWorker
@@ -108,7 +108,7 @@ class SimulatedDesk(Desk):
         return start_of(worker, self.node, slot_ids, ("train",))
 
     def broken(self, worker: str) -> StartWorker:
-        self._cluster.action_faults.append(Fault.NOT_LAUNCHED)
+        self._cluster.behave(JobId(int(worker.partition("-")[0])), Behaviour(cannot_start=True))
         return start_of(worker, self.node, (0,), ("train",))
 
     def take_over(self) -> None:

@@ -290,7 +290,7 @@ def test_a_pod_of_that_name_that_is_somebody_elses_is_left_alone(site: Site) -> 
 def test_a_pod_that_the_api_refuses_is_not_tried_again(site: Site) -> None:
     site.start(pod_template='{"spec":{"dnsPolicy":"Bogus"}}')
     seen = site.cluster.observe().workers[W]
-    assert (seen.phase, seen.exit_code) == (Phase.LAUNCH_FAILED, None)
+    assert (seen.phase, seen.cause) == (Phase.LAUNCH_FAILED, EndCause.CANNOT_START)
     assert 'spec.dnsPolicy: Unsupported value: "Bogus"' in seen.detail
     assert not site.apply(ForgetWorker(W, NodeName("a")))
     assert not site.cluster.observe().workers

@@ -83,8 +83,8 @@ def test_a_jobs_own_variables_and_directory_win(run: Callable[..., Seen], tmp_pa
 
 def test_the_path_that_was_searched_is_named_in_one_line_of_bounded_length(world: LocalWorld) -> None:
     cases = (
-        ("/a/bin:/b/bin", "no-such: not found in PATH, which is /a/bin:/b/bin"),
-        ("/a\n/b", "no-such: not found in PATH, which is /a /b"),
+        ("/a/bin:/b/bin", "program no-such is not found in PATH, which is /a/bin:/b/bin"),
+        ("/a\n/b", "program no-such is not found in PATH, which is /a /b"),
         (":".join(["/folder/of/many"] * 200), "(200 folders)"),
     )
     for number, (path, said) in enumerate(cases, 1):

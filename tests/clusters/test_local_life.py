@@ -11,7 +11,7 @@ import pytest
 
 from scheduler.engine.ports import StartWorker, StopWorker
 from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.observation import Phase
+from scheduler.model.observation import EndCause, Phase
 from tests.clusters.local_world import NODE, LocalWorld, Signpost
 
 
@@ -80,24 +80,52 @@ def failing_starts(world: LocalWorld, tmp_path: Path) -> dict[str, tuple[StartWo
     (tmp_path / "plain").write_text("no program")
     (tmp_path / "script").write_text("echo no first line")
     (tmp_path / "script").chmod(0o755)
+    (tmp_path / "orphan").write_text("#!/no/such/shell\n")
+    (tmp_path / "orphan").chmod(0o755)
     return {
-        "program": (world.action("1-1", "no-such-program"), "no-such-program: not found in PATH, which is /"),
-        "path": (world.action("1-1", "./no-such-program", workdir=str(tmp_path)), "No such file"),
+        "program": (
+            world.action("1-1", "no-such-program"),
+            "program no-such-program is not found in PATH, which is /",
+        ),
+        "path": (
+            world.action("1-1", "./no-such-program", workdir=str(tmp_path)),
+            "program ./no-such-program does not exist: correct its path",
+        ),
+        "below a file": (world.action("1-1", str(tmp_path / "plain" / "x")), "a part of its path is not a directory"),
         "workdir": (
             world.action("1-1", "true", workdir="/no/such/dir"),
-            "working directory /no/such/dir: No such file",
+            "working directory /no/such/dir does not exist: create it, or give another",
         ),
-        "permission": (world.action("1-1", str(tmp_path / "plain")), "Permission denied"),
+        "workdir is a file": (world.action("1-1", "true", workdir=str(tmp_path / "plain")), "is not a directory"),
+        "permission": (world.action("1-1", str(tmp_path / "plain")), "may not be executed"),
+        "directory": (world.action("1-1", str(tmp_path)), "may not be executed"),
         "format": (world.action("1-1", str(tmp_path / "script")), "a script needs a first line"),
+        "interpreter": (world.action("1-1", str(tmp_path / "orphan")), "needs an interpreter that does not exist"),
+        "name": (world.action("1-1", "./" + "x" * 5000), "has too long a name"),
         "nul": (world.action("1-1", "echo", "a\0b"), "null"),
         "too long": (world.action("1-1", "echo", "x" * 3_000_000), "too long"),
         "checkpoint": (world.action("1-1", "true", env={"SCHED_CHECKPOINT_DIR": "/proc/none"}), "/proc/none"),
     }
 
 
-@pytest.mark.parametrize(
-    "case", ["program", "path", "workdir", "permission", "format", "nul", "too long", "checkpoint"]
-)
+_CASES = [
+    "program",
+    "path",
+    "below a file",
+    "workdir",
+    "workdir is a file",
+    "permission",
+    "directory",
+    "format",
+    "interpreter",
+    "name",
+    "nul",
+    "too long",
+    "checkpoint",
+]
+
+
+@pytest.mark.parametrize("case", _CASES)
 def test_what_cannot_be_started_says_why_in_one_line(world: LocalWorld, tmp_path: Path, case: str) -> None:
     action, reason = failing_starts(world, tmp_path)[case]
     world.apply([action])
@@ -106,6 +134,8 @@ def test_what_cannot_be_started_says_why_in_one_line(world: LocalWorld, tmp_path
     assert worker.exit_code is None
     assert reason in worker.detail
     assert "\n" not in worker.detail
+    assert len(worker.detail) < 700
+    assert worker.cause is (None if case == "checkpoint" else EndCause.CANNOT_START)
     world.open()
     assert world.ended("1-1") == worker
 

@@ -163,7 +163,7 @@ def test_a_stop_of_an_unknown_or_ended_worker_is_harmless(world: LocalWorld) -> 
 def test_a_program_that_forks_without_end_is_contained(world: LocalWorld, signpost: Posts) -> None:
     ready = signpost("ready")
     breed = "for i in 1 2 3 4 5 6 7 8; do (trap '' TERM; while :; do setsid sleep 5 & sleep 0.05; done) & done"
-    world.shell("1-1", f"{breed}; trap '' TERM; echo ready > {ready.path}; wait")
+    world.shell("1-1", f"{breed}; trap '' TERM; echo ready > {ready.path}; while :; do wait; done")
     ready.read()
     world.stop("1-1", 0.2)
     assert world.ended("1-1").exit_code == 137

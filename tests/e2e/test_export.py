@@ -127,10 +127,12 @@ def test_none_leaves_the_daemons_environment_and_keeps_the_directory(submitter: 
 
 
 def test_a_program_that_is_not_found_is_looked_up_where_the_submitter_would(submitter: Submitter) -> None:
-    number = submitter.submit("--max-retries", "0", "--", "no-such-program")
+    number = submitter.submit("--", "no-such-program")
     submitter.reach(number, "FAILED")
-    said = f"no-such-program: not found in PATH, which is {submitter.path}"
-    assert said in submitter.view(number)["detail"]
+    said = f"cannot start: program no-such-program is not found in PATH, which is {submitter.path}"
+    view = submitter.view(number)
+    assert said in view["detail"]
+    assert (view["attempt"], view["retries_used"]) == (1, 0)
 
 
 SHELL = {"SEED": "1", "HF_TOKEN": "hf_x", "https_proxy": "http://ann:pw@proxy", "SCHED_DEBUG": "", "PYTHONPATH": "/src"}

@@ -62,7 +62,7 @@ def test_ten_questions_are_answered_by_one_command_each(sched: Sched, daemon: Da
     assert {"ann", "bob"} <= set(users.split())
     # What would happen if I raised the priority?
     asked = said(sched("priority", str(waits), "5", "--dry-run"))
-    assert asked["takes workers from"] == f"job {low} (low): stopped (2 workers)"
+    assert asked["takes workers from"].startswith(f"job {low} (low): stopped (2 workers), losing ")
     asked = said(sched("priority", str(low), "0", "--dry-run"))
     assert asked["would settle at"] == "none (it would be stopped, and wait)"
     assert asked["would gain"] == f"job {waits} (waits): 0 → 2 workers"

@@ -141,3 +141,24 @@ def test_a_worker_starts_no_process_for_who_does_not_know_its_jobs_token(
         assert answers(planted, token) == [{"refused": "its token is another"}, {}]
         assert answers(wanted, site.worker_token(job)) == [{"started": True}, {"exit": 0, "failed": False}]
     assert [path.exists() for path in (planted, wanted)] == [False, True]
+
+
+def test_a_worker_tells_of_the_checkpoints_that_appear(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    directory = tmp_path_factory.mktemp("checkpoint")
+    job = a_job_that_runs(site)
+    worker = worker_id(job, 1)
+    become_worker(monkeypatch, site, job)
+    scheduler = {name: value for name, value in os.environ.items() if name.startswith("SCHED_")}
+    variables = environment(**scheduler | {"SCHED_CHECKPOINT_DIR": str(directory)})
+
+    def told() -> float | None:
+        report = site.reports.latest(worker)
+        return report.last_checkpoint_at if report is not None else None
+
+    with python(["-m", "scheduler.elastic.horovod", "hold", "0"], env=[variables]):
+        eventually(lambda: endpoint(site, worker), "it does not listen")
+        assert told() is None
+        (directory / "model.pt").write_text("state")
+        assert eventually(told, "it does not tell") <= site.clock.now()  # type: ignore[operator]

@@ -8,13 +8,20 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import create_model
 
 from scheduler import elastic
+from scheduler.elastic import checkpoint_watch
 from scheduler.elastic.agent import Agent
+from scheduler.elastic.checkpoint_watch import watch_of
 from scheduler.elastic.client import Client, Standing
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.membership import Membership
 from scheduler.elastic.session import Options, Session
+from scheduler.http import workers
+from scheduler.http.fields import Request
+from scheduler.http.requests import parse_request
+from scheduler.http.worker_requests import ReportRequest
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import WorkerReport
 from tests.elastic.becoming import become_worker, served_site
@@ -38,7 +45,8 @@ class Worker:
         assert environment is not None
         self.environment = environment
         self.ended: list[bool] = []
-        self.agent = Agent(environment, ENDPOINT, end=lambda: self.ended.append(True))
+        self.checkpoints = watch_of(environment)
+        self.agent = Agent(environment, ENDPOINT, lambda: self.ended.append(True), self.checkpoints)
 
     def heard(self) -> WorkerReport:
         """The newest report that came."""
@@ -56,7 +64,7 @@ def test_a_number_that_is_not_finite_is_left_out_of_the_report_and_told_once(
 ) -> None:
     worker = Worker(site, monkeypatch)
     state = elastic.State()
-    session = Session(worker.agent, None, None, state, Options(60.0, None, None))
+    session = Session(worker.agent, None, None, state, Options(60.0, None, None, None))
     session.join(Membership(1, (worker.environment.worker,), None))
     for loss in (NAN, INFINITY, NAN):
         state.report(loss=loss, accuracy=0.5)
@@ -125,6 +133,55 @@ def test_a_report_that_is_refused_for_a_number_keeps_the_worker_heard_and_its_ch
     assert (heard.generation, heard.ready, heard.endpoint, heard.peer) == (1, True, ENDPOINT, peer)
     [line] = told(caplog)
     assert line.startswith(f"the scheduler rejected the report of this worker: {words}")
+
+
+def saving(site: Site, monkeypatch: pytest.MonkeyPatch, directory: Path) -> Worker:
+    """A worker of a job that wrote a checkpoint one minute ago, and has noticed it."""
+    monkeypatch.setattr(checkpoint_watch, "COMPLETE_SECONDS", 0.0)
+    checkpoint = directory / "model.pt"
+    checkpoint.write_text("state")
+    written_at = checkpoint.stat().st_mtime - 60.0
+    os.utime(checkpoint, (written_at, written_at))
+    worker = Worker(site, monkeypatch, SCHED_CHECKPOINT_DIR=str(directory))
+    assert worker.checkpoints is not None
+    worker.checkpoints.look()
+    return worker
+
+
+def test_how_long_ago_a_checkpoint_was_written_is_reported(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    worker = saving(site, monkeypatch, tmp_path_factory.mktemp("checkpoint"))
+    with closing(worker.agent) as agent:
+        agent.flush()
+    heard = worker.heard()
+    assert heard.last_checkpoint_at is not None
+    assert 60.0 <= heard.received_at - heard.last_checkpoint_at < 90.0
+
+
+def test_a_scheduler_that_does_not_know_of_checkpoints_is_told_of_everything_else(
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fields = ReportRequest.model_fields.items()
+    known: Any = {name: (field.annotation, field) for name, field in fields if name != checkpoint_watch.FIELD}
+    earlier = create_model("ReportRequest", __base__=Request, **known)
+
+    def parse_as_before(model: type[ReportRequest], body: bytes) -> ReportRequest:
+        parse_request(earlier, body)
+        return parse_request(model, body)
+
+    monkeypatch.setattr(workers, "parse_request", parse_as_before)
+    worker = saving(site, monkeypatch, tmp_path_factory.mktemp("checkpoint"))
+    with closing(worker.agent) as agent:
+        for step in (1, 2):
+            agent.update({"generation": 1, "step": step})
+            agent.flush()
+    assert (worker.heard().generation, worker.heard().ready, worker.heard().step) == (1, True, 2)
+    assert told(caplog) == []
+    assert worker.ended == []
 
 
 def test_a_worker_with_a_wrong_token_gets_no_checkpoint_confirmed_and_is_told_why_once(

@@ -27,6 +27,9 @@ def test_without_a_scheduler_all_shards_are_dealt_here(monkeypatch: pytest.Monke
         assert [shard.number for shard in shards] == [1, 3]
     with pytest.raises(elastic.UsageError, match=r"number of shards is required"):
         elastic.ShardQueue()
+    for shards, epochs in ((10**9 + 1, 1), (10**9, 2)):
+        with pytest.raises(elastic.UsageError, match=r"must be an integer, 1 to 1,000,000,000"):
+            elastic.ShardQueue(shards=shards, epochs=epochs)
 
 
 @pytest.mark.parametrize(("records", "shards"), [(10, 3), (2, 5), (0, 4), (1000, 7)])

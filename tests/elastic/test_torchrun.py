@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,15 @@ class Counting(RunningJob):
 
         self.wait(f"counts with {count}", counted)
 
+    def wait_for_checkpoint(self, after: float) -> float:
+        """When its newest checkpoint was written, as soon as one is known that was written after this moment."""
+
+        def written_at() -> float:
+            return self.show()["progress"]["last_checkpoint_at"] or 0.0
+
+        self.wait(f"tells of a checkpoint after {after}", lambda: written_at() > after)
+        return written_at()
+
     def rank_0_log(self) -> str:
         """What the present rank 0 wrote."""
         ranks = {worker["rank"]: worker["id"] for worker in self.show()["live_workers"]}
@@ -82,6 +92,8 @@ def test_planned_changes_consume_no_restart_and_lose_no_step(daemon: Daemon, tmp
     first = rival(daemon, workers=1, priority=5)
     job = Counting(daemon, tmp_path / "slow", start)
     job.wait_for_workers(2)
+    before = job.wait_for_checkpoint(after=0.0)
+    assert job.wait_for_checkpoint(after=before) <= time.time()
     first.cancel()
     job.wait_for_workers(3)
     waiting = rival(daemon, workers=2, priority=-1)

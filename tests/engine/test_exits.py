@@ -63,6 +63,7 @@ def test_a_worker_whose_pod_was_refused_without_its_own_doing_has_not_failed() -
         (EndCause.REMOVED, ExitReason.REMOVED),
         (EndCause.NODE_GONE, ExitReason.LOST),
         (EndCause.NOT_ADMITTED, ExitReason.NOT_ADMITTED),
+        (EndCause.CANNOT_START, ExitReason.CANNOT_START),
     ],
 )
 def test_what_the_cluster_says_of_an_end_goes_before_the_exit_code(
@@ -72,6 +73,5 @@ def test_what_the_cluster_says_of_an_end_goes_before_the_exit_code(
 
 
 def test_only_what_a_worker_did_itself_consumes_a_retry() -> None:
-    assert (
-        frozenset({ExitReason.FAILED, ExitReason.HUNG, ExitReason.LAUNCH_FAILED, ExitReason.OUT_OF_MEMORY}) == FAILURES
-    )
+    own = {"FAILED", "HUNG", "LAUNCH_FAILED", "CANNOT_START", "OUT_OF_MEMORY"}
+    assert frozenset(ExitReason(name) for name in own) == FAILURES

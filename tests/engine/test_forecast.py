@@ -64,7 +64,7 @@ def test_it_starts_once_its_victims_have_used_up_their_grace() -> None:
 def test_a_victim_that_cannot_shrink_enough_is_stopped() -> None:
     c = Cluster().node("a", 4).running(1, {"a": 4}, workers=(4, 4))
     found = ask(c, priority=1)
-    assert found.losses == (Loss(JobId(1), "job-1", 4, 0),)
+    assert found.losses == (Loss(JobId(1), "job-1", 4, 0, slot_seconds=4 * RAN),)
     assert found.start_at == NOW + GRACE
 
 
@@ -247,7 +247,7 @@ def _random_job(dice: Random) -> dict[str, Any]:
 def submit(w: World, number: int, fields: dict[str, Any]) -> JobId:
     expected, low = fields["expected_seconds"], fields["workers"][0]
     work = None if expected is None else expected * low
-    return w.job(f"job-{number}", behaviour=_behaviour(work), **fields)
+    return w.job(f"job-{number}", behaviour=_behaviour(work), heartbeat_seconds=0.0, **fields)
 
 
 def wait_for_start(w: World, job_id: JobId, until: float) -> Event | None:

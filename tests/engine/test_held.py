@@ -254,3 +254,21 @@ def test_a_worker_is_not_replaced_on_what_a_job_held_in_the_same_tick_still_has(
     w.expect(bad, JobState.HELD)
     assert [event.job_id for event in w.events(EventKind.WORKER_ENDED)] == [good]
     assert not w.events(EventKind.WORKER_REPLACED)
+
+
+def test_nobody_waits_for_the_slots_of_a_job_that_is_held_as_if_they_were_being_freed(w: World) -> None:
+    w.node("b", slots=8)
+    low = w.job("low", workers=(1, 8))
+    w.settle()
+    on_other = ({"a", "b"} - {str(worker.node) for worker in w.get(low).workers}).pop()
+    bad = w.job("bad", workers=8)
+    w.settle()
+    assert {str(worker.node) for worker in w.get(bad).workers} == {on_other}
+    with poisoned(lambda job_id: job_id == bad, POINTS[0], HARMS["raise"]):
+        w.engine.forget()
+        w.tick()
+        w.expect(bad, JobState.HELD)
+        more = w.job("more", workers=4, priority=9)
+        w.advance(20.0)
+        w.expect(more, JobState.RUNNING)
+        assert {str(worker.node) for worker in w.get(more).workers} == {str(w.get(low).workers[0].node)}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated import SimulatedCluster
-from scheduler.config import Settings
+from scheduler.config import RetentionSettings, Settings
 from scheduler.engine.attribution.caution import Caution
 from scheduler.engine.board import Board
 from scheduler.engine.launch import LaunchContext
@@ -148,7 +148,7 @@ class Daemon:
     def _restart(self, fate: Stop | Reconfigure) -> None:
         self.engine.release()
         if isinstance(fate, Reconfigure):
-            self.settings = Settings(policy=fate.policy, engine=fate.engine)
+            self.settings = self.settings.model_copy(update={"policy": fate.policy, "engine": fate.engine})
         self._start()
 
     def _leave(self, fate: Fate) -> Fate:
@@ -174,7 +174,8 @@ class Daemon:
 
 def daemons(scenario: Scenario, line: Line, cluster: SimulatedCluster, true: VirtualClock) -> tuple[Daemon, ...]:
     """Those of this plan, with names of their own."""
-    settings = Settings(policy=scenario.policy, engine=scenario.engine)
+    retention = RetentionSettings(nodes_seconds=scenario.nodes_seconds)
+    settings = Settings(policy=scenario.policy, engine=scenario.engine, retention=retention)
     ahead = scenario.ahead_seconds or (0.0,) * scenario.replicas
     return tuple(
         Daemon(

@@ -334,6 +334,8 @@ class Scenario:
     ahead_seconds: tuple[float, ...] = ()
     #: The job that the scheduler fails at; None: there is none.
     poison: "Poisoning | None" = None
+    #: How long nodes that are not listed are kept.
+    nodes_seconds: float = 7 * 86400.0
     #: What was drawn into it; see `draw`.
     features: tuple[str, ...] = ()
 

@@ -27,6 +27,8 @@ from tests.faults.story import Story, brief
 from tests.invariants import InvariantChecker
 
 START = 1_000_000.0
+#: No seed waits for longer silence to be noticed.
+SILENCE_SECONDS_MAX = 15.0
 #: More ticks than any seed needs, beside those while its jobs work: who asks for tick after tick does not settle.
 TICKS_MAX = 6000
 
@@ -95,8 +97,10 @@ class Run:
 
     def watched(self, job_id: JobId) -> bool:
         """Whether silence of its workers is noticed."""
-        position = self.submitted.index(job_id)
-        return self.scenario.arrivals[position].spec.heartbeat_seconds is not None
+        spec = self.scenario.arrivals[self.submitted.index(job_id)].spec
+        by_default = self.scenario.engine.heartbeat_seconds if spec.runtime.reports else 0.0
+        limit = by_default if spec.heartbeat_seconds is None else spec.heartbeat_seconds
+        return 0.0 < limit <= SILENCE_SECONDS_MAX
 
     # what faults do
 

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from scheduler.clusters.simulated_process import NO_PROGRAM_DETAIL, Behaviour
 from scheduler.model.event import EventKind
 from tests.http.site import Site
 
@@ -55,6 +58,16 @@ def test_impossible_jobs_say_so(site: Site) -> None:
     view = explain(site, kept)
     assert view["reason"] == "NODES_UNAVAILABLE"
     assert "a (CORDONED)" in view["summary"]
+
+
+def test_a_job_without_a_program_says_that_it_cannot_start_and_what_to_do(site: Site) -> None:
+    job_id = site.submit(workers=1)
+    site.cluster.behave(job_id, Behaviour(cannot_start=True))
+    site.advance(2)
+    view = explain(site, job_id)
+    assert (view["state"], view["reason"]) == ("FAILED", "CANNOT_START")
+    assert NO_PROGRAM_DETAIL in view["summary"]
+    assert view["would_change"] == ["Correct what the reason names, and submit the job again."]
 
 
 def test_a_running_job_says_why_it_is_not_larger(site: Site) -> None:
@@ -135,10 +148,20 @@ def test_it_says_since_when_a_job_has_its_size_and_who_shrank_for_whom(site: Sit
         "for_job": high,
         "reason": "PREEMPTED",
         "detail": "4 -> 2 workers",
+        "lost_slot_seconds": None,
     }
     assert (view["gave"], view["got"]) == ([taking], [])
     view = explain(site, high)
     assert (view["gave"], view["got"]) == ([], [taking])
+
+
+def test_it_says_how_much_unsaved_work_a_stop_lost(site: Site) -> None:
+    low = site.submit(name="low", priority=1, workers=4, grace_seconds=5)
+    site.advance(30)
+    site.submit(name="high", priority=9, workers=2)
+    site.advance(30)
+    (taking,) = explain(site, low)["gave"]
+    assert (taking["kind"], taking["lost_slot_seconds"]) == ("JOB_STOPPING", pytest.approx(4 * 30.0, abs=4.0))
 
 
 def test_a_worker_that_is_replaced_changes_no_size(site: Site) -> None:

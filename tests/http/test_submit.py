@@ -85,6 +85,8 @@ def test_a_string_is_run_by_the_shell_and_workers_sets_both_bounds(site: Site) -
         ({"runtime": "horovod", "command": ["horovodrun", "-np", "2", "train.py"]}, "command"),
         ({"preemptible": 1}, "preemptible"),
         ({"client_key": ""}, "client_key"),
+        ({"data": {"shards": 10**9, "epochs": 10**6}}, "data.shards"),
+        ({"data": {"shards": 10**9 + 1}}, "data.shards"),
     ],
 )
 def test_a_broken_rule_names_its_field_in_one_line(still_site: Site, fields: dict[str, Any], field: str) -> None:
@@ -93,6 +95,12 @@ def test_a_broken_rule_names_its_field_in_one_line(still_site: Site, fields: dic
     assert (answer.status_code, error["code"], error["field"]) == (422, "invalid", field)
     assert error["message"].startswith(f"{field}: ")
     assert "\n" not in error["message"]
+
+
+def test_as_many_shards_as_may_be_are_accepted(site: Site) -> None:
+    for data in ({"shards": 10**9}, {"shards": 1000, "epochs": 10**6}):
+        job_id = site.submit(data=data)
+        assert site.client.get(f"/v1/jobs/{job_id}").json()["data_progress"]["total"] == 10**9
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,19 @@ def test_what_a_worker_says_of_its_clock_is_taken_for_what_it_was_here(jumped: S
     assert latest.last_commit_at == pytest.approx(wall - AHEAD - 5)
 
 
+def test_when_a_checkpoint_was_written_does_not_depend_on_the_clock_that_was_set(jumped: Site) -> None:
+    jumped.settle()
+    job_id = jumped.submitted[0]
+    report = {"generation": 1, "ready": True, "checkpoint_seconds_ago": 5}
+    answer = jumped.client.post("/v1/jobs/1/workers/1-1", json=report, headers=jumped.worker_header(job_id))
+    assert answer.status_code == 200, answer.text
+    latest = jumped.reports.latest(jumped.get(job_id).workers[0].id)
+    assert latest is not None
+    assert latest.last_checkpoint_at == jumped.clock.now() - 5
+    shown = jumped.client.get(f"/v1/jobs/{job_id}").json()["progress"]
+    assert shown["last_checkpoint_at"] == pytest.approx(jumped.clock.wall() - 5)
+
+
 def test_every_number_of_a_view_is_a_moment_or_has_a_unit() -> None:
     """A new field of a view is moved if its name says that it is a moment."""
     known = set()

@@ -31,6 +31,11 @@ def test_a_job_that_fits_would_start_at_once(site: Site) -> None:
     assert forecast["placement"] == [["a", 3]]
 
 
+def shrunk_to_two(low: int) -> dict[str, Any]:
+    """What a job of plain commands gives up: no other worker pauses for that."""
+    return {"id": low, "name": "low", "workers_before": 4, "workers_after": 2, "lost_slot_seconds": 0.0}
+
+
 def test_it_names_who_would_lose_workers_and_asks_nobody_to_leave(site: Site) -> None:
     low = site.submit(name="low", min_workers=1, max_workers=4, grace_seconds=12)
     site.advance(10)
@@ -38,7 +43,9 @@ def test_it_names_who_would_lose_workers_and_asks_nobody_to_leave(site: Site) ->
     site.woken.clear()
     view = ask(site, priority=9, workers=2)
     assert view["reason"] == "WAITING_FOR_VICTIMS"
-    assert view["forecast"]["losses"] == [{"id": low, "name": "low", "workers_before": 4, "workers_after": 2}]
+    assert view["forecast"]["losses"] == [
+        {"id": low, "name": "low", "workers_before": 4, "workers_after": 2, "lost_slot_seconds": 0.0}
+    ]
     assert view["forecast"]["start_at"] == view["forecast"]["at"] + 12
     assert (site.store.load_world(), site.events()) == (stored, events)
     assert not site.woken.is_set()
@@ -99,7 +106,9 @@ def test_a_waiting_job_is_told_what_another_priority_would_do_and_keeps_its_own(
     start = view["start"]
     assert (start["reason"], start["as_it_is"]["start_at"]) == ("WAITING_FOR_VICTIMS", None)
     assert start["changed"]["start_at"] == start["changed"]["at"] + 12
-    assert start["changed"]["losses"] == [{"id": low, "name": "low", "workers_before": 4, "workers_after": 2}]
+    assert start["changed"]["losses"] == [
+        {"id": low, "name": "low", "workers_before": 4, "workers_after": 2, "lost_slot_seconds": 0.0}
+    ]
     assert (site.store.load_world(), site.events()) == (stored, events)
     assert not site.woken.is_set()
 

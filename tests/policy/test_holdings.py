@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from scheduler.model.ids import JobId, WorkerId
-from scheduler.model.job import Job
+from scheduler.model.job import Job, Runtime
 from scheduler.policy import holdings
 from scheduler.policy.amounts import Held
+from scheduler.policy.cost import shrink_cost, stop_cost
 from scheduler.policy.holdings import Holdings, surplus
 from scheduler.policy.stake import Stake
 from tests.policy.worlds import NOW, Cluster
@@ -26,7 +27,13 @@ def job_of(dice: random.Random, number: int) -> Job:
         cluster.node(name, 4)
     on = {name: dice.randrange(1, 4) for name in dice.sample("abcd", dice.randrange(1, 4))}
     low = dice.randrange(1, sum(on.values()) + 1)
-    fields = {"priority": dice.randrange(3), "last_commit_at": dice.choice((None, NOW - 30.0, NOW + 30.0))}
+    fields = {
+        "priority": dice.randrange(3),
+        "last_commit_at": dice.choice((None, NOW - 30.0, NOW + 30.0)),
+        "last_checkpoint_at": dice.choice((None, None, NOW - 10.0)),
+        "resize_seconds": dice.choice((None, 0.25, 40.0)),
+        "runtime": dice.choice(tuple(Runtime)),
+    }
     return cluster.running(number, on, workers=(low, 12), **fields).jobs[JobId(number)]
 
 
@@ -49,9 +56,9 @@ def without(stake: Stake, kept: list[int], *, stopped: bool) -> Stake:
 
 
 def shown(kept: Holdings) -> list[Shown]:
-    """All jobs in turn."""
+    """All jobs in turn: as they shrink, and then as they stop."""
     seen = []
-    for k in kept.in_turn(NOW).tolist():
+    for k in [*kept.in_turn(NOW, shrink=True).tolist(), *kept.in_turn(NOW, shrink=False).tolist()]:
         record, victim = kept.table[k : k + 1], kept.victim(k)
         gifts = kept.gifts_of(record).tolist()
         seen.append((victim.job.id, kept.at(victim.job.id) == k, victim.takings, gifts, surplus(record).tolist()))
@@ -69,6 +76,16 @@ def fresh(stakes: Iterable[Stake]) -> Holdings:
     made = Holdings()
     made.update((), list(stakes))
     return made
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_they_stand_in_the_order_of_priority_and_then_of_cost(seed: int) -> None:
+    dice = random.Random(seed)
+    jobs = [job_of(dice, number) for number in range(1, 30)]
+    kept = fresh(stake_of(dice, job) for job in jobs)
+    for shrink, cost in ((True, shrink_cost), (False, stop_cost)):
+        expected = sorted(jobs, key=lambda job: (job.priority, cost(job).at(NOW), -job.id))
+        assert [kept.victim(k).job.id for k in kept.in_turn(NOW, shrink=shrink)] == [job.id for job in expected]
 
 
 @pytest.mark.parametrize("seed", range(20))

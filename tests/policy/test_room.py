@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job
+from scheduler.model.job import Job, Runtime
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.amounts import Amount, add, fit_in
 from scheduler.policy.draft import Draft
@@ -22,6 +22,8 @@ from scheduler.policy.victims import Victims
 from tests.policy.worlds import Cluster
 
 PRIORITIES = range(6)
+#: Seconds that a shrink takes of each worker where no resize was measured.
+PAUSES = {Runtime.COMMAND: 0.0, Runtime.ELASTIC: 0.5}
 
 
 def draft_of(dice: random.Random) -> Draft:
@@ -42,6 +44,7 @@ def draft_of(dice: random.Random) -> Draft:
             size = on.total()
             bounds = (dice.randrange(1, size + 1), size)
             fields = {"priority": dice.choice(PRIORITIES), "slots_per_worker": slots, "cpus": dice.choice((0.0, 1.0))}
+            fields |= {"runtime": dice.choice(tuple(PAUSES)), "resize_seconds": dice.choice((None, 1.5))}
             cluster.running(number, dict(on), workers=bounds, preemptible=dice.random() < 0.9, **fields)
     for number in range(20, 24):
         cluster.waiting(number, priority=dice.choice(PRIORITIES))
@@ -110,11 +113,12 @@ def test_room_follows_what_a_draft_takes_and_holds(seed: int) -> None:
 
 
 def in_turn(draft: Draft, job: Job) -> Iterator[tuple[int, list[Taking]]]:
-    """Victims, least important, least lost work, newest first: how many workers above its minimum, and all of them."""
+    """Victims, least important, shortest pause, newest first: how many workers above its minimum, and all of them."""
 
     def place(victim: Job) -> tuple[int, float, int]:
-        started = victim.started_at if victim.started_at is not None else draft.now
-        return victim.priority, (draft.now - started) * len(victim.workers) * victim.shape.slots, -victim.id
+        measured = victim.progress.resize_seconds
+        pause_seconds = PAUSES[victim.spec.runtime] if measured is None else measured
+        return victim.priority, pause_seconds * len(victim.workers) * victim.shape.slots, -victim.id
 
     for victim in sorted((stake.job for stake in draft.stakes.less_than(job.priority)), key=place):
         staying = draft.staying(victim)

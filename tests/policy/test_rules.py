@@ -124,12 +124,6 @@ def test_the_youngest_workers_of_the_least_important_job_leave_first() -> None:
     assert c.plan().waiting[JobId(3)] == VICTIMS
 
 
-def test_among_equals_the_job_with_least_lost_work_gives_first() -> None:
-    c = Cluster().node("a", 4).running(1, {"a": 2}, workers=(1, 2), last_commit_at=NOW - 1)
-    c.running(2, {"a": 2}, workers=(1, 2), last_commit_at=NOW - 9).waiting(3, priority=5)
-    assert c.actions() == [shrink(1, 2, by=3), Reserve(3, (("a", 1),))]
-
-
 def test_nobody_is_stopped_where_shrinking_does_and_whoever_must_be_stopped_is_not_shrunk_as_well() -> None:
     c = Cluster().node("a", 6).running(1, {"a": 3}, workers=(3, 3)).running(2, {"a": 3}, workers=(1, 3), priority=1)
     c.waiting(3, priority=5, workers=(2, 2))

@@ -245,6 +245,7 @@ class Cluster:
     def _job(self, number: int, fields: dict[str, Any]) -> Job:
         progress = Progress(
             last_commit_at=fields.pop("last_commit_at", None),
+            last_checkpoint_at=fields.pop("last_checkpoint_at", None),
             resize_seconds=fields.pop("resize_seconds", None),
             throughput=fields.pop("throughput", ()),
             fraction=fields.pop("fraction", None),

@@ -142,7 +142,7 @@ def test_a_template_that_the_api_refuses_fails_its_own_job_in_plain_words(tenant
     tenants.ann.submit("bogus", worker(dnsPolicy="Bogus"))
     tenants.bob.submit("beside", worker())
     failed = tenants.ann.reaches("bogus", "Failed")
-    assert "LAUNCH_FAILED" in failed["message"]
+    assert "cannot start" in failed["message"]
     assert 'spec.dnsPolicy: Unsupported value: "Bogus"' in failed["message"]
     tenants.bob.reaches("beside", "Succeeded")
 

@@ -55,6 +55,19 @@ def test_json_holds_what_was_used_over_time(sched: Sched) -> None:
     assert uses[-1]["slots"] == uses[-1]["waiting_jobs"] == 0
 
 
+def test_faults_are_drawn_with_the_seed_and_counted_in_the_summary(sched: Sched) -> None:
+    asked = ("jobs.csv", "--nodes", "1x4", "--faults", "workers=20m,nodes=1h,daemon=1h", "--seed", "5")
+    lines = sched(*asked, "--policy", "elastic", "--policy", "easy").ok().out.splitlines()
+    cells = {line[:26].strip(): line[26:].split() for line in lines[1:]}
+    assert cells["faults: seed"] == ["5", "5"]
+    assert int(cells["worker failures"][0]) > 0
+    document = sched(*asked, "-o", "json").ok().document["elastic"]["summary"]["faults"]
+    assert document["seed"] == 5
+    assert document["worker_failures"] == int(cells["worker failures"][0])
+    assert sched("jobs.csv", "--nodes", "1x4", "-o", "json").ok().document["elastic"]["summary"]["faults"] is None
+    sched("jobs.csv", "--faults", "workers").failed(2, "--faults: 'workers' must have the form KEY=DURATION")
+
+
 def test_what_fails_is_told(sched: Sched, tmp_path: Path) -> None:
     (tmp_path / "limited.csv").write_text("name,at_seconds,work_seconds,time_limit_seconds\na,0,100,10\nb,0,5,\n")
     call = sched("limited.csv", "--nodes", "1x4").ok()

@@ -8,7 +8,7 @@ import pytest
 from scheduler.engine.ports import Lease
 from scheduler.errors import Conflict, InvalidInput, NotFound, UserError
 from scheduler.model.data import Charge, DataProgress, DataSet
-from scheduler.model.event import EventKind
+from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId, worker_id
 from scheduler.model.job import Job
 from scheduler.model.ranges import Ranges
@@ -16,7 +16,9 @@ from scheduler.model.shard_calls import ReaderKey, ShardCall
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
+from scheduler.store.schema import data_queues
 from scheduler.store.values import ShardsAsked, ShardsGiven
+from tests.store import garbage
 from tests.store.conftest import OpenStore
 from tests.store.desk import NOW, SPEC, admitted, finished, lead, started, stored
 
@@ -172,6 +174,42 @@ def test_a_silent_reader_loses_what_it_holds(store: SqlStore) -> None:
     assert exchange(store, ask(job.id, 2, 2, want=1), now=NOW + 60) == [[0]]
     [late] = outcomes(store, [ask(job.id, 1, 2, done=spans(0))], now=NOW + 61)
     assert list(late.answer.refused) == [0]
+    [event] = expired(store, job.id)
+    assert (event.at, event.worker_id, event.amount) == (NOW + 60, f"{job.id}-1", 1.0)
+    said = f"no report for 60 s (lease 60 s); shards held: {job.id}-1 1; dealt again: 1"
+    assert event.detail == said
+
+
+def expired(store: SqlStore, job_id: JobId) -> list[Event]:
+    events = [event for _, event in store.list_events(job_id=job_id, limit=1000)]
+    return [event for event in events if event.kind is EventKind.SHARD_LEASE_EXPIRED]
+
+
+def test_leases_of_many_readers_that_end_together_are_one_event_of_bounded_length(store: SqlStore) -> None:
+    job, _ = running(store, DataSet(shards=1000, lease_seconds=60), workers=40)
+    exchange(store, *(ask(job.id, ordinal, 1, want=ordinal) for ordinal in range(1, 40)))
+    exchange(store, ask(job.id, 40, 1, want=1), now=NOW + 75)
+    [event] = expired(store, job.id)
+    assert (event.worker_id, event.amount) == (None, sum(range(1, 40)))
+    assert event.detail.startswith(f"no report for 75 s (lease 60 s); shards held: {job.id}-39 39, {job.id}-38 38, ")
+    assert event.detail.endswith(" and 29 more workers; dealt again: 780")
+    assert len(event.detail) < 300
+
+
+def test_a_shard_that_is_set_aside_as_its_lease_ends_is_not_said_to_be_dealt_again(store: SqlStore) -> None:
+    job, _ = running(store, DataSet(shards=2, lease_seconds=60, max_attempts=1))
+    exchange(store, ask(job.id, 1, 1, want=1))
+    exchange(store, ask(job.id, 2, 1), now=NOW + 60)
+    [event] = expired(store, job.id)
+    assert event.detail.endswith("dealt again: 0; set aside: 1")
+
+
+def test_a_reader_whose_worker_ends_lets_no_lease_expire(store: SqlStore) -> None:
+    job, lease = running(store)
+    exchange(store, ask(job.id, 1, 1, want=2))
+    job = end(store, lease, job, job.workers[0], ExitReason.LOST)
+    exchange(store, ask(job.id, 2, 1), now=NOW + 100)
+    assert not expired(store, job.id)
 
 
 def test_a_transaction_that_fails_leaves_no_trace_in_memory(store: SqlStore) -> None:
@@ -189,6 +227,25 @@ def test_shares_are_told_of_active_jobs_only(store: SqlStore) -> None:
     exchange(store, ask(job.id, 1, 1, want=4))
     exchange(store, ask(job.id, 1, 2, done=spans(0, 1, 3)))
     assert store.data_shares_done() == {job.id: 0.3}
+
+
+def test_a_job_that_was_accepted_with_more_shards_than_may_be_by_now_goes_on(store: SqlStore) -> None:
+    job, _ = running(store, DataSet(shards=10**9, epochs=10**6))
+    assert exchange(store, ask(job.id, 1, 1, want=2)) == [[0, 1]]
+    assert store.read_queues([job.id])[job.id].progress().total == 10**15
+    assert not store.unreadable
+
+
+def test_a_total_that_is_not_that_of_the_jobs_data_is_told(
+    database_url: str, store: SqlStore, open_store: OpenStore
+) -> None:
+    job, _ = running(store)
+    with garbage.connected(database_url) as session:
+        assert garbage.corrupt(session, data_queues, data_queues.columns["total"], 10**15)
+    other = open_store(database_url)
+    assert not other.read_queues([job.id])
+    [row] = other.unreadable
+    assert (row.table, row.reason) == ("data_queues", f"total: must be 10, as the job's data says, not {10**15}")
 
 
 def test_the_queue_goes_with_its_job(store: SqlStore) -> None:

@@ -27,6 +27,7 @@ from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
+from scheduler.store.text import progress_from_text
 from tests import postgres
 from tests.store.conftest import BOTH
 
@@ -129,6 +130,7 @@ progresses = st.just(Progress()) | whole(
     epoch=maybe(counts),
     samples_per_second=maybe(within(bounds.RATE)),
     last_commit_at=maybe(times),
+    last_checkpoint_at=maybe(times),
     resize_seconds=maybe(within(bounds.SECONDS)),
     throughput=curves(bounds.RATE),
     fraction=maybe(within(bounds.FRACTION)),
@@ -164,6 +166,7 @@ nodes = whole(
     quarantined_until=times,
     closed_slots=closed_slots,
     accepted_faults=closed_slots,
+    unlisted_since=times,
     version=st.just(0),
 )
 events = whole(
@@ -372,3 +375,8 @@ def test_progress_that_is_not_a_number_counts_as_not_reported(shared: tuple[SqlS
     after = store.get_job(job_id)
     assert after is not None
     assert after.progress == Progress(step=1)
+
+
+def test_progress_of_an_earlier_version_is_read_without_what_it_did_not_have() -> None:
+    written = '{"step":1,"last_commit_at":5.0}'
+    assert progress_from_text(written) == Progress(step=1, last_commit_at=5.0)

@@ -73,6 +73,7 @@ def test_a_spec_is_a_job_request_in_other_letters() -> None:
         ({"graceSeconds": -1}, "spec.graceSeconds"),
         ({"speedup": [[1, 1], [1, 2]]}, "spec.speedup"),
         ({"data": {"shards": 5, "leaseSeconds": 0}}, "spec.data.leaseSeconds"),
+        ({"data": {"shards": 10**9, "epochs": 2}}, "spec.data.shards: 1,000,000,000 in 2 epochs are 2,000,000,000"),
         ({"fixedReplicas": {"replicas": 0}}, "spec.fixedReplicas.replicas: "),
         ({"fixedReplicas": {"replicas": 1, "slotsPerWorker": -1}}, "spec.fixedReplicas.slotsPerWorker: "),
         (

@@ -147,7 +147,7 @@ class KubernetesCluster:
                 raise InvalidInput("pod_template.metadata.namespace", f"{namespace} is no namespace of workers")
             self._start_in(namespace, start, until)
         except InvalidInput as error:
-            self._picture.refuse(start, self._settings.namespace, str(error))
+            self._picture.refuse(start, self._settings.namespace, str(error), EndCause.CANNOT_START)
 
     def _start_in(self, namespace: str, start: StartWorker, until: float) -> None:
         if not self._picture.has_node(start.node):
@@ -171,7 +171,9 @@ class KubernetesCluster:
     def _found_instead(self, start: StartWorker, namespace: str, error: RefusedError, until: float) -> Document | None:
         """The worker's pod, where it is there although its creation was refused; None: the worker is given up."""
         if error.status in _FOR_GOOD:
-            self._picture.refuse(start, namespace, str(error))
+            # An admission webhook refuses as a bad request, and may judge otherwise the next time.
+            cause = EndCause.CANNOT_START if error.status == INVALID else None
+            self._picture.refuse(start, namespace, str(error), cause)
             return None
         # What is forbidden now (by a quota, a policy, a missing right) may have been allowed to a start before.
         if error.status != FORBIDDEN and error.reason != "AlreadyExists":

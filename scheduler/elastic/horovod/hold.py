@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from scheduler.elastic.agent import EXIT_DRAINED, Agent, Order
+from scheduler.elastic.checkpoint_watch import watch_of
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.horovod.warm import Process, WarmProcesses
 from scheduler.elastic.horovod.wire import HELLO_SECONDS, receive, send, watch_for_loss
@@ -51,7 +52,7 @@ class Holder:
         self._listed = 0
         self._joined = 0
         self._asked_at: float | None = None
-        self._agent = Agent(environment, f"{host}:{port}", end=self._end_fenced)
+        self._agent = Agent(environment, f"{host}:{port}", end=self._end_fenced, checkpoints=watch_of(environment))
 
     def run(self) -> NoReturn:
         """Call it in the main thread, which is told of SIGTERM."""

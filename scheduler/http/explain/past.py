@@ -40,6 +40,8 @@ class TakingView(TypedDict):
     reason: str
     #: As `4 -> 2 workers`.
     detail: str
+    #: Work since it was saved last, where all workers were given up; null: not known.
+    lost_slot_seconds: float | None
 
 
 class Past(TypedDict):
@@ -74,6 +76,7 @@ def _takings(events: Iterable[Event]) -> list[TakingView]:
             "for_job": event.for_job,
             "reason": event.cause,
             "detail": event.detail,
+            "lost_slot_seconds": event.amount if event.kind is EventKind.JOB_STOPPING else None,
         }
         for event in events
         if event.job_id is not None and event.for_job is not None and event.job_id != event.for_job

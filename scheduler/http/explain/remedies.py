@@ -36,6 +36,8 @@ def remedies(
             return [f'Let decisions look at it again: "sched resume {job.id}"; or end it: "sched cancel {job.id}".']
         case JobState.FAILED if job.stop_reason is StopReason.RETRIES_EXHAUSTED:
             return [f'See its output for the failure: "sched logs {job.id}".']
+        case JobState.FAILED if job.stop_reason is StopReason.CANNOT_START:
+            return ["Correct what the reason names, and submit the job again."]
         case _:
             return []
 

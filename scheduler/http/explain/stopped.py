@@ -1,7 +1,7 @@
 """Why a job is being stopped, suspended or held, and how it ended."""
 
 from scheduler.http.explain.words import STOP_TEXTS, job_name
-from scheduler.model.job import Job, JobState, StopReason
+from scheduler.model.job import Job, JobState
 from scheduler.model.world import World
 
 
@@ -17,7 +17,7 @@ def why_stopped(job: Job, world: World) -> str:
 
 def why_held(job: Job) -> str:
     """The sentence of a job that ticks failed at."""
-    if job.stop_reason is StopReason.CANCELLED and job.held_from is not JobState.STOPPING:
+    if job.cancelled and job.held_from is not JobState.STOPPING:
         return f"Is being cancelled. It was held: {job.detail}."
     was = f"was {job.held_from}" if job.held_from is not None else "waits"
     workers = f"; its workers go on ({len(job.all_workers)})" if job.all_workers else ""

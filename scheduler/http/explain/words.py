@@ -23,6 +23,7 @@ STOP_TEXTS: dict[StopReason, str] = {
     StopReason.OVERSOLD: "the slots that it shared are too busy, or no longer oversold",
     StopReason.GANG_RESTART: "a worker failed, and all workers restart together",
     StopReason.RETRIES_EXHAUSTED: "a worker failed, and no retries are left",
+    StopReason.CANNOT_START: "no attempt can start its workers",
     StopReason.TIME_LIMIT: "its time limit has been reached",
     StopReason.SUSPENDED: "a user suspended it",
     StopReason.RESUMED: "a user resumed it before it had stopped; it goes back to the queue",

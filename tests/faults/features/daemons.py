@@ -99,6 +99,11 @@ def published(of: Of, scenario: Scenario) -> Scenario:
     return replace(scenario, policy=scenario.policy.model_copy(update={"name": of("name").choice(sorted(RULES))}))
 
 
+def forgetful(of: Of, scenario: Scenario) -> Scenario:
+    """Nodes that are not listed are soon forgotten."""
+    return replace(scenario, nodes_seconds=of("nodes").choice([0.5, 3.0, 10.0]))
+
+
 def settings(of: Of, scenario: Scenario) -> Scenario:
     """Other settings than those shipped."""
     return replace(

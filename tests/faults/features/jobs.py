@@ -44,9 +44,10 @@ def heartbeats(of: Of, scenario: Scenario) -> Scenario:
 
     def watch(r: random.Random, arrival: Arrival) -> Arrival:
         watched = arrival.spec.runtime is Runtime.ELASTIC and r.random() < 0.7
-        return with_spec(arrival, heartbeat_seconds=r.choice([8.0, 15.0]) if watched else None)
+        return with_spec(arrival, heartbeat_seconds=r.choice([8.0, 15.0]) if watched else r.choice([None, 0.0]))
 
-    return each_job(of, scenario, watch)
+    engine = scenario.engine.model_copy(update={"heartbeat_seconds": of("default").choice([0.0, 10.0, 600.0])})
+    return each_job(of, replace(scenario, engine=engine), watch)
 
 
 def not_preemptible(of: Of, scenario: Scenario) -> Scenario:
@@ -69,6 +70,15 @@ def failing(of: Of, scenario: Scenario) -> Scenario:
         )
 
     return each_job(of, scenario, fail)
+
+
+def without_program(of: Of, scenario: Scenario) -> Scenario:
+    """Some jobs name a program that no node has."""
+
+    def misname(r: random.Random, arrival: Arrival) -> Arrival:
+        return replace(arrival, behaviour=replace(arrival.behaviour, cannot_start=r.random() < 0.4))
+
+    return each_job(of, scenario, misname)
 
 
 def kinds_of_nodes(of: Of, scenario: Scenario) -> Scenario:
