@@ -8,6 +8,7 @@ from sqlalchemy import Row
 from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import Job, JobSpec
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
+from scheduler.store.progress_text import progress_to_text
 from scheduler.store.reading import SetAside
 from scheduler.store.row_check import BrokenColumn, raw_columns
 from scheduler.store.schema import workers
@@ -19,7 +20,6 @@ from scheduler.store.text import (
     numbers_from_text,
     numbers_to_text,
     pairs_to_text,
-    progress_to_text,
     speedup_to_text,
     words_to_text,
 )
