@@ -21,13 +21,16 @@ from scheduler.engine.attribution.trial import attempt
 from scheduler.model.booking import Booking
 from scheduler.model.event import Cause
 from scheduler.model.foreign import Awaited, Demand
-from scheduler.model.ids import JobId, NodeName
+from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobSpec, JobState
 from scheduler.model.node import Node
-from scheduler.model.observation import NodeObservation
+from scheduler.model.observation import NodeObservation, Phase, WorkerObservation, WorkerReport
 from scheduler.model.shape import WorkerShape
 from scheduler.model.subject import Subject, SubjectKind
+from scheduler.model.worker import Worker
+from scheduler.model.world import Stray, World
+from scheduler.policy.ledger import Ledger
 from scheduler.policy.stake import stake_of
 
 
@@ -144,7 +147,7 @@ def test_what_has_odd_numbers_in_it_is_suspected_first_and_then_the_innermost() 
 @pytest.mark.parametrize(
     ("value", "odd"),
     [
-        *((number, True) for number in (math.inf, -math.inf, math.nan, 5e-324, -1e-200, 1e15, -1e300)),
+        *((number, True) for number in (math.inf, -math.inf, math.nan, 5e-324, -1e-200, 1e-100, 1e14, -1e300)),
         *((number, False) for number in (0.0, 1.0, -1.0, 1e-9, 1e9, 10**20, "inf", None, (1.0, "x"))),
         (((1, 1.0), (2, math.nan)), True),
         (WorkerShape(cpus=1.0), False),
@@ -166,6 +169,12 @@ def test_numbers_that_nobody_means_are_odd(value: object, odd: bool) -> None:
         (Intent(1, IntentKind.CANCEL, 0.0, JobId(7)), job(7)),
         (Intent(1, IntentKind.CORDON, 0.0, node=NodeName("a")), Subject(SubjectKind.NODE, "a")),
         (Intent(1, IntentKind.UNBOOK, 0.0, booking="b"), Subject(SubjectKind.BOOKING, "b")),
+        (Intent(1, IntentKind.UNBOOK, 0.0), None),
+        (Worker(WorkerId("7-1"), JobId(7), 1, NodeName("a"), "host", (0,), 0.0), job(7)),
+        (WorkerObservation(WorkerId("7-1"), JobId(7), NodeName("a"), Phase.RUNNING), job(7)),
+        (WorkerReport(WorkerId("7-1"), JobId(7), 0.0), job(7)),
+        (Stray(WorkerId("7-1"), JobId(7), NodeName("a"), (0,)), job(7)),
+        (stake_of(a_job(7), Ledger(World())), job(7)),
         (WorkerShape(), None),
         ("7", None),
     ],
