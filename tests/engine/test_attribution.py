@@ -144,6 +144,14 @@ def test_what_has_odd_numbers_in_it_is_suspected_first_and_then_the_innermost() 
     assert (subject_of(odd), subject_of(plain)) == (job(1), job(2))
 
 
+def test_what_had_odd_numbers_in_it_is_suspected_first_wherever_else_it_is_named() -> None:
+    def inner(plain: Job, odd: Job) -> list[Subject]:
+        return suspects_in([sys._getframe(), sys._getframe(1)])
+
+    of_the_same_job = a_job(1)
+    assert inner(a_job(2), a_job(1, speedup=((1, 1e15),))) == [subject_of(of_the_same_job), job(2)]
+
+
 @pytest.mark.parametrize(
     ("value", "odd"),
     [
