@@ -217,6 +217,32 @@ def test_work_in_a_process_of_its_own_gives_what_it_gives_here(tmp_path: Path) -
     assert attempt(lambda: os.kill(os.getpid(), signal.SIGTERM), 60.0) is None
 
 
+def test_a_process_of_its_own_has_no_file_of_this_one_whatever_is_open_here() -> None:
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(8)]  # all numbers below them are taken, too
+    for free in (opened.pop(3), opened.pop(3)):  # of the pipe
+        os.close(free)
+    try:
+        there = attempt(lambda: {int(number) for number in os.listdir("/proc/self/fd")}, 60.0)
+    finally:
+        for each in opened:
+            os.close(each)
+    assert isinstance(there, set)
+    assert {0, 1, 2} < there
+    assert len(there) == 5  # the pipe, and the directory that is listed
+    assert not there & set(opened[1:])
+
+
+def test_a_process_of_its_own_ends_with_its_work(tmp_path: Path) -> None:
+    here = os.getpid()
+    try:
+        assert attempt(lambda: "done", 60.0) == "done"
+    finally:
+        if os.getpid() != here:
+            (tmp_path / "another").touch()
+            os._exit(0)
+    assert not (tmp_path / "another").exists()
+
+
 @pytest.mark.parametrize(
     ("work", "cause", "detail", "suspects"),
     [
