@@ -115,6 +115,9 @@ def test_a_column_holds_whatever_is_within_its_bounds(table: str, column: str, v
         ("nodes", "slots", "x" * 58, f"must be a whole number, not '{'x' * 58}'"),
         ("nodes", "slots", "x" * 59, f"must be a whole number, not '{'x' * 59}…"),
         ("secrets", "value", "x", "must be bytes, not 'x'"),
+        # The only number, and the only text, of their tables.
+        ("replaced_rows", "at", -1.0, "must be from 0 to 1e+12, not -1.0"),
+        ("secrets", "name", "a\udc80b", "is not UTF-8"),
     ],
 )
 def test_a_row_is_refused_for_what_a_column_must_not_hold(table: str, column: str, value: Any, told: str) -> None:
@@ -131,6 +134,7 @@ def test_all_wrong_columns_are_told_and_the_first_of_them_refuses_the_row() -> N
         "version": "must not be NULL",
     }
     assert refusal("jobs", version=None, name="a\0b", priority=1.5) == "name: must not contain NUL"
+    assert refusal("secrets", name=b"x", value="x") == "name: must be a text, not b'x'"
 
 
 @given(data=st.data())

@@ -132,6 +132,20 @@ def test_a_row_that_is_gone_is_met_no_more(url: str, open_store: OpenStore) -> N
     assert store.unreadable == ()
 
 
+def test_a_job_on_a_node_that_is_gone_is_told_until_the_node_is_there(url: str, open_store: OpenStore) -> None:
+    store = open_store(url)
+    with garbage.connected(url) as session:
+        session.execute("UPDATE nodes SET name = 'elsewhere' WHERE name = 'z'")
+    store.load_world()
+    astray = Unreadable("jobs", "2", "worker 2-1: node: 'z' is not known", JobId(2))
+    assert store.unreadable == (astray,)
+    assert store.look_again() == ()
+    assert [row.row for row in scanned(store)] == [astray]
+    with garbage.connected(url) as session:
+        session.execute("UPDATE nodes SET name = 'z' WHERE name = 'elsewhere'")
+    assert store.look_again() == (astray,)
+
+
 def test_workers_whose_job_is_gone_are_told_as_long_as_they_are_there(url: str, open_store: OpenStore) -> None:
     """Else the daemon would load everything again at each look, and the command that health names find nothing."""
     store = open_store(url)
@@ -141,7 +155,7 @@ def test_workers_whose_job_is_gone_are_told_as_long_as_they_are_there(url: str, 
     gone = Unreadable("jobs", "1", "worker 1-1 lives, and the job has ended or is gone", JobId(1))
     assert store.unreadable == (gone,)
     assert store.look_again() == ()
-    assert gone in [row.row for row in scanned(store)]
+    assert StoredRow(gone, {}) in scanned(store)
     with garbage.connected(url) as session:
         session.execute("DELETE FROM workers WHERE job_id = 1")
     assert store.look_again() == (gone,)

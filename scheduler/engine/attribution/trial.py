@@ -10,6 +10,7 @@ import select
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from scheduler.engine.attribution.failure import Failure, failure_of
@@ -76,7 +77,7 @@ def _outcome(work: Callable[[], T], limit_seconds: float) -> T | Failure:
         _leave_out_handler(error)
         found = failure_of(error, Cause.TICK_HUNG)
         detail = found.detail.replace(type(error).__name__, f"no end after {limit_seconds:g} s", 1)
-        return Failure(Cause.TICK_HUNG, detail, found.suspects)
+        return replace(found, detail=detail)
     except Exception as error:
         return failure_of(error)
     except BaseException as error:  # what would end the process
