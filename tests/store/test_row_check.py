@@ -77,6 +77,7 @@ def test_a_row_of_ordinary_values_is_read(table: str) -> None:
         ("jobs", "cpus_per_worker", (0.0, bounds.CPUS_HELD.high)),
         ("jobs", "memory_mib_per_worker", (0, bounds.MEMORY_HELD_MIB.high)),
         ("jobs", "preemptible", (True, False, 1, 0)),
+        ("jobs", "oversell", (None, True)),
         ("jobs", "name", ("", "é", "x" * LINE_LENGTH_MAX, "é" * LINE_LENGTH_MAX)),
         ("jobs", "labels", ("x" * (LINE_LENGTH_MAX + 1),)),
         ("nodes", "slots", (0, bounds.SLOTS.high)),
