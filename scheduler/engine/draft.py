@@ -117,8 +117,7 @@ class Draft:
     def put_progress(self, job: Job, progress: Progress) -> None:
         """What its workers reported; it matters for planning only where its speed is known better now."""
         before = job.progress
-        speeds = (before.throughput, before.resize_seconds)
-        self.matters = self.matters or speeds != (progress.throughput, progress.resize_seconds)
+        self.matters = self.matters or _speeds(before) != _speeds(progress)
         self._jobs[job.id] = replace(job, progress=progress)
 
     def see_strays(self, strays: Mapping[WorkerId, Stray]) -> None:
@@ -288,3 +287,9 @@ def _lost_slot_seconds(job: Job, worker: Worker, reason: ExitReason, now: float)
         return None
     since = max(worker.started_at, job.unsaved_since or 0.0)
     return max(0.0, now - since) * len(worker.slot_ids)
+
+
+def _speeds(progress: Progress) -> tuple[object, ...]:
+    """What is planned by, and in which generation it was last found to be so."""
+    known = ((speed.workers, speed.per_second, speed.generation) for speed in progress.speeds)
+    return (progress.resize_seconds, *known)

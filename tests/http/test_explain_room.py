@@ -12,6 +12,7 @@ from scheduler.model.event import EventKind
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobState, Progress, Runtime, StopReason, WaitReason
+from scheduler.model.speed import SizeSpeed
 from scheduler.model.worker import WorkerState
 from scheduler.model.world import CrowdedSlot
 from scheduler.policy.growth_limits import Growth, Limit
@@ -266,10 +267,18 @@ def test_pauses_of_growth_are_told_with_what_the_planner_goes_by(site: Site) -> 
     site.settle()
     world, now = site.board.world, site.clock.now()
     assert world is not None
-    job = replace(world.active[job_id], max_workers=4, progress=Progress(resize_seconds=10.0))
+    speeds = (SizeSpeed(1, 300.0), SizeSpeed(2, 577.4), SizeSpeed(4, 500.0))
+    progress = Progress(resize_seconds=10.0, speeds=speeds)
+    job = replace(world.active[job_id], max_workers=4, progress=progress)
+    slower = (
+        "more workers would not make it faster (300 samples/s with 1 worker, 577.4 samples/s with 2 workers, "
+        "500 samples/s with 4 workers); more are tried again in 90.0 s if slots are idle; "
+        f"`sched scale {job_id} --min 3` gives it more all the same."
+    )
     for growth, reason, says in (
         (Growth(Limit.COOLDOWN, now + 7.0, 2), "COOLDOWN", "it was resized recently, and may grow again in 7.0 s."),
         (Growth(Limit.PAYBACK), "PAYBACK", "growth would save less than 48 times the 10.0 s that a resize takes."),
+        (Growth(Limit.NO_GAIN, now + 90.0), "NO_GAIN", slower),
         (Growth(Limit.UNTRIED, now + 5.0), "UNTRIED", "once it has reported its speed at this size, or in 5.0 s."),
     ):
         why, _, sentence = why_this_size(job, growth, world, site.settings.policy, now)
