@@ -131,5 +131,21 @@ def test_a_fixed_group_is_pods_of_its_own_template_that_come_first_and_go_last(s
     becomes(site.pods, {}, SECONDS_MAX)
 
 
+@pytest.mark.slow
+def test_what_workers_wrote_until_they_were_made_to_leave_is_there_when_their_pods_are_gone(site: Site) -> None:
+    script = "trap 'echo asked; exit 0' TERM; echo begun; while :; do sleep 0.1; done"
+    number = site.submit(command=["sh", "-c", script], workers=2, max_retries=0)
+
+    def logs() -> list[str]:
+        paths = [f"/v1/jobs/{number}/logs?worker={number}-{ordinal}" for ordinal in (1, 2)]
+        return [site.daemon.client.get(path).text for path in paths]
+
+    becomes(logs, ["begun\n"] * 2, SECONDS_MAX)
+    site.daemon.client.post(f"/v1/jobs/{number}/cancel").raise_for_status()
+    site.reaches(number, "CANCELLED")
+    becomes(site.pods, {}, SECONDS_MAX)
+    becomes(logs, ["begun\nasked\n"] * 2)
+
+
 def _variables(pod: Any) -> dict[str, str]:
     return {each.name: each.value for each in pod.spec.containers[0].env}
