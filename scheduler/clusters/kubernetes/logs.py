@@ -7,8 +7,8 @@ containers have ended, so its log is followed from before the deletion until the
 import re
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -59,10 +59,9 @@ class KubernetesLogs:
         self._state_dir = state_dir
         self._find = find
         self._kept = LocalLogs(state_dir)
-        self._readers = ThreadPoolExecutor(FOLLOWED_MAX, "kubernetes-logs")
         self._lock = threading.Lock()
-        #: Of workers whose logs are followed to their end; None: not open yet.
-        self._followed: dict[WorkerId, urllib3.BaseHTTPResponse | None] = {}
+        #: Logs that are followed to their end.
+        self._followed: dict[WorkerId, _Followed] = {}
         self._closed = False
 
     def keep(self, known: KnownWorker, seconds: float) -> None:
@@ -85,19 +84,20 @@ class KubernetesLogs:
         with self._lock:
             if self._closed or worker in self._followed or len(self._followed) >= FOLLOWED_MAX:
                 return
-            self._followed[worker] = None
-        opened = threading.Event()
-        self._readers.submit(self._follow, known, grace_seconds + _END_SECONDS_MAX, opened)
-        opened.wait(min(seconds, _OPEN_SECONDS_MAX))
+            followed = self._followed[worker] = _Followed()
+        # No pool: threads of those are waited for when the process ends, as long as a kubelet is silent.
+        end_seconds = grace_seconds + _END_SECONDS_MAX
+        threading.Thread(target=self._follow, args=(known, end_seconds, followed), daemon=True).start()
+        followed.opened.wait(min(seconds, _OPEN_SECONDS_MAX))
 
     def close(self) -> None:
         """Follow no log any longer; what was read of each is kept."""
         with self._lock:
             self._closed = True
-            streams = [stream for stream in self._followed.values() if stream is not None]
-        for stream in streams:
-            _end(stream)
-        self._readers.shutdown(cancel_futures=True)
+            followed = list(self._followed.values())
+        for each in followed:
+            each.end()
+            each.saved.wait(_OPEN_SECONDS_MAX)
 
     def read(self, worker: WorkerId, offset: int = 0, limit: int = 65536, *, nonce: str = "") -> tuple[bytes, int]:
         """At most `limit` bytes from `offset` (negative: from the end), and the offset to go on from.
@@ -127,30 +127,44 @@ class KubernetesLogs:
             return self._kept.read(worker, offset, limit, nonce=nonce)
         return data, end
 
-    def _follow(self, known: KnownWorker, seconds: float, opened: threading.Event) -> None:
-        worker, who = known.who.worker_id, known.who
+    def _follow(self, known: KnownWorker, seconds: float, followed: "_Followed") -> None:
+        who = known.who
         try:
-            with closing(
-                self._connection.log(who.namespace, known.name, known.container, seconds, follow=True)
-            ) as stream:
-                with self._lock:
-                    self._followed[worker] = stream
-                    if self._closed:
-                        _end(stream)
-                opened.set()
+            stream = self._connection.log(who.namespace, known.name, known.container, seconds, follow=True)
+            with closing(stream):
+                followed.stream = stream
+                followed.opened.set()
+                if self._closed:
+                    followed.end()
                 self._save(known, _End(stream))
         except (ClusterError, urllib3.exceptions.HTTPError, OSError) as error:
             _not_kept(known, error)
         finally:
-            opened.set()
+            followed.opened.set()
+            followed.saved.set()
             with self._lock:
-                del self._followed[worker]
+                del self._followed[who.worker_id]
 
     def _save(self, known: KnownWorker, end: "_End") -> None:
         """Raises `OSError`."""
         if end.data:
             key = job_key(known.who.job_id, known.who.nonce)
             save_log(log_path(self._state_dir, key, known.who.worker_id), end.data, end.start)
+
+
+@dataclass(eq=False, slots=True)
+class _Followed:
+    """A log that a thread reads to its end."""
+
+    stream: urllib3.BaseHTTPResponse | None = None
+    opened: threading.Event = field(default_factory=threading.Event)
+    saved: threading.Event = field(default_factory=threading.Event)
+
+    def end(self) -> None:
+        """Its thread gets no more."""
+        with suppress(OSError, RuntimeError, ValueError):  # it has ended meanwhile
+            if self.stream is not None:
+                self.stream.shutdown()
 
 
 class _End:
@@ -169,12 +183,6 @@ class _End:
         except (urllib3.exceptions.HTTPError, OSError):
             pass  # what came is better than nothing
         self.data = _KUBELET.sub(b"", bytes(kept))
-
-
-def _end(stream: urllib3.BaseHTTPResponse) -> None:
-    """Whoever reads it gets no more."""
-    with suppress(OSError, RuntimeError, ValueError):  # it has ended meanwhile
-        stream.shutdown()
 
 
 def _not_kept(known: KnownWorker, error: Exception) -> None:
