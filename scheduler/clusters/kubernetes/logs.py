@@ -30,8 +30,10 @@ _CHUNK = 64 * 1024
 KEPT_BYTES_MAX = 4 * 1024 * 1024
 #: Logs that are followed to their end at a time; of further workers that are deleted meanwhile nothing is kept.
 FOLLOWED_MAX = 16
-#: A deletion waits for the log to be opened no longer than this: a node that is away does not answer.
+#: A deletion waits for the log to be opened no longer than this, nor than this share of the time that it has itself: a
+#: node that is away does not answer.
 _OPEN_SECONDS_MAX = 1.0
+_OPEN_SHARE_MAX = 0.25
 #: A container that was told to end is gone so long after its grace period, or its node does not answer.
 _END_SECONDS_MAX = 10.0
 #: What a kubelet writes into a log, or instead of it, when the container is gone.
@@ -78,7 +80,7 @@ class KubernetesLogs:
     def keep_to_end(self, known: KnownWorker, grace_seconds: float, seconds: float) -> None:
         """Keep the end of a log whose pod is about to be deleted, with what it writes in its grace period.
 
-        Returns when the log is open, after `seconds` at the latest.
+        Returns when the log is open, or after a part of the `seconds` that there are for log and deletion.
         """
         worker = known.who.worker_id
         with self._lock:
@@ -88,7 +90,7 @@ class KubernetesLogs:
         # No pool: threads of those are waited for when the process ends, as long as a kubelet is silent.
         end_seconds = grace_seconds + _END_SECONDS_MAX
         threading.Thread(target=self._follow, args=(known, end_seconds, followed), daemon=True).start()
-        followed.opened.wait(min(seconds, _OPEN_SECONDS_MAX))
+        followed.opened.wait(min(seconds * _OPEN_SHARE_MAX, _OPEN_SECONDS_MAX))
 
     def close(self) -> None:
         """Follow no log any longer; what was read of each is kept."""
