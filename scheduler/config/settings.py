@@ -299,7 +299,13 @@ class KubernetesSettings(_Frozen):
     )
     jobs_dir: Path = Field(
         default=Path("/checkpoints"),
-        description="Directory in containers that holds a checkpoint directory per job: mount a volume there.",
+        description="Directory in containers that holds a checkpoint directory per job: pod templates mount a volume "
+        "there, or a directory above. Where they do not, `SCHED_CHECKPOINT_DIR` is not set.",
+    )
+    names_image: str | None = Field(
+        default=None,
+        description="Image with `sh`, and `getent` or `nslookup`, such as `busybox:1`, for an init container in which "
+        "each worker waits until its own name and that in `MASTER_ADDR` resolve; not set: workers do not wait.",
     )
     launch_limit_seconds: float = Field(
         default=120.0,

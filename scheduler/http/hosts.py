@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from scheduler.engine.board import Board, Known, Posting
 from scheduler.http.errors import ErrorCode, Refusal
 from scheduler.model.ids import JobId
+from scheduler.model.job import JobState
 
 #: When to ask again where nothing is published; jobs start within about so long once there is room.
 RETRY_AFTER_SECONDS = 1
+
+#: Ends the refusal of a question that only came too early.
+_WAIT = "ask again, or with wait=60&generation=0 to be answered as soon as they are"
 
 #: Answers of ended jobs are dropped after so many new ones.
 SWEEP_BUILDS = 1024
@@ -70,13 +74,15 @@ class HostAnswers:
     def refusal(self, job_id: JobId) -> Refusal:
         """Why there is no list."""
         posting = self._board.posting(job_id)
+        if posting is not None and posting.state is JobState.STARTING:
+            return _not_now(f"job {job_id} is STARTING: its hosts are published when its workers are ready; {_WAIT}")
         if posting is not None:
             return _not_now(f"job {job_id} is {posting.state} and has no published hosts")
         match self._board.known(job_id):
             case Known.NOT_LOADED:
                 return _not_now("the daemon has not loaded its jobs yet, or another replica leads")
             case Known.WAITING:
-                return _not_now(f"job {job_id} is waiting and has no hosts yet")
+                return _not_now(f"job {job_id} is waiting and has no hosts yet; {_WAIT}")
             case Known.ENDED:
                 return Refusal(410, ErrorCode.CONFLICT, f"job {job_id} has ended")
             case Known.UNREADABLE:

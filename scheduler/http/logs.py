@@ -2,13 +2,15 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from scheduler.errors import NotFound
-from scheduler.http.errors import documented
+from scheduler.http.errors import Refusal, documented
 from scheduler.http.jobs import find_job
 from scheduler.http.parameters import JobNumber
+from scheduler.http.relay import FORWARDED
 from scheduler.http.services import Services, Use
 from scheduler.model.ids import JobId, WorkerId, worker_id
 from scheduler.model.job import Job
@@ -33,7 +35,8 @@ OFFSET_MAX = 2**62
         **documented(404),
     },
 )
-def read_logs(
+async def read_logs(
+    request: Request,
     services: Use,
     job_id: JobNumber,
     worker: Annotated[
@@ -45,6 +48,18 @@ def read_logs(
     limit: Annotated[int, Query(ge=1, le=BYTES_MAX, description="Maximum number of bytes.")] = 65536,
 ) -> Response:
     """Read the output of a worker (default: rank 0, or the newest worker if none has a rank)."""
+    here = await run_in_threadpool(_read, services, job_id, worker, offset, limit)
+    if here.body or services.term() is not None or FORWARDED in request.headers:
+        return here
+    # Of a worker whose pod is gone, the replica that led has the log.
+    path, authorization = f"{request.url.path}?{request.url.query}", request.headers.get("authorization")
+    try:
+        return await services.relay.fetch(path, authorization, forwarded=False)
+    except Refusal:
+        return here
+
+
+def _read(services: Services, job_id: int, worker: str | None, offset: int, limit: int) -> Response:
     job = find_job(services, job_id)
     chosen = _of_job(job, worker) if worker is not None else _default_worker(services, job)
     if chosen is None:

@@ -1,4 +1,4 @@
-"""What workers say to a replica that does not lead is passed on to the one that does."""
+"""What workers say to a replica that does not lead is passed on to the one that does, which is asked for logs, too."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -17,6 +17,8 @@ FORWARDED = "x-sched-forwarded"
 TIMEOUT_SECONDS = 2.0
 CONNECTIONS_MAX = 64
 _RETRY = {"retry-after": "1"}
+#: Headers of the leader's answer that the caller gets.
+_PASSED_BACK = ("content-type", "retry-after", "cache-control", "x-sched-offset", "x-sched-worker")
 
 
 class Relay:
@@ -33,6 +35,23 @@ class Relay:
 
     async def pass_on(self, path: str, body: bytes, authorization: str | None, *, forwarded: bool) -> Response:
         """The leader's answer. Raises `Refusal` (503) where none is known or it cannot be reached."""
+        headers = {"content-type": "application/json"}
+        return await self._ask("POST", path, authorization, forwarded=forwarded, content=body, headers=headers)
+
+    async def fetch(self, path_and_query: str, authorization: str | None, *, forwarded: bool) -> Response:
+        """What the leader answers to a GET. Raises as `pass_on`."""
+        return await self._ask("GET", path_and_query, authorization, forwarded=forwarded, content=b"", headers={})
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        authorization: str | None,
+        *,
+        forwarded: bool,
+        content: bytes,
+        headers: dict[str, str],
+    ) -> Response:
         import httpx  # its import takes a while, and a single daemon never needs it
 
         leader = self._leader()
@@ -40,18 +59,18 @@ class Relay:
             raise _not_now("no replica is leading")
         if forwarded:
             raise _not_now(f"this replica is not leading: {leader.name} leads")
-        headers = {"content-type": "application/json", FORWARDED: "1"}
+        headers = {**headers, FORWARDED: "1"}
         if authorization is not None:
             headers["authorization"] = authorization
         if self._client is None:
             limits = httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX)
             self._client = httpx.AsyncClient(timeout=TIMEOUT_SECONDS, limits=limits, trust_env=False)
         try:
-            answer = await self._client.post(leader.url + path, content=body, headers=headers)
+            answer = await self._client.request(method, leader.url + path, content=content, headers=headers)
         except httpx.HTTPError as error:
             what = str(error) or type(error).__name__
             raise _not_now(f"the leading replica {leader.name} cannot be reached: {what}") from None
-        kept = {name: answer.headers[name] for name in ("content-type", "retry-after") if name in answer.headers}
+        kept = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
         return Response(answer.content, answer.status_code, kept)
 
 

@@ -112,7 +112,10 @@ async def discover_hosts(
         str, Header(max_length=1000, description="ETag of an answer; if it is still current, the answer is 304.")
     ] = "",
 ) -> Response:
-    """Get one `host:slots` per line, or with `Accept: application/json` everything a worker needs to join the group."""
+    """Get one `host:slots` per line, or with `Accept: application/json` everything a worker needs to join the group.
+
+    503: no list is published now, as while the job starts. `wait=60&generation=0` waits for the first one.
+    """
     job = JobId(job_id)
     if wait > 0:
         await _wait_for_another(services, job, generation, wait)

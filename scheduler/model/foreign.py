@@ -31,7 +31,7 @@ class Demand:
 
     #: Unique among all demands, the same as long as it waits.
     name: str
-    #: What it asks for: at least one slot.
+    #: What it asks for, which may be CPUs or memory alone.
     shape: WorkerShape
     #: Nodes on which it may run, besides what the shape's labels say; None: any.
     nodes: frozenset[NodeName] | None = None

@@ -216,18 +216,40 @@ def test_pods_of_others_that_wait_are_demands_while_they_are_more_important(plan
         site.plane.pod(site.namespace, "web", {RESOURCE: "3", "cpu": "1"}, {})
         site.plane.pod(site.namespace, "picky", {RESOURCE: "1"}, {}, nodeSelector={"disk": "ssd"})
         site.plane.pod(site.namespace, "small", {"cpu": "1"}, {})
+        site.plane.pod(site.namespace, "nothing", {}, {})
         assert site.cluster.observe().demands == ()
-        for name in ("web", "picky", "small"):
+        for name in ("nothing", "web", "picky", "small"):
             site.plane.report(site.namespace, name, phase="Pending", conditions=[_UNBOUND])
-        found = site.until(lambda seen: len(seen.demands) == 2).demands
+        found = site.until(lambda seen: len(seen.demands) == 3).demands
         whole = Demand(f"{site.namespace}/web", WorkerShape(3, 1.0))
         part = Demand(f"{site.namespace}/picky", WorkerShape(1), frozenset({NodeName("b")}))
-        assert {demand.name: demand for demand in found} == {whole.name: whole, part.name: part}
+        without_slots = Demand(f"{site.namespace}/small", WorkerShape(0, 1.0))
+        assert set(found) == {whole, part, without_slots}
         site.plane.bind(site.namespace, "web", "a")
-        seen = site.until(lambda seen: len(seen.demands) == 1 and seen.nodes[NodeName("a")].foreign.slots == 3)
-        assert seen.demands == (part,)
-        site.plane.vanish(site.namespace, "picky")
+        seen = site.until(lambda seen: len(seen.demands) == 2 and seen.nodes[NodeName("a")].foreign.slots == 3)
+        assert set(seen.demands) == {part, without_slots}
+        for name in ("picky", "small"):
+            site.plane.vanish(site.namespace, name)
         site.until(lambda seen: not seen.demands)
+    finally:
+        site.close()
+
+
+def test_a_pod_of_others_makes_no_worker_leave_a_node_whose_taint_keeps_it_out(plane: ControlPlane) -> None:
+    toleration = {"key": "nvidia.com/gpu", "operator": "Exists"}
+    site = Site(plane, yield_to_priority=0, tolerations=[toleration])
+    try:
+        taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+        site.plane.add_node("b", taints=[taint])
+        site.node(lambda node: node.slots == 4 and not node.closed, "b")
+        for name, tolerations in (("web", []), ("training", [toleration])):
+            site.plane.pod(site.namespace, name, {"cpu": "2"}, {}, tolerations=tolerations)
+            site.plane.report(site.namespace, name, phase="Pending", conditions=[_UNBOUND])
+        found = site.until(lambda seen: len(seen.demands) == 2).demands
+        assert {demand.name.rpartition("/")[2]: demand.nodes for demand in found} == {
+            "web": frozenset({NodeName("a")}),
+            "training": None,
+        }
     finally:
         site.close()
 

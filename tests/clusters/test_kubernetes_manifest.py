@@ -118,6 +118,75 @@ def test_a_pod_with_an_address_of_its_own_has_the_name_that_others_reach_it_by()
     assert "subdomain" not in spec
 
 
+CHECKPOINTS = {"SCHED_CHECKPOINT_DIR": "/checkpoints/7-abc/checkpoint"}
+
+
+def with_mounts(*mounts: Mapping[str, Any], **env: str) -> Any:
+    volumes = [{"name": "work", "persistentVolumeClaim": {"claimName": "work"}}]
+    template = {"spec": {"volumes": volumes, "containers": [{"volumeMounts": list(mounts)}]}}
+    return worker(made(template, env=tuple({**CHECKPOINTS, **env}.items())))
+
+
+@pytest.mark.parametrize(
+    ("mount", "made_of_it"),
+    [
+        ({"mountPath": "/checkpoints"}, "7-abc/checkpoint"),
+        ({"mountPath": "/checkpoints/", "subPath": "team/a"}, "team/a/7-abc/checkpoint"),
+        ({"mountPath": "/"}, "checkpoints/7-abc/checkpoint"),
+    ],
+)
+def test_a_job_has_a_directory_for_checkpoints_on_the_volume_that_its_template_mounts(
+    mount: Mapping[str, Any], made_of_it: str
+) -> None:
+    other = {"name": "work", "mountPath": "/data"}
+    container = with_mounts(other, {"name": "work", **mount})
+    directory = CHECKPOINTS["SCHED_CHECKPOINT_DIR"]
+    added = {"name": "work", "mountPath": directory, "subPath": made_of_it}
+    assert container["volumeMounts"] == [other, {"name": "work", **mount}, added]
+    assert {"name": "SCHED_CHECKPOINT_DIR", "value": directory} in container["env"]
+
+
+@pytest.mark.parametrize(
+    "mount", [{"mountPath": "/check"}, {"mountPath": "/checkpoints", "readOnly": True}, {"mountPath": "/data"}]
+)
+def test_without_a_volume_for_them_no_variable_names_a_directory_for_checkpoints(mount: Mapping[str, Any]) -> None:
+    container = with_mounts({"name": "work", **mount}, A="1")
+    assert container["volumeMounts"] == [{"name": "work", **mount}]
+    assert container["env"] == [{"name": "A", "value": "1"}]
+    assert "SCHED_CHECKPOINT_DIR" not in str(made(env=tuple(CHECKPOINTS.items())))
+
+
+def test_a_volume_that_is_the_directory_itself_is_taken_as_it_is() -> None:
+    directory = CHECKPOINTS["SCHED_CHECKPOINT_DIR"]
+    for mount in ({"mountPath": directory}, {"mountPath": "/checkpoints", "subPathExpr": "$(RANK)"}):
+        container = with_mounts({"name": "work", **mount})
+        assert container["volumeMounts"] == [{"name": "work", **mount}]
+        assert {"name": "SCHED_CHECKPOINT_DIR", "value": directory} in container["env"]
+
+
+def test_a_worker_waits_in_an_init_container_for_its_own_name_and_those_that_it_looks_for() -> None:
+    settings = KubernetesSettings(image="default:1", names_image="names:1")
+    master = "sched-7-2.sched-workers.default.svc"
+    env = {"MASTER_ADDR": master, "SCHED_FIXED_HOSTS": "sched-7-3.sched-workers.default.svc:29500,10.0.0.1:29500"}
+    first = {"name": "first", "image": "first:1"}
+    pod = made({"spec": {"initContainers": [first]}}, settings, env=tuple(env.items()))
+    before, waiting = pod["spec"]["initContainers"]
+    assert (before["name"], waiting["name"], waiting["image"]) == ("first", "await-names", "names:1")
+    own = "sched-7-1.sched-workers.default.svc"
+    assert waiting["command"][:2] == ["sh", "-c"]
+    assert waiting["command"][4:] == [own, master, "sched-7-3.sched-workers.default.svc"]
+    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in waiting["env"]
+
+
+def test_nobody_waits_for_names_where_none_are_used_or_the_settings_name_no_image() -> None:
+    env = (("MASTER_ADDR", "10.0.0.1"),)
+    trusting = KubernetesSettings(image="default:1", names_image="names:1", trust_templates=True)
+    assert "initContainers" not in made({"spec": {"hostNetwork": True}}, trusting, env=env)["spec"]
+    assert "initContainers" not in made()["spec"]
+    (waiting,) = made(settings=trusting, env=env)["spec"]["initContainers"]
+    assert waiting["command"][4:] == ["sched-7-1.sched-workers.default.svc"]
+
+
 def test_a_template_that_makes_no_sense_is_told() -> None:
     with pytest.raises(InvalidInput, match=r"pod_template\.spec\.affinity\.nodeAffinity: must be a mapping"):
         made({"spec": {"affinity": {"nodeAffinity": ["x"]}}})

@@ -67,6 +67,22 @@ def test_the_least_important_gives_way_and_a_job_is_stopped_only_where_shrinking
     assert causes(w, EventKind.JOB_STOPPING, low) == ["FOREIGN"]
 
 
+def test_workers_leave_for_others_that_wait_for_cpus_and_no_slots(tmp_path: Path) -> None:
+    w = World(tmp_path)
+    w.node("a", slots=4, cpus=8)
+    job = w.job("train", workers=(1, 4), cpus=2)
+    w.settle()
+    w.expect(job, JobState.RUNNING, workers=4)
+    w.cluster.foreign.come(Demand("web", WorkerShape(0, cpus=3)))
+    w.settle()
+    assert w.cluster.foreign.demands == ()
+    w.expect(job, JobState.RUNNING, workers=2)
+    assert set(causes(w, EventKind.JOB_SHRANK, job)) == {LeaveReason.FOREIGN}
+    w.cluster.foreign.go("web")
+    w.settle()
+    w.expect(job, JobState.RUNNING, workers=4)
+
+
 def test_a_job_that_must_not_be_preempted_stays_and_others_wait(w: World) -> None:
     job = w.job("rigid", workers=(8, 8), preemptible=False)
     w.settle()

@@ -90,6 +90,23 @@ def test_never_an_empty_list(site: Site, way: str) -> None:
     assert hosts(site, 12345, way).status_code == 503
 
 
+def test_a_worker_that_asks_while_its_job_starts_is_told_how_to_wait(site: Site) -> None:
+    job_id = site.submit()
+    waiting = hosts(site, job_id).json()["error"]["message"]
+    site.tick()
+    answer = hosts(site, job_id)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    told = answer.json()["error"]["message"]
+    assert told.startswith(f"job {job_id} is STARTING: its hosts are published when its workers are ready")
+    query = "wait=60&generation=0"
+    assert query in told
+    assert query in waiting
+    first = in_background(lambda: hosts(site, job_id, f"?{query}"))
+    until_listening(site)
+    site.advance(1)
+    assert first().text == hosts(site, job_id, f"?{query}").text == "host-a:1\n"
+
+
 def test_an_answer_follows_the_newest_generation(site: Site) -> None:
     job_id = published(site, min_workers=1, max_workers=4)
     assert hosts(site, job_id).text == "host-a:4\n"

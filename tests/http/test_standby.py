@@ -14,6 +14,7 @@ from scheduler.model.job import JobState
 from tests.eventually import SECONDS_MAX
 from tests.http.site import Site
 from tests.http.test_hosts import until_listening
+from tests.http.test_logs import write
 
 REPORT = {"generation": 1, "ready": True, "step": 7}
 
@@ -102,6 +103,33 @@ def test_hosts_are_answered_by_the_standby_and_waiting_ends_with_the_leaders_com
     waiting.join(SECONDS_MAX)
     assert later == [410]
     assert pair.standby.client.get(f"/v1/jobs/{pair.job}").json()["state"] == "CANCELLED"
+
+
+def test_a_log_that_only_the_leader_has_is_read_at_the_standby(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    leader = Site(tmp_path / "a")
+    standby = Site(tmp_path / "b", f"sqlite:///{tmp_path / 'a' / 'world.db'}")
+    leader.node("a", slots=2)
+    with capture_logs(), leader.served(), standby.served():
+        leader.engine = leader._new_engine("leader", leader.url)
+        standby.engine = standby._new_engine("standby", standby.url)
+        leader.tick()
+        job = leader.submit()
+        leader.advance(2)
+        assert standby.tick().following
+        path = f"/v1/jobs/{job}/logs?offset=-5&limit=3"
+        assert standby.client.get(path).text == ""
+        write(leader, job, f"{job}-1", b"hello world")
+        answer = standby.client.get(path)
+        assert (answer.text, answer.headers["x-sched-offset"]) == ("wor", "9")
+        assert answer.headers["x-sched-worker"] == f"{job}-1"
+        assert standby.client.get(path, headers={FORWARDED: "1"}).text == ""
+        leader.store.acquire_lease("gone", 1e9, 10.0, url="http://127.0.0.1:1")
+        standby.tick()
+        assert standby.client.get(path).status_code == 200
+    leader.close()
+    standby.close()
 
 
 def test_jobs_and_requests_may_be_handed_in_at_the_standby(pair: Pair) -> None:

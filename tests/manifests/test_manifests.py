@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tomllib
@@ -10,10 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scheduler.cli.connection import find_daemon
 from scheduler.config import KubernetesSettings, load_settings
 from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.daemon.trainingjobs.resource import job_spec, training_job
 from tests.clusters.control_plane import ControlPlane
+from tests.daemon import running_daemon
 from tests.eventually import eventually
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -157,6 +160,30 @@ def test_the_settings_are_settings(tmp_path: Path) -> None:
     assert settings.cluster == "kubernetes"
     assert settings.kubernetes.namespace == JOBS
     assert not settings.kubernetes.trust_templates
+
+
+def test_sched_in_the_daemons_pod_finds_the_address_and_the_token_that_the_daemon_writes(tmp_path: Path) -> None:
+    pod = yaml.safe_load((MANIFESTS / "base" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    variables = {each["name"]: each.get("value") for each in container["env"]}
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    assert variables["SCHED_STATE_DIR"] == mounts["state"]
+    # What the file says would be the daemon's alone.
+    file = yaml.safe_load((MANIFESTS / "base" / "config.yaml").read_text())["data"]["sched.toml"]
+    assert "state_dir" not in tomllib.loads(file)
+
+    with running_daemon(tmp_path, http={"host": "0.0.0.0", "token": "of-the-secret-sched"}) as daemon:
+        found = find_daemon(None, None, daemon.state_dir)
+        assert (found.url, found.token) == (daemon.url, "of-the-secret-sched")
+
+
+def test_the_image_is_made_of_what_is_let_through_and_of_nothing_else() -> None:
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (MANIFESTS / "Dockerfile").read_text(), re.MULTILINE)
+    ignored = (MANIFESTS.parent / ".dockerignore").read_text().splitlines()
+    let_through = {line.removeprefix("!") for line in ignored if line.startswith("!")}
+    assert "*" in ignored
+    assert let_through == {source for line in copied for source in line.split()}
+    assert all((MANIFESTS.parent / name).exists() for name in let_through)
 
 
 def test_every_namespace_of_workers_enforces_pod_security() -> None:

@@ -14,6 +14,8 @@
     ends        what the status of a pod says of its worker
     inquiries   what events say where a status does not
     manifest    the pod of a worker, built upon the user's template
+    names       an init container that waits for names of pods
+    checkpoints where a worker's checkpoints go
     network     who reaches the workers of a job
     prerequisites what a namespace must have before pods are made there
     logs        output of workers

@@ -26,10 +26,15 @@ def host_of(settings: KubernetesSettings) -> Callable[[Job, Worker], str]:
     def host(job: Job, worker: Worker) -> str:
         if on_node_network(job.pod_template_of(worker)):
             return worker.host
-        name = pod_name(settings.instance, worker.id, job.nonce)
-        return f"{name}.{owner_name(settings.instance)}.{namespace_of(settings, job.pod_template_of(worker))}.svc"
+        namespace = namespace_of(settings, job.pod_template_of(worker))
+        return dns_name(settings.instance, namespace, pod_name(settings.instance, worker.id, job.nonce))
 
     return host
+
+
+def dns_name(instance: str, namespace: str, pod: str) -> str:
+    """Of the pod of this name, as the service of all workers gives it."""
+    return f"{pod}.{owner_name(instance)}.{namespace}.svc"
 
 
 def namespace_of(settings: KubernetesSettings, template: str | None) -> str:

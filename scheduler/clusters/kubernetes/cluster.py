@@ -31,7 +31,7 @@ from scheduler.engine.carry_out import unforeseen
 from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError, InvalidInput
 from scheduler.model.ids import JobId, WorkerId, job_of
-from scheduler.model.observation import EndCause, Observation
+from scheduler.model.observation import EndCause, Observation, Phase
 
 log = structlog.get_logger(__name__)
 
@@ -112,6 +112,7 @@ class KubernetesCluster:
     def close(self) -> None:
         """Let go; pods go on."""
         self._connection.close()
+        self.logs.close()
         self._inquiries.close()
         self._hands.shutdown(cancel_futures=True)
         for reflector in self._reflectors:
@@ -198,7 +199,10 @@ class KubernetesCluster:
             self._leave_nothing(job_of(stop.worker_id), until)
         if known is None or known.gone or not known.state.alive:
             return
-        self._delete(known, max(_GRACE_SECONDS_MIN, math.ceil(stop.grace_seconds)), until)
+        grace_seconds = max(_GRACE_SECONDS_MIN, math.ceil(stop.grace_seconds))
+        if known.state.phase is Phase.RUNNING:
+            self.logs.keep_to_end(known, grace_seconds, until - self._clock.now())
+        self._delete(known, grace_seconds, until)
 
     def _forget(self, forget: ForgetWorker, until: float) -> None:
         known = self._picture.worker(forget.worker_id)

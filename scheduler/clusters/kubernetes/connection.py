@@ -156,10 +156,16 @@ class Connection:
                 raise
         return self.get(f"{path}/{name}", until)  # another replica was faster
 
-    def log(self, namespace: str, pod: str, container: str, seconds: float) -> urllib3.BaseHTTPResponse:
-        """The output of a container as it is now, as a response to be read and closed."""
+    def log(
+        self, namespace: str, pod: str, container: str, seconds: float, *, follow: bool = False
+    ) -> urllib3.BaseHTTPResponse:
+        """The output of a container as a response to be read and closed.
+
+        As it is now, or with `follow` until the container ends; `seconds` may pass without a word.
+        """
         timeout = urllib3.Timeout(connect=min(_CONNECT_SECONDS, seconds), read=seconds)
-        return self._open(f"{in_namespace(namespace, 'pods', pod)}/log", {"container": container}, timeout)
+        query = {"container": container, **({"follow": "true"} if follow else {})}
+        return self._open(f"{in_namespace(namespace, 'pods', pod)}/log", query, timeout)
 
     def _open(self, path: str, query: Mapping[str, str], timeout: urllib3.Timeout) -> urllib3.BaseHTTPResponse:
         """An answer to be read bit by bit."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.clusters.kubernetes.documents import Document
-from scheduler.clusters.kubernetes.nodes import NAME_LABEL, NodeFacts
+from scheduler.clusters.kubernetes.nodes import NAME_LABEL, NodeFacts, tolerated
 from scheduler.clusters.kubernetes.pods import requests_of
-from scheduler.clusters.kubernetes.quantities import Amounts
+from scheduler.clusters.kubernetes.quantities import NONE, Amounts
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import NodeName
 from scheduler.model.shape import WorkerShape
@@ -24,6 +24,7 @@ class WaitingPod:
     selector: tuple[tuple[str, str], ...]
     #: Terms of its required node affinity, of which one has to match; empty: any node.
     terms: tuple[Mapping[str, Any], ...]
+    tolerations: tuple[Mapping[str, Any], ...]
     #: Where room is being made for it already.
     nominated: NodeName | None
 
@@ -32,11 +33,13 @@ class WaitingPod:
         shape = WorkerShape(self.amounts.touched_slots, self.amounts.finite_cpus, self.amounts.touched_mib)
         if self.nominated is not None:
             return Demand(self.name, shape, frozenset({self.nominated}))
-        if not self.selector and not self.terms:
-            return Demand(self.name, shape)
-        return Demand(self.name, shape, frozenset(node.name for node in nodes if self._suits(node)))
+        facts = list(nodes)
+        suitable = frozenset(node.name for node in facts if self._suits(node))
+        return Demand(self.name, shape, suitable if len(suitable) < len(facts) else None)
 
     def _suits(self, node: NodeFacts) -> bool:
+        if not tolerated(node.taints, self.tolerations):
+            return False
         labels = {**dict(node.labels), NAME_LABEL: node.name}
         if any(labels.get(key) != value for key, value in self.selector):
             return False
@@ -44,12 +47,12 @@ class WaitingPod:
 
 
 def waiting_pod(pod: Document, resource: str) -> WaitingPod | None:
-    """The pod as one that waits for slots; None if it does not."""
+    """The pod as one that waits for what workers may hold; None if it does not."""
     metadata, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
     if spec.get("nodeName") or metadata.get("deletionTimestamp") or not _unschedulable(status):
         return None
     amounts = requests_of(spec, resource)
-    if amounts.slots <= 0:
+    if amounts == NONE:
         return None
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
@@ -61,6 +64,7 @@ def waiting_pod(pod: Document, resource: str) -> WaitingPod | None:
         amounts=amounts,
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         terms=tuple(affinity.get("nodeSelectorTerms") or ()),
+        tolerations=tuple(spec.get("tolerations") or ()),
         nominated=NodeName(status["nominatedNodeName"]) if status.get("nominatedNodeName") else None,
     )
 

@@ -1,7 +1,14 @@
-"""Output of workers: from the API server as long as their pods are there, afterwards from what was kept of it."""
+"""Output of workers: from the API server as long as their pods are there, afterwards from what was kept of it.
 
+A pod that ends by itself is there until its log is kept. One that is deleted takes its log with it as soon as its
+containers have ended, so its log is followed from before the deletion until then.
+"""
+
+import re
+import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -21,6 +28,19 @@ log = structlog.get_logger(__name__)
 _CHUNK = 64 * 1024
 #: The end of a log that is kept when its pod goes.
 KEPT_BYTES_MAX = 4 * 1024 * 1024
+#: Logs that are followed to their end at a time; of further workers that are deleted meanwhile nothing is kept.
+FOLLOWED_MAX = 16
+#: A deletion waits for the log to be opened no longer than this, nor than this share of the time that it has itself: a
+#: node that is away does not answer.
+_OPEN_SECONDS_MAX = 1.0
+_OPEN_SHARE_MAX = 0.25
+#: A container that was told to end is gone so long after its grace period, or its node does not answer.
+_END_SECONDS_MAX = 10.0
+#: What a kubelet writes into a log, or instead of it, when the container is gone.
+_KUBELET = re.compile(
+    rb"(unable to retrieve container logs for |rpc error: code = NotFound desc = an error occurred when try to find "
+    rb"container )[^\n]*\Z"
+)
 #: The API gives a log from its start, so reading on from an offset means skipping; no log is skipped further.
 _BYTES_MAX = 256 * 1024 * 1024
 
@@ -41,17 +61,45 @@ class KubernetesLogs:
         self._state_dir = state_dir
         self._find = find
         self._kept = LocalLogs(state_dir)
+        self._lock = threading.Lock()
+        #: Logs that are followed to their end.
+        self._followed: dict[WorkerId, _Followed] = {}
+        self._closed = False
 
     def keep(self, known: KnownWorker, seconds: float) -> None:
         """Keep the end of a log whose pod is about to go, if that can be done in so many seconds."""
-        worker, key = known.who.worker_id, job_key(known.who.job_id, known.who.nonce)
+        with self._lock:
+            if known.who.worker_id in self._followed:
+                return
         try:
             with closing(self._connection.log(known.who.namespace, known.name, known.container, seconds)) as stream:
-                data, end = _part(stream, -KEPT_BYTES_MAX, KEPT_BYTES_MAX)
-            if data:
-                save_log(log_path(self._state_dir, key, worker), data, end - len(data))
+                self._save(known, _End(stream))
         except (ClusterError, urllib3.exceptions.HTTPError, OSError) as error:
-            log.warning("kubernetes: the log of a worker could not be kept", worker=worker, error=str(error))
+            _not_kept(known, error)
+
+    def keep_to_end(self, known: KnownWorker, grace_seconds: float, seconds: float) -> None:
+        """Keep the end of a log whose pod is about to be deleted, with what it writes in its grace period.
+
+        Returns when the log is open, or after a part of the `seconds` that there are for log and deletion.
+        """
+        worker = known.who.worker_id
+        with self._lock:
+            if self._closed or worker in self._followed or len(self._followed) >= FOLLOWED_MAX:
+                return
+            followed = self._followed[worker] = _Followed()
+        # No pool: threads of those are waited for when the process ends, as long as a kubelet is silent.
+        end_seconds = grace_seconds + _END_SECONDS_MAX
+        threading.Thread(target=self._follow, args=(known, end_seconds, followed), daemon=True).start()
+        followed.opened.wait(min(seconds * _OPEN_SHARE_MAX, _OPEN_SECONDS_MAX))
+
+    def close(self) -> None:
+        """Follow no log any longer; what was read of each is kept."""
+        with self._lock:
+            self._closed = True
+            followed = list(self._followed.values())
+        for each in followed:
+            each.end()
+            each.saved.wait(_OPEN_SECONDS_MAX)
 
     def read(self, worker: WorkerId, offset: int = 0, limit: int = 65536, *, nonce: str = "") -> tuple[bytes, int]:
         """At most `limit` bytes from `offset` (negative: from the end), and the offset to go on from.
@@ -74,9 +122,73 @@ class KubernetesLogs:
             raise
         try:
             with closing(response):
-                return _part(response, offset, limit)
+                data, end = _part(response, offset, limit)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise ClusterError(f"the log of {worker} could not be read: {error}") from None
+        if _KUBELET.search(data):
+            return self._kept.read(worker, offset, limit, nonce=nonce)
+        return data, end
+
+    def _follow(self, known: KnownWorker, seconds: float, followed: "_Followed") -> None:
+        who = known.who
+        try:
+            stream = self._connection.log(who.namespace, known.name, known.container, seconds, follow=True)
+            with closing(stream):
+                followed.stream = stream
+                followed.opened.set()
+                if self._closed:
+                    followed.end()
+                self._save(known, _End(stream))
+        except (ClusterError, urllib3.exceptions.HTTPError, OSError) as error:
+            _not_kept(known, error)
+        finally:
+            followed.opened.set()
+            followed.saved.set()
+            with self._lock:
+                del self._followed[who.worker_id]
+
+    def _save(self, known: KnownWorker, end: "_End") -> None:
+        """Raises `OSError`."""
+        if end.data:
+            key = job_key(known.who.job_id, known.who.nonce)
+            save_log(log_path(self._state_dir, key, known.who.worker_id), end.data, end.start)
+
+
+@dataclass(eq=False, slots=True)
+class _Followed:
+    """A log that a thread reads to its end."""
+
+    stream: urllib3.BaseHTTPResponse | None = None
+    opened: threading.Event = field(default_factory=threading.Event)
+    saved: threading.Event = field(default_factory=threading.Event)
+
+    def end(self) -> None:
+        """Its thread gets no more."""
+        with suppress(OSError, RuntimeError, ValueError):  # it has ended meanwhile
+            if self.stream is not None:
+                self.stream.shutdown()
+
+
+class _End:
+    """The end of a log as it was read until the stream ended or broke."""
+
+    def __init__(self, stream: urllib3.BaseHTTPResponse) -> None:
+        kept = bytearray()
+        #: Of its first byte.
+        self.start = 0
+        try:
+            for chunk in stream.stream(_CHUNK):
+                kept += chunk
+                dropped = max(len(kept) - KEPT_BYTES_MAX, 0)
+                self.start += dropped
+                del kept[:dropped]
+        except (urllib3.exceptions.HTTPError, OSError):
+            pass  # what came is better than nothing
+        self.data = _KUBELET.sub(b"", bytes(kept))
+
+
+def _not_kept(known: KnownWorker, error: Exception) -> None:
+    log.warning("kubernetes: the log of a worker could not be kept", worker=known.who.worker_id, error=str(error))
 
 
 def _part(response: urllib3.BaseHTTPResponse, offset: int, limit: int) -> tuple[bytes, int]:

@@ -6,7 +6,9 @@ from typing import Any
 
 from scheduler.clusters.kubernetes import pods
 from scheduler.clusters.kubernetes.addresses import namespace_of, on_node_network, owner_name, pod_name
+from scheduler.clusters.kubernetes.checkpoints import VARIABLE, checkpoint_mount
 from scheduler.clusters.kubernetes.documents import Document
+from scheduler.clusters.kubernetes.names import names_container
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.errors import InvalidInput
@@ -122,6 +124,9 @@ def _spec(spec: dict[str, Any], start: StartWorker, settings: KubernetesSettings
         containers.append({"name": WORKER_CONTAINER})
     index = worker_index(containers) or 0
     containers[index] = _worker(containers[index], start, settings)
+    names = names_container(start, settings)
+    if names is not None:
+        spec.setdefault("initContainers", []).append(names)
     if not settings.trust_templates:
         for other in (*containers[:index], *containers[index + 1 :], *spec.get("initContainers", [])):
             _hide_gpus(other)
@@ -150,6 +155,7 @@ def _hide_gpus(container: dict[str, Any]) -> None:
 
 def _worker(container: dict[str, Any], start: StartWorker, settings: KubernetesSettings) -> dict[str, Any]:
     ours = dict(start.env)
+    mounts = _with_checkpoints(list(container.get("volumeMounts", [])), ours)
     kept = [each for each in container.get("env", []) if each["name"] not in ours]
     if not start.slot_ids and all(each["name"] != _VISIBLE_GPUS for each in kept):
         ours.setdefault(_VISIBLE_GPUS, "void")
@@ -166,6 +172,7 @@ def _worker(container: dict[str, Any], start: StartWorker, settings: KubernetesS
             "requests": {**resources.get("requests", {}), **requests},
             "limits": {**resources.get("limits", {}), **limits},
         },
+        **({"volumeMounts": mounts} if mounts else {}),
     }
     if not worker["image"]:
         raise InvalidInput("pod_template", "has no image, and kubernetes.image is not set")
@@ -175,6 +182,16 @@ def _worker(container: dict[str, Any], start: StartWorker, settings: KubernetesS
     security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     worker["securityContext"] = {**security, **container.get("securityContext", {})}
     return worker
+
+
+def _with_checkpoints(mounts: list[Document], variables: dict[str, str]) -> list[Document]:
+    """The mounts, with one for the job's checkpoints. Where there is no volume for them, no variable names one."""
+    if VARIABLE not in variables:
+        return mounts
+    mount = checkpoint_mount(mounts, variables[VARIABLE])
+    if mount is None:
+        del variables[VARIABLE]
+    return mounts if mount is None or mount in mounts else [*mounts, mount]
 
 
 def _resources(start: StartWorker, settings: KubernetesSettings) -> tuple[dict[str, str], dict[str, str]]:

@@ -1,6 +1,6 @@
 """What matters of a node: where it is, what it offers, and whether it takes workers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,8 @@ class NodeFacts:
     gpu_type: str | None
     ready: bool
     closed: str
+    #: Those that keep pods out which do not tolerate them.
+    taints: tuple[Mapping[str, Any], ...] = ()
 
     def beside(self, foreign: Amounts, resource: str) -> NodeObservation:
         """The node while others hold this much of it."""
@@ -68,6 +70,7 @@ def node_facts(node: Document, settings: KubernetesSettings) -> NodeFacts:
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ())),
         closed=_closed(spec, settings.tolerations)
         or ("" if allocatable.whole_slots else f"offers no {settings.resource}"),
+        taints=tuple(_taints(spec)),
     )
 
 
@@ -80,9 +83,8 @@ def _closed(spec: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]]) -
     """Why no new worker gets in; empty if one does."""
     if spec.get("unschedulable"):
         return "cordoned in Kubernetes"
-    for taint in spec.get("taints") or ():
-        ours = taint["key"].startswith(_OWN_TAINTS) and taint["key"].rpartition("/")[2] in _TOLD_OTHERWISE
-        if taint["effect"] in _KEEPING_OUT and not ours and not any(_tolerates(each, taint) for each in tolerations):
+    for taint in _taints(spec):
+        if not tolerated((taint,), tolerations):
             value = f"={taint['value']}" if taint.get("value") else ""
             return f"taint {taint['key']}{value}:{taint['effect']} is not tolerated"
     return ""
@@ -90,6 +92,20 @@ def _closed(spec: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]]) -
 
 #: Taints that go with `unschedulable` and with a node that is not ready.
 _TOLD_OTHERWISE = frozenset({"unschedulable", "not-ready", "unreachable"})
+
+
+def _taints(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Those that keep pods out, and that nothing else tells."""
+    for taint in spec.get("taints") or ():
+        own = taint["key"].startswith(_OWN_TAINTS) and taint["key"].rpartition("/")[2] in _TOLD_OTHERWISE
+        if taint["effect"] in _KEEPING_OUT and not own:
+            yield taint
+
+
+def tolerated(taints: Iterable[Mapping[str, Any]], tolerations: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a pod with these tolerations gets onto a node with these taints."""
+    given = list(tolerations)
+    return all(any(_tolerates(each, taint) for each in given) for taint in taints)
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
