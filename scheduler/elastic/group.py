@@ -92,7 +92,8 @@ class Group:
                 return
             except RuntimeError:
                 if work.is_completed():
-                    raise
+                    work.wait()  # it ended just now or failed: the second look tells which
+                    return
                 if self._broken or self._connections.any_closed():
                     raise _gone() from None
 
