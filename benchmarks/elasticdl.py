@@ -2,7 +2,7 @@
 
 As published with its source: a job gets 175 of 320 CPUs and needs 650 s with them, and another like it comes at 300 s;
 two jobs of 4 GPUs share 6, the second from 120 s on, and gang scheduling needs 968 s for one after the other, so 484 s
-each; training takes what an nginx service leaves of 21 pods. Speed is linear.
+each; training takes what an nginx service, whose pods are those of others, leaves of 21 pods. Speed is linear.
 """
 
 from benchmarks.figure import Figure

@@ -18,7 +18,7 @@ from benchmarks.figure import percentile
 
 SLOTS, SERVICE_MOST = 11, 7
 #: (seconds, pods that the load is for).
-LOAD: tuple[tuple[float, int], ...] = ((15.0, 1), (20.0, 3), (30.0, 7), (25.0, 4), (20.0, 2))
+LOAD: tuple[tuple[float, int], ...] = ((12.0, 1), (18.0, 3), (28.0, 7), (22.0, 4), (15.0, 2))
 #: Of the training, as those of `two_jobs`.
 BATCH, SAMPLE_SECONDS = 60, 0.03
 #: Their requests keep a pod a little below the target of the autoscaler.

@@ -95,7 +95,7 @@ def running_site(slots: int, nodes_max: int | None = None) -> Iterator[Site]:
         raise Skipped("it needs KUBECONFIG: the kubeconfig of a Kubernetes cluster whose nodes run on this machine")
     urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     with ExitStack() as stack:
-        api = config.new_client_from_config(kubeconfig)
+        api = _client(kubeconfig)
         stack.callback(api.close)
         core: Any = client.CoreV1Api(api)
         nodes = _ready_nodes(core, kubeconfig)[:nodes_max]
@@ -106,6 +106,13 @@ def running_site(slots: int, nodes_max: int | None = None) -> Iterator[Site]:
         daemon = stack.enter_context(Daemon(1, settings=_settings(kubeconfig, namespace, shared), state_dir=shared))
         _until(lambda: _slots_seen(daemon) == slots, f"the scheduler does not see {slots} slots")
         yield Site(api, namespace, daemon, watch, shared)
+
+
+def _client(kubeconfig: str) -> client.ApiClient:
+    try:
+        return config.new_client_from_config(kubeconfig)
+    except config.ConfigException as error:
+        raise Skipped(f"{kubeconfig} (KUBECONFIG) is no kubeconfig: {' '.join(str(error).split())}") from None
 
 
 def _settings(kubeconfig: str, namespace: str, shared: Path) -> Mapping[str, str]:
@@ -142,7 +149,7 @@ def _ready_nodes(core: Any, kubeconfig: str) -> list[str]:
     try:
         nodes = core.list_node(_request_timeout=_ANSWER_SECONDS).items
     except (urllib3.exceptions.HTTPError, ApiException) as error:
-        reason = getattr(error, "reason", None) or error
+        reason = str(getattr(error, "reason", None) or error).splitlines()[0]
         raise Skipped(f"the cluster of {kubeconfig} (KUBECONFIG) does not answer: {reason}") from None
     ready = [node.metadata.name for node in nodes if _is_ready(node)]
     if not ready:

@@ -271,7 +271,9 @@ MEASURED: tuple[Section, ...] = (
         "same records and begin with the same weights; that asynchronous training is at another AUC than allreduce "
         "is no matter of elasticity.\n\n"
         "What a step computes is small, so a worker waits for each sample as long as a larger model would compute: "
-        "more workers are faster because each has fewer samples. `--experiments 2` measures one of them.",
+        "more workers are faster because each has fewer samples. The benchmark needs `KUBECONFIG`, the kubeconfig of a "
+        "cluster whose nodes run on this machine, since pods mount its programs. `--experiments 2` measures one of "
+        "them.",
         (
             Chart(
                 "Two jobs of 6 workers on 11 slots: time until both are done",
