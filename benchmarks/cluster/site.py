@@ -110,9 +110,10 @@ def running_site(slots: int, nodes_max: int | None = None) -> Iterator[Site]:
 
 def _client(kubeconfig: str) -> client.ApiClient:
     try:
-        return config.new_client_from_config(kubeconfig)
+        api: client.ApiClient = config.new_client_from_config(kubeconfig)
     except config.ConfigException as error:
         raise Skipped(f"{kubeconfig} (KUBECONFIG) is no kubeconfig: {' '.join(str(error).split())}") from None
+    return api
 
 
 def _settings(kubeconfig: str, namespace: str, shared: Path) -> Mapping[str, str]:
