@@ -16,7 +16,7 @@ from scheduler.simulate.workload import ForeignPod, Submission, Workload
 PAUSE_SECONDS = 1.0
 #: Workers report so often, as those of `scheduler.elastic` do.
 REPORT_SECONDS = 1.0
-#: A worker that is asked to leave holds its slots for so long: nine of ten of `cluster_experiments` are gone then.
+#: A worker that is asked to leave holds its slots for so long: about what `cluster_experiments` measures.
 LEAVE_SECONDS = 2.0
 _FOREVER_SECONDS = 1e9
 

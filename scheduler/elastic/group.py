@@ -92,7 +92,8 @@ class Group:
                 return
             except RuntimeError:
                 if work.is_completed():
-                    work.wait()  # it ended just now or failed: the second look tells which
+                    # It may have come to its end, or failed, right after this look gave up waiting.
+                    work.wait()
                     return
                 if self._broken or self._connections.any_closed():
                     raise _gone() from None
