@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.daemon import Daemon
 from benchmarks.figure import Figure, median, number
-from benchmarks.steps import SETTINGS, Step, all_steps, resize, until_size
+from benchmarks.steps import Step, all_steps, resize, until_size
 
 SIZES = (3, 1, 2)
 CYCLES = 3
@@ -95,7 +95,7 @@ FRAMEWORKS = (
 
 
 def _measure(framework: Framework) -> Course:
-    with framework.command() as command, Daemon(max(SIZES), settings=SETTINGS) as daemon:
+    with framework.command() as command, Daemon(max(SIZES)) as daemon:
         job = daemon.submit(
             command,
             runtime=framework.runtime,

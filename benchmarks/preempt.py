@@ -1,7 +1,7 @@
 """From submitting a high-priority job to its workers' start, while less important ones hold all slots.
 
-The victims take steps of 100 ms and leave at the end of one: plain processes, real elastic trainings, and the same
-plain process under Slurm, which cannot shrink a job and cancels it.
+With all slots the victims take steps of 100 ms, and they leave at the end of one: plain processes, real elastic
+trainings, and the same plain process under Slurm, which cannot shrink a job and cancels it.
 """
 
 import random
@@ -22,18 +22,12 @@ TRIALS, ELASTIC_TRIALS, SLURM_TRIALS = 25, 20, 20
 _START_SECONDS_MAX = 60.0
 _VICTIM = Path(__file__).parent / "programs" / "victim.py"
 _DIGITS = Path(__file__).parent.parent / "examples" / "digits.py"
-#: The victim regains its slots soon, so that trials follow each other; preemption itself waits for none of these.
-_SETTINGS = {
-    "SCHED_POLICY__GROW_COOLDOWN_SECONDS": "0.1",
-    "SCHED_POLICY__GROW_PAYBACK_FACTOR": "0",
-    "SCHED_POLICY__MEASURED_GAIN": "false",
-}
 
 
 def run() -> list[Figure]:
     dice = random.Random(1)
     plain = _ours([sys.executable, str(_VICTIM)], "command", TRIALS, dice)
-    digits = [sys.executable, str(_DIGITS), "--epochs", "100000", "--step-seconds", "0.1"]
+    digits = [sys.executable, str(_DIGITS), "--epochs", "100000", "--sample-seconds", "0.00625"]
     elastic = _ours(digits, "elastic", ELASTIC_TRIALS, dice)
     figures = [
         _figure("victims are plain processes", plain, target=0.6),
@@ -52,7 +46,7 @@ def _figure(what: str, seconds: list[float], target: float | None, note: str = "
 
 
 def _ours(command: list[str], runtime: str, trials: int, dice: random.Random) -> list[float]:
-    with Daemon(SLOTS, settings=_SETTINGS) as daemon:
+    with Daemon(SLOTS) as daemon:
         low = daemon.submit(command, runtime=runtime, min_workers=1, max_workers=SLOTS, env={"OMP_NUM_THREADS": "1"})
         seconds = []
         for _ in range(trials):

@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.daemon import Daemon
 from benchmarks.figure import Figure, median
 from benchmarks.programs.stepper import STEP_SECONDS
-from benchmarks.steps import SETTINGS, Step, all_steps, resize, until_size
+from benchmarks.steps import Step, all_steps, resize, until_size
 
 SIZES = (3, 1, 2)
 CYCLES = 7
@@ -16,7 +16,7 @@ _STEPPER = Path(__file__).parent / "programs" / "stepper.py"
 
 
 def run() -> list[Figure]:
-    with Daemon(3, settings=SETTINGS) as daemon:
+    with Daemon(3) as daemon:
         job = daemon.submit(
             [sys.executable, str(_STEPPER)],
             runtime="elastic",

@@ -16,7 +16,7 @@ from benchmarks.daemon import Daemon
 from benchmarks.figure import RESULTS, Figure
 from benchmarks.paired import difference
 from benchmarks.programs.wide_deep import BATCH, TEST_RECORDS
-from benchmarks.steps import SETTINGS, Step, all_steps
+from benchmarks.steps import Step, all_steps
 from benchmarks.trouble import Skipped
 from benchmarks.wide_deep_picture import draw
 
@@ -68,7 +68,8 @@ class Training:
             return
         step, size = self.changes[0]
         if (view["progress"]["step"] or 0) >= step:
-            daemon.http.patch(f"/v1/jobs/{self.job}", json={"max_workers": size}).raise_for_status()
+            bounds = {"min_workers": size, "max_workers": size}
+            daemon.http.patch(f"/v1/jobs/{self.job}", json=bounds).raise_for_status()
             self.changes.pop(0)
             self.size = size
 
@@ -80,7 +81,7 @@ def run(seeds: int = SEEDS, samples: int = RECORDS, picture: str | None = None) 
         raise Skipped(f"an epoch has at least one batch: --samples {BATCH} or more")
     courses: dict[str, list[Course]] = {name: [] for name in POLICIES}
     slots = FIXED + max(SIZES) * (len(POLICIES) - 1)
-    with Daemon(slots, settings=SETTINGS) as daemon:
+    with Daemon(slots) as daemon:
         for seed in range(1, seeds + 1):
             for name, course in _train(daemon, seed, samples).items():
                 courses[name].append(course)

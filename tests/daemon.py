@@ -205,9 +205,7 @@ def running_daemon(
     `ready`: whether it has to be, before anything is done with it. `module`: what runs it.
     """
     local = {"slots": slots, **settings.pop("local", {})}
-    # The slots share a few cores, so that workers often measure that they add nothing.
-    policy = {"measured_gain": False, **settings.pop("policy", {})}
-    daemon = Daemon(tmp_path / "state", {**settings, "local": local, "policy": policy}, module=module)
+    daemon = Daemon(tmp_path / "state", {**settings, "local": local}, module=module)
     try:
         if ready:
             daemon.start()

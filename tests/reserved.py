@@ -116,7 +116,7 @@ class Promises:
                 continue  # these promise the future to those ahead, who may have come or be due at another time
             if policy in FIXED_SIZES and job.preferred_workers != before.preferred_workers:
                 continue  # it starts with another size than was held for it
-            if not _excused(before, job, snapshot, order, goes_before):
+            if not _excused(before, job, snapshot, order, settings):
                 raise Broken("RESERVED", f"job {job_id} lost {before.reservation} to nobody more important")
         self._held = {job.id: job for job in snapshot.queued.values() if job.reservation}
         self._nodes = snapshot.nodes
@@ -181,7 +181,7 @@ def _waiting(snapshot: Snapshot) -> list[Job]:
     return [job for job in snapshot.queued.values() if not job.reservation]
 
 
-def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, goes_before: Callable[[Job, Job], bool]) -> bool:
+def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, settings: PolicySettings) -> bool:
     """Whether the job changed, or someone who goes before it, or a booking, came."""
     if (
         job.min_workers != before.min_workers
@@ -191,9 +191,16 @@ def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, goes_befor
     ):
         return True
     names = {name for name, _ in (*before.reservation, *before.fixed_reservation)}
+    goes_before = _goes_before(order, settings.name)
     if any(other.reservation and goes_before(other, job) for other in snapshot.queued.values()):
         return True
     return any(
-        goes_before(other, job) and any(worker.node in names for worker in other.all_workers)
+        _went_before(other, job, order, settings) and any(worker.node in names for worker in other.all_workers)
         for other in snapshot.active.values()
     )
+
+
+def _went_before(other: Job, job: Job, order: Order, settings: PolicySettings) -> bool:
+    """Whether the active one went before the waiting one when it started: who waits goes on to age."""
+    started_at = order.now if other.started_at is None else min(other.started_at, order.now)
+    return _goes_before(Order(started_at, settings), settings.name)(other, job)

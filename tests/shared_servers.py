@@ -17,8 +17,7 @@ def shared_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedDa
     shared = SharedDaemon(
         lambda: tmp_path_factory.mktemp("shared"),
         slots=SLOTS,
-        # Nothing waits: jobs grow and failed workers are replaced at once, and reports are shown at once.
-        policy={"grow_cooldown_seconds": 0, "grow_payback_factor": 0},
+        # Nothing waits: failed workers are replaced at once, and reports are shown at once.
         engine={"backoff_seconds": 0.1, "progress_interval_seconds": 0.2},
     )
     yield shared

@@ -22,6 +22,7 @@ from scheduler.http.worker_requests import ReportRequest
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.job import JobSpec, Progress, Runtime
 from scheduler.model.shape import WorkerShape
+from scheduler.model.speed import Scatter, SizeSpeed
 from tests.policy.worlds import NOW, Cluster
 
 BOUNDS = [each for each in vars(bounds).values() if isinstance(each, Bound)]
@@ -137,7 +138,8 @@ def test_a_setting_keeps_the_same_bounds(group: str, name: str) -> None:
         lambda number: JobSpec("a", ("x",), expected_seconds=number),
         lambda number: WorkerShape(cpus=number),
         lambda number: ForeignUse(cpus=number),
-        lambda number: Progress(throughput=((1, number),)),
+        lambda number: SizeSpeed(1, number),
+        lambda number: Scatter(number),
         lambda number: Progress(fraction=number),
         lambda number: Progress(whole_slot_seconds=number),
         lambda number: Progress(samples_per_second=number),

@@ -99,6 +99,11 @@ class PolicySettings(_Frozen):
     remeasure_seconds: Duration = Field(
         default=1800.0, description="Speeds measured at larger sizes are forgotten after this time at one size."
     )
+    retry_seconds: Duration = Field(
+        default=120.0,
+        description="A larger size at which a job was slower is tried again with idle slots after this time at one "
+        "size, and after twice as long for each time that it was slower there again.",
+    )
     oversell_memory_max: float | None = Field(
         default=0.9,
         ge=1e-3,

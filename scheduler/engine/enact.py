@@ -15,7 +15,8 @@ from scheduler.model.job import Job, JobState, Placement
 from scheduler.model.node import Node
 from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.shape import WorkerShape
-from scheduler.model.worker import Worker
+from scheduler.model.speed import after_loss
+from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import mask_of, sharers
 
 
@@ -52,7 +53,10 @@ def _wait(draft: Draft, job: Job, waiting: Waiting) -> None:
 
 
 def _shrink(draft: Draft, action: Shrink, settings: EngineSettings) -> None:
-    before = len(draft.the_job(action.job_id).wanted_workers)
+    job = draft.the_job(action.job_id)
+    before = len(job.wanted_workers)
+    if action.reason is LeaveReason.NO_GAIN:
+        draft.put_progress(job, replace(job.progress, speeds=after_loss(job.progress.speeds, before)))
     for leaving in action.workers:
         ask_to_leave(draft, action.job_id, leaving, action.reason, action.for_job)
     draft.event(

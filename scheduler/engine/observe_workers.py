@@ -16,6 +16,7 @@ from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, Progress
 from scheduler.model.observation import EndCause, Observation, Phase, WorkerObservation, WorkerReport
 from scheduler.model.slot import ClosedSlot, SlotClosure
+from scheduler.model.speed import after_report
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.model.world import Stray
 
@@ -156,14 +157,15 @@ def absorb_progress(
     if not job.state.active or not progress_is_due(job, report, draft.now, interval_seconds):
         return
     size = job.published_size
-    throughput = dict(before.throughput)
+    speeds, scatter = before.speeds, before.scatter
     agreed = report.agreed
     alone = agreed is not None and agreed.generation == report.generation  # of fewer than are published
     settled = report.generation == job.generation and size > 0 and not alone
     efficiency = _newest(report.efficiency, before.efficiency)
     if report.samples_per_second is not None and settled:
         useful = report.samples_per_second * (1.0 if efficiency is None else efficiency)
-        throughput[size] = bounds.RATE.nearest(useful)
+        rate = bounds.RATE.nearest(useful)
+        speeds, scatter = after_report((speeds, scatter), size, rate, report.generation)
     progress = replace(
         with_fraction(job, report.fraction, draft.now),
         step=before.step if report.step is None else report.step,
@@ -172,7 +174,8 @@ def absorb_progress(
         last_commit_at=_newest(report.last_commit_at, before.last_commit_at),
         last_checkpoint_at=latest_moment(checkpoint_at, before.last_checkpoint_at),
         resize_seconds=_newest(report.resize_seconds, before.resize_seconds),
-        throughput=tuple(sorted(throughput.items())),
+        speeds=speeds,
+        scatter=scatter,
         efficiency=efficiency,
         metrics=report.metrics or before.metrics,
         reported_at=draft.now,

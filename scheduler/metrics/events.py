@@ -24,6 +24,7 @@ _RETURNS = tuple(reason for reason in StopReason if reason is not StopReason.CAN
 _SHRINKS = (
     LeaveReason.PREEMPTED,
     LeaveReason.REBALANCED,
+    LeaveReason.NO_GAIN,
     LeaveReason.DRAINED,
     LeaveReason.BOOKED,
     LeaveReason.FOREIGN,

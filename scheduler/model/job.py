@@ -10,6 +10,7 @@ from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, JobKey, NodeName, WorkerId, job_key
 from scheduler.model.shape import WorkerShape
+from scheduler.model.speed import Scatter, SizeSpeed
 from scheduler.model.worker import Worker, WorkerState
 
 
@@ -265,8 +266,10 @@ class Progress:
     last_checkpoint_at: float | None = None
     #: Last step at the old size to first step at the new one, as measured by the workers.
     resize_seconds: float | None = None
-    #: (workers, useful samples per second) at each size the job had, ascending: samples times efficiency.
-    throughput: tuple[tuple[int, float], ...] = ()
+    #: Its speed at each size that it had, ascending.
+    speeds: tuple[SizeSpeed, ...] = ()
+    #: How much the reports of its speed scatter.
+    scatter: Scatter = Scatter()
     #: Share of the whole job that is done, 0 to 1.
     fraction: float | None = None
     #: Slot-seconds that all of the job takes, as far as the shares done so far tell; late ones count more.
@@ -290,8 +293,11 @@ class Progress:
         bounds.SLOT_SECONDS.check("whole_slot_seconds", self.whole_slot_seconds)
         bounds.SLOT_SECONDS.check("slot_seconds", self.slot_seconds)
         bounds.SHARE.check("recent_share", self.recent_share)
-        for _, rate in self.throughput:
-            bounds.RATE.check("throughput", rate)
+
+    @property
+    def throughput(self) -> tuple[tuple[int, float], ...]:
+        """(workers, useful samples per second) at each size that it had, ascending."""
+        return tuple((speed.workers, speed.per_second) for speed in self.speeds)
 
 
 @dataclass(frozen=True, slots=True)

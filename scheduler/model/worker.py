@@ -52,6 +52,8 @@ class LeaveReason(StrEnum):
     DRAINED = "DRAINED"
     #: It is worth more to another job that is at least as important.
     REBALANCED = "REBALANCED"
+    #: By its reported speeds, its job was faster with fewer workers.
+    NO_GAIN = "NO_GAIN"
     #: Its slots are booked.
     BOOKED = "BOOKED"
     #: Pods of others than this scheduler need its slots.

@@ -40,7 +40,7 @@ class Candidate:
 
     @property
     def wants_more(self) -> bool:
-        return self.worth.of_next(self.size) > 0.0
+        return self.worth.wants_idle(self.size)
 
 
 @dataclass(slots=True)

@@ -126,7 +126,7 @@ class GrowthLimits:
             return Growth(Limit.NEAR_END)
         worth = Worth(job, self._now, self._settings)
         size = len(job.workers)
-        if worth.of_next(size) <= 0.0:
+        if not worth.wants_idle(size):
             untried = size >= worth.cap
             until = worth.widens_at if worth.widens_at < math.inf else None
             return Growth(Limit.UNTRIED if untried else Limit.NO_GAIN, until)

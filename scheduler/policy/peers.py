@@ -13,6 +13,7 @@ from scheduler.model.worker import WorkerState
 from scheduler.model.world import World
 from scheduler.policy.order import end_of
 from scheduler.policy.place import Group, group_of
+from scheduler.policy.speeds import Faster, faster_size
 from scheduler.policy.worth import Worth
 
 _GROWING_STATES = frozenset({JobState.RUNNING, JobState.RESIZING})
@@ -53,6 +54,8 @@ class Peer:
     #: When it may grow again.
     ready_at: float
     end: float | None
+    #: The smaller size that it would better have; None: its own is right.
+    faster: Faster | None
 
 
 class AllPeers:
@@ -66,6 +69,8 @@ class AllPeers:
         self._changing: list[tuple[float, JobId]] = []
         #: The same of those that may then try more workers.
         self._widening: list[tuple[float, JobId]] = []
+        #: Those that would better have fewer workers.
+        self._slowed: set[JobId] = set()
         self._now = -math.inf
 
     def __iter__(self) -> Iterator[Peers]:
@@ -78,6 +83,10 @@ class AllPeers:
     def widens_at(self) -> float:
         """When time alone next lets one of them try more workers; infinite: never."""
         return self._widening[0][0] if self._widening else math.inf
+
+    def slowed(self) -> Iterator[Peer]:
+        """Those that would better have fewer workers, by id."""
+        return (self._known[job_id] for job_id in sorted(self._slowed))
 
     def get(self, job_id: JobId) -> Peer | None:
         """The job among its peers; None if it is not running, not elastic, or in the middle of a change."""
@@ -113,6 +122,8 @@ class AllPeers:
             insort(self._changing, (peer.worth.changes_at, job.id))
         if peer.worth.widens_at < math.inf:
             insort(self._widening, (peer.worth.widens_at, job.id))
+        if peer.faster is not None:
+            self._slowed.add(job.id)
         if peer.gives is not None:
             insort(peers.givers, peer.gives)
         if peer.grows is not None:
@@ -130,10 +141,12 @@ class AllPeers:
         gives = None
         if settings.share and peers.preemptible and job.state is JobState.RUNNING and size > job.min_workers:
             gives = (worth.of_last(size), -job.submitted_at, job.id)
-        return Peer(job, worth, peers, grows, gives, cooled_at(job, settings), end_of(job, job.started_at))
+        faster = _faster(job, worth, settings) if peers.preemptible and job.state is JobState.RUNNING else None
+        return Peer(job, worth, peers, grows, gives, cooled_at(job, settings), end_of(job, job.started_at), faster)
 
     def _remove(self, job_id: JobId) -> None:
         peer = self._known.pop(job_id)
+        self._slowed.discard(job_id)
         peers = peer.peers
         if peer.worth.changes_at < math.inf:
             del self._changing[bisect_left(self._changing, (peer.worth.changes_at, job_id))]
@@ -174,8 +187,17 @@ def pays_back(job: Job, worth: Worth, settings: PolicySettings) -> bool:
 
 
 def _grows(job: Job, worth: Worth, settings: PolicySettings) -> bool:
-    """Whether one more worker serves the job, and growing pays."""
-    return worth.of_next(len(job.workers)) > 0.0 and pays_back(job, worth, settings)
+    """Whether one more worker serves the job, or may be tried again, and growing pays."""
+    return worth.wants_idle(len(job.workers)) and pays_back(job, worth, settings)
+
+
+def _faster(job: Job, worth: Worth, settings: PolicySettings) -> Faster | None:
+    """The smaller size that it would better have, where shrinking to it pays before the job ends."""
+    faster = faster_size(job) if settings.measured_gain else None
+    if faster is None:
+        return None
+    cost = settings.grow_payback_factor * (job.progress.resize_seconds or 0.0)
+    return faster if worth.seconds_left(faster.workers) * (faster.times - 1.0) >= cost else None
 
 
 def may_change(job: Job) -> bool:

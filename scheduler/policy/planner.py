@@ -12,6 +12,7 @@ from scheduler.policy.demands import plan_beside_others
 from scheduler.policy.draft import Draft
 from scheduler.policy.drain import drain
 from scheduler.policy.fillers import Fillers, decided
+from scheduler.policy.give_back import give_back
 from scheduler.policy.grow import Dealing, grow
 from scheduler.policy.published.plan import published_plan
 from scheduler.policy.reasons import explain
@@ -71,9 +72,11 @@ class Decided:
 
 def decide(draft: Draft, fillers: Fillers) -> Decided:
     """Write all decisions into the draft."""
-    # 1. Running jobs come off crowded slots and nodes that are being emptied, and back inside their bounds.
+    # 1. Running jobs come off crowded slots and nodes that are being emptied, back inside their bounds, and back to
+    #    the size at which they were faster.
     relieve(draft)
     shrink_over_maximum(draft)
+    give_back(draft)
     drain(draft)
     repair_below_minimum(draft)
     # 2. The queue, in order: start, else take what is being freed, else preempt, else wait.

@@ -1,11 +1,11 @@
 """What one worker more or less is worth to an elastic job: the speed that it adds, against the work that is left.
 
-Speed is what workers reported at the sizes the job had; between two of them it runs straight, and beyond them a power
-of the size, optimistic but not blind, takes over. What is left comes from the share that workers report as done, else
-from the duration that the user declared, else from what the job has had so far: who has had little is likely to need
-little (least attained service: Nuyens & Wierman, "The foreground-background queue: a survey", 2008; for training jobs
-Gu et al., "Tiresias", 2019). Weighing gains by the square root of what is left lies between the most throughput and
-the shortest job first.
+Speed is what workers reported at the sizes the job had (`policy.speeds`); between two of them it runs straight, and
+beyond them a power of the size, optimistic but not blind, takes over. What is left comes from the share that workers
+report as done, else from the duration that the user declared, else from what the job has had so far: who has had little
+is likely to need little (least attained service: Nuyens & Wierman, "The foreground-background queue: a survey", 2008;
+for training jobs Gu et al., "Tiresias", 2019). Weighing gains by the square root of what is left lies between the most
+throughput and the shortest job first.
 """
 
 import math
@@ -15,14 +15,11 @@ from itertools import pairwise
 
 from scheduler.config import PolicySettings
 from scheduler.model.job import Job, Runtime
+from scheduler.policy.speeds import UNMEASURED_EXPONENT, Points, known_speeds
 
-#: (workers, speed), ascending by workers.
-Points = tuple[tuple[int, float], ...]
 #: (size before, size after, speed that each worker between them adds, against one worker's), steepest first.
 Steps = tuple[tuple[int, int, float], ...]
 
-#: Speed grows with this power of the size where nothing was measured.
-UNMEASURED_EXPONENT = 0.8
 #: A service class has had up to so many times what the one before it has had.
 CLASS_FACTOR = 4.0
 #: Progress below this share says nothing yet about the whole.
@@ -37,46 +34,61 @@ _STRIDE = 1.1
 class Worth:
     """What workers are worth to one value of a job at one moment, and until when that stands."""
 
-    __slots__ = ("_steps", "_weight", "cap", "changes_at", "remaining", "widens_at")
+    __slots__ = ("_idle", "_steps", "_weight", "cap", "changes_at", "remaining", "widens_at")
 
     def __init__(self, job: Job, now: float, settings: PolicySettings) -> None:
-        points, forgets_at = _points(job, now, settings)
+        points, to_try, known_until = _points(job, now, settings)
         self.cap, cap_changes_at = _largest_size(job, points, now, settings)
         #: Slot-seconds with one worker that the job still needs, as far as can be told.
         self.remaining, class_changes_at = _remaining(job, now, settings)
         #: When time alone lets it try more workers; infinite: never.
-        self.widens_at = min(forgets_at, cap_changes_at)
+        self.widens_at = min(known_until, cap_changes_at)
         #: When time alone changes anything here; infinite: never.
         self.changes_at = min(self.widens_at, class_changes_at)
         self._steps = _steps(points, self.cap)
+        #: The same with sizes unknown again that lost and may be tried with idle slots.
+        self._idle = self._steps if to_try == points else _steps(to_try, _largest_size(job, to_try, now, settings)[0])
         self._weight = 1.0 / math.sqrt(self.remaining) / job.shape.slots
 
     def of_next(self, size: int) -> float:
         """What one more worker is worth at this size; 0 where it adds nothing or was not tried yet."""
-        return self._gain_from(size) * self._weight if size < self.cap else 0.0
+        return _gain(self._steps, size) * self._weight if size < self.cap else 0.0
 
     def of_last(self, size: int) -> float:
         """What the last worker of this size is worth."""
-        return self._gain_from(size - 1) * self._weight
+        return _gain(self._steps, size - 1) * self._weight
+
+    def wants_idle(self, size: int) -> bool:
+        """Whether one more worker is worth a slot that is idle: it adds speed, or is to be tried again."""
+        return self.of_next(size) > 0.0 or _gain(self._idle, size) > 0.0
+
+    def seconds_left(self, size: int) -> float:
+        """How long the job still takes at this size."""
+        speed = _speed(self._steps, size)
+        return self.remaining / speed if speed > 0 else math.inf
 
     def seconds_saved(self, size: int) -> float:
         """How much earlier the job ends if it grows from this size as far as that serves."""
-        now = self._speed(size)
-        best = self._speed(max(self.cap, size))
+        steps = self._steps if self.of_next(size) > 0.0 else self._idle
+        now = _speed(steps, size)
+        best = _speed(steps, max(steps[-1][1], size))
         return self.remaining / now * (1.0 - now / best) if now > 0 and best > 0 else 0.0
 
-    def _gain_from(self, size: int) -> float:
-        k = bisect_left(self._steps, size + 1, key=lambda step: step[1])
-        return self._steps[k][2] if k < len(self._steps) else 0.0
 
-    def _speed(self, size: int) -> float:
-        """Against one worker's."""
-        speed = 0.0
-        for before, after, gain in self._steps:
-            if before >= size:
-                break
-            speed += (min(after, size) - before) * max(gain, 0.0)
-        return speed
+def _gain(steps: Steps, size: int) -> float:
+    """Speed that one more worker adds at this size, against one worker's."""
+    k = bisect_left(steps, size + 1, key=lambda step: step[1])
+    return steps[k][2] if k < len(steps) else 0.0
+
+
+def _speed(steps: Steps, size: int) -> float:
+    """The speed at this size, against one worker's."""
+    speed = 0.0
+    for before, after, gain in steps:
+        if before >= size:
+            break
+        speed += (min(after, size) - before) * max(gain, 0.0)
+    return speed
 
 
 def service_class(slot_seconds: float, settings: PolicySettings) -> int:
@@ -130,27 +142,22 @@ def _largest_size(job: Job, known: Points, now: float, settings: PolicySettings)
     return cautious, waits_until
 
 
-def _points(job: Job, now: float, settings: PolicySettings) -> tuple[Points, float]:
-    """Speed by size, and when time alone changes what is known.
-
-    Measured points, without those of larger sizes that are too old, then what was declared beyond them, brought to the
-    same scale.
-    """
+def _points(job: Job, now: float, settings: PolicySettings) -> tuple[Points, Points, float]:
+    """Speed by size, the same with sizes unknown again that may be tried, and when time alone changes these."""
     if not settings.measured_gain:
-        return (), math.inf
-    measured = tuple((size, speed) for size, speed in job.progress.throughput if speed > 0)
-    forgets_at = math.inf
-    present = len(job.workers)
-    if present and job.last_resize_at is not None and measured and measured[-1][0] > present:
-        forgets_at = job.last_resize_at + settings.remeasure_seconds
-        if forgets_at <= now:
-            measured, forgets_at = tuple(point for point in measured if point[0] <= present), math.inf
-    declared = job.spec.speedup
+        return (), (), math.inf
+    known = known_speeds(job, now, settings)
+    points = _with_declared(known.points, job.spec.speedup)
+    to_try = points if known.to_try == known.points else _with_declared(known.to_try, job.spec.speedup)
+    return points, to_try, known.changes_at
+
+
+def _with_declared(measured: Points, declared: Points) -> Points:
+    """What was measured, then what was declared beyond it, brought to the same scale."""
     if not measured or not declared:
-        return measured or declared, forgets_at
+        return measured or declared
     scale = measured[-1][1] / _between(declared, measured[-1][0])
-    beyond = tuple((size, speed * scale) for size, speed in declared if size > measured[-1][0])
-    return measured + beyond, forgets_at
+    return measured + tuple((size, speed * scale) for size, speed in declared if size > measured[-1][0])
 
 
 def _between(points: Points, size: int) -> float:

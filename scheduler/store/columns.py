@@ -9,6 +9,7 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
 from scheduler.model.node import NodeHealth, NodeIntent
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, WorkerState
+from scheduler.store.progress_text import progress_from_text
 from scheduler.store.text import (
     data_from_text,
     export_from_text,
@@ -19,7 +20,6 @@ from scheduler.store.text import (
     members_from_text,
     numbers_from_text,
     placement_from_text,
-    progress_from_text,
     ranges_from_text,
     slots_from_text,
     spec_from_text,

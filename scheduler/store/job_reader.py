@@ -11,6 +11,7 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobSpec, JobState, Runtime, StopReason, WaitReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
+from scheduler.store.progress_text import progress_from_text
 from scheduler.store.reading import SetAside
 from scheduler.store.row_check import BrokenColumn, raw_columns
 from scheduler.store.schema import jobs
@@ -21,7 +22,6 @@ from scheduler.store.text import (
     labels_from_text,
     launch_from_text,
     placement_from_text,
-    progress_from_text,
     speedup_from_text,
     words_from_text,
 )

@@ -7,10 +7,12 @@ from sqlalchemy import Row
 
 from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import Job, JobSpec
+from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
+from scheduler.store.progress_text import progress_to_text
 from scheduler.store.reading import SetAside
 from scheduler.store.row_check import BrokenColumn, raw_columns
-from scheduler.store.schema import workers
+from scheduler.store.schema import jobs, workers
 from scheduler.store.text import (
     EMPTY,
     data_to_text,
@@ -19,7 +21,6 @@ from scheduler.store.text import (
     numbers_from_text,
     numbers_to_text,
     pairs_to_text,
-    progress_to_text,
     speedup_to_text,
     words_to_text,
 )
@@ -188,6 +189,12 @@ def workers_by_job(rows: Iterable[Row[Any]], aside: SetAside) -> dict[JobId, tup
         if row.table == workers.name and row.job_id is not None:
             aside.blame(row.job_id, f"worker {row.key}: {row.reason}")
     return {job_id: tuple(live) for job_id, live in found.items()}
+
+
+def homeless(job_id: JobId, live: Sequence[Worker]) -> Unreadable:
+    """The job of these live workers, which is none that could have any."""
+    reason = f"worker {live[0].id} lives, and the job has ended or is gone"
+    return Unreadable(jobs.name, str(job_id), reason, job_id)
 
 
 def submitted_values(job_id: JobId, nonce: str, spec: JobSpec, now: float, template: Values) -> Values:

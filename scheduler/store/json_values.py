@@ -1,7 +1,7 @@
 """Parts of JSON texts, taken only as what they must be: what somebody else wrote there is no value of the model."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from scheduler.bounds import Bound
@@ -47,6 +47,11 @@ def items(value: object, length: int | None = None) -> list[Any]:
         wanted = "a list" if length is None else f"a list of {length}"
         raise BrokenText(f"must be {wanted}, not {type(value).__name__}")
     return value
+
+
+def two(value: object) -> Iterator[list[Any]]:
+    """The items of a list, each a list of two."""
+    return (items(each, 2) for each in items(value))
 
 
 def fields(value: object) -> dict[str, Any]:

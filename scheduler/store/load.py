@@ -9,12 +9,11 @@ from scheduler.engine.ports import Inbox, StoredNews, StoredWorld
 from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import TERMINAL_STATES, Job, JobState
-from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import Worker
 from scheduler.store import bookings, leadership
 from scheduler.store.counters import highest_job_id
 from scheduler.store.job_reader import JOB_COLUMNS, jobs_from_rows
-from scheduler.store.job_rows import WORKER_COLUMNS, workers_by_job
+from scheduler.store.job_rows import WORKER_COLUMNS, homeless, workers_by_job
 from scheduler.store.reading import Found, SetAside
 from scheduler.store.rows import NODE_COLUMNS, intent_from_row, node_from_row, read_nodes
 from scheduler.store.schema import intents, jobs, nodes, workers
@@ -75,8 +74,7 @@ def _set_aside_homeless(live: Mapping[JobId, tuple[Worker, ...]], found: Iterabl
     """Live workers whose job is none of those that were read hold their slots until somebody has looked at them."""
     known = {job.id for job in found} | {row.job_id for row in aside.rows}
     for job_id in live.keys() - known:
-        reason = f"worker {live[job_id][0].id} lives, and the job has ended or is gone"
-        aside.found.append(Found(Unreadable(jobs.name, str(job_id), reason, job_id), (job_id,)))
+        aside.found.append(Found(homeless(job_id, live[job_id]), (job_id,)))
 
 
 def load_news(connection: Connection, since: int, aside: SetAside) -> StoredNews:

@@ -1,8 +1,7 @@
 """Lists and mappings of the model as JSON text. Floats, also NaN and infinity, come back exactly."""
 
 import json
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -14,7 +13,7 @@ from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.hosts import Member
 from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.job import JobSpec, Placement, Progress, Runtime
+from scheduler.model.job import JobSpec, Placement, Runtime
 from scheduler.model.node import NodeFailure
 from scheduler.model.ranges import NOTHING, Ranges
 from scheduler.model.shape import WorkerShape
@@ -29,6 +28,7 @@ from scheduler.store.json_values import (
     number,
     pairs,
     texts,
+    two,
     whole,
 )
 from scheduler.store.json_values import text as a_text
@@ -43,9 +43,6 @@ Launch = tuple[tuple[str, ...], tuple[tuple[str, str], ...], str | None, str | N
 Speedup = tuple[tuple[int, float], ...]
 
 EMPTY = "[]"
-_NO_PROGRESS = Progress()
-_NO_PROGRESS_TEXT = "{}"
-_PROGRESS_FIELDS = frozenset(Progress.__slots__)
 _WORKERS_MAX = int(bounds.WORKERS.high)
 #: As of the column of jobs.
 _PRIORITY_MAX = 2**31
@@ -91,7 +88,7 @@ def speedup_from_text(text: str | None) -> Speedup:
 
 
 def speedup_from_data(points: object) -> Speedup:
-    found = tuple((whole(size, 1, _WORKERS_MAX), number(speed, bounds.SPEED)) for size, speed in _two(points))
+    found = tuple((whole(size, 1, _WORKERS_MAX), number(speed, bounds.SPEED)) for size, speed in two(points))
     ascending(size for size, _ in found)
     return found
 
@@ -129,7 +126,7 @@ def levels_from_text(text: str) -> tuple[Ranges, ...]:
 
 
 def ranges_from_data(spans: object) -> Ranges:
-    found = tuple((whole(first), whole(end)) for first, end in _two(spans))
+    found = tuple((whole(first), whole(end)) for first, end in two(spans))
     ascending(edge for span in found for edge in span)
     return Ranges(found)
 
@@ -137,7 +134,7 @@ def ranges_from_data(spans: object) -> Ranges:
 def placement_from_text(text: str) -> Placement:
     if text == EMPTY:
         return ()
-    return tuple((NodeName(a_text(node)), whole(count, 0, _WORKERS_MAX)) for node, count in _two(_decode(text)))
+    return tuple((NodeName(a_text(node)), whole(count, 0, _WORKERS_MAX)) for node, count in two(_decode(text)))
 
 
 def numbers_to_text(numbers: tuple[int, ...]) -> str:
@@ -159,84 +156,12 @@ def words_from_text(text: str) -> tuple[str, ...]:
     return texts(_decode(text))
 
 
-def progress_to_text(progress: Progress) -> str:
-    if progress is _NO_PROGRESS or progress == _NO_PROGRESS:
-        return _NO_PROGRESS_TEXT
-    return _encode(
-        {
-            "step": progress.step,
-            "epoch": progress.epoch,
-            "samples_per_second": progress.samples_per_second,
-            "last_commit_at": progress.last_commit_at,
-            "last_checkpoint_at": progress.last_checkpoint_at,
-            "resize_seconds": progress.resize_seconds,
-            "throughput": progress.throughput,
-            "fraction": progress.fraction,
-            "whole_slot_seconds": progress.whole_slot_seconds,
-            "recent_share": progress.recent_share,
-            "slot_seconds": progress.slot_seconds,
-            "efficiency": progress.efficiency,
-            "metrics": progress.metrics,
-            "reported_at": progress.reported_at,
-            "adopted": progress.adopted,
-        }
-    )
-
-
-def progress_from_text(text: str) -> Progress:
-    if text == _NO_PROGRESS_TEXT:
-        return _NO_PROGRESS
-    data = fields(_decode(text))
-    if unknown := data.keys() - _PROGRESS_FIELDS:
-        raise BrokenText(f"unknown field {sorted(unknown)[0]!r:.60}")
-    return Progress(
-        step=maybe(data.get("step"), whole),
-        epoch=maybe(data.get("epoch"), whole),
-        samples_per_second=_known(data.get("samples_per_second"), bounds.RATE),
-        last_commit_at=_known(data.get("last_commit_at"), bounds.MOMENT),
-        last_checkpoint_at=_known(data.get("last_checkpoint_at"), bounds.MOMENT),
-        resize_seconds=_known(data.get("resize_seconds"), bounds.SECONDS),
-        throughput=_throughput(data.get("throughput", [])),
-        fraction=_known(data.get("fraction"), bounds.FRACTION),
-        whole_slot_seconds=_known(data.get("whole_slot_seconds"), bounds.SLOT_SECONDS),
-        recent_share=_known(data.get("recent_share"), bounds.SHARE) or 0.0,
-        slot_seconds=_known(data.get("slot_seconds"), bounds.SLOT_SECONDS) or 0.0,
-        efficiency=_known(data.get("efficiency"), bounds.EFFICIENCY),
-        metrics=_metrics(data.get("metrics", [])),
-        reported_at=_known(data.get("reported_at"), bounds.MOMENT),
-        adopted=_adopted(data.get("adopted", [0, 0])),
-    )
-
-
-def _known(value: object, bound: Bound) -> float | None:
-    """What workers have reported; what is infinite or no number counts as not reported, for they report it again."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return None if value is None else number(value, bound)
-
-
-def _throughput(points: object) -> tuple[tuple[int, float], ...]:
-    rates = [(whole(size, 1, _WORKERS_MAX), _known(rate, bounds.RATE)) for size, rate in _two(points)]
-    ascending(size for size, _ in rates)
-    return tuple((size, rate) for size, rate in rates if rate is not None)
-
-
-def _metrics(shown: object) -> tuple[tuple[str, float], ...]:
-    known = [(a_text(name), _known(value, bounds.METRIC)) for name, value in _two(shown)]
-    return tuple((name, value) for name, value in known if value is not None)
-
-
-def _adopted(value: object) -> tuple[int, int]:
-    generation, sub = items(value, 2)
-    return whole(generation), whole(sub)
-
-
 def failures_to_text(failures: tuple[NodeFailure, ...]) -> str:
     return _encode([(failure.job_id, failure.at) for failure in failures])
 
 
 def failures_from_text(text: str) -> tuple[NodeFailure, ...]:
-    return tuple(NodeFailure(JobId(whole(job)), number(at, bounds.MOMENT)) for job, at in _two(_decode(text)))
+    return tuple(NodeFailure(JobId(whole(job)), number(at, bounds.MOMENT)) for job, at in two(_decode(text)))
 
 
 def slots_to_text(slots: tuple[ClosedSlot, ...]) -> str:
@@ -382,8 +307,3 @@ def _export_to_data(export: Export) -> dict[str, Any]:
 def _export_from_data(value: object) -> Export:
     data = fields(value)
     return Export(pairs(data["env"]), maybe(data.get("workdir"), a_text), maybe(data.get("host"), a_text))
-
-
-def _two(value: object) -> Iterator[list[Any]]:
-    """The items of a list, each a list of two."""
-    return (items(each, 2) for each in items(value))

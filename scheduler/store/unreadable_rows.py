@@ -10,7 +10,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.unreadable import Unreadable
 from scheduler.store.data_rows import READER_COLUMNS, queue_from_row, reader_from_row, set_aside_from_row
 from scheduler.store.job_reader import JOB_COLUMNS, jobs_from_rows
-from scheduler.store.job_rows import WORKER_COLUMNS, worker_from_row, workers_by_job
+from scheduler.store.job_rows import WORKER_COLUMNS, homeless, worker_from_row, workers_by_job
 from scheduler.store.reading import Found, SetAside
 from scheduler.store.row_check import RawRow, broken_text
 from scheduler.store.rows import (
@@ -132,20 +132,24 @@ def scan(connection: Connection) -> Iterator[StoredRow]:
 
 
 def _unread_jobs(connection: Connection, aside: SetAside, job_id: JobId | None = None) -> Iterator[StoredRow]:
-    """All jobs that cannot be read, or this one if it cannot."""
+    """All jobs that cannot be read, or this one if it cannot; of one that is gone, only its workers tell."""
     live_workers = select(*WORKER_COLUMNS).where(workers.c.live.is_not(None)).order_by(workers.c.ordinal)
     query = select(*JOB_COLUMNS)
     if job_id is not None:
         live_workers, query = live_workers.where(workers.c.job_id == job_id), query.where(jobs.c.id == job_id)
     live = workers_by_job(connection.execute(live_workers), aside)
+    gone = set(live)
     names = set(connection.execute(select(nodes.c.name)).scalars())
     with connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}) as result:
         for row in result:
+            gone.discard(row[0])
             before = len(aside.rows)
             for _ in jobs_from_rows([row], live, aside, names):
                 pass
             if len(aside.rows) > before:
                 yield stored_row(aside.rows[-1], jobs, row)
+    for each in sorted(gone):
+        yield StoredRow(homeless(each, live[each]), {})
 
 
 def stored_row(row: Unreadable, table: Table, columns: Row[Any]) -> StoredRow:

@@ -33,7 +33,7 @@ class Run:
         """Submit a training of digits."""
         program = [sys.executable, str(ROOT / "examples" / "digits.py"), "--epochs", str(epochs)]
         return self.submit(
-            command=[*program, "--step-seconds", "0.05"],
+            command=[*program, "--sample-seconds", "0.003"],
             workdir=str(ROOT),
             runtime="elastic",
             priority=priority,
@@ -63,7 +63,6 @@ class Run:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     directory = tmp_path_factory.mktemp("dashboards")
     settings: dict[str, Any] = {
-        "policy": {"measured_gain": False, "grow_cooldown_seconds": 0, "grow_payback_factor": 0},
         "local": {"oversell": 1.5, "slots": 4},
     }
     with running_daemon(directory, **settings) as daemon, scraping(directory, daemon.url.partition("//")[2]) as prom:

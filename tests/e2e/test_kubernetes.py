@@ -98,7 +98,6 @@ class Site:
                 "yield_to_priority": 0,
             },
             "engine": {"backoff_seconds": 0.2},
-            "policy": {"measured_gain": False},
         }
         self.replicas = [Daemon(directory / name, settings, database_url=database) for name in ("a", "b")]
         self._api = config.new_client_from_config(str(cluster.kubeconfig))
@@ -136,13 +135,13 @@ class Site:
     # what users do
 
     def submit(
-        self, name: str, workers: tuple[int, int], *, seconds: float = 0.1, epochs: int = 400, **fields: Any
+        self, name: str, workers: tuple[int, int], *, sample_seconds: float = 0.006, epochs: int = 400, **fields: Any
     ) -> int:
         """An elastic training job that checks that each sample is seen exactly once per epoch."""
         command = [sys.executable, str(ROOT / "examples" / "digits.py")]
         body = {
             "name": name,
-            "command": [*command, "--epochs", str(epochs), "--step-seconds", str(seconds)],
+            "command": [*command, "--epochs", str(epochs), "--sample-seconds", str(sample_seconds)],
             "runtime": "elastic",
             "workdir": str(ROOT),
             "env": {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
@@ -359,7 +358,7 @@ def test_an_api_server_that_goes_away_for_a_while_costs_nothing(site: Site) -> N
     site.await_job(job, "RUNNING", 3)
     with api_server_away(int(pid)):
         back_at = time.monotonic() + OUTAGE_SECONDS
-        waiting = site.submit("waiting", (1, 1), epochs=2, seconds=0.05)
+        waiting = site.submit("waiting", (1, 1), epochs=2, sample_seconds=0.001)
         eventually(lambda: "API server" in site.explained(waiting), lambda: site.explained(waiting), SECONDS_MAX)
         step = site.trained(job)
         eventually(lambda: time.monotonic() > back_at, "time stands still", SECONDS_MAX)

@@ -27,6 +27,10 @@ class Job(RunningJob):
             env={"OMP_NUM_THREADS": "1"},
         )
 
+    def scale(self, most: int) -> None:
+        """Gives it that many workers, whatever its gradients say of the larger batch."""
+        self.change(min_workers=most, max_workers=most)
+
     def wait_for_steps(self, workers: int) -> None:
         """Until some steps were taken with that many."""
         first: list[int] = []
@@ -54,8 +58,7 @@ class Job(RunningJob):
 def test_ddp_trains_through_resizes_and_a_death_and_measures_the_noise(variant: str, tmp_path: Path) -> None:
     slow = tmp_path / "slow"
     slow.touch()
-    policy = {"grow_cooldown_seconds": 0, "grow_payback_factor": 0}
-    with running_daemon(tmp_path, slots=3, policy=policy, engine={"backoff_seconds": 0.1}) as daemon:
+    with running_daemon(tmp_path, slots=3, engine={"backoff_seconds": 0.1}) as daemon:
         job = Job(daemon, variant, slow)
         job.wait_for_steps(2)
         for workers in (3, 1, 2, 3):

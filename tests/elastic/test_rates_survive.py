@@ -30,12 +30,17 @@ class Job(RunningJob):
         )
 
     def resize(self, workers: int) -> None:
-        """Lets it have that many, and waits until its speed at that size is known."""
+        """Lets it have that many, and waits until its speed at that size is known from steps that it took now."""
         self.scale(workers)
+        begun: list[int] = []
 
         def measured() -> bool:
             shown = self.show()
-            return bool(shown["members"] == workers and workers in dict(shown["progress"]["throughput"]))
+            if shown["state"] != "RUNNING" or shown["members"] != workers:
+                begun.clear()
+                return False
+            begun.append(shown["progress"]["step"])
+            return begun[-1] > begun[0] + 1 and workers in dict(shown["progress"]["throughput"])
 
         self.wait(f"is measured with {workers}", measured)
 

@@ -24,7 +24,7 @@ class Job(RunningJob):
     def __init__(self, daemon: Daemon, slow: Path) -> None:
         self._slow = slow
         slow.touch()
-        options = ["--epochs", str(EPOCHS), "--seed", str(SEED), "--step-seconds", "0.2"]
+        options = ["--epochs", str(EPOCHS), "--seed", str(SEED), "--sample-seconds", "0.01"]
         super().__init__(
             daemon,
             name="digits",

@@ -21,13 +21,16 @@ from scheduler.engine.attribution.trial import attempt
 from scheduler.model.booking import Booking
 from scheduler.model.event import Cause
 from scheduler.model.foreign import Awaited, Demand
-from scheduler.model.ids import JobId, NodeName
+from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobSpec, JobState
 from scheduler.model.node import Node
-from scheduler.model.observation import NodeObservation
+from scheduler.model.observation import NodeObservation, Phase, WorkerObservation, WorkerReport
 from scheduler.model.shape import WorkerShape
 from scheduler.model.subject import Subject, SubjectKind
+from scheduler.model.worker import Worker
+from scheduler.model.world import Stray, World
+from scheduler.policy.ledger import Ledger
 from scheduler.policy.stake import stake_of
 
 
@@ -141,10 +144,18 @@ def test_what_has_odd_numbers_in_it_is_suspected_first_and_then_the_innermost() 
     assert (subject_of(odd), subject_of(plain)) == (job(1), job(2))
 
 
+def test_what_had_odd_numbers_in_it_is_suspected_first_wherever_else_it_is_named() -> None:
+    def inner(plain: Job, odd: Job) -> list[Subject]:
+        return suspects_in([sys._getframe(), sys._getframe(1)])
+
+    of_the_same_job = a_job(1)
+    assert inner(a_job(2), a_job(1, speedup=((1, 1e15),))) == [subject_of(of_the_same_job), job(2)]
+
+
 @pytest.mark.parametrize(
     ("value", "odd"),
     [
-        *((number, True) for number in (math.inf, -math.inf, math.nan, 5e-324, -1e-200, 1e15, -1e300)),
+        *((number, True) for number in (math.inf, -math.inf, math.nan, 5e-324, -1e-200, 1e-100, 1e14, -1e300)),
         *((number, False) for number in (0.0, 1.0, -1.0, 1e-9, 1e9, 10**20, "inf", None, (1.0, "x"))),
         (((1, 1.0), (2, math.nan)), True),
         (WorkerShape(cpus=1.0), False),
@@ -166,6 +177,12 @@ def test_numbers_that_nobody_means_are_odd(value: object, odd: bool) -> None:
         (Intent(1, IntentKind.CANCEL, 0.0, JobId(7)), job(7)),
         (Intent(1, IntentKind.CORDON, 0.0, node=NodeName("a")), Subject(SubjectKind.NODE, "a")),
         (Intent(1, IntentKind.UNBOOK, 0.0, booking="b"), Subject(SubjectKind.BOOKING, "b")),
+        (Intent(1, IntentKind.UNBOOK, 0.0), None),
+        (Worker(WorkerId("7-1"), JobId(7), 1, NodeName("a"), "host", (0,), 0.0), job(7)),
+        (WorkerObservation(WorkerId("7-1"), JobId(7), NodeName("a"), Phase.RUNNING), job(7)),
+        (WorkerReport(WorkerId("7-1"), JobId(7), 0.0), job(7)),
+        (Stray(WorkerId("7-1"), JobId(7), NodeName("a"), (0,)), job(7)),
+        (stake_of(a_job(7), Ledger(World())), job(7)),
         (WorkerShape(), None),
         ("7", None),
     ],
@@ -198,6 +215,32 @@ def test_work_in_a_process_of_its_own_gives_what_it_gives_here(tmp_path: Path) -
     assert (tmp_path / "ours").read_text() == ""
     # The end of the daemon is no failure of the job that is tried at that moment.
     assert attempt(lambda: os.kill(os.getpid(), signal.SIGTERM), 60.0) is None
+
+
+def test_a_process_of_its_own_has_no_file_of_this_one_whatever_is_open_here() -> None:
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(8)]  # all numbers below them are taken, too
+    for free in (opened.pop(3), opened.pop(3)):  # of the pipe
+        os.close(free)
+    try:
+        there = attempt(lambda: {int(number) for number in os.listdir("/proc/self/fd")}, 60.0)
+    finally:
+        for each in opened:
+            os.close(each)
+    assert isinstance(there, set)
+    assert {0, 1, 2} < there
+    assert len(there) == 5  # the pipe, and the directory that is listed
+    assert not there & set(opened[1:])
+
+
+def test_a_process_of_its_own_ends_with_its_work(tmp_path: Path) -> None:
+    here = os.getpid()
+    try:
+        assert attempt(lambda: "done", 60.0) == "done"
+    finally:
+        if os.getpid() != here:
+            (tmp_path / "another").touch()
+            os._exit(0)
+    assert not (tmp_path / "another").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """When ticks are rehearsed, and what a rehearsal that fails leads to."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -72,6 +73,13 @@ def test_without_a_while_the_next_tick_alone_is_rehearsed(clock: VirtualClock) -
     assert not caution.due
 
 
+def test_as_long_as_nothing_fails_nothing_is_rehearsed() -> None:
+    caution = Caution(VirtualClock(0.0), LIMIT_SECONDS, window_seconds=10.0)
+    assert not caution.due
+    caution.passed()
+    assert not caution.due
+
+
 @pytest.mark.parametrize(("cost_seconds", "due"), [(COST_SECONDS_MAX - 0.125, True), (COST_SECONDS_MAX, False)])
 def test_where_a_rehearsal_takes_long_only_the_next_tick_is_rehearsed(
     clock: VirtualClock, cost_seconds: float, due: bool
@@ -90,6 +98,25 @@ def test_what_a_tick_fails_at_is_found_beside_what_is_known(clock: VirtualClock)
     assert {failure.cause for failure in first.values()} == {Cause.TICK_RAISED}
     assert caution.find(INPUTS, first, rehearsal({3, 5})) == first
     assert set(caution.find(INPUTS, first, rehearsal({3, 5, 8}))) == {subject(3), subject(5), subject(8)}
+
+
+def test_what_one_search_found_is_nothing_to_the_next(clock: VirtualClock) -> None:
+    caution = Caution(clock, LIMIT_SECONDS)
+    for number in (3, 7):
+        assert set(caution.find(INPUTS, {}, rehearsal({number}))) == {subject(number)}
+
+
+def test_a_job_that_cannot_be_stored_as_it_is_decided_on_is_found(clock: VirtualClock) -> None:
+    def decide(inputs: TickInputs, changes: Changes) -> Changes:
+        return replace(changes, jobs=(*changes.jobs, *inputs.world.queued.values()))
+
+    def check(changes: Changes) -> None:
+        if any(job.id == 5 and job.state is JobState.QUEUED for job in changes.jobs):
+            raise ValueError("out of range")
+
+    (found,) = Caution(clock, LIMIT_SECONDS).find(INPUTS, {}, Rehearsal(decide, check, lambda: None)).items()
+    assert found[0] == subject(5)
+    assert found[1].detail.startswith("ValueError: out of range, in ")
 
 
 def test_a_tick_that_nothing_helps_is_undecidable(clock: VirtualClock) -> None:

@@ -23,6 +23,7 @@ from scheduler.model.job import Job, JobSpec, JobState
 from scheduler.model.node import Node, NodeFailure, NodeHealth, NodeIntent
 from scheduler.model.observation import NodeObservation, Observation, Phase, SlotLoad, WorkerObservation
 from scheduler.model.shape import WorkerShape
+from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.world import CrowdedSlot, World
 
@@ -167,6 +168,8 @@ ODD_NODE = Node(
     health=NodeHealth.DOWN,
     intent=NodeIntent.DRAINING,
     failures=(NodeFailure(JobId(1), 0.0),),
+    closed_slots=(ClosedSlot(1, SlotClosure.FOREIGN, "why"),),
+    accepted_faults=(ClosedSlot(2, SlotClosure.UNHEALTHY, "why"),),
     version=3,
 )
 PLENTY = {"cpus": 1e6, "memory_mib": 1 << 40, "labels": (), "gpu_type": None, "oversell": 1.0, "closed": ""}
@@ -182,12 +185,22 @@ def test_a_plain_node_keeps_its_name_and_what_is_asked_of_it_alone() -> None:
         foreign={A: use, B: use},
         demands=awaited,
     )
-    odd = NodeObservation(A, "seen", 6, cpus=math.nan, labels=(("k", "v"),), has_gpus=True, oversell=0.0, foreign=use)
+    odd = NodeObservation(
+        A,
+        "seen",
+        6,
+        cpus=math.nan,
+        labels=(("k", "v"),),
+        has_gpus=True,
+        oversell=0.0,
+        foreign=use,
+        closed_slots=ODD_NODE.closed_slots,
+    )
     beside = NodeObservation(B, "b", 4, cpus=1.0)
     seen = Observation({A: odd, B: beside}, workers(a_worker(1)), loads={A: LOADS, B: LOADS})
     after = with_plain_node(replace(EMPTY, world=world, observation=seen), A)
     assert after.world == World(
-        nodes={A: replace(ODD_NODE, failures=(), **PLENTY), B: other},
+        nodes={A: replace(ODD_NODE, failures=(), closed_slots=(), accepted_faults=(), **PLENTY), B: other},
         crowded={B: crowded},
         foreign={B: use},
         demands=awaited,

@@ -194,7 +194,8 @@ def test_a_try_holds_all_but_nodes_which_are_made_plain() -> None:
     odd = Node(A, "a", 8, cpus=5e-324, intent=NodeIntent.CORDONED)
     before = inputs(World.of([a_job(1), a_job(2)], [odd, Node(B, "b", 4)]))
     after, changes = tried_without(before, [job(1), node("a")])
-    assert (changes.jobs, changes.nodes) == ((hold(a_job(1), UNTOLD),), ())
+    # What is tried can be stored as what is held in the end: the store is asked about it, too.
+    assert changes == Changes((hold(a_job(1), UNTOLD),), events=(held_event(1, UNTOLD),))
     assert after.world.held == {JobId(1): hold(a_job(1), UNTOLD)}
     plain = after.world.nodes[A]
     assert (plain.cpus, plain.slots, plain.intent) == (1e6, 8, NodeIntent.CORDONED)

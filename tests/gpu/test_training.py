@@ -16,7 +16,7 @@ from tests.elastic.jobs import RunningJob
 
 EPOCHS = 30
 TRAINING = str(Path(__file__).with_name("training.py"))
-POLICY = {"grow_cooldown_seconds": 0, "grow_payback_factor": 0, "oversell_memory_max": 0.98}
+POLICY = {"oversell_memory_max": 0.98}
 
 
 class Training(RunningJob):

@@ -12,6 +12,7 @@ from scheduler.model.ids import NodeName
 from scheduler.model.job import Job, JobState
 from scheduler.model.node import Node
 from scheduler.model.plan import StopJob
+from scheduler.model.speed import after_report
 from scheduler.policy import starts
 from scheduler.policy.planner import Planner, plan
 from tests.policy.test_guarantees import clusters, random_fields
@@ -100,12 +101,13 @@ def _a_job_reports(data: st.DataObject, c: Cluster) -> None:
     if not running:
         return
     job = data.draw(st.sampled_from(running))
-    speeds = dict(job.progress.throughput)
-    speeds[len(job.wanted_workers)] = data.draw(st.sampled_from((5.0, 10.0, 15.0, 40.0)))
+    known, rate = (job.progress.speeds, job.progress.scatter), data.draw(st.sampled_from((5.0, 10.0, 15.0, 40.0)))
+    speeds, scatter = after_report(known, len(job.wanted_workers), rate, job.generation)
     progress = replace(
         job.progress,
         reported_at=c.now,
-        throughput=tuple(sorted(speeds.items())),
+        speeds=speeds,
+        scatter=scatter,
         fraction=data.draw(st.sampled_from((None, None, 0.1, 0.9))),
         whole_slot_seconds=data.draw(st.sampled_from((1000.0, 100_000.0))),
         resize_seconds=data.draw(st.sampled_from((None, 0.5, 20.0))),

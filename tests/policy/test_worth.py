@@ -9,7 +9,8 @@ import pytest
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Runtime
-from scheduler.policy.worth import UNMEASURED_EXPONENT, Worth, service_class
+from scheduler.policy.speeds import UNMEASURED_EXPONENT
+from scheduler.policy.worth import Worth, service_class
 from tests.policy.worlds import LONG_AGO, NOW, Cluster
 
 #: Jobs of this much work have weight 1/100.
@@ -136,13 +137,29 @@ def test_a_preferred_size_is_tried_in_one_step() -> None:
     assert worth(running(1, workers=(1, 6), throughput=((1, 10.0),), preferred_workers=8)).cap == 6
 
 
-def test_what_was_measured_at_larger_sizes_is_forgotten_after_a_while() -> None:
+def test_a_larger_size_that_lost_is_tried_again_with_idle_slots_after_a_while() -> None:
     points = ((1, 10.0), (2, 20.0), (4, 20.0))
     job = replace(running(2, throughput=points), last_resize_at=NOW)
+    fresh, later = worth(job), worth(job, NOW + SETTINGS.retry_seconds)
+    assert fresh.widens_at == NOW + SETTINGS.retry_seconds
+    assert not fresh.wants_idle(2)
+    assert later.wants_idle(2)
+    assert later.of_next(2) == 0.0, "no equal job loses a worker for a trial"
+
+
+def test_each_loss_doubles_the_time_until_a_size_is_tried_again() -> None:
+    for losses, times in ((0, 1), (1, 1), (2, 2), (3, 4), (4, 8)):
+        lost = ((1, 10.0), (2, 20.0), (4, 15.0, 9, 3, losses))
+        job = replace(running(2, throughput=lost), last_resize_at=NOW)
+        assert worth(job).widens_at == NOW + times * SETTINGS.retry_seconds
+
+
+def test_what_was_measured_at_larger_sizes_is_forgotten_after_a_while() -> None:
+    job = replace(running(2, throughput=((1, 10.0), (2, 20.0), (4, 22.0))), last_resize_at=NOW)
     fresh, later = worth(job), worth(job, NOW + SETTINGS.remeasure_seconds)
     assert fresh.widens_at == NOW + SETTINGS.remeasure_seconds
-    assert fresh.of_next(2) == 0.0
-    assert later.of_next(2) > 0.0
+    assert gains(job, 2) == [0.1]
+    assert later.of_next(2) > fresh.of_next(2)
     assert later.widens_at == math.inf
     assert worth(replace(job, last_resize_at=None)).widens_at == math.inf
 

@@ -25,6 +25,7 @@ from scheduler.model.job import (
 from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
+from scheduler.model.speed import Scatter, SizeSpeed
 from scheduler.model.worker import Desired, LeaveReason, Worker, WorkerState
 from scheduler.model.world import CrowdedSlot, Stray, World, mask_of, sharers
 from scheduler.policy.invariants import check_plan, check_world
@@ -32,6 +33,8 @@ from scheduler.policy.planner import plan
 from tests.specs import spec_of
 
 NOW = 1_000_000.0
+#: Speeds without noise.
+EXACT = Scatter(0.0)
 LONG_AGO = NOW - 1000.0
 #: What a job is described with beside its spec.
 JOB_FIELDS = {field.name for field in fields(Job)} - {
@@ -247,7 +250,8 @@ class Cluster:
             last_commit_at=fields.pop("last_commit_at", None),
             last_checkpoint_at=fields.pop("last_checkpoint_at", None),
             resize_seconds=fields.pop("resize_seconds", None),
-            throughput=fields.pop("throughput", ()),
+            speeds=tuple(SizeSpeed(*each) for each in fields.pop("throughput", ())),
+            scatter=fields.pop("scatter", EXACT),
             fraction=fields.pop("fraction", None),
             whole_slot_seconds=fields.pop("whole_slot_seconds", None),
             reported_at=fields.pop("reported_at", None),

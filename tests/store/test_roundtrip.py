@@ -24,10 +24,11 @@ from scheduler.model.job import JOB_TRANSITIONS, Job, JobSpec, JobState, Progres
 from scheduler.model.node import Node, NodeFailure, NodeHealth, NodeIntent
 from scheduler.model.shape import WorkerShape
 from scheduler.model.slot import ClosedSlot, SlotClosure
+from scheduler.model.speed import LOSSES_MAX, REPORTS_MAX, SCATTER_REPORTS_MAX, Scatter, SizeSpeed
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
-from scheduler.store.text import progress_from_text
+from scheduler.store.progress_text import progress_from_text
 from tests import postgres
 from tests.store.conftest import BOTH
 
@@ -124,6 +125,14 @@ specs = whole(
     fixed=maybe(fixed_groups),
     export=maybe(exports),
 )
+speeds = whole(
+    SizeSpeed,
+    workers=sizes,
+    per_second=within(bounds.RATE),
+    reports=st.integers(1, REPORTS_MAX),
+    generation=counts,
+    losses=st.integers(0, LOSSES_MAX),
+)
 progresses = st.just(Progress()) | whole(
     Progress,
     step=maybe(counts),
@@ -132,7 +141,10 @@ progresses = st.just(Progress()) | whole(
     last_commit_at=maybe(times),
     last_checkpoint_at=maybe(times),
     resize_seconds=maybe(within(bounds.SECONDS)),
-    throughput=curves(bounds.RATE),
+    speeds=st.lists(speeds, max_size=3, unique_by=lambda speed: speed.workers).map(
+        lambda each: tuple(sorted(each, key=lambda speed: speed.workers))
+    ),
+    scatter=st.builds(Scatter, within(bounds.FRACTION), st.integers(0, SCATTER_REPORTS_MAX)),
     fraction=maybe(within(bounds.FRACTION)),
     whole_slot_seconds=maybe(within(bounds.SLOT_SECONDS)),
     recent_share=within(bounds.SHARE),
@@ -378,5 +390,6 @@ def test_progress_that_is_not_a_number_counts_as_not_reported(shared: tuple[SqlS
 
 
 def test_progress_of_an_earlier_version_is_read_without_what_it_did_not_have() -> None:
-    written = '{"step":1,"last_commit_at":5.0}'
-    assert progress_from_text(written) == Progress(step=1, last_commit_at=5.0)
+    written = '{"step":1,"last_commit_at":5.0,"throughput":[[2,10.0],[4,15.0]]}'
+    speeds = (SizeSpeed(2, 10.0), SizeSpeed(4, 15.0))
+    assert progress_from_text(written) == Progress(step=1, last_commit_at=5.0, speeds=speeds)

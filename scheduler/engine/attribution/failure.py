@@ -81,11 +81,8 @@ def subject_of(value: object) -> Subject | None:
             return subject_of(value.demand)
         case Intent():
             return _asked(value)
-        case _ if is_dataclass(value):
-            inner = getattr(value, "job", None)
-            return subject_of(inner) if isinstance(inner, Job) else None
         case _:
-            return None
+            return subject_of(getattr(value, "job", None)) if is_dataclass(value) else None
 
 
 def _asked(intent: Intent) -> Subject | None:

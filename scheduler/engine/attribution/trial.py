@@ -10,6 +10,7 @@ import select
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from scheduler.engine.attribution.failure import Failure, failure_of
@@ -75,8 +76,8 @@ def _outcome(work: Callable[[], T], limit_seconds: float) -> T | Failure:
     except _TooLong as error:
         _leave_out_handler(error)
         found = failure_of(error, Cause.TICK_HUNG)
-        detail = found.detail.replace(type(error).__name__, f"no end after {limit_seconds:g} s", 1)
-        return Failure(Cause.TICK_HUNG, detail, found.suspects)
+        where = found.detail.removeprefix(type(error).__name__)
+        return replace(found, detail=f"no end after {limit_seconds:g} s{where}")
     except Exception as error:
         return failure_of(error)
     except BaseException as error:  # what would end the process

@@ -29,6 +29,7 @@ _LOST = {
 #: Why a job gives up workers for no other job, by cause.
 _TAKEN: dict[str, str] = {
     LeaveReason.SCALED: "a user lowered its maximum",
+    LeaveReason.NO_GAIN: "it was faster with fewer workers",
     **{
         reason: STOP_TEXTS[reason]
         for reason in (

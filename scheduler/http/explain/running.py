@@ -84,7 +84,7 @@ def _why_no_more(
         case Limit.UNTRIED:
             return "UNTRIED", None, f"it may grow once it has reported its speed at this size{left and f', or{left}'}."
         case Limit.NO_GAIN:
-            return "NO_GAIN", None, "by its reported speeds, more workers would not make it faster."
+            return "NO_GAIN", None, _why_no_gain(job, left)
         case Limit.PAYBACK:
             return "PAYBACK", None, _why_no_payback(job, settings)
         case Limit.NO_ROOM:
@@ -106,6 +106,22 @@ def _why_no_more(
             return None, None, f"{free}, but the planner has not assigned any to it."
         case _:
             assert_never(growth.limit)
+
+
+def _why_no_gain(job: Job, left: str) -> str:
+    """The speeds that say so, when more workers are tried again, and how to overrule it."""
+    size = len(job.workers)
+    again = f"; more are tried again{left} if slots are idle" if left else ""
+    overrule = f"`sched scale {job.id} --min {size + 1}` gives it more all the same"
+    return f"more workers would not make it faster ({_speeds(job, size)}){again}; {overrule}."
+
+
+def _speeds(job: Job, size: int) -> str:
+    """What it reported: up to two smaller sizes, its own, and one larger."""
+    speeds = job.progress.speeds
+    here = sum(speed.workers <= size for speed in speeds)
+    shown = speeds[max(here - 3, 0) : here + 1]
+    return ", ".join(f"{speed.per_second:.4g} samples/s with {counted(speed.workers, 'worker')}" for speed in shown)
 
 
 def _why_no_payback(job: Job, settings: PolicySettings) -> str:
@@ -144,6 +160,12 @@ def _what_it_gives(job: Job, world: World) -> tuple[str, JobId | None, str] | No
             gone = ", which has ended" if world.job(worker.leave_for) is None else ""
             return reason.value, worker.leave_for, f" for {job_name(worker.leave_for, world)}{gone}"
     reasons = {worker.leave_reason for worker in job.leaving}
+    if LeaveReason.NO_GAIN in reasons:
+        return (
+            LeaveReason.NO_GAIN.value,
+            None,
+            f" because it was faster with fewer ({_speeds(job, job.published_size)})",
+        )
     for leave, stop in _GIVEN_TO_NO_JOB.items():
         if leave in reasons:
             return leave.value, None, f" because {STOP_TEXTS[stop]}"

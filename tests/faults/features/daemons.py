@@ -138,6 +138,8 @@ def _policy(r: random.Random, before: PolicySettings) -> PolicySettings:
             "measured_gain": r.random() < 0.7,
             "unmeasured_workers": r.choice([1, 4]),
             "measure_seconds": r.choice([0.0, 10.0]),
+            "remeasure_seconds": r.choice([5.0, 30.0, 1800.0]),
+            "retry_seconds": r.choice([1.0, 10.0, 120.0]),
             "rebalance_seconds": r.choice([0.0, 5.0, 30.0]),
             "tiresias_slot_seconds": r.choice([10.0, 100.0]),
             "oversell_memory_max": r.choice([None, 0.9]),

@@ -9,13 +9,14 @@ from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.observation import NodeObservation, SlotLoad
 from scheduler.model.shape import WorkerShape
-from scheduler.simulate.speed import Amdahl
+from scheduler.simulate.speed import Amdahl, Measured
 from scheduler.simulate.work import CurveWork
 from tests.faults.features.parts import Of, each_job, each_node, with_spec
 from tests.faults.plan import CHAOS_SECONDS, Arrival, Scenario
 
 LABELS = ((), (), (("zone", "a"),), (("zone", "b"),), (("disk", "fast"), ("zone", "a")))
 GPU_TYPES = (None, None, "h100", "l4")
+SLOWER_WITH_MANY = Measured(((1, 1.0), (2, 1.6), (4, 1.1), (8, 0.8)))
 FAILING_CODES = (1, 134, 137, 139, 143)
 
 
@@ -144,13 +145,15 @@ def estimates(of: Of, scenario: Scenario) -> Scenario:
 
 
 def speeds(of: Of, scenario: Scenario) -> Scenario:
-    """Workers report how fast they are and how far they have got."""
+    """Workers report how fast they are and how far they have got; some jobs are slower with many workers."""
 
     def measure(r: random.Random, arrival: Arrival) -> Arrival:
-        work = CurveWork(arrival.behaviour.work_seconds or 10.0, Amdahl(r.choice([0.0, 0.1, 0.5])))
+        curve = r.choice([Amdahl(0.0), Amdahl(0.1), Amdahl(0.5), SLOWER_WITH_MANY])
+        work = CurveWork(arrival.behaviour.work_seconds or 10.0, curve)
         return replace(arrival, behaviour=replace(arrival.behaviour, work=work, tells_fraction=r.random() < 0.5))
 
-    return each_job(of, scenario, measure)
+    policy = scenario.policy.model_copy(update={"retry_seconds": of("retry").choice([2.0, 10.0, 120.0])})
+    return each_job(of, replace(scenario, policy=policy), measure)
 
 
 def fixed_groups(of: Of, scenario: Scenario) -> Scenario:

@@ -1,0 +1,17 @@
+"""Running jobs that were faster with fewer workers give the others back, and so to whoever can use them."""
+
+from scheduler.model.worker import LeaveReason
+from scheduler.policy.draft import Draft
+
+
+def give_back(draft: Draft) -> None:
+    """Shrink each of them to the size at which it was fastest, its youngest workers first."""
+    for peer in draft.survey.peers.slowed():
+        job, faster = peer.job, peer.faster
+        if faster is None or job.spec.booking is not None or draft.touched(job) or draft.near_end(job):
+            continue
+        if peer.ready_at > draft.now:
+            draft.look_at(peer.ready_at)
+            continue
+        staying = sorted(draft.staying(job), key=lambda worker: -worker.ordinal)
+        draft.shrink(job, tuple(staying[: len(staying) - faster.workers]), LeaveReason.NO_GAIN)

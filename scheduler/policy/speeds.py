@@ -1,0 +1,114 @@
+"""What the reports of a job tell of its speed at other sizes: a loss counts only where noise does not explain it.
+
+A size at which the job was no faster than with fewer workers is tried again, with slots that are idle: after
+`policy.retry_seconds` at the present size, and after twice as long for each time that it lost there again. All that was
+measured at larger sizes is forgotten after `policy.remeasure_seconds` at the present one.
+"""
+
+import math
+from dataclasses import dataclass
+
+from scheduler.config import PolicySettings
+from scheduler.model.job import Job
+from scheduler.model.speed import Scatter, SizeSpeed
+
+#: (workers, speed), ascending by workers.
+Points = tuple[tuple[int, float], ...]
+
+#: Speed grows with this power of the size where nothing was measured.
+UNMEASURED_EXPONENT = 0.8
+#: A loss is believed beyond this many standard errors: by chance it comes once in 700 looks.
+SIGMAS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The speeds of one job as the planner takes them."""
+
+    #: Measured speeds; a loss that noise explains is taken for the gain that noise allows.
+    points: Points
+    #: The same without the sizes that lost and may be tried again with idle slots.
+    to_try: Points
+    #: When time alone makes more sizes unknown again; infinite: never.
+    changes_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Faster:
+    """A smaller size at which a job was faster than it is."""
+
+    workers: int
+    #: Its speed there, against its present one: above 1.
+    times: float
+
+
+def known_speeds(job: Job, now: float, settings: PolicySettings) -> Known:
+    """What is known of the job's speeds at this moment."""
+    points: list[tuple[int, float]] = []
+    to_try: list[tuple[int, float]] = []
+    changes_at, best = math.inf, None
+    for speed in job.progress.speeds:
+        forgotten_at = _forgotten_at(job, speed, settings)
+        if speed.per_second <= 0 or forgotten_at <= now:
+            continue
+        retried_at = math.inf
+        if best is None or speed.per_second > best.per_second:
+            best, point = speed, (speed.workers, speed.per_second)
+        elif _loses(best, speed, job.progress.scatter):
+            point, retried_at = (speed.workers, speed.per_second), _retried_at(job, speed, settings)
+        else:
+            point = (speed.workers, _possible(best, speed, job.progress.scatter))
+        points.append(point)
+        if retried_at > now:
+            to_try.append(point)
+        changes_at = min(changes_at, *(at for at in (forgotten_at, retried_at) if at > now), math.inf)
+    return Known(tuple(points), tuple(to_try), changes_at)
+
+
+def _loses(best: SizeSpeed, speed: SizeSpeed, scatter: Scatter) -> bool:
+    """Whether the job was no faster at this size than at the best smaller one, and noise does not explain it."""
+    return speed.losses > 0 or speed.per_second + _noise(best, speed, scatter) <= best.per_second
+
+
+def _possible(best: SizeSpeed, speed: SizeSpeed, scatter: Scatter) -> float:
+    """The most that the speed may be where noise explains a loss; no more than where nothing was measured."""
+    unmeasured = best.per_second * math.pow(speed.workers / best.workers, UNMEASURED_EXPONENT)
+    return min(speed.per_second + _noise(best, speed, scatter), unmeasured)
+
+
+def faster_size(job: Job) -> Faster | None:
+    """The smaller size at which the job was fastest, if it is slower now, beyond noise."""
+    speeds, size = job.progress.speeds, len(job.workers)
+    now = next((speed for speed in speeds if speed.workers == size and speed.generation == job.generation), None)
+    fewer = [speed for speed in speeds if job.min_workers <= speed.workers < size]
+    if now is None or now.per_second <= 0 or not fewer:
+        return None
+    best = max(fewer, key=lambda speed: (speed.per_second, -speed.workers))
+    if now.per_second + _noise(best, now, job.progress.scatter) >= best.per_second:
+        return None
+    return Faster(best.workers, best.per_second / now.per_second)
+
+
+def _noise(one: SizeSpeed, other: SizeSpeed, scatter: Scatter) -> float:
+    """By how much the two means may differ by chance."""
+    return SIGMAS * math.sqrt(scatter.variance * (_squared_error(one) + _squared_error(other)))
+
+
+def _squared_error(speed: SizeSpeed) -> float:
+    """Of the mean, for a scatter of 1. Two reports tell of the same seconds by half, so they count less than two."""
+    return 2.0 * speed.per_second**2 / (speed.reports + 1)
+
+
+def _retried_at(job: Job, speed: SizeSpeed, settings: PolicySettings) -> float:
+    """When a size that lost may be tried again."""
+    since = job.running_at if job.last_resize_at is None else job.last_resize_at
+    if since is None or speed.workers <= len(job.workers):
+        return math.inf
+    return since + settings.retry_seconds * 2.0 ** max(speed.losses - 1, 0)
+
+
+def _forgotten_at(job: Job, speed: SizeSpeed, settings: PolicySettings) -> float:
+    """When a larger size counts as never measured."""
+    if job.last_resize_at is None or not 0 < len(job.workers) < speed.workers:
+        return math.inf
+    return job.last_resize_at + settings.remeasure_seconds
