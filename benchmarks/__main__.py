@@ -35,6 +35,7 @@ MEASURED = (
     "frameworks",
     "failover",
     "kubernetes",
+    "cluster_experiments",
 )
 #: In virtual time, on workloads that others published.
 SIMULATED = ("elasticdl", "paddle_edl", "kueue", "adaptdl")
@@ -42,6 +43,7 @@ NAMES = MEASURED + SIMULATED
 #: Options that a benchmark takes beside its name; what is not given stays as it is there.
 TAKEN = {
     "wide_deep": ("seeds", "samples", "picture"),
+    "cluster_experiments": ("experiments", "seeds"),
     "ddp": ("variants", "resizes", "kills", "busy", "seed"),
 }
 
@@ -50,7 +52,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of: {', '.join(NAMES)} (default: all)")
     parser.add_argument("--traces", metavar="DIR", help=f"workloads of others (or {traces.VARIABLE}); adaptdl needs it")
-    only = parser.add_argument_group("wide_deep")
+    only = parser.add_argument_group("cluster_experiments")
+    only.add_argument("--experiments", metavar="LIST", help="with commas between: 1, 2, 3 (default: all)")
+    only = parser.add_argument_group("wide_deep, and --seeds of cluster_experiments")
     only.add_argument("--seeds", type=int, metavar="N", help="how many trainings of each kind")
     only.add_argument("--samples", type=int, metavar="N", help="records to train on")
     only.add_argument("--picture", metavar="FILE", help="where to draw the curves (default: benchmarks/results)")

@@ -6,55 +6,50 @@ Every figure follows from its workload alone: another machine, or another run, g
 from collections.abc import Sequence
 
 from scheduler.config import PolicyName, PolicySettings, Settings
-from scheduler.simulate.job_rows import JobRow
+from scheduler.model.shape import WorkerShape
 from scheduler.simulate.nodes import read_nodes
 from scheduler.simulate.result import Result
 from scheduler.simulate.run import Setup, simulate
-from scheduler.simulate.workload import Submission, Workload
+from scheduler.simulate.workload import ForeignPod, Submission, Workload
 
 #: A job stands still for so long at each change of its membership: ten times what `resize_pause` measures.
 PAUSE_SECONDS = 1.0
 #: Workers report so often, as those of `scheduler.elastic` do.
 REPORT_SECONDS = 1.0
-#: A service goes before training.
-SERVICE_PRIORITY = 100
+#: A worker that is asked to leave holds its slots for so long: about what `cluster_experiments` measures.
+LEAVE_SECONDS = 2.0
 _FOREVER_SECONDS = 1e9
 
 
 def play(
-    jobs: Sequence[Submission], nodes: str, policy: PolicyName = "elastic", until_seconds: float = _FOREVER_SECONDS
+    jobs: Sequence[Submission],
+    nodes: str,
+    policy: PolicyName = "elastic",
+    until_seconds: float = _FOREVER_SECONDS,
+    beside: Sequence[ForeignPod] = (),
 ) -> Result:
-    """What becomes of these jobs on nodes such as `16x4` under this policy."""
+    """What becomes of these jobs on nodes such as `16x4` under this policy, beside pods of others."""
     setup = Setup(
         nodes=read_nodes(nodes, "nodes"),
         settings=Settings(policy=PolicySettings(name=policy)),
         report_seconds=REPORT_SECONDS,
         until_seconds=until_seconds,
     )
-    return simulate(Workload.of("published", jobs), setup)
+    return simulate(Workload.of("published", jobs, foreign=beside), setup)
 
 
-def service(load: Sequence[tuple[float, int]], end: float, slots_per_worker: int = 1) -> list[Submission]:
-    """A service with so many workers from each moment on, until `end`: each a job of its own that nobody preempts.
+def service(load: Sequence[tuple[float, int]], end: float, slots: int = 1) -> list[ForeignPod]:
+    """A service with so many pods of so many slots from each moment on, until `end`: pods of others, not jobs.
 
-    Of two workers the one that was needed last goes first.
+    Of two pods the one that was needed last goes first.
     """
     since: list[float] = []
-    jobs: list[Submission] = []
-    for at, workers in [*load, (end, 0)]:
-        since += [at] * (workers - len(since))
-        while len(since) > workers:
-            begin = since.pop()
-            row = JobRow(
-                name=f"service-{len(jobs) + 1}",
-                at_seconds=begin,
-                work_seconds=at - begin,
-                slots_per_worker=slots_per_worker,
-                priority=SERVICE_PRIORITY,
-                preemptible=False,
-            )
-            jobs.append(row.submission())
-    return jobs
+    pods: list[ForeignPod] = []
+    for at, count in [*load, (end, 0)]:
+        since += [at] * (count - len(since))
+        while len(since) > count:
+            pods.append(ForeignPod(f"service-{len(pods) + 1}", since.pop(), at, WorkerShape(slots)))
+    return pods
 
 
 def longest_wait(result: Result, name: str) -> float:
@@ -69,13 +64,24 @@ def mean_wait(result: Result, name: str = "") -> float:
     return sum(float("inf") if wait is None else wait for wait in waits) / len(waits)
 
 
+def longest_foreign_wait(result: Result) -> float:
+    """Of the pods of others; one that never got room waited until it went, or until the end."""
+    waits = [
+        (result.ended_at if each.went_at is None else each.went_at) - each.came_at
+        if each.waiting_seconds is None
+        else each.waiting_seconds
+        for each in result.foreign
+    ]
+    return max(waits)
+
+
 def all_done(result: Result) -> float:
     """When the last job ended; infinite where one did not."""
     return max(float("inf") if job.finished_at is None else job.finished_at for job in result.jobs)
 
 
 def percent_used(result: Result, end: float) -> float:
-    """Share of all slots that jobs held, over the time until `end`."""
+    """Share of all slots that jobs and pods of others held, over the time until `end`."""
     held: dict[int, int] = {}
     slot_seconds = since = 0.0
     for step in result.held:
@@ -83,4 +89,7 @@ def percent_used(result: Result, end: float) -> float:
         slot_seconds += sum(held.values()) * (at - since)
         held[step.job], since = step.slots, at
     slot_seconds += sum(held.values()) * (end - since)
+    for each in result.foreign:
+        if each.ran_at is not None:
+            slot_seconds += each.slots * ((end if each.went_at is None else min(each.went_at, end)) - each.ran_at)
     return 100.0 * slot_seconds / (result.slots * end)

@@ -1,6 +1,6 @@
 """An elastic training of a wide & deep model on generated click-through records.
 
-    wide_deep.py SEED RECORDS EPOCHS constant|scaled
+    wide_deep.py SEED RECORDS EPOCHS constant|scaled [SAMPLE_SECONDS]
 
 Rank 0 writes a line of JSON per step: `step`, `size` of the group, `samples` seen so far, `at` (unix seconds), and now
 and then the `auc` on records that are not trained on. The last line also has `wrong`: how many samples were not seen
@@ -22,8 +22,8 @@ BATCH, PER_WORKER, BASE_WORKERS = 1024, 256, 4
 RATE = 0.02
 #: Evaluations per training.
 EVALUATIONS = 40
-#: A step's least duration: stands for the time that a larger model would compute.
-STEP_SECONDS = 0.12
+#: Of a worker's computation: stands for the time that a larger model would compute.
+SAMPLE_SECONDS = 0.12 / PER_WORKER
 POLICIES: dict[str, elastic.BatchPolicy] = {
     "constant": elastic.ConstantBatch(BATCH),
     "scaled": elastic.ScaledBatch(PER_WORKER, base_workers=BASE_WORKERS, warmup_steps=20, rate="sqrt"),
@@ -57,7 +57,7 @@ class WideDeep(torch.nn.Module):
         return (self.wide(records.crosses).sum(dim=1) + deep).squeeze(1)
 
 
-def main(seed: int, records: int, epochs: int, policy: str) -> None:
+def main(seed: int, records: int, epochs: int, policy: str, sample_seconds: float = SAMPLE_SECONDS) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     drawn = draw_clicks(records + TEST_RECORDS, seed)
@@ -72,7 +72,7 @@ def main(seed: int, records: int, epochs: int, policy: str) -> None:
     def train(state: elastic.State) -> None:
         for epoch in state.epochs(epochs):
             for indices in state.batches():
-                ends_at = time.monotonic() + STEP_SECONDS
+                ends_at = time.monotonic() + sample_seconds * len(indices)
                 optimizer.zero_grad()
                 batch = data.rows(torch.tensor(indices, dtype=torch.long))
                 binary_cross_entropy_with_logits(model(batch), batch.clicked, reduction="sum").backward()
@@ -107,4 +107,4 @@ def main(seed: int, records: int, epochs: int, policy: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]), policy=sys.argv[4])
+    main(*map(int, sys.argv[1:4]), sys.argv[4], *map(float, sys.argv[5:]))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from benchmarks.figure import load
+from benchmarks.figure import is_published, load
 from docs.generate.bars import Bar, digest, draw
 from docs.generate.comparison import compared, published, ratio
 from docs.generate.sections import MEASURED, Chart, Section
@@ -39,7 +39,7 @@ def digests() -> Mapping[str, str]:
 
 
 def _every() -> Iterator[tuple[Section, int, Chart]]:
-    for section in (*MEASURED, *SIMULATED):
+    for section in (each for each in (*MEASURED, *SIMULATED) if is_published(each.name)):
         for number, chart in enumerate(section.charts):
             yield section, number, chart
 

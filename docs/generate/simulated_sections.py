@@ -61,7 +61,8 @@ SIMULATED: tuple[Section, ...] = (
     Section(
         "paddle_edl",
         "Experiments of Paddle EDL",
-        "133 nodes: 20 jobs of up to 60 trainers, and training beside nginx. Fixed sizes are those of the policy "
+        "133 nodes: 20 jobs of up to 60 trainers, and training beside nginx, whose pods are no jobs but those of "
+        "others: a worker that leaves for one of them holds its slot for 2 s more. Fixed sizes are those of the policy "
         "`fifo`.",
         (
             Chart(
@@ -89,7 +90,8 @@ SIMULATED: tuple[Section, ...] = (
     Section(
         "elasticdl",
         "Experiments of ElasticDL",
-        "Two jobs that do not fit beside each other, and training beside a service. Gang scheduling is that of the "
+        "Two jobs that do not fit beside each other, and training beside a service, whose pods are no jobs but those "
+        "of others: a worker that leaves for one of them holds its slot for 2 s more. Gang scheduling is that of the "
         "policy `fifo`. Speed is linear.",
         (
             Chart(

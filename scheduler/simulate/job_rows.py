@@ -53,6 +53,8 @@ class JobRow(Row):
     speed: Annotated[str, BeforeValidator(_known_curve)] = "linear"
     #: The job stands still for so long at each change of its membership.
     resize_seconds: Seconds = 0.0
+    #: A worker that is asked to leave holds its slots for so long.
+    leave_seconds: Seconds = 0.0
     slots_per_worker: int = Field(default=1, ge=1, le=4096)
     cpus_per_worker: Cpus = 0.0
     memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
@@ -107,7 +109,7 @@ class JobRow(Row):
         )
         work = CurveWork.lasting(self.work_seconds, 1, parse_speedup(self.speed))
         load = SlotLoad(self.slot_memory, self.slot_utilization)
-        return Submission(self.at_seconds, spec, work, self.resize_seconds, self.shared_speed, load)
+        return Submission(self.at_seconds, spec, work, self.resize_seconds, self.shared_speed, load, self.leave_seconds)
 
 
 def from_csv(path: Path, text: str) -> list[Submission]:

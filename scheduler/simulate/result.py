@@ -42,6 +42,24 @@ class JobResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignResult:
+    """One pod of others; times in seconds since the beginning of the workload, None for what never happened."""
+
+    name: str
+    slots: int
+    came_at: float
+    #: When it got room on a node.
+    ran_at: float | None
+    #: When it went, whether it had run or not.
+    went_at: float | None
+
+    @property
+    def waiting_seconds(self) -> float | None:
+        """From its coming until it got room."""
+        return None if self.ran_at is None else max(self.ran_at - self.came_at, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class SlotStep:
     """From `at` on a job (by its place in the result) holds so many slots of its own, and shares so many."""
 
@@ -73,3 +91,5 @@ class Result:
     ended_at: float
     #: What went wrong; None: nothing was asked to.
     faults: FaultCounts | None = None
+    #: Pods of others that have come.
+    foreign: tuple[ForeignResult, ...] = ()

@@ -3,6 +3,7 @@
 Everything follows from the arguments: the same ones give the same result.
 """
 
+import math
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from scheduler.errors import SchedulerError, UserError
 from scheduler.model.job import Runtime
 from scheduler.model.observation import NodeObservation
 from scheduler.simulate.faults import FaultInjector, Faults, Kind
+from scheduler.simulate.others import Others
 from scheduler.simulate.record import Recorder
 from scheduler.simulate.result import Result
 from scheduler.simulate.timer import TickTimer
@@ -97,6 +99,7 @@ class _Stage:
         for node in setup.nodes:
             self._cluster.add_node(node)
         self._faults = FaultInjector(setup.faults or Faults(), setup.nodes, self._cluster, START)
+        self._others = Others(workload.foreign, self._cluster, START)
         self._engine = self._start_engine()
         self._timer = TickTimer(self._settings.engine.tick_gap_seconds, setup.every_seconds, START)
         self._cluster.on_change(lambda: self._timer.wake(self._clock.now()))
@@ -115,11 +118,13 @@ class _Stage:
             self._clock.set(now)
             self._cluster.advance()
             self._go_wrong(now)
+            if self._others.play(now):
+                self._timer.wake(now)
             self._submit(now)
             if self._faults.daemon_runs and self._timer.due(now) <= now:
                 self._tick()
                 watch(self._recorder.ended, now - START)
-        result = self._recorder.result(self._setup.slots, self._clock.now())
+        result = replace(self._recorder.result(self._setup.slots, self._clock.now()), foreign=self._others.results())
         return replace(result, faults=self._faults.counts(self._clock.now())) if self._setup.faults else result
 
     def _start_engine(self) -> Engine:
@@ -139,7 +144,7 @@ class _Stage:
             self._timer.wake(now)
 
     def _next_moment(self) -> float:
-        moments = [self._faults.next_at()]
+        moments = [self._faults.next_at(), self._others.next_at]
         if self._faults.daemon_runs:
             moments.append(self._timer.due(self._clock.now()))
         event_at = self._cluster.next_event_at()
@@ -169,7 +174,7 @@ class _Stage:
             form_seconds=submission.resize_seconds,
             pause_to_form=True,
             heartbeat_seconds=self._setup.report_seconds,
-            leave_seconds=0.0,
+            leave_seconds=submission.leave_seconds,
             work=submission.work,
             tells_fraction=self._setup.tells_fraction,
             shared_speed=submission.shared_speed,
@@ -184,7 +189,8 @@ class _Stage:
         _refuse_defects(report)
         self._recorder.ticked(report)
         self._faults.ticked(report)
-        waiting = self._submitted < len(self._submissions) or self._cluster.next_event_at() is not None
+        waiting = self._submitted < len(self._submissions) or self._others.next_at < math.inf
+        waiting = waiting or self._cluster.next_event_at() is not None
         if waiting or self._timer.woken or any(event.job_id is not None for event in report.events):
             self._idle_ticks = 0
         elif not self._faults.something_returns:

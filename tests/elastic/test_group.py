@@ -5,6 +5,7 @@ import signal
 import socket
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,39 @@ def test_a_wait_for_a_connection_that_never_comes_is_ended_by_shutting_the_group
     with pytest.raises(OSError, match="Invalid argument"), connections.opening(), socket.create_server(bound) as server:
         server.accept()
     timer.join()
+
+
+class EndsJustAfter(torch.distributed.Work):
+    """A collective that ends between the time-out of whoever waits for it and the next question."""
+
+    def __init__(self, error: str | None) -> None:
+        super().__init__()
+        self._error = error
+        self._waits = 0
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        self._waits += 1
+        if self._waits == 1:
+            raise RuntimeError("Operation timed out!")
+        if self._error is not None:
+            raise RuntimeError(self._error)
+        return True
+
+    def is_completed(self) -> bool:
+        return self._waits > 0
+
+
+def test_a_collective_that_ends_just_after_a_look_has_not_failed_unless_it_says_so() -> None:
+    meeting = Meeting("127.0.0.1", "token")
+    alone = Membership(1, ("a",), None)
+    group = form(meeting.endpoint, "token", meeting.connections(), alone, 0, 0, SECONDS_MAX, lambda: True)
+    try:
+        group.wait(EndsJustAfter(None), torch.zeros(1))
+        with pytest.raises(RuntimeError, match="Connection closed by peer"):
+            group.wait(EndsJustAfter("Connection closed by peer"), torch.zeros(1))
+    finally:
+        group.shut()
+        group.dissolve()
 
 
 def test_only_failed_collectives_count_as_a_broken_group() -> None:

@@ -21,6 +21,7 @@ def job(
     workers: tuple[int, int] = (1, 1),
     speedup: Speedup | None = None,
     resize_seconds: float = 0.0,
+    leave_seconds: float = 0.0,
     **spec: object,
 ) -> Submission:
     """One job; `work` in seconds of one worker."""
@@ -32,7 +33,7 @@ def job(
         max_workers=workers[1],
         **spec,  # type: ignore[arg-type]
     )
-    return Submission(at, job_spec, CurveWork(work, speedup or Linear()), resize_seconds)
+    return Submission(at, job_spec, CurveWork(work, speedup or Linear()), resize_seconds, leave_seconds=leave_seconds)
 
 
 def run(
