@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 IMAGE=${IMAGE:-elastic-gpu-scheduler}
 TRAINING_IMAGE=${TRAINING_IMAGE:-elastic-training}
-EPOCHS=${EPOCHS:-12}
+EPOCHS=${EPOCHS:-8}
 SECONDS_MAX=${SECONDS_MAX:-300}
 OVERLAY=manifests/overlays/trial
 # More than one on a node, so that a small cluster resizes, too; no more in all than a large one starts in a moment.
