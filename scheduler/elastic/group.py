@@ -92,7 +92,9 @@ class Group:
                 return
             except RuntimeError:
                 if work.is_completed():
-                    raise
+                    # It may have come to its end, or failed, right after this look gave up waiting.
+                    work.wait()
+                    return
                 if self._broken or self._connections.any_closed():
                     raise _gone() from None
 
