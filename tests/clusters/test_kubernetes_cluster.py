@@ -47,6 +47,21 @@ def test_a_worker_runs_on_its_node_with_its_variables_and_its_log_outlives_its_p
     assert logs.read(W, 6, 5) == (log[6:11], 11)
 
 
+def test_the_directory_for_checkpoints_is_there_when_a_worker_starts_and_is_on_the_volume(desk: KubernetesDesk) -> None:
+    directory = "/checkpoints/7-abc/checkpoint"
+    template = json.loads(TEMPLATE)
+    template["spec"]["volumes"] = [{"name": "work", "emptyDir": {}}]
+    template["spec"]["containers"][0]["volumeMounts"] = [
+        {"name": "work", "mountPath": "/checkpoints"},
+        {"name": "work", "mountPath": "/data"},
+    ]
+    env = (("SCHED_CHECKPOINT_DIR", directory),)
+    script = 'echo 7 > "$SCHED_CHECKPOINT_DIR/step"; cat /checkpoints/7-abc/checkpoint/step /data/7-abc/checkpoint/step'
+    shell(desk, script, env=env, pod_template=json.dumps(template))
+    assert desk.ended("7-1").exit_code == 0
+    assert desk.output("7-1") == b"7\n7\n"
+
+
 def test_a_worker_that_uses_more_memory_than_it_may_was_out_of_memory(desk: KubernetesDesk) -> None:
     shell(desk, "x=0123456789abcdef; while :; do x=$x$x; done")
     seen = desk.ended("7-1")

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.clusters.kubernetes.pods import PREFIX
 from tests.clusters.desk import Manner, shell
-from tests.clusters.kubernetes_desk import TEMPLATE, TestCluster
+from tests.clusters.kubernetes_desk import IMAGE, TEMPLATE, TestCluster
 from tests.daemon import Daemon, running_daemon
 from tests.eventually import becomes, eventually
 
@@ -145,6 +145,41 @@ def test_what_workers_wrote_until_they_were_made_to_leave_is_there_when_their_po
     site.reaches(number, "CANCELLED")
     becomes(site.pods, {}, SECONDS_MAX)
     becomes(logs, ["begun\nasked\n"] * 2)
+
+
+#: Once. The `nslookup` of busybox knows whole names only.
+LOOK_UP = "look_up() { nslookup \"$1.$(sed -n 's/^search.* //p' /etc/resolv.conf)\"; }"
+
+
+@pytest.fixture
+def pod_network(kubernetes: TestCluster) -> None:
+    """Pods have addresses and names of their own; skips where they do not."""
+    core, namespace = kubernetes.core, kubernetes.namespace
+    lookup = ["sh", "-c", f"{LOOK_UP}; look_up kubernetes.default.svc"]
+    container = {"name": "main", "image": IMAGE, "imagePullPolicy": "IfNotPresent", "command": lookup}
+    body = {"metadata": {"name": "lookup"}, "spec": {"restartPolicy": "OnFailure", "containers": [container]}}
+    core.create_namespaced_pod(namespace, body)
+    try:
+        becomes(lambda: core.read_namespaced_pod("lookup", namespace).status.phase, "Succeeded", SECONDS_MAX)
+    except AssertionError:
+        pytest.skip("pods of the cluster of KUBECONFIG have no names of their own")
+    finally:
+        core.delete_namespaced_pod("lookup", namespace, body={"gracePeriodSeconds": 0})
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("pod_network")
+@pytest.mark.parametrize("site", [{"names_image": IMAGE}], indirect=True)
+def test_a_worker_that_looks_names_up_once_finds_its_own_and_that_of_rank_0(site: Site) -> None:
+    template = json.loads(TEMPLATE)
+    del template["spec"]["hostNetwork"]
+    looks = f'{LOOK_UP}; look_up "$MASTER_ADDR" && look_up "$(hostname).${{MASTER_ADDR#*.}}"'
+    script = f"if {{ {looks}; }} >/dev/null; then echo found; else echo lost; fi; exec sleep 600"
+    number = site.submit(command=["sh", "-c", script], workers=4, max_retries=0, pod_template=template)
+    paths = [f"/v1/jobs/{number}/logs?worker={number}-{ordinal}" for ordinal in range(1, 5)]
+    becomes(lambda: [site.daemon.client.get(path).text for path in paths], ["found\n"] * 4, SECONDS_MAX)
+    site.daemon.client.post(f"/v1/jobs/{number}/cancel").raise_for_status()
+    site.reaches(number, "CANCELLED")
 
 
 def _variables(pod: Any) -> dict[str, str]:

@@ -10,11 +10,17 @@ from scheduler.engine.ports import StartWorker
 
 #: Of the init container.
 NAME = "await-names"
-#: `getent` is there with most systems, `nslookup` with busybox. A name that never comes is the program's to tell.
+#: `getent` is there with most systems; the `nslookup` of busybox knows whole names only. A name that never comes is the
+#: program's to tell.
 _SCRIPT = """
+resolves() {
+  getent hosts "$1" && return
+  for domain in $(sed -n 's/^search//p' /etc/resolv.conf); do nslookup "$1.$domain" && return; done
+  return 1
+}
 for name in "$@"; do
   tries=0
-  until getent hosts "$name" || nslookup "$name" || [ "$((tries += 1))" -gt 300 ]; do sleep 0.2; done >/dev/null 2>&1
+  until resolves "$name" || [ "$((tries += 1))" -gt 300 ]; do sleep 0.2; done >/dev/null 2>&1
 done
 """
 _AMOUNTS = {"cpu": "10m", "memory": "16Mi"}
