@@ -34,6 +34,8 @@ WITH_CHECKPOINTS = {
 }
 JOB, ROLE = "elastic-gpu-scheduler/job", "elastic-gpu-scheduler/role"
 SECONDS_MAX = 300.0
+#: Of a training that does not end before it is deleted.
+EPOCHS = 1000
 #: What kubectl says once it listens.
 FORWARDS = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+)")
 
@@ -191,3 +193,18 @@ def names(pods: list[client.V1Pod]) -> set[str]:
 
 def nodes_of(pods: list[client.V1Pod]) -> set[str]:
     return {pod.spec.node_name for pod in pods}
+
+
+def job(users: httpx.Client, name: str) -> dict[str, object]:
+    (found,) = users.get("/v1/jobs", params={"name": name, "active": "true"}).json()["jobs"]
+    return dict(found)
+
+
+def goes_on(users: httpx.Client, name: str) -> None:
+    """It comes to a later step than it is at now."""
+
+    def step() -> int:
+        return int(job(users, name)["progress"]["step"] or 0)  # type: ignore[index]
+
+    before = step()
+    eventually(lambda: step() > before, lambda: f"it makes no progress: {job(users, name)}", SECONDS_MAX)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.clusters.kubernetes_desk import advertise
 from tests.e2e.installed.conftest import images_of
-from tests.e2e.installed.installation import SYSTEM, Installation, names, nodes_of
+from tests.e2e.installed.installation import EPOCHS, SYSTEM, Installation, goes_on, names, nodes_of
 from tests.eventually import eventually
 from tests.postgres import missing_reason, running_server
 
@@ -84,18 +84,23 @@ def trains(cluster: Installation) -> None:
 
 
 def goes_on_without_its_leader(cluster: Installation) -> None:
+    """Neither the end of a leader nor an upgrade of both replicas is noticed by a training."""
     (leader,) = leaders(cluster)
-    cluster.train("gpus", (2, 4), epochs=20)
-    cluster.await_phase("gpus", "Running", workers=4)
-    workers = names(cluster.await_workers("gpus", 4))
+    cluster.train("kept", (2, 4), EPOCHS)
+    cluster.await_phase("kept", "Running", workers=4)
+    workers = names(cluster.await_workers("kept", 4))
     cluster.kubectl("-n", SYSTEM, "delete", "pod", leader)
     (successor,) = leaders(cluster)
     assert successor != leader
     cluster.await_rollout()
-    assert (names(cluster.workers("gpus")), cluster.status("gpus")["attempt"]) == (workers, 1)
     cluster.kubectl("-n", SYSTEM, "rollout", "restart", "deployment/sched")
     cluster.await_rollout()
-    assert cluster.await_phase("gpus", "Succeeded")["attempt"] == 1
+    (upgraded,) = leaders(cluster)
+    assert upgraded not in (leader, successor)
+    with cluster.forwarded(f"pod/{upgraded}") as users:
+        goes_on(users, "kept")
+    status = cluster.await_phase("kept", "Running", workers=4)
+    assert (names(cluster.workers("kept")), status["attempt"]) == (workers, 1)
 
 
 def leaders(cluster: Installation) -> list[str]:

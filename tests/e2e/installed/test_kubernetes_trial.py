@@ -9,8 +9,18 @@ import httpx
 import pytest
 
 from tests.docs.blocks import blocks, shows
-from tests.e2e.installed.installation import ROOT, SYSTEM, WITH_CHECKPOINTS, Installation, names, nodes_of
-from tests.eventually import becomes, eventually
+from tests.e2e.installed.installation import (
+    EPOCHS,
+    ROOT,
+    SYSTEM,
+    WITH_CHECKPOINTS,
+    Installation,
+    goes_on,
+    job,
+    names,
+    nodes_of,
+)
+from tests.eventually import becomes
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.torch]
 
@@ -19,8 +29,6 @@ TUTORIAL = ROOT / "docs" / "tutorial-kubernetes.md"
 SECONDS_MAX = 300.0
 #: As the cluster of these tests has: two CPUs on each of two nodes, of which the daemon takes a part.
 WORKERS = 3
-#: More than any test waits for.
-EPOCHS = 1000
 
 
 @pytest.fixture(scope="module")
@@ -116,18 +124,3 @@ def test_scripts_of_other_frameworks_run_over_both_nodes(trial: Installation, ru
 
 def node_command(name: str, node: str) -> None:
     subprocess.run([*shlex.split(os.environ[name]), node], check=True, capture_output=True)
-
-
-def job(users: httpx.Client, name: str) -> dict[str, object]:
-    (found,) = users.get("/v1/jobs", params={"name": name, "active": "true"}).json()["jobs"]
-    return dict(found)
-
-
-def goes_on(users: httpx.Client, name: str) -> None:
-    """It comes to a later step than it is at now."""
-
-    def step() -> int:
-        return int(job(users, name)["progress"]["step"] or 0)  # type: ignore[index]
-
-    before = step()
-    eventually(lambda: step() > before, lambda: f"it makes no progress: {job(users, name)}", SECONDS_MAX)
