@@ -22,7 +22,7 @@ from tests.e2e.installed.installation import (
 )
 from tests.eventually import becomes
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.torch]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.torch, pytest.mark.timeout(1800)]
 
 TRY = ROOT / "examples" / "kubernetes" / "try.sh"
 TUTORIAL = ROOT / "docs" / "tutorial-kubernetes.md"
@@ -35,7 +35,7 @@ WORKERS = 3
 def tried(cluster: Installation) -> Iterator[str]:
     """What `try.sh` prints. The installation stays for the other tests."""
     try:
-        done = subprocess.run([TRY], capture_output=True, text=True, timeout=900)
+        done = subprocess.run([TRY], capture_output=True, text=True, timeout=1200)
         assert done.returncode == 0, f"{done.stdout}{done.stderr}"
         yield done.stdout
     finally:
