@@ -15,6 +15,8 @@ from pathlib import Path
 
 import psycopg
 
+from tests.ports import free_port
+
 START_SECONDS = 60
 #: Linux: the signal that a child gets when its parent ends.
 PR_SET_PDEATHSIG = 1
@@ -23,12 +25,17 @@ _TEMPLATE = "sched_template"
 
 @dataclass
 class PostgresServer:
-    """A server that listens on a socket in a private directory only, so that no port can be taken."""
+    """A server that listens on a socket in a private directory, so that no port can be taken.
+
+    Where it also listens on an address, those who come from elsewhere need a password.
+    """
 
     socket_dir: Path
     _binaries: Path
     #: Who runs it; None: who runs the tests.
     _user: str | None
+    listen_address: str = ""
+    port: int = 5432
     _process: "subprocess.Popen[bytes] | None" = None
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -40,7 +47,8 @@ class PostgresServer:
         """Begin to serve the data, and return when it answers."""
         root = self.socket_dir
         # Speed: what survives a power failure is not what these tests ask.
-        settings = ["fsync=off", "full_page_writes=off", "listen_addresses=", f"unix_socket_directories={root}"]
+        settings = ["fsync=off", "full_page_writes=off", f"unix_socket_directories={root}"]
+        settings += [f"listen_addresses={self.listen_address}", f"port={self.port}"]
         settings += ["max_connections=60", "shared_buffers=32MB", "log_min_messages=fatal"]
         options = (part for setting in settings for part in ("-c", setting))
         with (root / "log").open("ab") as log:
@@ -53,7 +61,7 @@ class PostgresServer:
                 start_new_session=True,
                 preexec_fn=_end_with_parent,
             )
-        _wait_until_ready(self._binaries, root, self._process)
+        _wait_until_ready(self._binaries, root, self.port, self._process)
 
     def stop(self) -> None:
         """End now, with clean data, whoever is connected."""
@@ -63,7 +71,7 @@ class PostgresServer:
             self._process = None
 
     def url(self, database: str) -> str:
-        return f"postgresql://postgres@/{database}?host={self.socket_dir}"
+        return f"postgresql://postgres@/{database}?host={self.socket_dir}&port={self.port}"
 
     def make_template(self) -> str:
         """An empty database to be filled once; returns its URL. Those made by `new_database` are copies of it."""
@@ -80,6 +88,12 @@ class PostgresServer:
         """Remove it, whoever is still connected."""
         name = url.partition("@/")[2].partition("?")[0]
         self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def make_role(self, name: str, password: str) -> str:
+        """A role with an empty database of its own; the URL by which it comes from elsewhere."""
+        self._execute(f"CREATE ROLE {name} LOGIN PASSWORD '{password}'")
+        self._execute(f"CREATE DATABASE {name} OWNER {name}")
+        return f"postgresql+psycopg://{name}:{password}@{self.listen_address}:{self.port}/{name}"
 
     def _execute(self, statement: str) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
@@ -104,7 +118,7 @@ def missing_reason() -> str | None:
 
 
 @contextmanager
-def running_server() -> Iterator[PostgresServer]:
+def running_server(listen_address: str = "") -> Iterator[PostgresServer]:
     """Start a server with its data in a new directory; stop it and remove the directory at the end."""
     binaries = find_binaries()
     assert binaries is not None, missing_reason()
@@ -114,10 +128,12 @@ def running_server() -> Iterator[PostgresServer]:
     try:
         if user is not None:
             shutil.chown(root, user)
-        server = PostgresServer(root, binaries, user)
+        server = PostgresServer(root, binaries, user, listen_address, free_port() if listen_address else 5432)
         initdb = [binaries / "initdb", "-D", server.data, "-U", "postgres"]
         initdb += ["-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
         subprocess.run(initdb, user=user, check=True, capture_output=True, cwd=root)
+        with (server.data / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all all scram-sha-256\n")
         try:
             server.start()
             yield server
@@ -132,11 +148,11 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
 
 
-def _wait_until_ready(binaries: Path, root: Path, process: "subprocess.Popen[bytes]") -> None:
+def _wait_until_ready(binaries: Path, root: Path, port: int, process: "subprocess.Popen[bytes]") -> None:
     for _ in range(START_SECONDS * 10):
         if process.poll() is not None:
             raise RuntimeError(f"PostgreSQL did not start: {(root / 'log').read_text(errors='replace')}")
-        ready = subprocess.run([binaries / "pg_isready", "-q", "-h", root, "-t", "1"], check=False)
+        ready = subprocess.run([binaries / "pg_isready", "-q", "-h", root, "-p", str(port), "-t", "1"], check=False)
         if ready.returncode == 0:
             return
         try:

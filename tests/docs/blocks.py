@@ -17,7 +17,7 @@ _VARIABLE = [
     (re.compile(r"\x1b\[[0-9;?]*[A-Za-z]"), ""),
     (re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+Z?)?"), "TIME"),
     (re.compile(r"\bhttp://127\.0\.0\.1:\d+"), "URL"),
-    (re.compile(r"\b(?:\d+(?:\.\d+)?(?:ms|s|m|h|d)\b ?)+"), "SPAN "),
+    (re.compile(r"\b(?:\d+(?:\.\d+)?(?:ms|[smhd])(?=\b|\d) ?)+"), "SPAN "),
     (re.compile(r"\b\d[\d,]*\.\d+\b"), "NUMBER"),
     (re.compile(r"\b\d+(?:\.\d+)?%"), "SHARE"),
     (re.compile(r"\b(step|generation) \d+"), r"\1 NUMBER"),

@@ -6,7 +6,6 @@ The thorough one installs as the README says, which needs the network, and takes
 
 import os
 import pwd
-import re
 import shutil
 import socket
 from collections.abc import Iterator
@@ -20,9 +19,6 @@ from tests.docs.reader import Reader, reader
 
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs" / "tutorial.md"
-KUBERNETES = ROOT / "docs" / "tutorial-kubernetes.md"
-#: What the tutorial on Kubernetes has brought to the cluster when it starts the daemon and its job.
-IMAGES = ("elastic-gpu-scheduler", "busybox")
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(3000)]
 
 
@@ -39,6 +35,10 @@ def ordinary_user() -> str | None:
 @pytest.fixture
 def default_port() -> None:
     """The daemon's own port, 8470, is free. (Tests of this file run in one process, and no other takes it.)"""
+    skip_where_the_port_is_taken()
+
+
+def skip_where_the_port_is_taken() -> None:
     with socket.socket() as client:
         if client.connect_ex(("127.0.0.1", 8470)) == 0:
             pytest.skip("something listens on port 8470")
@@ -81,17 +81,3 @@ def test_the_readme_is_true_where_nothing_is_installed(default_port: None, folde
         if status != 0:
             pytest.skip(f"nothing can be installed here: {printed.strip()[-200:]}")
         follow(README, someone)
-
-
-@pytest.mark.slow
-@pytest.mark.kubernetes
-def test_the_tutorial_on_kubernetes_is_true_for_a_cluster_with_the_images(default_port: None) -> None:
-    kubeconfig = os.environ.get("KUBECONFIG")
-    if not kubeconfig or shutil.which("kubectl") is None:
-        pytest.skip("KUBECONFIG names no cluster, or there is no kubectl")
-    with reader(env={"KUBECONFIG": kubeconfig}) as someone:
-        look = "kubectl get nodes -o jsonpath='{.items[*].status.images[*].names[*]}'"
-        names = re.findall(r"(?:^|\s)(?:docker\.io/(?:library/)?)?([\w-]+)(?=[:@\s]|$)", someone.shell(look)[1])
-        if missing := set(IMAGES) - set(names):
-            pytest.skip(f"the cluster has no image {', '.join(sorted(missing))}")
-        follow(KUBERNETES, someone)

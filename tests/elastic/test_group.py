@@ -264,3 +264,43 @@ def test_a_list_survives_being_handed_on_and_tells_who_was_lost() -> None:
     for body in (b"", b"[]", b"{}", b'{"generation": 1, "workers": [{}]}'):
         with pytest.raises(ValueError, match=r"not a list|Expecting"):
             Membership.parse(body)
+
+
+# Gloo gives up a look at a collective; the collective comes to its end, or fails, before it is asked whether it has.
+BETWEEN_LOOKS = """
+import sys, torch
+from torch._C._distributed_c10d import HashStore
+from scheduler.elastic.group import Group
+from scheduler.elastic.membership import Membership
+from scheduler.elastic.sockets import Connections
+
+class Work:
+    def __init__(self, failure):
+        self.failure = failure
+        self.looks = 0
+
+    def wait(self, timeout=None):
+        self.looks += 1
+        if self.looks == 1:
+            raise RuntimeError("Operation timed out!")
+        if self.failure:
+            raise RuntimeError(self.failure)
+
+    def is_completed(self):
+        return True
+
+group = Group(Membership(1, ("a",), None), 0, HashStore(), 60.0, Connections(frozenset(), frozenset()))
+group.wait(Work(None), torch.ones(1))
+try:
+    group.wait(Work("Connection closed by peer"), torch.ones(1))
+except RuntimeError as error:
+    print(error)
+group.dissolve()
+"""
+
+
+@pytest.mark.torch
+def test_a_collective_that_ends_right_after_a_look_at_it_ends_as_it_does_and_not_as_one_that_timed_out() -> None:
+    with python(["-c", BETWEEN_LOOKS], env=[environment()]) as (alone,):
+        output, _ = alone.communicate(timeout=SECONDS_MAX)
+    assert (output, alone.returncode) == ("Connection closed by peer\n", 0)
