@@ -87,10 +87,13 @@ def held_back(world: World, now: float) -> dict[JobId, Waiting]:
 
 
 def _promise(job: Job, world: World, profiles: dict[GpuType, Profile]) -> tuple[float, GpuType]:
-    """The earliest start, and on which GPUs."""
+    """The earliest start, and on which GPUs: of those that are as early, the ones of which the fewest are free now.
+
+    Large jobs behind it need the others.
+    """
     slots = job.min_workers * job.shape.slots
     starts = [(profiles[each].earliest(slots, _seconds(job)), each) for each in _types(job, world)]
-    return min(starts, key=lambda start: start[0], default=(math.inf, None))
+    return min(starts, key=lambda start: (start[0], profiles[start[1]].slots[0]), default=(math.inf, None))
 
 
 def _seconds(job: Job) -> float:

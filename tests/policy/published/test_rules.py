@@ -97,6 +97,15 @@ def test_conservative_promises_nothing_to_a_job_that_waits_for_others(
     assert (c.size(1), c.reason(1), c.size(2)) == (0, WaitReason.INSUFFICIENT_SLOTS, 2)
 
 
+def test_conservative_promises_a_small_job_the_slots_that_a_large_one_behind_it_has_no_use_for() -> None:
+    c = cluster("conservative").node("a", 4).node("z", 1, gpu_type="l4")
+    c.waiting(1, workers=(4, 4), gpu_type=None, priority=1).waiting(
+        2, workers=(1, 1), priority=2, time_limit_seconds=20.0
+    )
+    c.step()
+    assert (c.size(1), c.size(2)) == (4, 1)
+
+
 def test_tiresias_serves_the_first_queue_first_and_stops_the_second() -> None:
     c = cluster("tiresias", tiresias_slot_seconds=4000.0).node("a", 8)
     c.running(1, {"a": 4}, workers=(4, 4), served_slot_seconds=0.0)  # 4 slots for 1000 s: it has just fallen
