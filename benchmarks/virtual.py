@@ -16,7 +16,7 @@ from scheduler.simulate.workload import ForeignPod, Submission, Workload
 PAUSE_SECONDS = 1.0
 #: Workers report so often, as those of `scheduler.elastic` do.
 REPORT_SECONDS = 1.0
-#: A worker that is asked to leave holds its slots for so long: about what `cluster_experiments` measures.
+#: How long a worker that is asked to leave holds its slots: about what `cluster_experiments` measures.
 LEAVE_SECONDS = 2.0
 _FOREVER_SECONDS = 1e9
 
@@ -39,7 +39,7 @@ def play(
 
 
 def service(load: Sequence[tuple[float, int]], end: float, slots: int = 1) -> list[ForeignPod]:
-    """A service with so many pods of so many slots from each moment on, until `end`: pods of others, not jobs.
+    """A service as pods of others: `load` has (moment, number of pods), and all go at `end`.
 
     Of two pods the one that was needed last goes first.
     """

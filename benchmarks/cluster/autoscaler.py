@@ -1,6 +1,6 @@
 """What stands for an autoscaler: it scales the service by the requests that its pods have counted.
 
-As a HorizontalPodAutoscaler does, it desires so many pods that none has more than its target (Kubernetes documentation,
+As a HorizontalPodAutoscaler does, it desires the fewest pods that leave none above its target (Kubernetes documentation,
 "Horizontal Pod Autoscaling"). More come at once, fewer only when that was desired for a while.
 """
 
@@ -87,7 +87,7 @@ class Autoscaler:
 
 
 def desired(per_second: float, most: int) -> int:
-    """Pods for so many requests per second."""
+    """The pods that this rate of requests needs."""
     return min(max(math.ceil(per_second / TARGET), 1), most)
 
 

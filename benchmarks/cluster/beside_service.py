@@ -52,7 +52,7 @@ class Course:
 
     @property
     def starts(self) -> list[float]:
-        """The same until it was ready to serve; without those that went before."""
+        """From its coming until it was ready to serve; pods that went before are left out."""
         return [pod.ready_at - pod.created_at for pod in self.service if pod.ready_at is not None]
 
     @property
@@ -64,7 +64,7 @@ class Course:
 def train_beside(
     site: Site, workers: tuple[int, int], slots: int = SLOTS, phases: Sequence[tuple[float, int]] = LOAD
 ) -> Course:
-    """A training of so many workers, and the service meanwhile."""
+    """A training with these bounds of workers, and the service meanwhile."""
     arguments = ["examples/digits.py", "--epochs", "100000", "--batch", str(BATCH)]
     with running_nginx(site) as address:
         _until_serving(site)

@@ -1,4 +1,4 @@
-"""A real load on an address of the cluster, by wrk: so many requests per second for so long, phase after phase.
+"""A real load on an address of the cluster, by wrk: phases, each with a rate of requests and a length.
 
 wrk waits after each answer of a connection, so that the rate is that of its connections: it never asks faster.
 """

@@ -60,7 +60,7 @@ class Site:
         return self.namespace
 
     def submit(self, name: str, arguments: Sequence[str], workers: tuple[int, int], **fields: Any) -> int:
-        """A training of so many workers, at most at best; `arguments` are Python's."""
+        """Submit a training with these bounds of workers; `arguments` are Python's."""
         return self.daemon.submit(
             [sys.executable, *arguments],
             name=name,
@@ -89,7 +89,7 @@ class Site:
 
 @contextmanager
 def running_site(slots: int, nodes_max: int | None = None) -> Iterator[Site]:
-    """The scheduler over so many slots, dealt out evenly among the first nodes by name. Raises `Skipped`."""
+    """The scheduler over this number of slots, dealt out evenly among the first nodes by name. Raises `Skipped`."""
     kubeconfig = os.environ.get("KUBECONFIG")
     if not kubeconfig:
         raise Skipped("it needs KUBECONFIG: the kubeconfig of a Kubernetes cluster whose nodes run on this machine")

@@ -39,7 +39,7 @@ class Course:
 
 
 def train_two(site: Site, least: int, *, epochs: int = EPOCHS, second_seconds: float = SECOND_SECONDS) -> Course:
-    """Both jobs to their ends; each has at least so many workers."""
+    """Both jobs to their ends, each with this minimum of workers."""
     first = _submit(site, "first", least, epochs)
     began = time.monotonic()
     time.sleep(max(0.0, began + second_seconds - time.monotonic()))

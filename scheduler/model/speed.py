@@ -6,8 +6,8 @@ from scheduler import bounds
 
 #: Later reports count as if there had been no more than these before them: old ones fade.
 REPORTS_MAX = 20
-#: A report that lies farther from the mean than so many standard deviations tells of another speed, not of noise: the
-#: workers are on other nodes, the machine does other work, or a sample is worth another amount of progress.
+#: A report farther from the mean than this many standard deviations is a change of speed, not noise: the workers are on
+#: other nodes, the machine does other work, or a sample is worth another amount of progress.
 CHANGE_SIGMAS = 3.0
 #: Later reports count for the scatter as if there had been no more than these before them.
 SCATTER_REPORTS_MAX = 30

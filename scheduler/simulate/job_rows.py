@@ -53,7 +53,7 @@ class JobRow(Row):
     speed: Annotated[str, BeforeValidator(_known_curve)] = "linear"
     #: The job stands still for so long at each change of its membership.
     resize_seconds: Seconds = 0.0
-    #: A worker that is asked to leave holds its slots for so long.
+    #: How long a worker that is asked to leave still holds its slots.
     leave_seconds: Seconds = 0.0
     slots_per_worker: int = Field(default=1, ge=1, le=4096)
     cpus_per_worker: Cpus = 0.0

@@ -34,7 +34,7 @@ FOLLOWED_MAX = 16
 #: node that is away does not answer.
 _OPEN_SECONDS_MAX = 1.0
 _OPEN_SHARE_MAX = 0.25
-#: A container that was told to end is gone so long after its grace period, or its node does not answer.
+#: A container that was told to end is gone this long after its grace period, or its node does not answer.
 _END_SECONDS_MAX = 10.0
 #: What a kubelet writes into a log, or instead of it, when the container is gone.
 _KUBELET = re.compile(
