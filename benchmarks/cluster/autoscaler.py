@@ -1,7 +1,7 @@
 """What stands for an autoscaler: it scales the service by the requests that its pods have counted.
 
-As a HorizontalPodAutoscaler does, it desires the fewest pods that leave none above its target (Kubernetes documentation,
-"Horizontal Pod Autoscaling"). More come at once, fewer only when that was desired for a while.
+As a HorizontalPodAutoscaler does, it desires the fewest pods that leave none above its target (documentation of
+Kubernetes, "Horizontal Pod Autoscaling"). More come at once, fewer only when that was desired for a while.
 """
 
 import math
