@@ -156,7 +156,9 @@ class Fits:
         self._at: dict[int, tuple[int, int]] = {}
         self._groups: dict[Group, _Group] = {}
         self._read = len(ledger.log)
-        for i in self._to_look_at([i for i in ledger.occupied if i in types]):
+        # Who needs no slots may be where none are left.
+        looked_at = ledger.occupied if need[0] else types.keys()
+        for i in self._to_look_at([i for i in looked_at if i in types]):
             self._update(i)
 
     def fit(self, i: int, extra: Amount = NOTHING) -> int:

@@ -1,6 +1,8 @@
 """Room for processes of others: who leaves for them, and what stays free until they come."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import JobId, NodeName, WorkerId
@@ -59,6 +61,19 @@ def test_the_least_important_shrink_first_and_stop_last(slots: int, expected: li
 def test_several_are_served_in_their_order() -> None:
     c = Cluster().node("a", 4).demand("first", 3).demand("second", 3).running(1, {"a": 4}, workers=(1, 4))
     assert c.actions() == [shrink(1, 4, 3, 2)]
+
+
+@given(
+    st.sampled_from([0.05, 0.5, 1.0]), st.sampled_from([0.1, 0.5, 2.0]), st.integers(1, 8), st.sampled_from([None, "a"])
+)
+def test_who_needs_no_slots_may_be_where_none_are_left(held: float, wanted: float, cpus: int, only: str | None) -> None:
+    """Workers leave only for what CPUs lack."""
+    workers = min(2, int(cpus / held))
+    c = Cluster().node("a", workers, cpus=float(cpus)).running(1, {"a": workers}, workers=(1, 2), cpus=held)
+    c.demand("d", 0, cpus=wanted, nodes=only and [only])
+    fits = wanted <= cpus - workers * held + 1e-9
+    made = c.plan()
+    assert (made.actions == ()) == (fits or wanted > cpus), c
 
 
 def test_who_may_not_be_preempted_stays() -> None:

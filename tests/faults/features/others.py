@@ -28,7 +28,7 @@ def others(of: Of, scenario: Scenario) -> Scenario:
 def _come(r: random.Random, name: str, nodes: tuple[NodeObservation, ...]) -> Come:
     accounts, model = r.random() < 0.2, r.choice(nodes)
     shape = WorkerShape(
-        slots=r.choice([1, 1, 1, 2, 3]),
+        slots=r.choice([0, 1, 2]) if accounts else r.choice([1, 1, 1, 2, 3]),
         cpus=r.choice([0.5, 2.0, 4.0]) if accounts else 0.0,
         memory_mib=r.choice([50, 120, 300]) if accounts else 0,
         node_selector=model.labels if r.random() < 0.2 else (),
