@@ -197,7 +197,7 @@ _OTHERS = (
         "Slots closed to new workers",
         "Slots that others use (FOREIGN), that are broken or gone (UNHEALTHY), or of which nothing can be read "
         "(UNREADABLE): the top 20.",
-        {"{{closure}} {{node}}": "topk(20, max by (closure, node) (sched_closed_slots{@})) > 0"},
+        {"{{closure}} {{node}}": "topk(20, max by (closure, node) (sched_closed_slots{@})) > 0 or on () vector(0)"},
         "short",
         names.UTILIZATION,
     ),

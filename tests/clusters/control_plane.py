@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import urllib3
 from kubernetes import client, config
-from kubernetes.client.exceptions import ApiException
+from kubernetes.client.exceptions import ApiException, NotFoundException
 
 from scheduler.config import KubernetesSettings
 from tests.eventually import eventually
@@ -151,8 +151,9 @@ class ControlPlane:
         self.core.create_namespaced_event(namespace, {"metadata": metadata, "involvedObject": involved, **said})
 
     def vanish(self, namespace: str, name: str) -> None:
-        """The pod's processes are gone, and so is it."""
-        self.core.delete_namespaced_pod(name, namespace, body={"gracePeriodSeconds": 0})
+        """The pod's processes are gone, and so is it; the daemon may have removed it a moment before."""
+        with suppress(NotFoundException):
+            self.core.delete_namespaced_pod(name, namespace, body={"gracePeriodSeconds": 0})
 
     def _answers(self) -> bool:
         with suppress(urllib3.exceptions.HTTPError, ApiException):

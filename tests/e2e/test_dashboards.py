@@ -72,12 +72,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 def tell(run: Run) -> None:
-    """A less important training fills the machine, gives way to a more important one, and gets its slots back."""
+    """A training fills the machine; twice it gives way to a more important one, and gets its slots back."""
     low = run.train(0, (1, 4), epochs=5000)
     run.until(low, "RUNNING", members=4)
-    high = run.train(10, (2, 2), epochs=2)
-    run.until(high, "SUCCEEDED")
-    run.until(low, "RUNNING", members=4)
+    # Twice: the first of its kind begins a series, and only what comes after that is a rate.
+    for _ in range(2):
+        high = run.train(10, (2, 2), epochs=2)
+        run.until(high, "SUCCEEDED")
+        run.until(low, "RUNNING", members=4)
     run.prometheus.await_answer("sum(sched_job_completion_seconds_count) > 0")
     pauses = "sum(rate(sched_resize_pause_seconds_count[10s])) > 0"
     eventually(lambda: run.prometheus.ask_range(pauses), "no pause is seen", SECONDS_MAX)
@@ -121,7 +123,7 @@ def test_the_run_was_seen_as_it_was(run: Run) -> None:
     assert max(ask('sum(sched:slots:sum{state="used"})')) == 4
     assert max(ask('sum(sched_slot_seconds_total{spent="leaving"})')) > 0
     assert set(ask("sum(sched:slots:sum)")) == {4}
-    assert max(ask("sum(sched_preemptions_total)")) == 1
+    assert max(ask("sum(sched_preemptions_total)")) == 2
     assert max(ask("max(sched:goodput_ratio:rate_10m)")) > 0
     assert max(ask("sum(sched:busy_slots:sum)")) > 0.2
 
