@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import urllib3
 from kubernetes import client, config
-from kubernetes.client.exceptions import ApiException, NotFoundException
+from kubernetes.client.exceptions import ApiException
 
 from scheduler.config import KubernetesSettings
 from tests.eventually import eventually
@@ -152,7 +152,7 @@ class ControlPlane:
 
     def vanish(self, namespace: str, name: str) -> None:
         """The pod's processes are gone, and so is it; the daemon may have removed it a moment before."""
-        with suppress(NotFoundException):
+        with suppress(ApiException):
             self.core.delete_namespaced_pod(name, namespace, body={"gracePeriodSeconds": 0})
 
     def _answers(self) -> bool:
