@@ -151,9 +151,8 @@ class ControlPlane:
         self.core.create_namespaced_event(namespace, {"metadata": metadata, "involvedObject": involved, **said})
 
     def vanish(self, namespace: str, name: str) -> None:
-        """The pod's processes are gone, and so is it; the daemon may have removed it a moment before."""
-        with suppress(ApiException):
-            self.core.delete_namespaced_pod(name, namespace, body={"gracePeriodSeconds": 0})
+        """The pod's processes are gone, and so is it."""
+        self.core.delete_namespaced_pod(name, namespace, body={"gracePeriodSeconds": 0})
 
     def _answers(self) -> bool:
         with suppress(urllib3.exceptions.HTTPError, ApiException):

@@ -1,9 +1,11 @@
 """A daemon on a control plane: the test does what kubelets and controllers would do, and sees what users see."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from kubernetes.client.exceptions import ApiException
 
 from tests.clusters.control_plane import ControlPlane
 from tests.daemon import Daemon, running_daemon
@@ -120,4 +122,5 @@ def site_of(plane: ControlPlane, directory: Path, *, ready: bool = True, **chang
         site = Site(plane, daemon, named["namespace"])
         yield site
         for name in site.pods():
-            plane.vanish(site.namespace, name)
+            with suppress(ApiException):  # it has gone meanwhile
+                plane.vanish(site.namespace, name)
