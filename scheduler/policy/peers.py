@@ -180,9 +180,14 @@ def cooled_at(job: Job, settings: PolicySettings) -> float:
     return job.last_resize_at + max(settings.grow_cooldown_seconds, settings.grow_cooldown_factor * cost)
 
 
+def _payback_seconds(job: Job, settings: PolicySettings) -> float:
+    """How much nearer the job's end has to come for a resize to pay."""
+    return settings.grow_payback_factor * (job.progress.resize_seconds or 0.0)
+
+
 def pays_back(job: Job, worth: Worth, settings: PolicySettings) -> bool:
     """Whether growing pays for the resize before the job ends."""
-    cost = settings.grow_payback_factor * (job.progress.resize_seconds or 0.0)
+    cost = _payback_seconds(job, settings)
     return cost == 0.0 or worth.seconds_saved(len(job.workers)) >= cost
 
 
@@ -196,7 +201,7 @@ def _faster(job: Job, worth: Worth, settings: PolicySettings) -> Faster | None:
     faster = faster_size(job) if settings.measured_gain else None
     if faster is None:
         return None
-    cost = settings.grow_payback_factor * (job.progress.resize_seconds or 0.0)
+    cost = _payback_seconds(job, settings)
     return faster if worth.seconds_left(faster.workers) * (faster.times - 1.0) >= cost else None
 
 

@@ -22,7 +22,7 @@ SIGMAS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownSpeeds:
     """The speeds of one job as the planner takes them."""
 
     #: Measured speeds; a loss that noise explains is taken for the gain that noise allows.
@@ -42,7 +42,7 @@ class Faster:
     times: float
 
 
-def known_speeds(job: Job, now: float, settings: PolicySettings) -> Known:
+def known_speeds(job: Job, now: float, settings: PolicySettings) -> KnownSpeeds:
     """What is known of the job's speeds at this moment."""
     points: list[tuple[int, float]] = []
     to_try: list[tuple[int, float]] = []
@@ -62,7 +62,7 @@ def known_speeds(job: Job, now: float, settings: PolicySettings) -> Known:
         if retried_at > now:
             to_try.append(point)
         changes_at = min(changes_at, *(at for at in (forgotten_at, retried_at) if at > now), math.inf)
-    return Known(tuple(points), tuple(to_try), changes_at)
+    return KnownSpeeds(tuple(points), tuple(to_try), changes_at)
 
 
 def _loses(best: SizeSpeed, speed: SizeSpeed, scatter: Scatter) -> bool:
