@@ -4,13 +4,15 @@ import gzip
 import json
 import socket
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from typing import Any
+from contextlib import ExitStack, suppress
+from selectors import EVENT_READ, DefaultSelector
+from typing import Any, cast
 
 import httpx
 import psutil
 import pytest
 
+from scheduler.http.throttle import JOB_REQUESTS_MAX, WORKER_REQUESTS_MAX
 from tests.daemon import Daemon, running_daemon
 from tests.eventually import eventually
 
@@ -19,6 +21,8 @@ METRICS_TOKEN = "fedcba9876543210"
 MIB = 1024 * 1024
 #: What an attack may add to the daemon's memory.
 GROWTH_BYTES_MAX = 200 * MIB
+#: More at once than a job of one worker may have.
+LONG_POLLS = 100
 JSON = "Content-Type: application/json"
 
 
@@ -190,15 +194,18 @@ def test_one_job_s_token_holds_no_more_long_polls_than_its_workers_need(
     # Asked once only: after a flood the next question may be refused again.
     generation = eventually(lambda: _hosts(daemon, job, token).json().get("generation"), "it is refused for ever")
     ask = f"GET /v1/jobs/{job}/discover_hosts?wait=60&generation={generation} HTTP/1.1\r\nHost: localhost\r\n"
-    opened = []
-    for _ in range(100):
-        connection = socket.create_connection(("127.0.0.1", int(daemon.url.rpartition(":")[2])), timeout=60)
-        connection.sendall(f"{ask}Authorization: Bearer {token}\r\n\r\n".encode())
-        opened.append(connection)
-    assert opened[-1].recv(65536).startswith(b"HTTP/1.1 429 ")
-    assert _hosts(daemon, other, others_token).status_code == 200
-    for connection in opened:
-        connection.close()
+    address = ("127.0.0.1", int(daemon.url.rpartition(":")[2]))
+    with ExitStack() as opened, DefaultSelector() as answered:
+        for _ in range(LONG_POLLS):
+            connection = opened.enter_context(socket.create_connection(address, timeout=60))
+            answered.register(connection, EVENT_READ)
+            connection.sendall(f"{ask}Authorization: Bearer {token}\r\n\r\n".encode())
+        # Which of them are refused is open: requests of many connections are read in no order.
+        for _ in range(LONG_POLLS - JOB_REQUESTS_MAX - WORKER_REQUESTS_MAX):
+            key, _events = answered.select(timeout=60)[0]
+            answered.unregister(key.fileobj)
+            assert cast(socket.socket, key.fileobj).recv(65536).startswith(b"HTTP/1.1 429 ")
+        assert _hosts(daemon, other, others_token).status_code == 200
 
 
 def test_a_compressed_body_is_never_unpacked(daemon: Daemon) -> None:
