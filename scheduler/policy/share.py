@@ -17,8 +17,10 @@ from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.backfill import Blocked
 from scheduler.policy.draft import Draft
 from scheduler.policy.grow import Dealing
+from scheduler.policy.halves import owner_of
 from scheduler.policy.ledger import View
 from scheduler.policy.peers import GivingRank, GrowthRank, Peers, growth_rank
+from scheduler.policy.place import Group
 from scheduler.policy.worth import Worth
 
 
@@ -90,9 +92,13 @@ class _Exchange:
         """Jobs that wait for slots which are held for them: more than the minimum may come with these."""
         draft, peers = self._draft, self._peers
         for job in draft.holders_of(peers.priority):
-            if job.elastic and job.shape == peers.shape:
-                nodes = tuple(name for name, _ in draft.holding[job.id])
+            nodes = tuple(name for name, _ in draft.holding[job.id])
+            if job.elastic and job.shape == peers.shape and peers.group in map(self._group_at, nodes):
                 yield _Party(job, Worth(job, draft.now, draft.settings), job.min_workers, nodes)
+
+    def _group_at(self, half_name: NodeName) -> Group:
+        node, shared = owner_of(half_name)
+        return (shared, self._draft.world.nodes[node].gpu_type)
 
     def _worker_for(self, grower: GrowthRank) -> Worker | None:
         """The worker whose place the grower gets: on a node where it is or will be, if anybody can give one there."""

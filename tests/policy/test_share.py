@@ -87,6 +87,16 @@ def test_an_equal_that_shares_slots_gives_each_worker_once() -> None:
     assert c.actions() == []
 
 
+def test_who_is_about_to_start_elsewhere_takes_nothing_on_nodes_of_another_type() -> None:
+    """Job 3 gets slots of the A100s that job 9 is leaving; what job 1 has on H100s could never be its."""
+    c = Cluster().node("a", 4, gpu_type="A100").node("h", 8, gpu_type="H100")
+    elastic(c, 9, {"a": 4}, FLAT, leaving=3, priority=-1)
+    elastic(c, 1, {"h": 8}, FLAT).waiting(
+        3, workers=(2, 8), runtime=Runtime.ELASTIC, throughput=STEEP, reservation=(("a", 2),)
+    )
+    assert shrinks(c) == []
+
+
 # Who runs
 
 
