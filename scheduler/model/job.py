@@ -436,6 +436,10 @@ class Job:
                 live += (now - worker.started_at) * len(worker.slot_ids)
         return self.served_slot_seconds + live
 
+    def worker_seconds(self, now: float) -> float:
+        """`attained` in seconds of one worker; 0 if its workers hold no slots."""
+        return self.attained(now) / self.shape.slots if self.shape.slots else 0.0
+
     @property
     def preferred_workers(self) -> int:
         """The size that it has where sizes are fixed, inside its present bounds."""

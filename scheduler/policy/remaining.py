@@ -71,7 +71,7 @@ def work_done(job: Job, now: float) -> float:
     """
     size = max(len(job.wanted_workers), 1)
     if keeps_work(job) or job.attempt <= 1:
-        worker_seconds = job.attained(now) / job.shape.slots
+        worker_seconds = job.worker_seconds(now)
     else:
         worker_seconds = max(now - (job.started_at or now), 0.0) * size if job.workers else 0.0
     return worker_seconds * speed(job, size) / size

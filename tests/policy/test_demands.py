@@ -1,9 +1,12 @@
 """Room for processes of others: who leaves for them, and what stays free until they come."""
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.config import PolicyName, PolicySettings
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import StopReason, WaitReason
@@ -74,6 +77,13 @@ def test_who_needs_no_slots_may_be_where_none_are_left(held: float, wanted: floa
     fits = wanted <= cpus - workers * held + 1e-9
     made = c.plan()
     assert (made.actions == ()) == (fits or wanted > cpus), c
+
+
+@pytest.mark.parametrize("name", get_args(PolicyName))
+def test_under_every_policy_workers_leave_for_who_needs_no_slots(name: PolicyName) -> None:
+    c = Cluster(PolicySettings(name=name)).node("a", 4, cpus=4.0).node("b", 4, cpus=4.0)
+    c.running(1, {"a": 4}, cpus=1.0, workers=(4, 4)).waiting(2).demand("d", 0, cpus=1.0, nodes=["a"])
+    assert c.actions()[0] == stop(1)
 
 
 def test_who_may_not_be_preempted_stays() -> None:

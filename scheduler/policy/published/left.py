@@ -53,8 +53,7 @@ def guess_grows_at(job: Job, now: float) -> float | None:
 
 def _guess(job: Job, now: float) -> float:
     """Worker-seconds: about as much as it has had, in steps: two jobs must not overtake each other for ever."""
-    had = job.attained(now) / job.shape.slots
-    steps = math.floor(math.log2(max(had / GUESS_SECONDS, 0.5)) + _ROUNDING) + 1
+    steps = math.floor(math.log2(max(job.worker_seconds(now) / GUESS_SECONDS, 0.5)) + _ROUNDING) + 1
     return GUESS_SECONDS * 2.0**steps
 
 
