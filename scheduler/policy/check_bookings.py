@@ -8,7 +8,7 @@ from scheduler.model.booking import Booking
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
-from scheduler.model.plan import Grow, Plan, Start
+from scheduler.model.plan import Grow, Plan, Release, Reserve, Start
 from scheduler.model.worker import Worker
 from scheduler.model.world import Stray, World
 from scheduler.policy.amounts import Amount, add, amount_of
@@ -16,6 +16,8 @@ from scheduler.policy.bookable import allot, pour, slots_kept
 from scheduler.policy.booking import hold_from
 from scheduler.policy.check_world import Violation
 from scheduler.policy.ledger import left_of
+
+Taking = Start | Grow | Reserve
 
 
 def inside_booking(world: World, job: Job, now: float, settings: PolicySettings) -> bool:
@@ -35,18 +37,19 @@ def check_bookings(
     if settings.name != "elastic":
         return  # published policies know no bookings
     takes = [(job, each) for each in plan.actions if isinstance(each, Start | Grow) and (job := world.job(each.job_id))]
-    room = _room(world, takes, leaving) if world.bookings else {}
+    gets: list[tuple[Job, Taking]] = [*takes, *_held_for_members(world, plan)]
+    room = _room(world, gets, leaving) if world.bookings else {}
     for booking in world.bookings.values():
         kinds = {node.gpu_type for node in world.nodes.values() if node.suits(booking.shape)}
         if len(kinds) > 1 or not booking.start_at <= now < booking.start_at + settings.booking_idle_seconds:
             continue
         others = [(job, action) for job, action in takes if _takes_of(world, job, action, booking)]
-        rest = _rest(world, takes, booking)
+        rest = _rest(world, gets, booking)
         if not _misses(world, rest, others, room):
             continue
         held = [each for each in world.bookings.values() if each is not booking and _holds(world, each, now, settings)]
         beside = dict(room)
-        allot([_rest(world, takes, each) for each in held], world.nodes, beside)
+        allot([_rest(world, gets, each) for each in held], world.nodes, beside)
         # what the others took is not missed where the booking could not have it anyway, for those booked beside it
         if _misses(world, rest, others, beside):
             names, has = ", ".join(str(job.id) for job, _ in others), slots_kept([rest], world.nodes, room)
@@ -54,15 +57,29 @@ def check_bookings(
             yield Violation("I11", f"booking {booking.name} {told}")
 
 
+def _held_for_members(world: World, plan: Plan) -> Iterator[tuple[Job, Reserve]]:
+    """What waiting jobs of bookings have reserved once the plan is done: workers of their shape may need more nodes."""
+    reserved = {job.id: job.reservation for job in world.reserved.values() if not job.reservation_shared}
+    for action in plan.actions:
+        if isinstance(action, Start | Reserve | Release):
+            reserved.pop(action.job_id, None)
+        if isinstance(action, Reserve) and not action.shared:
+            reserved[action.job_id] = action.placement
+    for job_id, placement in reserved.items():
+        job = world.queued[job_id]
+        if world.booking_of(job) is not None:
+            yield job, Reserve(job_id, placement)
+
+
 def _holds(world: World, booking: Booking, now: float, settings: PolicySettings) -> bool:
     """Whether what is booked is held at this moment."""
     return hold_from(booking, world, settings) <= now < booking.start_at + settings.booking_idle_seconds
 
 
-def _rest(world: World, takes: Iterable[tuple[Job, Start | Grow]], booking: Booking) -> Booking:
+def _rest(world: World, gets: Iterable[tuple[Job, Taking]], booking: Booking) -> Booking:
     """What the jobs of the booking do not have yet."""
     mine = _held(world, booking)
-    mine += sum(job.shape.slots * _count(action) for job, action in takes if booking.admits(job))
+    mine += sum(job.shape.slots * _count(action) for job, action in gets if booking.admits(job))
     return replace(booking, workers=max(booking.slots - mine, 0) // booking.shape.slots)
 
 
@@ -77,14 +94,14 @@ def _misses(
 
 
 def _room(
-    world: World, takes: Iterable[tuple[Job, Start | Grow]], leaving: Iterable[Worker | Stray]
+    world: World, gets: Iterable[tuple[Job, Taking]], leaving: Iterable[Worker | Stray]
 ) -> dict[NodeName, Amount]:
     """What nodes have left once the plan is done and everybody who leaves is gone."""
     nodes = (
         (name, node, world.foreign.get(name, NO_FOREIGN)) for name, node in world.nodes.items() if node.schedulable
     )
     room = {name: left_of(node, world.used(name), foreign) for name, node, foreign in nodes}
-    for job, action in takes:
+    for job, action in gets:
         pour(room, job, action, -1)
     for leaver in leaving:
         if leaver.node in room and not leaver.shared:
@@ -98,7 +115,7 @@ def _held(world: World, booking: Booking) -> int:
     return sum(len(worker.slot_ids) for job in jobs for worker in job.wanted_workers)
 
 
-def _count(action: Start | Grow) -> int:
+def _count(action: Taking) -> int:
     return sum(count for _, count in action.placement)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.config import PolicySettings
 from scheduler.model.foreign import ForeignUse
-from scheduler.model.ids import NodeName
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.shape import WorkerShape
@@ -56,6 +56,17 @@ def test_beside_two_bookings_only_what_neither_could_have_is_free(foreign: int, 
     if not broken:
         c.step()
         assert c.size(1) == taken
+
+
+def test_what_is_held_for_a_job_of_the_booking_serves_it_whatever_the_shape_of_its_workers() -> None:
+    """Two workers of three slots need both nodes, on which three workers of two slots would leave one slot."""
+    c = Cluster().node("a", 4).node("b", 3).booked("night", 3, 0.0, 300.0, WorkerShape(2)).waiting(2)
+    c.waiting(1, workers=(2, 2), slots_per_worker=3, booking="night", wait_reason=WaitReason.INSUFFICIENT_SLOTS)
+    taken = Start(2, (("a", 1),))  # type: ignore[arg-type]
+    assert found(c, Reserve(1, (("a", 1), ("b", 1))), taken) == set()  # type: ignore[arg-type]
+    c.jobs[JobId(1)] = replace(c.jobs[JobId(1)], reservation=((NodeName("a"), 1), (NodeName("b"), 1)))
+    assert found(c, taken) == set()
+    assert found(c, Release(1), taken) == {"I11"}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
