@@ -239,6 +239,8 @@ class State:
         """Goes back to the last commit. `run` does this by itself after a failed collective."""
         if self._committed_step >= 0:
             self._load(self._snapshot.tree())
+        # How long it took to notice that a worker was lost is no cost of a resize.
+        self._boundary_at = None
 
     def report(self, **metrics: float) -> None:
         """Shows these numbers (at most 15) with the job, for example `report(accuracy=0.97)`.

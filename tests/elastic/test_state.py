@@ -1,5 +1,6 @@
 """Commit, rollback and the single-process run, without any scheduler."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,10 @@ import torch
 import torch.distributed as dist
 
 from scheduler import elastic
+from scheduler.elastic.group import Group
+from scheduler.elastic.membership import Membership
 from scheduler.elastic.snapshot import Snapshot
+from scheduler.elastic.sockets import Connections
 
 
 def make_state(samples: int = 20, **values: object) -> elastic.State:
@@ -178,3 +182,43 @@ def test_a_run_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.M
     assert second.noise_scale is not None
     assert (second.noise_scale, second.base_steps) == (first.noise_scale, 3.0)
     assert all(torch.equal(a, b) for a, b in zip(everything(first), everything(second), strict=True))
+
+
+class Steps:
+    """A boundary at which training always goes on; keeps what is told."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, object] = {}
+
+    def agree(self, voted: bool | None, tell: Callable[[], tuple[float, ...]]) -> tuple[int, tuple[float, ...]]:
+        return 0, tell()
+
+    def proceed(self, decision: int) -> None:
+        pass
+
+    def wants_change(self) -> bool:
+        return False
+
+    def tell(self, fields: dict[str, object]) -> None:
+        self.told |= fields
+
+
+def test_the_pause_of_a_resize_is_told_but_not_how_long_it_took_to_lose_a_worker() -> None:
+    state, steps = elastic.State(sampler=elastic.ElasticDistributedSampler(40, batch=4)), Steps()
+
+    def train_on(generation: int) -> object:
+        """One step in a group of this generation; the pause before it."""
+        alone = Membership(generation, ("a",), None)
+        state._join(Group(alone, 0, dist.HashStore(), 60.0, Connections(frozenset(), frozenset())), steps, lambda: None)
+        next(state.batches())
+        state.commit()
+        assert state._group is not None
+        state._group.dissolve()
+        state._leave_group()
+        return steps.told.pop("resize_seconds", None)
+
+    assert train_on(1) is None
+    assert train_on(2) is not None
+    state.restore()
+    assert train_on(3) is None
+    assert train_on(4) is not None
