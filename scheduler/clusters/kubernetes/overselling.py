@@ -1,0 +1,117 @@
+"""Overselling of nodes: which of them may be shared, how busy their slots are, and which GPUs a sharer gets.
+
+A thread of its own reads figures at intervals, so that no observation waits for them. Where nothing is oversold,
+nothing is read.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from scheduler.clusters.kubernetes.connection import Connection
+from scheduler.clusters.kubernetes.cpu_usage import cpu_loads, cpus_used
+from scheduler.clusters.kubernetes.exporters import Exporters
+from scheduler.clusters.kubernetes.gpu_readings import GpuReadings
+from scheduler.clusters.kubernetes.picture import KnownWorker, Picture
+from scheduler.clusters.kubernetes.slot_gpus import gpus_by_slot, slot_loads
+from scheduler.config import KubernetesSettings
+from scheduler.engine.ports import Clock, StartWorker
+from scheduler.engine.repeating import Repeating
+from scheduler.errors import ClusterError
+from scheduler.model.ids import NodeName
+from scheduler.model.observation import NodeObservation, SlotLoad
+
+
+class Overselling:
+    """Reads from when it is made until `close`."""
+
+    def __init__(
+        self,
+        settings: KubernetesSettings,
+        connection: Connection,
+        picture: Picture,
+        exporters: Exporters,
+        clock: Clock,
+        changed: Callable[[], None],
+    ) -> None:
+        """`changed` is called from a thread whenever other nodes than before may be shared."""
+        self._settings = settings
+        self._connection = connection
+        self._picture = picture
+        self._exporters = exporters
+        self._clock = clock
+        self._changed = changed
+        self._readings = GpuReadings(settings.gpu_exporter_port, clock.monotonic)
+        #: Of each slot, for nodes where something is known.
+        self.loads: Mapping[NodeName, tuple[SlotLoad, ...]] = {}
+        self._repeating = Repeating("slot loads", self._renew, settings.load_seconds)
+        if settings.oversell > 1:
+            self._repeating.start()
+
+    def troubles(self) -> list[str]:
+        """Why figures cannot be read, in a line."""
+        return [self._repeating.trouble] if self._repeating.trouble is not None else []
+
+    def close(self) -> None:
+        self._readings.close()
+        self._repeating.close()
+
+    def gpus_for(self, start: StartWorker) -> tuple[str, ...]:
+        """UUIDs of the GPUs of a worker that shares GPUs, one for each of its slots; none for any other worker.
+
+        Raises `ClusterError` while they are not known.
+        """
+        if not start.shared or not self._settings.has_gpus:
+            return ()
+        node = self._picture.nodes().get(start.node)
+        gpus = self._readings.fresh().get(start.node, ())
+        workers = self._workers().get(start.node, [])
+        known = gpus_by_slot(node, workers, gpus) if node is not None and len(gpus) == node.slots else {}
+        missing = [slot for slot in start.slot_ids if slot not in known]
+        if missing:
+            raise ClusterError(f"the exporter of node {start.node} does not tell yet which GPU slot {missing[0]} is")
+        return tuple(known[slot].uuid for slot in start.slot_ids)
+
+    def _renew(self) -> None:
+        """Raises `ClusterError` for what cannot be read, when all else has been."""
+        if not self._settings.has_gpus:
+            self._renew_cpus()
+            return
+        wrong = self._renew_gpus()
+        if wrong:
+            (name, why), *more = sorted(wrong.items())
+            raise ClusterError(f"node {name}: {why}" + (f"; {len(more)} more nodes with such trouble" if more else ""))
+
+    def _renew_cpus(self) -> None:
+        until = self._clock.now() + self._settings.request_seconds
+        try:
+            used = cpus_used(self._connection, self._settings.worker_namespaces, until)
+        except ClusterError:
+            self.loads = {}
+            raise
+        workers, nodes = self._workers(), self._picture.nodes()
+        self.loads = {name: cpu_loads(node, workers.get(name, []), used) for name, node in nodes.items()}
+
+    def _renew_gpus(self) -> dict[NodeName, str]:
+        """Nodes whose GPUs are known may be shared; why others may not."""
+        nodes = {name: node for name, node in self._picture.nodes().items() if node.slots and node.up}
+        addresses = self._exporters.addresses()
+        failures = self._readings.read({name: addresses[name] for name in nodes if name in addresses})
+        fresh, workers = self._readings.fresh(), self._workers()
+        known = {name: gpus for name, gpus in fresh.items() if len(gpus) == nodes[name].slots}
+        self.loads = {name: slot_loads(nodes[name], workers.get(name, []), gpus) for name, gpus in known.items()}
+        if self._picture.oversell(known.keys()):
+            self._changed()
+        wrong = {name: self._misfit(node, fresh.get(name)) for name, node in nodes.items() if name not in known}
+        return {**wrong, **failures}
+
+    def _misfit(self, node: NodeObservation, gpus: tuple[object, ...] | None) -> str:
+        if gpus is None:
+            return f"no pod of {self._settings.gpu_exporter} runs there: its GPUs are not shared"
+        return f"its exporter tells of {len(gpus)} GPUs, and it offers {node.slots}: they are not shared"
+
+    def _workers(self) -> dict[NodeName, list[KnownWorker]]:
+        """Those that may run, by node."""
+        found: dict[NodeName, list[KnownWorker]] = defaultdict(list)
+        for known in self._picture.live_workers():
+            found[known.who.node].append(known)
+        return found
