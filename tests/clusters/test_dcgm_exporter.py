@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from scheduler.clusters.kubernetes.ends import PodState
-from scheduler.clusters.kubernetes.gpu_figures import BYTES_MAX, PodKey, fetch, gpus_of
+from scheduler.clusters.kubernetes.gpu_figures import BYTES_MAX, fetch, gpus_of
 from scheduler.clusters.kubernetes.gpu_readings import GpuReadings
 from scheduler.clusters.kubernetes.picture import KnownWorker
-from scheduler.clusters.kubernetes.pods import WorkerPod
+from scheduler.clusters.kubernetes.pods import PodKey, WorkerPod
 from scheduler.clusters.kubernetes.slot_gpus import FULL, gpus_by_slot, slot_loads
 from scheduler.errors import ClusterError
 from scheduler.model.foreign import NO_FOREIGN, ForeignUse
@@ -25,6 +25,7 @@ A, B = NodeName("a"), NodeName("b")
 GPUS = gpus_of(RECORDED["a"])
 FIRST, FREE, OTHERS, LAST = GPUS
 ONE_OTHER = ForeignUse(slots=1)
+ANN = frozenset({PodKey("notebooks", "ann-0")})
 
 
 def node(foreign: ForeignUse = ONE_OTHER) -> NodeObservation:
@@ -81,44 +82,56 @@ def test_what_no_exporter_says_and_gpus_that_are_divided_are_refused(text: str) 
 
 
 def test_the_gpus_of_a_workers_pod_are_its_slots_and_free_ones_those_of_free_slots() -> None:
-    known = gpus_by_slot(node(), [worker("7-1", 1, 3)], GPUS)
+    known = gpus_by_slot(node(), [worker("7-1", 1, 3)], ANN, GPUS)
     assert known == {1: FIRST, 3: LAST, 0: FREE}  # the other free slot is held by a pod of others
 
 
 def test_who_shares_holds_no_gpu_of_its_own() -> None:
     sharing = worker("8-1", 1, gpus=(FIRST.uuid,))
-    assert gpus_by_slot(node(), [worker("7-1", 1, 3), sharing], GPUS) == {1: FIRST, 3: LAST, 0: FREE}
+    assert gpus_by_slot(node(), [worker("7-1", 1, 3), sharing], ANN, GPUS) == {1: FIRST, 3: LAST, 0: FREE}
 
 
 def test_gpus_are_not_known_until_the_exporter_shows_their_pod() -> None:
-    assert gpus_by_slot(node(), [worker("7-1", 0, 1), worker("9-1", 2)], GPUS) == {0: FIRST, 1: LAST}
-    assert gpus_by_slot(node(), [worker("7-1", 0, 1, 2)], GPUS) == {}  # it shows two of three
+    assert gpus_by_slot(node(), [worker("7-1", 0, 1), worker("9-1", 2)], ANN, GPUS) == {0: FIRST, 1: LAST}
+    assert gpus_by_slot(node(), [worker("7-1", 0, 1, 2)], ANN, GPUS) == {}  # it shows two of three
 
 
 def test_no_gpu_counts_as_free_while_a_pod_of_others_is_not_shown_with_its_own() -> None:
-    assert gpus_by_slot(node(ForeignUse(slots=2)), [worker("7-1", 0, 1)], GPUS) == {0: FIRST, 1: LAST}
+    others = {*ANN, PodKey("notebooks", "bob-0")}
+    assert gpus_by_slot(node(ForeignUse(slots=2)), [worker("7-1", 0, 1)], others, GPUS) == {0: FIRST, 1: LAST}
 
 
 # how busy slots are
 
 
 def test_a_slot_is_as_busy_as_its_gpu_and_one_that_others_hold_is_full() -> None:
-    loads = slot_loads(node(), [worker("7-1", 0, 1)], GPUS)
+    loads = slot_loads(node(), [worker("7-1", 0, 1)], ANN, GPUS)
     assert loads == (FIRST.load, LAST.load, FREE.load, FULL)
 
 
 def test_a_slot_is_as_busy_as_the_busier_one_of_its_gpu_and_of_that_which_its_sharer_has() -> None:
     sharing = worker("8-1", 2, gpus=(LAST.uuid,))
-    assert slot_loads(node(), [worker("7-1", 0, 1), sharing], GPUS)[2] == LAST.load
+    assert slot_loads(node(), [worker("7-1", 0, 1), sharing], ANN, GPUS)[2] == LAST.load
 
 
 def test_whose_gpu_others_have_come_to_hold_has_a_full_slot() -> None:
     sharing = worker("8-1", 2, gpus=(OTHERS.uuid,))
-    assert slot_loads(node(), [worker("7-1", 0, 1), sharing], GPUS)[2].memory == 1.0
+    assert slot_loads(node(), [worker("7-1", 0, 1), sharing], ANN, GPUS)[2].memory == 1.0
+
+
+def test_whose_owner_has_just_ended_has_no_full_slot_and_nobody_gets_that_gpu_until_it_is_shown_as_free() -> None:
+    sharing = worker("8-1", 0, gpus=(FIRST.uuid,))
+    assert slot_loads(node(), [sharing], ANN, GPUS)[0].memory == FIRST.load.memory
+    assert gpus_by_slot(node(), [sharing], ANN, GPUS) == {0: FREE}
+
+
+def test_others_hold_the_slots_that_nobody_shares_where_nobody_has_them_for_his_own() -> None:
+    sharing = worker("8-1", 3, gpus=(FREE.uuid,))
+    assert slot_loads(node(), [worker("7-1", 0, 1), sharing], ANN, GPUS)[2:] == (FULL, FREE.load)
 
 
 def test_slots_that_the_node_has_not_any_more_harm_nobody() -> None:
-    assert len(slot_loads(node(NO_FOREIGN), [worker("7-1", 0, 9), worker("8-1", 9, gpus=("GPU-1",))], GPUS)) == 4
+    assert len(slot_loads(node(NO_FOREIGN), [worker("7-1", 0, 9), worker("8-1", 9, gpus=("GPU-1",))], ANN, GPUS)) == 4
 
 
 # how it is asked

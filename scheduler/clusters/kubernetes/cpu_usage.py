@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from scheduler.clusters.kubernetes.answers import NOT_FOUND, RefusedError
 from scheduler.clusters.kubernetes.connection import Connection, in_namespace
 from scheduler.clusters.kubernetes.documents import Document
-from scheduler.clusters.kubernetes.gpu_figures import PodKey
 from scheduler.clusters.kubernetes.picture import KnownWorker
+from scheduler.clusters.kubernetes.pods import PodKey
 from scheduler.clusters.kubernetes.quantities import quantity
 from scheduler.clusters.kubernetes.slot_gpus import loads_of_others
 from scheduler.errors import ClusterError

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.clusters.kubernetes.pods import UUID
+from scheduler.clusters.kubernetes.pods import UUID, PodKey
 from scheduler.errors import ClusterError
 from scheduler.model.observation import SlotLoad
 
@@ -24,14 +24,6 @@ _PARTS = (_USED, "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_RESERVED")
 _READ = (_UTILIZATION, *_PARTS)
 #: What a GPU cannot tell is a number near 2^63.
 _MIB_MAX = 2.0**40
-
-
-@dataclass(frozen=True, slots=True)
-class PodKey:
-    """A pod by its names."""
-
-    namespace: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)

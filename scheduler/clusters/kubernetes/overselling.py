@@ -65,7 +65,9 @@ class Overselling:
         node = self._picture.nodes().get(start.node)
         gpus = self._readings.fresh().get(start.node, ())
         workers = self._workers().get(start.node, [])
-        known = gpus_by_slot(node, workers, gpus) if node is not None and len(gpus) == node.slots else {}
+        others = self._picture.others_on(start.node)
+        fits = node is not None and len(gpus) == node.slots
+        known = gpus_by_slot(node, workers, others, gpus) if node is not None and fits else {}
         missing = [slot for slot in start.slot_ids if slot not in known]
         if missing:
             raise ClusterError(f"the exporter of node {start.node} does not tell yet which GPU slot {missing[0]} is")
@@ -98,7 +100,10 @@ class Overselling:
         failures = self._readings.read({name: addresses[name] for name in nodes if name in addresses})
         fresh, workers = self._readings.fresh(), self._workers()
         known = {name: gpus for name, gpus in fresh.items() if len(gpus) == nodes[name].slots}
-        self.loads = {name: slot_loads(nodes[name], workers.get(name, []), gpus) for name, gpus in known.items()}
+        self.loads = {
+            name: slot_loads(nodes[name], workers.get(name, []), self._picture.others_on(name), gpus)
+            for name, gpus in known.items()
+        }
         if self._picture.oversell(known.keys()):
             self._changed()
         wrong = {name: self._misfit(node, fresh.get(name)) for name, node in nodes.items() if name not in known}

@@ -10,7 +10,7 @@ from scheduler.clusters.kubernetes.documents import Document
 from scheduler.clusters.kubernetes.ends import PodState, gone_state, pod_state, worker_container
 from scheduler.clusters.kubernetes.nodes import NodeFacts, node_facts
 from scheduler.clusters.kubernetes.others import Others
-from scheduler.clusters.kubernetes.pods import WorkerPod, WorkerPods
+from scheduler.clusters.kubernetes.pods import PodKey, WorkerPod, WorkerPods
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.model.foreign import Demand
@@ -105,6 +105,11 @@ class Picture:
         """Those that may run."""
         with self._lock:
             return [known for known in self._workers.values() if known.state.alive]
+
+    def others_on(self, node: NodeName) -> frozenset[PodKey]:
+        """Pods of others that hold slots of the node."""
+        with self._lock:
+            return self._others.with_slots_on(node)
 
     def oversell(self, nodes: Set[NodeName]) -> bool:
         """The slots of these nodes may be shared, and of no others; whether that is new."""

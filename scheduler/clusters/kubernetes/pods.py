@@ -65,9 +65,18 @@ class WorkerPod:
 
 
 @dataclass(frozen=True, slots=True)
+class PodKey:
+    """A pod by its names."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ForeignPod:
     """What somebody else's pod holds of a node."""
 
+    key: PodKey
     node: NodeName
     amounts: Amounts
 
@@ -144,7 +153,8 @@ def foreign_pod(pod: Document, resource: str) -> ForeignPod | None:
     if not node or pod.get("status", {}).get("phase") in _ENDED:
         return None
     amounts = requests_of(pod["spec"], resource)
-    return None if amounts == NONE else ForeignPod(NodeName(node), amounts)
+    key = PodKey(pod["metadata"]["namespace"], pod["metadata"]["name"])
+    return None if amounts == NONE else ForeignPod(key, NodeName(node), amounts)
 
 
 def requests_of(spec: Mapping[str, Any], resource: str) -> Amounts:

@@ -4,20 +4,23 @@ Slots are numbers of the scheduler, while the node's device plugin chooses the G
 So the GPUs of a worker's pod are those of its slots, in their order, and free GPUs are those of free slots.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
-from scheduler.clusters.kubernetes.gpu_figures import Gpu, PodKey
+from scheduler.clusters.kubernetes.gpu_figures import Gpu
 from scheduler.clusters.kubernetes.picture import KnownWorker
+from scheduler.clusters.kubernetes.pods import PodKey
 from scheduler.model.observation import NodeObservation, SlotLoad
 
 #: Of a slot that a pod of others holds: nobody shares it.
 FULL = SlotLoad(memory=1.0)
 
 
-def gpus_by_slot(node: NodeObservation, workers: Sequence[KnownWorker], gpus: Sequence[Gpu]) -> dict[int, Gpu]:
+def gpus_by_slot(
+    node: NodeObservation, workers: Sequence[KnownWorker], others: Set[PodKey], gpus: Sequence[Gpu]
+) -> dict[int, Gpu]:
     """The GPUs of those slots for which that is known and which no pod of others holds.
 
-    `workers`: all that may run on the node.
+    `workers`: all that may run on the node. `others`: pods of others that hold slots of it.
     """
     owners = {PodKey(each.who.namespace, each.name): each.who.slot_ids for each in workers if not each.who.shared}
     found: dict[int, Gpu] = {}
@@ -25,42 +28,41 @@ def gpus_by_slot(node: NodeObservation, workers: Sequence[KnownWorker], gpus: Se
         theirs = [gpu for gpu in gpus if gpu.pod == pod]
         if len(theirs) == len(slot_ids):
             found.update(zip(slot_ids, theirs, strict=True))
-    others = [gpu for gpu in gpus if gpu.pod is not None and gpu.pod not in owners]
-    if len(others) >= node.foreign.slots:  # else the exporter does not know yet whose one of the others is
+    if others <= {gpu.pod for gpu in gpus}:  # else one of them may have what still counts as free
         free = [gpu for gpu in gpus if gpu.pod is None]
         found.update(zip(_open_slots(node, workers), free, strict=False))
     return found
 
 
-def slot_loads(node: NodeObservation, workers: Sequence[KnownWorker], gpus: Sequence[Gpu]) -> tuple[SlotLoad, ...]:
+def slot_loads(
+    node: NodeObservation, workers: Sequence[KnownWorker], others: Set[PodKey], gpus: Sequence[Gpu]
+) -> tuple[SlotLoad, ...]:
     """How busy each slot is: of its GPU and of those that its sharers have, the busier one.
 
     Owners may have come to another GPU than that which the sharers of their slot have.
     """
     loads = loads_of_others(node, workers)
-    for slot, gpu in gpus_by_slot(node, workers, gpus).items():
+    for slot, gpu in gpus_by_slot(node, workers, others, gpus).items():
         if slot < node.slots:
             loads[slot] = gpu.load
-    owners = {PodKey(each.who.namespace, each.name) for each in workers}
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
     for slot, uuid in _shared(workers):
         shared = by_uuid.get(uuid)
         if shared is not None and slot < node.slots:
-            of_others = shared.pod is not None and shared.pod not in owners
-            loads[slot] = _busier(loads[slot], FULL if of_others else shared.load)
+            loads[slot] = _busier(loads[slot], FULL if shared.pod in others else shared.load)
     return tuple(loads)
 
 
 def loads_of_others(node: NodeObservation, workers: Sequence[KnownWorker]) -> list[SlotLoad]:
-    """Of each slot of the node, as far as pods of others hold it: the last ones of those that no worker has."""
+    """Of each slot of the node, as far as pods of others hold it."""
     taken = {*range(node.slots)} - _held(workers) - {*_open_slots(node, workers)}
     return [FULL if slot in taken else SlotLoad() for slot in range(node.slots)]
 
 
 def _open_slots(node: NodeObservation, workers: Sequence[KnownWorker]) -> list[int]:
-    """Slots that nobody has for its own."""
-    held = _held(workers)
-    without = [slot for slot in range(node.slots) if slot not in held]
+    """Slots that nobody has for its own. Others have the last ones, and rather those that nobody shares."""
+    held, shared = _held(workers), {slot for each in workers if each.who.shared for slot in each.who.slot_ids}
+    without = sorted({*range(node.slots)} - held, key=lambda slot: (slot not in shared, slot))
     return without[: max(len(without) - node.foreign.slots, 0)]
 
 
