@@ -20,6 +20,8 @@ from scheduler.errors import ClusterError
 from scheduler.model.ids import NodeName
 from scheduler.model.observation import NodeObservation, SlotLoad
 
+Loads = Mapping[NodeName, tuple[SlotLoad, ...]]
+
 
 class Overselling:
     """Reads from when it is made until `close`."""
@@ -42,7 +44,7 @@ class Overselling:
         self._changed = changed
         self._readings = GpuReadings(settings.gpu_exporter_port, clock.monotonic)
         #: Of each slot, for nodes where something is known.
-        self.loads: Mapping[NodeName, tuple[SlotLoad, ...]] = {}
+        self.loads: Loads = {}
         self._repeating = Repeating("slot loads", self._renew, settings.load_seconds)
         if settings.oversell > 1:
             self._repeating.start()
@@ -75,39 +77,36 @@ class Overselling:
 
     def _renew(self) -> None:
         """Raises `ClusterError` for what cannot be read, when all else has been."""
-        if not self._settings.has_gpus:
-            self._renew_cpus()
-            return
-        wrong = self._renew_gpus()
+        try:
+            self.loads, wrong = self._read_gpus() if self._settings.has_gpus else (self._read_cpus(), {})
+        except Exception:
+            self.loads = {}
+            raise
         if wrong:
             (name, why), *more = sorted(wrong.items())
             raise ClusterError(f"node {name}: {why}" + (f"; {len(more)} more nodes with such trouble" if more else ""))
 
-    def _renew_cpus(self) -> None:
+    def _read_cpus(self) -> Loads:
         until = self._clock.now() + self._settings.request_seconds
-        try:
-            used = cpus_used(self._connection, self._settings.worker_namespaces, until)
-        except ClusterError:
-            self.loads = {}
-            raise
+        used = cpus_used(self._connection, self._settings.worker_namespaces, until)
         workers, nodes = self._workers(), self._picture.nodes()
-        self.loads = {name: cpu_loads(node, workers.get(name, []), used) for name, node in nodes.items()}
+        return {name: cpu_loads(node, workers.get(name, []), used) for name, node in nodes.items()}
 
-    def _renew_gpus(self) -> dict[NodeName, str]:
+    def _read_gpus(self) -> tuple[Loads, dict[NodeName, str]]:
         """Nodes whose GPUs are known may be shared; why others may not."""
         nodes = {name: node for name, node in self._picture.nodes().items() if node.slots and node.up}
         addresses = self._exporters.addresses()
         failures = self._readings.read({name: addresses[name] for name in nodes if name in addresses})
         fresh, workers = self._readings.fresh(), self._workers()
         known = {name: gpus for name, gpus in fresh.items() if len(gpus) == nodes[name].slots}
-        self.loads = {
+        if self._picture.oversell(known.keys()):
+            self._changed()
+        loads = {
             name: slot_loads(nodes[name], workers.get(name, []), self._picture.others_on(name), gpus)
             for name, gpus in known.items()
         }
-        if self._picture.oversell(known.keys()):
-            self._changed()
-        wrong = {name: self._misfit(node, fresh.get(name)) for name, node in nodes.items() if name not in known}
-        return {**wrong, **failures}
+        misfits = {name: self._misfit(node, fresh.get(name)) for name, node in nodes.items() if name not in known}
+        return loads, {**misfits, **failures}
 
     def _misfit(self, node: NodeObservation, gpus: tuple[object, ...] | None) -> str:
         if gpus is None:
