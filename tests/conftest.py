@@ -21,7 +21,9 @@ LONGEST_FIRST = ("kubernetes", "slow", "torch", "browser", "postgres")
 #: Tests that share a server or a cluster with other files: each group runs in one process. The first that fits counts.
 GROUPS = {
     "default port": re.compile("tests/docs/test_as_written"),
-    "control plane": re.compile(r"test_kubernetes_(api|addresses|client|trouble)|tests/(trainingjobs|manifests)/"),
+    "control plane": re.compile(
+        r"test_kubernetes_(api|addresses|client|oversell|trouble)|tests/(trainingjobs|manifests)/"
+    ),
     "cluster": re.compile("kubernetes"),
     "browser": re.compile("tests/page/"),
 }

@@ -75,3 +75,27 @@ def test_a_group_is_not_set_as_a_whole(put: SetVariable, names: tuple[str, ...])
     with pytest.raises(ConfigError) as refused:
         load_settings()
     assert str(refused.value) == "setting policy: must be a mapping of fields"
+
+
+def test_gpus_of_kubernetes_are_oversold_only_where_it_is_said_who_tells_them_apart() -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_settings(overrides={"kubernetes": {"oversell": 1.5}})
+    assert str(refused.value) == (
+        "setting kubernetes: oversell above 1 needs gpu_exporter, which tells which nvidia.com/gpu a pod has: "
+        "set it, or let oversell be 1"
+    )
+    exporter = {"gpu_exporter": "gpu-operator/app=nvidia-dcgm-exporter"}
+    for right in ({"oversell": 1.5, **exporter}, {"oversell": 1.5, "resource": "cpu"}, {"oversell": 1}):
+        load_settings(overrides={"kubernetes": right})
+
+
+@pytest.mark.parametrize("wrong", ["nvidia-dcgm-exporter", "gpu-operator/app", "/app=x", "Gpu/app=x", "gpu/app=x,"])
+def test_an_exporter_that_is_not_named_by_namespace_and_labels_is_refused(wrong: str) -> None:
+    with pytest.raises(ConfigError, match=r"^setting kubernetes\.gpu_exporter: must match the pattern "):
+        load_settings(overrides={"kubernetes": {"gpu_exporter": wrong}})
+
+
+@pytest.mark.parametrize("factor", ["0.5", "inf", "nan", "65", "many"])
+def test_a_factor_of_kubernetes_that_cannot_be_is_refused(factor: str) -> None:
+    with pytest.raises(ConfigError, match=r"^setting kubernetes\.oversell: "):
+        load_settings(overrides={"kubernetes": {"oversell": factor}})

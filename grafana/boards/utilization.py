@@ -38,7 +38,7 @@ _NOW = (
     ),
     Panel(
         "Busy",
-        "Utilization of slots with known load: GPUs as read by NVML, CPU slots by the CPU time of workers.",
+        "Utilization of slots with known load: GPUs by NVML or DCGM exporter, CPU slots by the CPU time of workers.",
         {"": _BUSY},
         "percentunit",
         names.JOBS,

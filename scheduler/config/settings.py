@@ -1,15 +1,22 @@
 """Every setting: its type, its bounds, its default, and what it means. Frozen, and validated once."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from scheduler.config.numbers import Duration, Factor, Heartbeat, Seconds, SlotSeconds
 
 Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+$", max_length=500)]
 KubernetesName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
+ExporterPods = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?/[A-Za-z0-9._/-]+=[A-Za-z0-9._-]+(,[A-Za-z0-9._/-]+=[A-Za-z0-9._-]+)*$",
+        max_length=500,
+    ),
+]
 VariablePattern = Annotated[str, Field(pattern=r"^[A-Za-z_*][A-Za-z0-9_*]*$", max_length=200)]
 
 
@@ -278,6 +285,25 @@ class KubernetesSettings(_Frozen):
         description="The resource of a slot, which nodes offer and workers request. With `cpu`, a slot is one CPU.",
     )
     gpu_type_label: str = Field(default="nvidia.com/gpu.product", description="Node label with the type of the GPUs.")
+    oversell: float = Field(
+        default=1.0,
+        ge=1,
+        le=64,
+        description="Slots given out per slot that a node offers; those above 1 go to jobs that accept to share. Where "
+        "slots are GPUs, this needs `gpu_exporter`.",
+    )
+    gpu_exporter: ExporterPods | None = Field(
+        default=None,
+        description="Pods of NVIDIA's DCGM exporter, as `NAMESPACE/LABEL=VALUE`, such as "
+        "`gpu-operator/app=nvidia-dcgm-exporter`: they tell which GPUs pods have and how busy these are. They are read "
+        "only where `oversell` is above 1.",
+    )
+    gpu_exporter_port: int = Field(
+        default=9400, ge=1, le=65535, description="Port at which these pods answer `/metrics` by plain HTTP."
+    )
+    load_seconds: float = Field(
+        default=10.0, ge=0.01, le=3600, description="Time between two looks at how busy oversold slots are."
+    )
     training_jobs: bool = Field(
         default=True,
         description="Whether TrainingJob objects of the namespace are queued, if their custom resource is installed.",
@@ -326,6 +352,20 @@ class KubernetesSettings(_Frozen):
     request_seconds: float = Field(
         default=10.0, ge=1e-3, le=600, description="Longest time that one API request may take."
     )
+
+    @model_validator(mode="after")
+    def _gpus_are_told_apart(self) -> Self:
+        if self.oversell > 1 and self.has_gpus and self.gpu_exporter is None:
+            raise ValueError(
+                f"oversell above 1 needs gpu_exporter, which tells which {self.resource} a pod has: "
+                "set it, or let oversell be 1"
+            )
+        return self
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether slots are GPUs."""
+        return self.resource != "cpu"
 
     @property
     def worker_namespaces(self) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ from contextlib import suppress
 
 import structlog
 
+from scheduler.errors import SchedulerError
+
 log = structlog.get_logger(__name__)
 
 
@@ -38,8 +40,9 @@ class Repeating:
         except Exception as error:
             before, self.trouble = self.trouble, f"{self._what}: {one_line(error)}"
             if self.trouble != before:
+                told = isinstance(error, SchedulerError)  # it says all that there is to know
                 with suppress(Exception):  # a trace is read from files, which there may be none left to open
-                    log.warning("failed, trying again", what=self._what, exc_info=True)
+                    log.warning("failed, trying again", what=self._what, error=one_line(error), exc_info=not told)
         else:
             if self.trouble is not None:
                 log.info("succeeds again", what=self._what)

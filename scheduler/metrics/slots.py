@@ -56,7 +56,8 @@ SLOT_METRICS = (
         "sched_busy_slots",
         "gauge",
         ("node", "type"),
-        "Sum of the utilization of slots, from 0 to 1 each, read from NVML for GPUs and from the kernel for CPU slots.",
+        "Sum of the utilization of slots, from 0 to 1 each, read from NVML for GPUs and from the kernel for CPU slots; "
+        "on Kubernetes only of oversold nodes, from the DCGM exporter and the metrics API.",
     ),
     Metric(
         "sched_measured_slots",

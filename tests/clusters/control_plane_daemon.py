@@ -1,6 +1,6 @@
 """A daemon on a control plane: the test does what kubelets and controllers would do, and sees what users see."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,10 @@ class Site:
 
 
 @contextmanager
-def site_of(plane: ControlPlane, directory: Path, *, ready: bool = True, **changes: Any) -> Iterator[Site]:
+def site_of(
+    plane: ControlPlane, directory: Path, *, ready: bool = True, policy: Mapping[str, Any] | None = None, **changes: Any
+) -> Iterator[Site]:
+    """`policy`: settings of the planner; `changes`: those of Kubernetes."""
     with ExitStack() as stack:
         plane.add_node("a")
         stack.callback(plane.core.delete_node, "a")
@@ -118,7 +121,8 @@ def site_of(plane: ControlPlane, directory: Path, *, ready: bool = True, **chang
             "stale_seconds": STALE_SECONDS,
             **changes,
         }
-        daemon = stack.enter_context(running_daemon(directory, ready=ready, cluster="kubernetes", kubernetes=named))
+        settings_of = {"cluster": "kubernetes", "kubernetes": named, "policy": policy or {}}
+        daemon = stack.enter_context(running_daemon(directory, ready=ready, **settings_of))
         site = Site(plane, daemon, named["namespace"])
         yield site
         for name in site.pods():

@@ -14,7 +14,7 @@ from scheduler.clusters.kubernetes.manifest import pod_manifest
 from scheduler.clusters.kubernetes.pods import PREFIX, WorkerPod, WorkerPods, requests_of
 from scheduler.clusters.kubernetes.quantities import Amounts
 from scheduler.config import KubernetesSettings
-from scheduler.engine.ports import Role
+from scheduler.engine.ports import Role, StartWorker
 from scheduler.errors import InvalidInput
 from scheduler.model.export import Export
 from scheduler.model.ids import NodeName
@@ -250,6 +250,43 @@ def test_a_pod_that_somebody_else_has_made_or_changed_is_no_worker(change: dict[
         )
     assert read(pod, settings) is None
     assert read(made(settings=settings), settings, b"another") is None
+
+
+SHARED: dict[str, Any] = {"shared": True, "slot_ids": (0, 3)}
+GPUS = ("GPU-1", "GPU-2")
+
+
+def shared(start: StartWorker, settings: KubernetesSettings) -> Any:
+    return pod_manifest(start, settings, OWNER, WorkerPods(settings, SECRET).seal, GPUS)
+
+
+def test_a_worker_that_shares_gpus_sees_those_whatever_else_is_asked_for_and_asks_for_none() -> None:
+    settings = KubernetesSettings(image="default:1", trust_templates=True)
+    variable = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+    container = {"env": [variable], "resources": {"limits": {"nvidia.com/gpu": "8"}, "requests": {"cpu": "4"}}}
+    template = json.dumps({"spec": {"containers": [container]}})
+    start = replace(START, **SHARED, env=(("NVIDIA_VISIBLE_DEVICES", "0"),), pod_template=template)
+    pod = shared(start, settings)
+    assert worker(pod)["env"] == [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "GPU-1,GPU-2"}]
+    assert worker(pod)["resources"]["limits"]["nvidia.com/gpu"] == "0"
+    assert worker(pod)["resources"]["requests"] == {"cpu": "10m", "memory": "32Mi", "nvidia.com/gpu": "0"}
+    seen = read(pod, settings)
+    assert seen is not None
+    assert (seen.shared, seen.slot_ids, seen.gpus) == (True, (0, 3), GPUS)
+
+
+@pytest.mark.parametrize(("cpus", "own", "sharing"), [(0.0, "2000m", "0"), (2.0, "2000m", "0"), (2.5, "2500m", "500m")])
+def test_a_worker_that_shares_cpu_slots_asks_only_for_cpus_beyond_them(cpus: float, own: str, sharing: str) -> None:
+    settings = KubernetesSettings(image="default:1", resource="cpu")
+    pods = made(settings=settings, cpus=cpus), made(settings=settings, cpus=cpus, **SHARED)
+    assert [worker(pod)["resources"]["requests"]["cpu"] for pod in pods] == [own, sharing]
+
+
+@pytest.mark.parametrize("gpus", ["GPU-1", "GPU-1,GPU-2,GPU-3", "all,GPU-2", "GPU-1,MIG-2"])
+def test_a_pod_with_other_gpus_than_a_daemon_writes_is_no_worker(gpus: str) -> None:
+    pod = shared(replace(START, **SHARED), SETTINGS)
+    pod["metadata"]["annotations"][f"{PREFIX}/gpus"] = gpus
+    assert read(pod) is None
 
 
 def requests(cpu: str, **more: Any) -> dict[str, Any]:

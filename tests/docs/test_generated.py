@@ -72,6 +72,7 @@ VALUES = {
     ("local", "slots"): "3",
     ("kubernetes", "yield_to_priority"): "7",
     ("kubernetes", "kubeconfig"): "/k",
+    ("kubernetes", "gpu_exporter"): "gpu-operator/app=dcgm",
 }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kubernetes import client
 
 from scheduler.cli.connection import find_daemon
 from scheduler.config import KubernetesSettings, load_settings
@@ -99,6 +100,21 @@ def test_each_extra_is_built(kubectl: Kubectl, extra: str) -> None:
 def test_the_scheduler_may_do_what_it_does(installed: Kubectl, verb: str, what: str) -> None:
     # The API server judges by what it has heard of roles, a moment later.
     eventually(lambda: installed.may(SCHEDULER, verb, what), "it may not")
+
+
+def test_the_scheduler_may_ask_what_pods_of_workers_take_and_nothing_of_others(
+    installed: Kubectl, plane: ControlPlane
+) -> None:
+    """Asked in this way, since kubectl does not know what no metrics server offers."""
+    reviews = client.AuthorizationV1Api(plane.core.api_client)
+
+    def may(namespace: str) -> bool:
+        asked = {"namespace": namespace, "verb": "list", "group": "metrics.k8s.io", "resource": "pods"}
+        body = {"spec": {"user": SCHEDULER, "resourceAttributes": asked}}
+        return bool(reviews.create_subject_access_review(body).status.allowed)
+
+    eventually(lambda: may(JOBS), "it may not")
+    assert not may(NAMESPACE)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,10 @@
     checkpoints where a worker's checkpoints go
     network     who reaches the workers of a job
     prerequisites what a namespace must have before pods are made there
+    overselling which nodes may be shared, how busy their slots are, which GPUs a sharer gets
+    slot_gpus   which GPU each slot stands for, and how busy slots are by that
+    gpu_figures what NVIDIA's exporter tells of the GPUs of a node; gpu_readings asks it, exporters knows where it is
+    cpu_usage   how busy CPU slots are, by the metrics API
     logs        output of workers
 
 Nothing here decides. What was seen is kept until the API says otherwise: while it does not answer, nobody is gone.

@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import assert_never
@@ -18,9 +19,11 @@ from scheduler.clusters.kubernetes.addresses import namespace_of, pod_name
 from scheduler.clusters.kubernetes.answers import BAD_REQUEST, CONFLICT, FORBIDDEN, INVALID, NOT_FOUND, RefusedError
 from scheduler.clusters.kubernetes.connection import NODES, PODS, Connection, in_namespace
 from scheduler.clusters.kubernetes.documents import Document
+from scheduler.clusters.kubernetes.exporters import Exporters
 from scheduler.clusters.kubernetes.inquiries import Inquiries
 from scheduler.clusters.kubernetes.logs import KubernetesLogs
 from scheduler.clusters.kubernetes.manifest import pod_manifest
+from scheduler.clusters.kubernetes.overselling import Overselling
 from scheduler.clusters.kubernetes.picture import KnownWorker, Picture
 from scheduler.clusters.kubernetes.pods import WorkerPods
 from scheduler.clusters.kubernetes.prerequisites import Prerequisites
@@ -67,14 +70,17 @@ class KubernetesCluster:
         self._prerequisites = Prerequisites(self._connection, settings, self._refusals)
         self._wakes: list[Callable[[], None]] = []
         self._hands = ThreadPoolExecutor(settings.connections, "kubernetes-apply")
+        exporters = Exporters(settings.gpu_exporter)
+        pods = _Pods(self._picture, self._inquiries, exporters)
         self._reflectors = [
             Reflector(NODES, self._connection, _Nodes(self._picture, settings.resource), self._wake, clock, randomness),
-            Reflector(PODS, self._connection, _Pods(self._picture, self._inquiries), self._wake, clock, randomness),
+            Reflector(PODS, self._connection, pods, self._wake, clock, randomness),
         ]
         for reflector in self._reflectors:
             reflector.start()
         for reflector in self._reflectors:
             reflector.wait(_FIRST_LIST_SECONDS)
+        self._overselling = Overselling(settings, self._connection, self._picture, exporters, clock, self._wake)
         for namespace in settings.worker_namespaces:
             try:
                 self._prerequisites.owner(namespace, clock.now() + settings.request_seconds)
@@ -88,7 +94,7 @@ class KubernetesCluster:
             if trouble is not None:
                 raise ClusterError(trouble)
         self._inquiries.about_delays(self._settings.launch_limit_seconds / 2)
-        return self._picture.observe()
+        return replace(self._picture.observe(), loads=self._overselling.loads)
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
         """Actions of one kind that follow each other are done side by side."""
@@ -102,8 +108,8 @@ class KubernetesCluster:
         return failures
 
     def troubles(self) -> list[str]:
-        """None: while something fails here, `observe` raises."""
-        return []
+        """What cannot be read of slots that may be shared; while anything else fails, `observe` raises."""
+        return self._overselling.troubles()
 
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call `wake`, from a thread of the cluster, whenever `observe` would give more than what `apply` caused."""
@@ -112,6 +118,7 @@ class KubernetesCluster:
     def close(self) -> None:
         """Let go; pods go on."""
         self._connection.close()
+        self._overselling.close()
         self.logs.close()
         self._inquiries.close()
         self._hands.shutdown(cancel_futures=True)
@@ -154,10 +161,15 @@ class KubernetesCluster:
         if not self._picture.has_node(start.node):
             raise ClusterError(f"node {start.node} not found")
         owner = self._prerequisites.owner(namespace, until)
-        body = pod_manifest(start, self._settings, owner, self._pods.seal)
         refusal = self._refusals.standing(start.worker_id)
         if refusal is not None:
             raise ClusterError(refusal)
+        try:
+            gpus = self._overselling.gpus_for(start)
+        except ClusterError as error:
+            self._postpone(start, namespace, str(error))
+            return
+        body = pod_manifest(start, self._settings, owner, self._pods.seal, gpus)
         try:
             self._prerequisites.isolate(start.job_id, namespace, owner, until)
             pod = self._connection.create(in_namespace(namespace, "pods"), body, until)
@@ -186,11 +198,15 @@ class KubernetesCluster:
         why = str(error)
         if pod is not None:
             why = f"pod {pod['metadata']['name']} exists, but is not a worker of {self._settings.instance}"
+        self._postpone(start, namespace, why)
+        return None
+
+    def _postpone(self, start: StartWorker, namespace: str, why: str) -> None:
+        """Raise it, to be tried again; a worker that has waited for too long is given up instead."""
         if not self._refusals.add(start.worker_id, why):
             raise ClusterError(why)
         self._refusals.drop(start.worker_id)
         self._picture.refuse(start, namespace, why, EndCause.NOT_ADMITTED)
-        return None
 
     def _stop(self, stop: StopWorker, until: float) -> None:
         self._refusals.drop(stop.worker_id)
@@ -282,9 +298,10 @@ class _Nodes:
 class _Pods:
     """The picture as the pods' reflector writes it."""
 
-    def __init__(self, picture: Picture, inquiries: Inquiries) -> None:
+    def __init__(self, picture: Picture, inquiries: Inquiries, exporters: Exporters) -> None:
         self._picture = picture
         self._inquiries = inquiries
+        self._exporters = exporters
 
     def begin(self) -> None:
         self._picture.begin_pods()
@@ -292,10 +309,14 @@ class _Pods:
     def put(self, item: Document) -> bool:
         if item["metadata"].get("deletionTimestamp") and self._picture.is_ours(item):
             self._inquiries.about_deletion(item["metadata"]["namespace"], item["metadata"]["uid"])
+        self._exporters.put(item)
         return self._picture.put_pod(item)
 
     def remove(self, item: Document) -> bool:
+        self._exporters.drop(item["metadata"]["uid"])
         return self._picture.remove_pod(item)
 
     def keep_only(self, items: Iterable[tuple[str, str]]) -> bool:
-        return self._picture.keep_pods({uid for _, uid in items})
+        uids = {uid for _, uid in items}
+        self._exporters.keep_only(uids)
+        return self._picture.keep_pods(uids)

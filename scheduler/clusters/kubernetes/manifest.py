@@ -1,7 +1,8 @@
 """The pod of a worker: ours laid over the user's template, and that over plain defaults."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from scheduler.clusters.kubernetes import pods
@@ -55,23 +56,31 @@ def service_manifest(settings: KubernetesSettings, namespace: str, owner: Docume
 
 
 def pod_manifest(
-    start: StartWorker, settings: KubernetesSettings, owner: Document, seal: Callable[[str, str], str]
+    start: StartWorker,
+    settings: KubernetesSettings,
+    owner: Document,
+    seal: Callable[[str, str], str],
+    gpus: Sequence[str] = (),
 ) -> Document:
     """The pod to be created. Raises `InvalidInput` if there is no image to run, or the job asks for what it may not.
 
-    `seal`: of a pod with this namespace and name.
+    `seal`: of a pod with this namespace and name. `gpus`: UUIDs of those that the worker shares with others.
     """
     broken = broken_variable(start.env, settings)
     if broken is None and start.pod_template is not None:
         broken = broken_template(start.pod_template, settings)  # a daemon that allowed more may have stored it
     if broken is not None:
         raise InvalidInput(*broken)
+    if gpus:
+        start = replace(start, env=(*start.env, (_VISIBLE_GPUS, ",".join(gpus))))
     try:
         template = parse_template(start.pod_template) if start.pod_template is not None else {}
         pod = _manifest(template, start, settings, owner)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidInput("pod_template", f"cannot be used: {error}") from None
     metadata = pod["metadata"]
+    if gpus:
+        metadata["annotations"][pods.GPUS] = ",".join(gpus)
     metadata["annotations"][pods.SEAL] = seal(metadata["namespace"], metadata["name"])
     return pod
 
@@ -110,6 +119,7 @@ def _annotations(start: StartWorker) -> dict[str, str]:
         pods.CPUS: repr(start.cpus),
         pods.MEMORY_MIB: str(start.memory_mib),
         **({pods.NONCE: start.nonce} if start.nonce else {}),
+        **({pods.SHARED: "true"} if start.shared else {}),
     }
 
 
@@ -195,13 +205,21 @@ def _with_checkpoints(mounts: list[Document], variables: dict[str, str]) -> list
 
 
 def _resources(start: StartWorker, settings: KubernetesSettings) -> tuple[dict[str, str], dict[str, str]]:
-    """Requests and limits. CPUs are not limited: what nobody else uses may be used."""
+    """Requests and limits. CPUs are not limited: what nobody else uses may be used.
+
+    The cluster gives a slot to one pod only: who shares slots asks for none of them.
+    """
     slots = len(start.slot_ids)
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
-    cpus = max(start.cpus, float(slots)) if settings.resource == "cpu" else start.cpus
-    if settings.resource != "cpu":
-        requests[settings.resource] = limits[settings.resource] = str(slots)
+    cpus = start.cpus
+    if settings.has_gpus:
+        requests[settings.resource] = limits[settings.resource] = "0" if start.shared else str(slots)
+    elif start.shared:
+        cpus = max(cpus - slots, 0.0)
+        requests["cpu"] = "0"  # else the default of its namespace would count
+    else:
+        cpus = max(cpus, float(slots))
     if cpus > 0:
         requests["cpu"] = f"{round(cpus * 1000)}m"
     if start.memory_mib > 0:

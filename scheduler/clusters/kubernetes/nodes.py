@@ -32,8 +32,8 @@ class NodeFacts:
     #: Those that keep pods out which do not tolerate them.
     taints: tuple[Mapping[str, Any], ...] = ()
 
-    def beside(self, foreign: Amounts, resource: str) -> NodeObservation:
-        """The node while others hold this much of it."""
+    def beside(self, foreign: Amounts, settings: KubernetesSettings, *, oversold: bool) -> NodeObservation:
+        """The node while others hold this much of it. `oversold`: whether its slots may be shared."""
         return NodeObservation(
             name=self.name,
             host=self.host,
@@ -42,7 +42,8 @@ class NodeFacts:
             memory_mib=self.allocatable.whole_mib,
             labels=self.labels,
             gpu_type=self.gpu_type,
-            has_gpus=resource != "cpu",
+            has_gpus=settings.has_gpus,
+            oversell=settings.oversell if oversold else 1.0,
             up=self.ready,
             closed=self.closed,
             foreign=foreign_use_of(foreign),

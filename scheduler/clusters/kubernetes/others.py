@@ -5,7 +5,7 @@ from collections.abc import Iterable, Set
 from scheduler.clusters.kubernetes.demands import WaitingPod, demands_of, waiting_pod
 from scheduler.clusters.kubernetes.documents import Document
 from scheduler.clusters.kubernetes.nodes import NodeFacts
-from scheduler.clusters.kubernetes.pods import foreign_pod
+from scheduler.clusters.kubernetes.pods import PodKey, foreign_pod
 from scheduler.clusters.kubernetes.quantities import NONE, Amounts, total
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import NodeName
@@ -16,9 +16,10 @@ class Others:
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
-        #: What others hold, by node and pod; and the node of each of these pods.
+        #: What others hold, by node and pod; and the node and the names of each of these pods.
         self._held: dict[NodeName, dict[str, Amounts]] = {}
         self._node: dict[str, NodeName] = {}
+        self._keys: dict[str, PodKey] = {}
         self._waiting: dict[str, WaitingPod] = {}
         #: What follows from those that wait, for one least priority; None: they or the nodes have changed.
         self._demands: tuple[int, tuple[Demand, ...]] | None = None
@@ -45,6 +46,11 @@ class Others:
     def held_on(self, node: NodeName) -> Amounts:
         on_node = self._held.get(node)
         return NONE if on_node is None else total(on_node.values())
+
+    def with_slots_on(self, node: NodeName) -> frozenset[PodKey]:
+        """Those that hold slots of the node."""
+        on_node = self._held.get(node, {})
+        return frozenset(self._keys[uid] for uid, amounts in on_node.items() if amounts.slots)
 
     def take_changed(self) -> set[NodeName]:
         """The nodes that others use differently since the last call."""
@@ -85,6 +91,7 @@ class Others:
             return False
         on_node[uid] = use.amounts
         self._node[uid] = use.node
+        self._keys[uid] = use.key
         self._changed.add(use.node)
         return True
 
@@ -93,7 +100,7 @@ class Others:
         if node is None:
             return False
         on_node = self._held[node]
-        del on_node[uid]
+        del on_node[uid], self._keys[uid]
         if not on_node:
             del self._held[node]
         self._changed.add(node)

@@ -4,17 +4,20 @@ import threading
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TypeVar
 
 from scheduler.clusters.kubernetes.documents import Document
 from scheduler.clusters.kubernetes.ends import PodState, gone_state, pod_state, worker_container
 from scheduler.clusters.kubernetes.nodes import NodeFacts, node_facts
 from scheduler.clusters.kubernetes.others import Others
-from scheduler.clusters.kubernetes.pods import WorkerPod, WorkerPods
+from scheduler.clusters.kubernetes.pods import PodKey, WorkerPod, WorkerPods
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.observation import EndCause, NodeObservation, Observation, Phase, WorkerObservation
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,9 @@ class Picture:
         self._facts: dict[NodeName, NodeFacts] = {}
         self._nodes: Mapping[NodeName, NodeObservation] = {}
         self._stale_nodes: set[NodeName] = set()
+        #: Whose slots may be shared; None: all. Where somebody shares them, he need not leave.
+        self._oversold: Set[NodeName] | None = frozenset() if settings.has_gpus else None
+        self._sharers: dict[NodeName, set[WorkerId]] = {}
         self._others = Others(settings.resource)
         #: Of the workers' pods.
         self._priority = 0
@@ -89,6 +95,29 @@ class Picture:
         """Whether any node has some, ready or not."""
         with self._lock:
             return any(facts.allocatable.whole_slots for facts in self._facts.values())
+
+    def nodes(self) -> Mapping[NodeName, NodeObservation]:
+        with self._lock:
+            self._refresh_nodes()
+            return self._nodes
+
+    def live_workers(self) -> list[KnownWorker]:
+        """Those that may run."""
+        with self._lock:
+            return [known for known in self._workers.values() if known.state.alive]
+
+    def others_on(self, node: NodeName) -> frozenset[PodKey]:
+        """Pods of others that hold slots of the node."""
+        with self._lock:
+            return self._others.with_slots_on(node)
+
+    def oversell(self, nodes: Set[NodeName]) -> bool:
+        """The slots of these nodes may be shared, and of no others; whether that is new."""
+        with self._lock:
+            changed = nodes ^ (self._oversold or frozenset())
+            self._stale_nodes |= changed
+            self._oversold = frozenset(nodes)
+            return bool(changed)
 
     # what the nodes' reflector tells
 
@@ -166,8 +195,17 @@ class Picture:
 
     def refuse(self, start: StartWorker, namespace: str, detail: str, cause: EndCause | None = None) -> None:
         """The API will have no such pod: the worker ends before it began."""
-        held = (start.slot_ids, start.cpus, start.memory_mib)
-        who = WorkerPod(start.worker_id, start.job_id, namespace, start.node, *held, nonce=start.nonce)
+        who = WorkerPod(
+            start.worker_id,
+            start.job_id,
+            namespace,
+            start.node,
+            start.slot_ids,
+            start.cpus,
+            start.memory_mib,
+            nonce=start.nonce,
+            shared=start.shared,
+        )
         state = PodState(Phase.LAUNCH_FAILED, None, detail, cause)
         with self._lock:
             self._set(KnownWorker(who, state, self._now(), gone=True, over=True))
@@ -233,7 +271,8 @@ class Picture:
             if facts is None:
                 nodes.pop(name, None)
             else:
-                nodes[name] = facts.beside(self._others.held_on(name), self._settings.resource)
+                oversold = self._oversold is None or name in self._oversold or name in self._sharers
+                nodes[name] = facts.beside(self._others.held_on(name), self._settings, oversold=oversold)
         self._stale_nodes.clear()
         self._nodes = MappingProxyType(nodes)
 
@@ -311,10 +350,10 @@ class Picture:
             self._launching.discard(worker_id)
 
     def _count(self, known: KnownWorker, *, alive: bool) -> None:
-        of_job = self._alive.setdefault(known.who.job_id, set())
-        (of_job.add if alive else of_job.discard)(known.who.worker_id)
-        if not of_job:
-            del self._alive[known.who.job_id]
+        _count(self._alive, known.who.job_id, known.who.worker_id, alive=alive)
+        if known.who.shared:
+            _count(self._sharers, known.who.node, known.who.worker_id, alive=alive)
+            self._stale_nodes.add(known.who.node)
 
     def _list(self, known: KnownWorker) -> None:
         worker_id = known.who.worker_id
@@ -322,6 +361,14 @@ class Picture:
         if self._listed.get(worker_id) != seen:
             self._listed[worker_id] = seen
             self._seen = None
+
+
+def _count(groups: dict[K, set[WorkerId]], key: K, worker_id: WorkerId, *, alive: bool) -> None:
+    """Note that a worker is one of its group, or not any more; an empty group is none."""
+    group = groups.setdefault(key, set())
+    (group.add if alive else group.discard)(worker_id)
+    if not group:
+        del groups[key]
 
 
 def _vanished(last: PodState) -> PodState:
@@ -340,6 +387,7 @@ def _observed(known: KnownWorker, limit: float) -> WorkerObservation:
         slot_ids=who.slot_ids,
         cpus=who.cpus,
         memory_mib=who.memory_mib,
+        shared=who.shared,
         exit_code=state.exit_code,
         detail=state.detail,
         stuck=state.phase is Phase.LAUNCHING and state.blocked and known.since <= limit,

@@ -27,6 +27,9 @@ NODE = f"{PREFIX}/node"
 SLOTS = f"{PREFIX}/slots"
 CPUS = f"{PREFIX}/cpus"
 MEMORY_MIB = f"{PREFIX}/memory-mib"
+#: Annotations of workers that share their slots: that they do, and the UUIDs of the GPUs that these stand for.
+SHARED = f"{PREFIX}/shared"
+GPUS = f"{PREFIX}/gpus"
 #: Annotation: shows that this scheduler has made the pod.
 SEAL = f"{PREFIX}/seal"
 #: Annotation: of its job; none where it has none.
@@ -36,6 +39,8 @@ _ENDED = ("Succeeded", "Failed")
 _WORKER_ID = re.compile(r"[1-9][0-9]{0,17}-[1-9][0-9]{0,17}")
 #: Below the most that a node may have.
 _SLOT = re.compile(r"[0-9]|[1-9][0-9]{1,2}|[1-3][0-9]{3}|40[0-8][0-9]|409[0-5]")
+#: Of a whole GPU of NVIDIA.
+UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,60}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +59,24 @@ class WorkerPod:
     priority: int = 0
     #: Of its job.
     nonce: str = ""
+    #: Whether it shares its slots; and UUIDs of GPUs, one for each of them, where it shares GPUs.
+    shared: bool = False
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodKey:
+    """A pod by its names."""
+
+    namespace: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignPod:
     """What somebody else's pod holds of a node."""
 
+    key: PodKey
     node: NodeName
     amounts: Amounts
 
@@ -102,9 +119,12 @@ def _as_written(pod: Document) -> WorkerPod:
     labels, notes = pod["metadata"]["labels"], pod["metadata"]["annotations"]
     if not _WORKER_ID.fullmatch(labels[WORKER]) or str(job_of(WorkerId(labels[WORKER]))) != labels[JOB]:
         raise ValueError(WORKER)
-    slots = notes[SLOTS].split(",") if notes[SLOTS] else []
+    slots = _words(notes[SLOTS])
     if len(slots) > bounds.SLOTS.high or not all(_SLOT.fullmatch(slot) for slot in slots):
         raise ValueError(SLOTS)
+    gpus = _words(notes.get(GPUS, ""))
+    if gpus and (len(gpus) != len(slots) or not all(UUID.fullmatch(gpu) for gpu in gpus)):
+        raise ValueError(GPUS)
     cpus, memory_mib = float(notes[CPUS]), float(notes[MEMORY_MIB])
     bounds.CPUS_HELD.check(CPUS, cpus)
     bounds.MEMORY_HELD_MIB.check(MEMORY_MIB, memory_mib)
@@ -118,7 +138,13 @@ def _as_written(pod: Document) -> WorkerPod:
         memory_mib=int(memory_mib),
         priority=pod.get("spec", {}).get("priority") or 0,
         nonce=notes.get(NONCE, ""),
+        shared=SHARED in notes,
+        gpus=tuple(gpus),
     )
+
+
+def _words(text: str) -> list[str]:
+    return text.split(",") if text else []
 
 
 def foreign_pod(pod: Document, resource: str) -> ForeignPod | None:
@@ -127,7 +153,8 @@ def foreign_pod(pod: Document, resource: str) -> ForeignPod | None:
     if not node or pod.get("status", {}).get("phase") in _ENDED:
         return None
     amounts = requests_of(pod["spec"], resource)
-    return None if amounts == NONE else ForeignPod(NodeName(node), amounts)
+    key = PodKey(pod["metadata"]["namespace"], pod["metadata"]["name"])
+    return None if amounts == NONE else ForeignPod(key, NodeName(node), amounts)
 
 
 def requests_of(spec: Mapping[str, Any], resource: str) -> Amounts:
