@@ -22,16 +22,25 @@ PUBLISHED = {"large": "16.5 s", "medium": "76.8 s", "small": "215 s"}
 
 
 def run() -> list[Figure]:
-    jobs = kueue(Kueue(), Linear(), seed=0).submissions
+    jobs = published()
     bound = done_bound(jobs)
-    undisturbed = [replace(each, spec=replace(each.spec, preemptible=False)) for each in jobs]
     return [
         Figure("all work ÷ all slots", slot_seconds(jobs) / SLOTS, "s"),
         Figure("the last end, had each started at once", max(each.at + each.work.total for each in jobs), "s"),
         Figure("bound: from any moment on, all work that comes ÷ all slots", bound, "s"),
-        *_figures("nobody is stopped", undisturbed, bound),
+        *_figures("nobody is stopped", undisturbed(jobs), bound),
         *_figures("more important ones stop others", jobs, bound),
     ]
+
+
+def published() -> Sequence[Submission]:
+    """All workloads of the benchmark."""
+    return kueue(Kueue(), Linear(), seed=0).submissions
+
+
+def undisturbed(jobs: Sequence[Submission]) -> list[Submission]:
+    """The same, of which nobody is stopped."""
+    return [replace(each, spec=replace(each.spec, preemptible=False)) for each in jobs]
 
 
 def _figures(how: str, jobs: Sequence[Submission], bound: float) -> list[Figure]:
