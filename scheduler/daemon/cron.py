@@ -1,7 +1,7 @@
 """Cron expressions as cron reads them, on APScheduler's triggers.
 
-APScheduler counts weekdays from Monday and wants day and weekday both to fit; cron counts from Sunday and, where neither
-field begins with *, takes days that fit either. So */2 counts as *, as in Vixie cron: such a day must fit the other, too.
+APScheduler counts weekdays from Monday and wants day and weekday both to fit; cron counts from Sunday and takes days
+that fit either, where neither field begins with *. As in Vixie cron, */2 does begin so, and both have to fit.
 """
 
 from datetime import datetime, timedelta, tzinfo

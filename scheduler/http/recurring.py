@@ -75,7 +75,7 @@ class RecurringDeleted(TypedDict):
 def add_recurring(services: Use, body: JobBody) -> Response:
     """Create a recurring job. Runs missed while the daemon was down are replaced by a single one."""
     request = parse_request(RecurringRequest, body)
-    spec, _ = keep_export(request.job.spec(), services.settings)
+    spec, _ = keep_export(request.job.spec(), services.settings, "job.")
     check_policy(services.settings.policy, [spec], prefix="job.")
     check_pods(services.settings, [spec], prefix="job.")
     if spec.client_key is not None:

@@ -78,7 +78,8 @@ def submit_job(services: Use, body: JobBody, idempotency_key: IdempotencyKey = N
 def submit_batch(services: Use, body: BatchBody) -> Response:
     """Submit several jobs in one transaction: all of them or none."""
     settings = services.settings
-    specs = [keep_export(spec, settings)[0] for spec in parse_batch(body, settings.http)]
+    jobs = enumerate(parse_batch(body, settings.http))
+    specs = [keep_export(spec, settings, f"jobs.{index}.")[0] for index, spec in jobs]
     _check_keys(specs, batch=True)
     check_bookings(services, specs, batch=True)
     check_policy(settings.policy, specs, prefix="jobs.{}.")
