@@ -194,7 +194,7 @@ class Engine:
 
     def steps(self) -> Iterator[Step]:
         """The tick, pausing after each step."""
-        now, began = self._clock.now(), self._clock.monotonic()
+        now, began = self._clock.now(), self._clock.monotonic()  # only the latter is never set by the leader's
         self._moved_at = began
         if now > self.report.next_tick_at + self._settings.engine.tick_interval_seconds:
             self._hearing.since = now  # it stood still, and with it the ears of this process
@@ -209,12 +209,10 @@ class Engine:
             self._give_up(error, self._settings.engine.tick_interval_seconds)
         finally:
             self.deciding = None
-        ended = self._clock.now()
-        slow_seconds = 2 * self._candidate.write_seconds  # reports come in meanwhile
+        ended, slow_seconds = self._clock.now(), 2 * self._candidate.write_seconds  # reports come in meanwhile
         if ended - now > self._settings.engine.tick_interval_seconds + slow_seconds:
             self._hearing.since = ended  # it stood still in the middle
         self._moved_at = self._clock.monotonic()
-        # By the clock that goes on evenly: the other one follows the leader's.
         self.report = replace(self.report, duration_seconds=self._moved_at - began, steps=tuple(reached))
 
     def _timed(self, steps: Iterator[Step], reached: list[tuple[Step, float]]) -> Iterator[Step]:
