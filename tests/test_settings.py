@@ -1,6 +1,7 @@
 """Variables of the environment: each sets its setting; one that only looks like it is refused with the right form."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -68,13 +69,54 @@ def test_variables_of_clients_workers_and_kubernetes_are_no_settings(put: SetVar
     assert load_settings() == before
 
 
-@pytest.mark.parametrize("names", [("SCHED_POLICY", "SCHED_POLICY__NAME"), ("SCHED_POLICY__NAME", "SCHED_POLICY")])
-def test_a_group_is_not_set_as_a_whole(put: SetVariable, names: tuple[str, ...]) -> None:
-    for name in names:
-        put(name, "fifo")
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("SCHED_POLICY", "SCHED_POLICY__NAME"),
+        ("SCHED_HTTP", "SCHED_HTTP__HOST"),
+        ("SCHED_KUBERNETES", "SCHED_KUBERNETES__NAMESPACE"),
+        ("SCHED_WEBHOOKS", "SCHED_WEBHOOKS__NAME__URL"),
+        ("SCHED_WEBHOOKS__CHAT", "SCHED_WEBHOOKS__CHAT__URL"),
+    ],
+)
+@pytest.mark.parametrize("value", ["x", "", '{"port": 1}'])
+def test_a_group_is_not_set_as_a_whole(put: SetVariable, name: str, right: str, value: str) -> None:
+    put(right, "x")
+    put(name, value)
+    with pytest.raises(ConfigError) as refused:
+        load_settings(overrides={"http": {"port": 1}})
+    assert str(refused.value) == f"variable {name}: a group of settings is not set as a whole: use such as {right}"
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("SCHED_HTTP__PORT__X", "SCHED_HTTP__PORT"),
+        ("SCHED_STATE_DIR__X__Y", "SCHED_STATE_DIR"),
+        ("SCHED_WEBHOOKS__CHAT__URL__X", "SCHED_WEBHOOKS__CHAT__URL"),
+    ],
+)
+def test_nothing_stands_within_a_setting(put: SetVariable, name: str, right: str) -> None:
+    put(name, "1")
     with pytest.raises(ConfigError) as refused:
         load_settings()
-    assert str(refused.value) == "setting policy: must be a mapping of fields"
+    assert str(refused.value) == f"variable {name}: not a setting: use {right}"
+
+
+@pytest.mark.parametrize("names", [("SCHED_HTTP__NO", "SCHED_HTTP__NO__X"), ("SCHED_HTTP__NO__X", "SCHED_HTTP__NO")])
+def test_a_name_that_is_no_setting_is_refused(put: SetVariable, names: tuple[str, ...]) -> None:
+    for name in names:
+        put(name, "1")
+    with pytest.raises(ConfigError) as refused:
+        load_settings()
+    assert str(refused.value) == "setting http.no: unknown setting"
+
+
+def test_a_file_that_sets_a_group_as_a_whole_is_refused_also_where_options_set_a_part(tmp_path: Path) -> None:
+    (tmp_path / "sched.toml").write_text('http = "x"\n')
+    with pytest.raises(ConfigError) as refused:
+        load_settings(tmp_path / "sched.toml", {"http": {"port": 1}})
+    assert str(refused.value) == "setting http: must be a mapping of fields"
 
 
 def test_gpus_of_kubernetes_are_oversold_only_where_it_is_said_who_tells_them_apart() -> None:

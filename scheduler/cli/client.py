@@ -93,6 +93,9 @@ class Client:
             response = self._http.request(
                 method, path, params=params, json=body, headers={"Accept": accept}, timeout=timeout
             )
+        except UnicodeEncodeError as error:  # bytes of the command line, or escapes of a job file, that are no text
+            wrong = ascii(error.object[max(error.start - 20, 0) : error.end])
+            raise UserError(f"the request is not UTF-8 text: {wrong} cannot be sent") from None
         except httpx.ConnectError:
             raise Unreachable(_nobody_there(self.connection)) from None
         except httpx.TimeoutException:

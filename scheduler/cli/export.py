@@ -24,22 +24,22 @@ _FOLDERS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 _NAME = re.compile(r"[^=\x00]+")
 
 
-def export_request(chosen: Any, environ: Mapping[str, str], *, with_directory: bool) -> dict[str, Any] | None:
+def export_request(chosen: Any, environ: Mapping[str, str], *, directory: str | None) -> dict[str, Any] | None:
     """The `export` of a job request, made of what --export or a job file says; None where it would be empty.
 
     Args:
         chosen: NONE, ALL, names with or without a value, as text or as a list of texts; None: what is usual.
-        with_directory: whether the job is to run in the present directory.
+        directory: where the job is to run, if it names no absolute directory itself.
 
     Raises:
         InvalidInput: if it is none of these, or a name is not set.
     """
     env = exported_env(chosen, environ)
-    if not env and not with_directory:
+    if not env and directory is None:
         return None
     return {
         "env": env,
-        **({"workdir": _directory()} if with_directory else {}),
+        **({"workdir": directory} if directory is not None else {}),
         "host": socket.gethostname(),
     }
 
@@ -166,7 +166,8 @@ def _kept(name: str, value: str) -> bool:
     return name in _OF_THE_CALLER or name.startswith(_OF_THE_CALLER_PREFIXES) or is_secret(name, value)
 
 
-def _directory() -> str:
+def present_directory() -> str:
+    """Where `sched` is called. Raises `UserError` where it is gone, or its name is no text."""
     try:
         directory = os.getcwd()
     except OSError as error:

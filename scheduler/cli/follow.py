@@ -193,12 +193,16 @@ def follow_log(client: Client, number: int, worker: str | None, write: Callable[
 
 
 def _successors(client: Client, view: View, worker: str | None) -> list[str]:
-    """The workers of rank 0 that came after this one, even those that have gone again; any worker of a job of one."""
+    """The workers of rank 0 that came after this one, even those that have gone again.
+
+    In a job of one that is any but those of its fixed group, also before it has a rank.
+    """
     after = int(worker.partition("-")[2]) if worker is not None else 0
     found: list[str] = []
     while True:
         page = client.get(f"/v1/jobs/{view['id']}/workers", {"after": after, "limit": 1000})
-        found += [each["id"] for each in page["workers"] if each["rank"] == 0 or view["max_workers"] == 1]
+        scaled = (each for each in page["workers"] if each.get("fixed_index") is None)
+        found += [each["id"] for each in scaled if each["rank"] == 0 or view["max_workers"] == 1]
         if page["next"] is None:
             break
         after = page["next"]

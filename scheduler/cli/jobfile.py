@@ -1,4 +1,4 @@
-"""Job files: YAML or TOML, one job each, and where in the file each field stands.
+"""Job files: YAML, JSON or TOML, one job each, and where in the file each field stands.
 
 Only the form is checked here. What a field may hold is the daemon's to say, so that a file means the same
 whichever version reads it.
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scheduler.cli.json_file import read_json
 from scheduler.cli.source import Source
 from scheduler.errors import UserError
 
@@ -33,7 +34,8 @@ def read_job_file(path: Path) -> tuple[dict[str, Any], Source]:
     if suffix not in _SUFFIXES:
         raise UserError(f"{name}: the name of a job file must end in .yaml, .yml, .json or .toml")
     text = _read_text(path)
-    document, lines = _toml(text, name) if suffix == ".toml" else _yaml(text, name)
+    read = {".toml": _toml, ".json": read_json}.get(suffix, _yaml)
+    document, lines = read(text, name)
     for place, value in _walk(document, (), name):
         if not isinstance(value, str | int | float | bool | None) or (
             isinstance(value, float) and not math.isfinite(value)

@@ -62,8 +62,10 @@ def _run_command(words: list[str]) -> int:
         return Exit.USAGE
     except (typer.Abort, EOFError):
         return Exit.INTERRUPTED
-    except SystemExit:  # so the library ends where nobody reads any more
-        raise BrokenPipeError from None
+    except SystemExit as ended:  # so the library ends options of completion, and where nobody reads any more
+        if isinstance(ended.__context__, BrokenPipeError):
+            raise ended.__context__ from None
+        return Exit.USAGE if ended.code else Exit.OK
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _OUTPUT_FAILS:
             raise

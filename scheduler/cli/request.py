@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from scheduler.cli.export import export_request, is_text
+from scheduler.cli.export import export_request, is_text, present_directory
 from scheduler.cli.flags import OPTION_OF, Flags
 from scheduler.cli.jobfile import is_job_file, read_job_file
 from scheduler.cli.quantities import duration_seconds, memory_mib, pairs, workers_range
@@ -55,10 +55,9 @@ def build_request(flags: Flags, written: dict[str, Any], file: Source) -> tuple[
         where = f"{file.path}: command: field required" if file.path else "no command given"
         raise UserError(f"{where}: give a command after --, a shell line with --shell, or a job file with -f")
     merged.setdefault("user", _user())
-    if merged.get("workdir") is not None:
-        merged["workdir"] = _workdir(merged["workdir"], file, "workdir" in given)
+    directory = _directory(merged.get("workdir"), file if "workdir" not in given else Source())
     with source.pointed_at():
-        export = export_request(merged.pop("export", None), os.environ, with_directory=merged.get("workdir") is None)
+        export = export_request(merged.pop("export", None), os.environ, directory=directory)
     if export is not None:
         merged["export"] = export
     if not merged.get("name"):
@@ -79,7 +78,7 @@ def _given(flags: Flags) -> dict[str, Any]:
         "user": flags.user,
         "env": _environment(flags.env or []) or None,
         "export": flags.export,
-        "workdir": str(flags.workdir.expanduser().absolute()) if flags.workdir is not None else None,
+        "workdir": str(flags.workdir) if flags.workdir is not None else None,
         "labels": pairs(flags.labels or [], "--label") or None,
         "runtime": flags.runtime.value if flags.runtime else None,
         "pod_template": read_job_file(flags.pod_template)[0] if flags.pod_template is not None else None,
@@ -159,11 +158,16 @@ def _without_other_bounds(written: dict[str, Any], given: dict[str, Any]) -> dic
     return merged
 
 
-def _workdir(workdir: Any, file: Source, from_option: bool) -> Any:
-    """One of the file is relative to the file."""
-    if from_option or not isinstance(workdir, str) or not file.path:
-        return workdir
-    return os.path.normpath(Path(file.path).absolute().parent / Path(workdir).expanduser())
+def _directory(workdir: Any, file: Source) -> str | None:
+    """Where the job runs on this machine: here, or in a relative workdir, which is relative to the file that names it.
+
+    None for an absolute workdir, which needs no machine to be understood.
+    """
+    if workdir is None:
+        return present_directory()
+    if not isinstance(workdir, str) or os.path.isabs(workdir):
+        return None
+    return os.path.normpath(os.path.join(present_directory(), os.path.dirname(file.path), os.path.expanduser(workdir)))
 
 
 def _user() -> str:

@@ -13,7 +13,8 @@ from scheduler.errors import ConfigError
 def serve(
     session: Session,
     slots: Annotated[
-        int | None, typer.Option("--slots", help="Number of slots on a machine without GPUs (default: one per core).")
+        int | None,
+        typer.Option("--slots", help="Number of slots on a machine without GPUs (default: one per usable core)."),
     ] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen on (default: 127.0.0.1).")] = None,
     port: Annotated[

@@ -36,8 +36,11 @@ def submit(
 ) -> None:
     """Submit a job. Options come first, then the command or a job file.
 
-    A job file contains the fields of the job request of the API, and "cron" and "timezone" for a recurring job. Its
-    workdir is relative to the file. Options override the file; --env, --label and --node-selector add to it.
+    A job file contains the fields of the job request of the API, and "cron" and "timezone" for a recurring job. Options
+    override the file; --env, --label and --node-selector add to it.
+
+    A relative --workdir is relative to this directory, that of a job file to the file. Pods, and a daemon on another
+    machine, need an absolute one.
 
     On the daemon's own machine the job takes the variables of your environment that --export chooses, and runs in this
     directory. If "sched" runs from a virtual environment that is not activated, its programs come first.

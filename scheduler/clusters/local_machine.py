@@ -63,7 +63,7 @@ class CpuMachine:
     """One node whose slots are declared, or stand for one core each."""
 
     def __init__(self, state_dir: Path, settings: LocalSettings, clock: Clock, workers: Workers) -> None:
-        cores = os.cpu_count() or 1
+        cores = _cores()
         self._node = NodeObservation(
             name=NodeName(settings.node_name),
             host=settings.host,
@@ -146,13 +146,18 @@ class GpuMachine:
             name=name,
             host=self._settings.host,
             slots=len(gpus),
-            cpus=(os.cpu_count() or 1) * len(gpus) / total,
+            cpus=_cores() * len(gpus) / total,
             memory_mib=_memory_mib() * len(gpus) // total,
             gpu_type=gpus[0].name,
             has_gpus=True,
             oversell=self._settings.oversell,
             closed_slots=view.closed[name],
         )
+
+
+def _cores() -> int:
+    """Those that this process, and so its workers, may run on; `taskset` may have left it few."""
+    return len(os.sched_getaffinity(0))
 
 
 def _memory_mib() -> int:

@@ -62,12 +62,23 @@ def _from_environment() -> dict[str, Any]:
             raise ConfigError(f"variable {name}: not a setting: use {meant}")
         keys = name.removeprefix(PREFIX).lower().split(SEPARATOR)
         if keys[0] in Settings.model_fields:  # SCHED_URL, SCHED_TOKEN and the like belong to clients and workers
+            _check_depth(name, keys)
             _put(data, keys, value)
     return data
 
 
+def _check_depth(name: str, keys: Sequence[str]) -> None:
+    """Raise `ConfigError` for the variable of a whole group, or of something within a setting."""
+    paths = [path for path in (*_paths(), *_webhook_paths(keys)) if path[0] == keys[0]]
+    first, depth = paths[0], len(paths[0])
+    if len(keys) < depth:
+        raise ConfigError(f"variable {name}: a group of settings is not set as a whole: use such as {variable(first)}")
+    if len(keys) > depth and tuple(keys[:depth]) in paths:
+        raise ConfigError(f"variable {name}: not a setting: use {variable(keys[:depth])}")
+
+
 def _put(data: dict[str, Any], keys: Sequence[str], value: str) -> None:
-    """Where a group has been given a value itself, that stays, for validation to refuse."""
+    """What an unknown name has been given stays, for validation to refuse."""
     target: Any = data
     for key in keys[:-1]:
         target = target.setdefault(key, {})
@@ -98,15 +109,25 @@ def _paths() -> Iterator[tuple[str, ...]]:
     """The settings by group and name, without those of webhooks, whose names are the user's."""
     for name, field in Settings.model_fields.items():
         group = field.annotation
+        if name == "webhooks":
+            continue
         if isinstance(group, type) and issubclass(group, BaseModel):
             yield from ((name, each) for each in group.model_fields)
         else:
             yield (name,)
 
 
+def _webhook_paths(keys: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The settings of the webhook that these keys name, and of one called NAME where they name none."""
+    hook = keys[1] if len(keys) > 1 else "name"
+    return (("webhooks", hook, each) for each in WebhookSettings.model_fields)
+
+
 def _merge(base: dict[str, Any], extra: dict[str, Any]) -> None:
+    """Where a group has been given a value itself, that stays, for validation to refuse."""
     for key, value in extra.items():
-        if isinstance(value, dict) and isinstance(base.get(key), dict):
-            _merge(base[key], value)
+        if isinstance(value, dict) and key in base:
+            if isinstance(base[key], dict):
+                _merge(base[key], value)
         else:
             base[key] = value

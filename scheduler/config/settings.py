@@ -202,7 +202,7 @@ class LocalSettings(_Frozen):
         default=None,
         ge=1,
         le=4096,
-        description="CPU slots to declare on a machine without a GPU; not set: one per core.",
+        description="CPU slots to declare on a machine without a GPU; not set: one per core that the daemon may use.",
     )
     oversell: float = Field(
         default=1.0,

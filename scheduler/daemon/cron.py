@@ -1,7 +1,7 @@
 """Cron expressions as cron reads them, on APScheduler's triggers.
 
-APScheduler counts weekdays from Monday and wants day and weekday both to fit; cron counts from Sunday and, where both
-are restricted, takes days that fit either.
+APScheduler counts weekdays from Monday and wants day and weekday both to fit; cron counts from Sunday and takes days
+that fit either, where neither field begins with *. As in Vixie cron, */2 does begin so, and both have to fit.
 """
 
 from datetime import datetime, timedelta, tzinfo
@@ -30,7 +30,7 @@ class Cron:
         try:
             values["day_of_week"] = _weekdays(fields[4])
             variants = [values]
-            if fields[2] != "*" and fields[4] != "*":
+            if not fields[2].startswith("*") and not fields[4].startswith("*"):
                 variants = [{**values, "day": "*"}, {**values, "day_of_week": "*"}]
             triggers = [CronTrigger(**variant, timezone=self._zone) for variant in variants]
         except (ValueError, TypeError, KeyError) as error:

@@ -230,7 +230,8 @@ class Agent:
                 self._absorb_state("FAILED")
             if answer.standing is Standing.OK:
                 self.take_list(answer.membership)
-            else:
+            # What is older than the known list, as of a replica that lags behind, comes at once instead of being held.
+            if answer.membership is None or answer.membership.generation < known:
                 time.sleep(_RETRY_SECONDS)
 
     def _report_forever(self) -> None:

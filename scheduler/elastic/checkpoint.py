@@ -15,6 +15,8 @@ from scheduler.elastic.errors import UsageError
 
 _LOG = logging.getLogger(__name__)
 _NAME = re.compile(r"checkpoint-(\d+)-(\d+)\.pt")
+#: A file that is being written, or whose writer was killed meanwhile.
+_PARTIAL = re.compile(r"\.checkpoint-(\d+)-(\d+)\.pt\.\d+")
 #: The last one, and the one before in case the last cannot be read.
 _KEPT = 2
 #: What a file holds: the `JobKey` of the job that wrote it (None: no scheduler had started it), and its state.
@@ -40,6 +42,9 @@ class CheckpointDirectory:
         """
         require_allowed(_without_tensors(tree))
         self._path.mkdir(parents=True, exist_ok=True)
+        for found, step, leftover in self._found(_PARTIAL):
+            if (found, step) < (generation, commits):  # its writer was killed, or given up
+                leftover.unlink(missing_ok=True)
         target = self._path / f"checkpoint-{generation}-{commits}.pt"
         partial = target.with_name(f".{target.name}.{os.getpid()}")
         try:
@@ -57,7 +62,7 @@ class CheckpointDirectory:
         finally:
             os.close(directory)
         # What is newer than this one is another's: a successor's, or another job's.
-        older = [path for found, step, path in self._found() if (found, step) < (generation, commits)]
+        older = [path for found, step, path in self._found(_NAME) if (found, step) < (generation, commits)]
         for path in older[_KEPT - 1 :]:
             path.unlink(missing_ok=True)
         return target
@@ -68,7 +73,7 @@ class CheckpointDirectory:
         Nothing that a file says is run. `UsageError` for a type that is not allowed: to begin anew would lose what the
         file holds.
         """
-        for _, commits, path in self._found():
+        for _, commits, path in self._found(_NAME):
             try:
                 content = read(path)
             except pickle.UnpicklingError as error:
@@ -87,13 +92,14 @@ class CheckpointDirectory:
                 )
         return None
 
-    def _found(self) -> list[tuple[int, int, Path]]:
+    def _found(self, name: re.Pattern[str]) -> list[tuple[int, int, Path]]:
+        """Generation, commits and path of the files of such a name, newest first."""
         found: list[tuple[int, int, Path]] = []
         with suppress(FileNotFoundError):
             found = [
                 (int(match[1]), int(match[2]), path)
                 for path in self._path.iterdir()
-                if (match := _NAME.fullmatch(path.name))
+                if (match := name.fullmatch(path.name))
             ]
         return sorted(found, reverse=True)
 

@@ -1,12 +1,20 @@
 """What the scheduler tells a worker through its environment. Standard library only."""
 
+import logging
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from scheduler.elastic.errors import UsageError
+from scheduler.elastic.errors import Unreachable, UsageError
+
+_LOG = logging.getLogger("scheduler.elastic")
+_LOOPBACK = "127.0.0.1"
+_RETRY_SECONDS = 0.5
+#: A worker that has not found the scheduler by then ends, to be started again.
+_REACH_SECONDS_MAX = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +63,36 @@ class Environment:
         return parts.port or (443 if parts.scheme == "https" else 80)
 
     def own_address(self) -> str:
-        """The address of this machine from which the scheduler, and so the other nodes, can be reached."""
-        host = urlsplit(self.url).hostname or "127.0.0.1"
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        """The address of this machine from which the scheduler, and so the other nodes, can be reached.
+
+        Waits where the scheduler's name does not resolve, or no network leads there, since others are told this address
+        once. Raises `Unreachable` after a while.
+        """
+        host = urlsplit(self.url).hostname or _LOOPBACK
+        until = time.monotonic() + _REACH_SECONDS_MAX
+        told = False
+        while True:
             try:
-                probe.connect((host, self.port))
-            except OSError:
-                return "127.0.0.1"
-            address: str = probe.getsockname()[0]
-            return address
+                return _address_towards(host, self.port)
+            except OSError as error:
+                if time.monotonic() >= until:
+                    raise Unreachable(f"the scheduler at {self.url} cannot be reached: {error.strerror}") from None
+                if not told:
+                    _LOG.warning("the scheduler at %s cannot be reached, trying again: %s", self.url, error.strerror)
+                    told = True
+                time.sleep(_RETRY_SECONDS)
+
+
+def _address_towards(host: str, port: int) -> str:
+    """This machine's IPv4 address that leads there; loopback where only IPv6 does. Raises `OSError`."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+    towards = next((address for family, _, _, _, address in found if family == socket.AF_INET), None)
+    if towards is None:
+        return _LOOPBACK
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(towards)
+        address: str = probe.getsockname()[0]
+        return address
 
 
 def checkpoint_dir(variables: Mapping[str, str]) -> Path | None:

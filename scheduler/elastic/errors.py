@@ -15,6 +15,10 @@ class Refused(ElasticError):
     """The scheduler does not take what this worker says, and would not take it later; the message has its words."""
 
 
+class Unreachable(ElasticError):
+    """The scheduler's name does not resolve, or no network leads to it; the message has both."""
+
+
 class GroupBroken(ElasticError):
     """A collective failed because a peer left or died; `run` rolls back to the last commit and forms a new group."""
 

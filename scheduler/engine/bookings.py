@@ -42,8 +42,11 @@ def open_and_end(draft: Draft) -> None:
 
 
 def _end(draft: Draft, booking: Booking, kind: EventKind, cause: Cause | IntentKind) -> None:
-    """Its jobs go on as ordinary ones; those that nobody could take slots from are stopped and queued again."""
-    for job in list(draft.active_jobs()):
+    """Its jobs go on as ordinary ones; those that nobody could take slots from are stopped and queued again.
+
+    A booking that was never open has none: who runs under its name ran in an earlier one of that name.
+    """
+    for job in list(draft.active_jobs()) if booking.state is BookingState.OPEN else ():
         if not job.spec.preemptible and job.state in _STOPPABLE and not job.finishing and booking.admits(job):
             begin_stop(draft, job.id, StopReason.BOOKING_ENDED, detail=f"booking {booking.name} has ended")
     _over(draft, booking)

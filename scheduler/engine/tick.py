@@ -194,7 +194,8 @@ class Engine:
 
     def steps(self) -> Iterator[Step]:
         """The tick, pausing after each step."""
-        now, self._moved_at = self._clock.now(), self._clock.monotonic()
+        now, began = self._clock.now(), self._clock.monotonic()  # only the latter is never set by the leader's
+        self._moved_at = began
         if now > self.report.next_tick_at + self._settings.engine.tick_interval_seconds:
             self._hearing.since = now  # it stood still, and with it the ears of this process
         reached: list[tuple[Step, float]] = []
@@ -208,12 +209,11 @@ class Engine:
             self._give_up(error, self._settings.engine.tick_interval_seconds)
         finally:
             self.deciding = None
-        duration_seconds = max(self._clock.now() - now, 0.0)  # the clock of one that followed may have gone back
-        slow_seconds = 2 * self._candidate.write_seconds  # reports come in meanwhile
-        if duration_seconds > self._settings.engine.tick_interval_seconds + slow_seconds:
-            self._hearing.since = now + duration_seconds  # it stood still in the middle
-        self.report = replace(self.report, duration_seconds=duration_seconds, steps=tuple(reached))
+        ended, slow_seconds = self._clock.now(), 2 * self._candidate.write_seconds  # reports come in meanwhile
+        if ended - now > self._settings.engine.tick_interval_seconds + slow_seconds:
+            self._hearing.since = ended  # it stood still in the middle
         self._moved_at = self._clock.monotonic()
+        self.report = replace(self.report, duration_seconds=self._moved_at - began, steps=tuple(reached))
 
     def _timed(self, steps: Iterator[Step], reached: list[tuple[Step, float]]) -> Iterator[Step]:
         """The same steps; notes how long each took."""

@@ -4,28 +4,37 @@ import socket
 from dataclasses import replace
 
 from scheduler.config import Settings
+from scheduler.errors import InvalidInput
 from scheduler.model.export import Export, in_default_export
 from scheduler.model.job import JobSpec
 
 _NAMED_MAX = 5
 
 
-def keep_export(spec: JobSpec, settings: Settings) -> tuple[JobSpec, list[str]]:
+def keep_export(spec: JobSpec, settings: Settings, prefix: str = "") -> tuple[JobSpec, list[str]]:
     """The job with what its workers may have of its submitter's environment, and warnings of what was left out.
 
     Programs and directories of one machine say nothing to another, or to the image of a pod, so that none of it is
-    stored there.
+    stored there. Raises `InvalidInput` for a relative directory of them; `prefix` says where the job stands in a body.
     """
     export = spec.export
     if export is None:
         return spec, []
+    relative = spec.workdir if spec.workdir is not None and not spec.workdir.startswith("/") else None
     if settings.cluster == "kubernetes":
+        _check_absolute(relative, "in the image of its pods", prefix)
         return replace(spec, export=None), _named(export)
     here = socket.gethostname()
     if export.host not in (None, here):
+        _check_absolute(relative, f"on {here}, where the job runs", prefix)
         told = f"submitted on {export.host}, but runs on {here}: directory and environment were not passed on"
         return replace(spec, export=None), [f"{told}; use --workdir and --env"]
-    return spec, []
+    return (spec if relative is None else replace(spec, workdir=None)), []
+
+
+def _check_absolute(relative: str | None, where: str, prefix: str) -> None:
+    if relative is not None:
+        raise InvalidInput(f"{prefix}workdir", f"must be an absolute path {where}, not {relative[:100]!r}")
 
 
 def _named(export: Export) -> list[str]:

@@ -49,7 +49,11 @@ ExportedName = Annotated[
     StringConstraints(min_length=1, max_length=EXPORTED_NAME_LENGTH_MAX, pattern=EXPORTED_NAME),
 ]
 VariableName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Workdir = Annotated[str, StringConstraints(max_length=4096, pattern=r"^/[^\x00]*$")]
+#: Absolute: of a machine or an image.
+WORKDIR = r"^/[^\x00]*$"
+Workdir = Annotated[str, StringConstraints(max_length=4096, pattern=WORKDIR)]
+#: Absolute, or relative to a directory of the submitter.
+AnyWorkdir = Annotated[str, StringConstraints(max_length=4096, pattern=_NO_NUL)]
 Workers = Annotated[int, Field(ge=1, le=100_000)]
 SpeedAt = Annotated[list[Speed], Field(min_length=2, max_length=2)]
 PRIORITY_MAX = 1_000_000

@@ -17,7 +17,7 @@ from scheduler.http.services import Services, Use
 from scheduler.http.unreadable import UnreadableView, unreadable_views
 from scheduler.http.views import JobDetail, JobView, WorkerView, job_detail, job_view, worker_view
 from scheduler.model.ids import JobId
-from scheduler.model.intent import IntentKind
+from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobState
 from scheduler.store.values import JobFilter
 
@@ -142,14 +142,18 @@ def change_job(services: Use, job_id: JobNumber, body: Body) -> Response:
     if low > high:
         field = "max_workers" if request.min_workers is None else "min_workers"
         raise InvalidInput(field, f"min_workers {low} must not exceed max_workers {high}")
-    now = services.clock.now()
-    if request.priority is not None:
-        services.store.add_intent(IntentKind.PRIORITY, now, job_id=job.id, priority=request.priority)
-    if request.min_workers is not None or request.max_workers is not None:
-        services.store.add_intent(
-            IntentKind.SCALE, now, job_id=job.id, min_workers=request.min_workers, max_workers=request.max_workers
-        )
+    services.store.add_intents(_intents(request, job.id, services.clock.now()))
     return _accepted(services, job)
+
+
+def _intents(request: ChangeRequest, job_id: JobId, now: float) -> list[Intent]:
+    low, high = request.min_workers, request.max_workers
+    asked = []
+    if request.priority is not None:
+        asked.append(Intent(0, IntentKind.PRIORITY, now, job_id, priority=request.priority))
+    if low is not None or high is not None:
+        asked.append(Intent(0, IntentKind.SCALE, now, job_id, min_workers=low, max_workers=high))
+    return asked
 
 
 @router.post("/v1/jobs/{job_id}/cancel", status_code=202, response_model=AcceptedView, responses=documented(404, 409))

@@ -14,6 +14,7 @@ from scheduler.http.json import JsonResponse
 from scheduler.http.pods import check_pods
 from scheduler.http.requests import RecurringRequest, parse_request
 from scheduler.http.services import Schedule, Use
+from scheduler.http.supported import check_policy
 from scheduler.http.views import ExportView, export_view
 
 router = APIRouter(tags=["recurring jobs"])
@@ -74,7 +75,8 @@ class RecurringDeleted(TypedDict):
 def add_recurring(services: Use, body: JobBody) -> Response:
     """Create a recurring job. Runs missed while the daemon was down are replaced by a single one."""
     request = parse_request(RecurringRequest, body)
-    spec, _ = keep_export(request.job.spec(), services.settings)
+    spec, _ = keep_export(request.job.spec(), services.settings, "job.")
+    check_policy(services.settings.policy, [spec], prefix="job.")
     check_pods(services.settings, [spec], prefix="job.")
     if spec.client_key is not None:
         raise InvalidInput("job.client_key", "must not be given: each run of a recurring job has its own key")

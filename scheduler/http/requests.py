@@ -13,6 +13,7 @@ from scheduler.http.fields import (
     PLAIN,
     PRINTABLE,
     SHELL,
+    AnyWorkdir,
     BookingName,
     BrokenRule,
     ClientKey,
@@ -113,7 +114,7 @@ class ExportRequest(Request):
 
     #: Laid below the job's own variables.
     env: Annotated[dict[ExportedName, Text], Field(max_length=VARIABLES_MAX)] = Field(default_factory=dict)
-    #: Where the job names no directory.
+    #: Where the job names no directory, or a relative one, of which this is the absolute path.
     workdir: Workdir | None = None
     #: The submitter's machine, where it may be another than the daemon's.
     host: Line | None = None
@@ -141,8 +142,8 @@ class JobRequest(Request):
     user: Line = ""
     #: Variables of its workers' environment.
     env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
-    #: Directory in which it runs, absolute.
-    workdir: Workdir | None = None
+    #: Directory in which it runs: absolute, or a relative one that `export.workdir` names on the submitter's machine.
+    workdir: AnyWorkdir | None = None
     #: Labels to find it by.
     labels: Labels = Field(default_factory=dict)
     #: How its workers are started, and how it is resized.
@@ -222,6 +223,9 @@ class JobRequest(Request):
         return None if broken is None else (f"data.{broken[0]}", broken[1])
 
     def _broken_export(self) -> BrokenRule | None:
+        given = self.export is not None and self.export.workdir is not None
+        if self.workdir is not None and not self.workdir.startswith("/") and not given:
+            return "workdir", f"must be an absolute path, not {self.workdir[:100]!r}"
         broken = None if self.export is None else self.export.broken_rule()
         return None if broken is None else (f"export.{broken[0]}", broken[1])
 

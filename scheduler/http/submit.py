@@ -17,7 +17,8 @@ from scheduler.http.feasible import warnings_for
 from scheduler.http.json import JsonResponse
 from scheduler.http.pods import check_pods
 from scheduler.http.requests import JobRequest, parse_request
-from scheduler.http.services import Services, Use
+from scheduler.http.services import Use
+from scheduler.http.supported import check_policy
 from scheduler.model.client_key import broken_key_rule
 from scheduler.model.job import JobSpec
 
@@ -58,7 +59,7 @@ def submit_job(services: Use, body: JobBody, idempotency_key: IdempotencyKey = N
     spec, left_out = keep_export(request.spec(), services.settings)
     _check_keys([spec])
     check_bookings(services, [spec])
-    _check_policy(services, [spec])
+    check_policy(services.settings.policy, [spec])
     check_pods(services.settings, [spec])
     [submitted] = services.store.submit([spec], services.clock.now())
     if submitted.created:
@@ -77,10 +78,11 @@ def submit_job(services: Use, body: JobBody, idempotency_key: IdempotencyKey = N
 def submit_batch(services: Use, body: BatchBody) -> Response:
     """Submit several jobs in one transaction: all of them or none."""
     settings = services.settings
-    specs = [keep_export(spec, settings)[0] for spec in parse_batch(body, settings.http)]
+    jobs = enumerate(parse_batch(body, settings.http))
+    specs = [keep_export(spec, settings, f"jobs.{index}.")[0] for index, spec in jobs]
     _check_keys(specs, batch=True)
     check_bookings(services, specs, batch=True)
-    _check_policy(services, specs, batch=True)
+    check_policy(settings.policy, specs, prefix="jobs.{}.")
     check_pods(settings, specs, prefix="jobs.{}.")
     submitted = services.store.submit(specs, services.clock.now())
     services.stored([job.id for job in submitted if job.created])
@@ -93,12 +95,3 @@ def _check_keys(specs: Sequence[JobSpec], *, batch: bool = False) -> None:
     for index, spec in enumerate(specs):
         if (rule := broken_key_rule(spec.client_key)) is not None:
             raise InvalidInput(f"jobs.{index}.client_key" if batch else "client_key", rule)
-
-
-def _check_policy(services: Services, specs: Sequence[JobSpec], *, batch: bool = False) -> None:
-    """Raise `InvalidInput` for a job that would wait for ever under the policy in force."""
-    policy = services.settings.policy.name
-    for index, spec in enumerate(specs if policy != "elastic" else ()):
-        if spec.fixed is not None:
-            rule = f"the current policy {policy} does not support fixed groups: policy elastic does"
-            raise InvalidInput(f"jobs.{index}.fixed" if batch else "fixed", rule)

@@ -11,7 +11,7 @@ from scheduler.store.reading import SetAside, only
 from scheduler.store.rows import booking_from_row, booking_values
 from scheduler.store.schema import bookings
 from scheduler.store.statements import Statements
-from scheduler.store.submit import add_intent
+from scheduler.store.submit import add_intents
 
 _REQUESTED = bookings.c.state == BookingState.REQUESTED.value
 # Put together once: those that follow look at every commit.
@@ -22,7 +22,7 @@ def add(connection: Connection, statements: Statements, booking: Booking) -> int
     """Store it with its BOOK intent, whose id is returned. Raises `Conflict` if the name is taken."""
     # First, since whoever takes an id holds up all others that would look for the name.
     intent = Intent(0, IntentKind.BOOK, booking.created_at, booking=booking.name)
-    intent_id = add_intent(connection, statements, intent)
+    [intent_id] = add_intents(connection, statements, [intent])
     if connection.execute(select(bookings.c.name).where(bookings.c.name == booking.name)).first() is not None:
         raise Conflict(f"booking {booking.name} already exists: use another name, or cancel it first")
     connection.execute(insert(bookings), booking_values(booking))

@@ -258,11 +258,14 @@ class SqlStore:
         booking: str | None = None,
     ) -> int:
         """Store a request for the next tick; its id. Raises `InvalidInput` if the parts do not go together."""
-        intent = Intent(0, kind, now, job_id, node, priority, min_workers, max_workers, booking)
+        return self.add_intents([Intent(0, kind, now, job_id, node, priority, min_workers, max_workers, booking)])[0]
+
+    def add_intents(self, intents: Sequence[Intent]) -> list[int]:
+        """Store requests for the next tick, all or none, and give them ids. Raises `InvalidInput` as `add_intent`."""
         with self._database.write() as connection:
-            intent_id = submit.add_intent(connection, self._statements, intent)
+            ids = submit.add_intents(connection, self._statements, intents)
             announce(connection, Word.ASKED, self._name)
-            return intent_id
+            return ids
 
     def add_booking(self, booking: Booking) -> int:
         """Store a booking for the next tick; its intent's id. Raises `Conflict` if its name is taken."""

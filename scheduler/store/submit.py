@@ -95,12 +95,15 @@ def _answers(specs: Sequence[JobSpec], known: dict[str, JobId], next_id: int) ->
     return answers
 
 
-def add_intent(connection: Connection, statements: Statements, intent: Intent) -> int:
-    """Store the intent under a new id, which is returned."""
-    _check_intent(intent)
-    first = take_ids(connection, intents=1)
-    statements.insert_intents.run(connection, [{**intent_values(intent), "id": first.intent}])
-    return first.intent
+def add_intents(connection: Connection, statements: Statements, intents: Sequence[Intent]) -> list[int]:
+    """Store the intents under new ids, which are returned."""
+    for intent in intents:
+        _check_intent(intent)
+    first = take_ids(connection, intents=len(intents)).intent
+    ids = list(range(first, first + len(intents)))
+    rows = [{**intent_values(intent), "id": number} for intent, number in zip(intents, ids, strict=True)]
+    statements.insert_intents.run(connection, rows)
+    return ids
 
 
 def _check_intent(intent: Intent) -> None:

@@ -12,7 +12,8 @@ class Turns:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._taken = False
-        #: One lock for each who waits, released when the turn is handed to it.
+        #: One lock for each who waits, released when the turn is handed to it; all of the first go before the others.
+        self._urgent: deque[threading.Lock] = deque()
         self._waiting: deque[threading.Lock] = deque()
 
     @contextmanager
@@ -33,10 +34,7 @@ class Turns:
                 return True
             turn = threading.Lock()
             turn.acquire()
-            if urgent:
-                self._waiting.appendleft(turn)
-            else:
-                self._waiting.append(turn)
+            (self._urgent if urgent else self._waiting).append(turn)
         try:
             if turn.acquire(timeout=timeout_seconds):
                 return True
@@ -49,14 +47,15 @@ class Turns:
     def _leave(self, turn: threading.Lock) -> bool:
         """Stop waiting; False if the turn was handed over in the meantime."""
         with self._mutex:
-            if turn in self._waiting:
-                self._waiting.remove(turn)
-                return True
+            for queue in (self._urgent, self._waiting):
+                if turn in queue:
+                    queue.remove(turn)
+                    return True
             return False
 
     def _release(self) -> None:
         with self._mutex:
-            if self._waiting:
-                self._waiting.popleft().release()
+            if queue := self._urgent or self._waiting:
+                queue.popleft().release()
             else:
                 self._taken = False

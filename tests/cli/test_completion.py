@@ -5,6 +5,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import pytest
+
 from tests.cli.calls import Call
 from tests.cli.test_jobs import submitted, until
 from tests.daemon import ROOT, Daemon
@@ -45,3 +47,20 @@ def test_jobs_nodes_and_commands_are_offered(sched: Sched, daemon: Daemon) -> No
 
 def test_nothing_is_offered_or_said_without_a_daemon() -> None:
     assert completed("sched show ", "/nonexistent", SCHED_URL="http://127.0.0.1:9") == []
+
+
+def test_the_script_is_printed_and_that_is_success() -> None:
+    command = f"{sys.executable} -m scheduler.cli --show-completion bash; exit $?"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "_SCHED_COMPLETE=complete_bash" in done.stdout
+
+
+@pytest.mark.parametrize(("words", "status"), [("sched sho", 0), ("sched nowhere", 2)])
+def test_fish_is_told_by_the_status_whether_there_are_words(
+    alone: Sched, monkeypatch: pytest.MonkeyPatch, words: str, status: int
+) -> None:
+    monkeypatch.setenv("_SCHED_COMPLETE", "complete_fish")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "is-args")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", words)
+    assert alone().status == status

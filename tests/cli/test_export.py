@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cli.export import export_request, exported_env
+from scheduler.cli.export import export_request, exported_env, present_directory
 from scheduler.cli.flags import Flags
 from scheduler.cli.request import build_request
 from scheduler.cli.source import Source
@@ -164,15 +164,14 @@ def test_an_interpreters_home_does_not_lead_past_the_environment(venv: Path) -> 
 
 
 def test_the_directory_goes_with_it_where_the_job_names_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    export = export_request("NONE", ENVIRON, with_directory=True)
-    assert export == {"env": {}, "workdir": str(tmp_path), "host": socket.gethostname()}
-    assert export_request("NONE", ENVIRON, with_directory=False) is None
+    export = export_request("NONE", ENVIRON, directory="/here")
+    assert export == {"env": {}, "workdir": "/here", "host": socket.gethostname()}
+    assert export_request("NONE", ENVIRON, directory=None) is None
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     with pytest.raises(UserError, match=r"the present directory: No such file or directory: .* --workdir"):
-        export_request(None, ENVIRON, with_directory=True)
+        present_directory()
 
 
 def built(flags: Flags, written: dict[str, Any] | None = None, path: str = "", line: int = 0) -> dict[str, Any]:

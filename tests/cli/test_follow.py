@@ -9,6 +9,7 @@ import pytest
 from scheduler.cli.client import Client
 from scheduler.cli.connection import Connection
 from scheduler.cli.follow import Piece, follow_log, wait_for_end
+from scheduler.model.fixed import FixedGroup
 from tests.http.site import Site
 from tests.http.test_logs import write
 
@@ -66,6 +67,27 @@ def test_a_worker_that_takes_over_as_rank_0_is_followed_from_there_and_not_from_
         (second, b"last\n"),
     ]
     assert capsys.readouterr().err == f"-- output of worker {second} --\n"
+
+
+def test_servers_of_a_fixed_group_are_no_successors_of_rank_0(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    site.node("a", slots=3)
+    job = site.job("trains", workers=1, fixed=FixedGroup(2, ("serve",)))
+    site.settle()
+    [only] = [worker.id for worker in site.get(job).workers]
+    for server in site.get(job).fixed_workers:
+        write(site, job, server.id, b"serving\n")
+    write(site, job, only, b"training\n")
+
+    def ended() -> None:
+        site.ask_cancel(job)
+        site.settle()
+
+    pieces: list[Piece] = []
+    with site.served(), Looking(site.url, {3: ended}) as client:
+        follow_log(client, job, None, pieces.append)
+    site.close()
+    assert [(piece.worker, piece.data) for piece in pieces] == [(only, b"training\n")]
+    assert capsys.readouterr().err == ""
 
 
 def test_an_end_that_history_tells_of_before_a_standby_has_seen_it_is_not_waited_for_in_history(

@@ -1,5 +1,6 @@
 """Job files: what is read, and where an error points."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,33 @@ def test_yaml_gives_its_fields_and_their_lines(tmp_path: Path) -> None:
 
 def test_toml_and_json_give_the_same_fields(tmp_path: Path) -> None:
     toml = written(tmp_path, "job.toml", 'command = ["true"]\nmin_workers = 2\n[labels]\nteam = "vision"\n')
-    json = written(tmp_path, "job.json", '{"command": ["true"], "min_workers": 2, "labels": {"team": "vision"}}')
-    assert read_job_file(toml)[0] == read_job_file(json)[0]
+    same = written(tmp_path, "job.json", '{"command": ["true"], "min_workers": 2, "labels": {"team": "vision"}}')
+    assert read_job_file(toml)[0] == read_job_file(same)[0]
+
+
+JSON = """\
+{
+\t"name": "digits \\ud83d\\ude00 \\/ \\"{[",
+\t"command": ["python", "train.py", ":"],
+\t"expected_seconds": 1e3,
+\t"env": {
+\t\t"DAY": "2030-01-01", "YES": "yes",
+\t\t"a.b": "c"
+\t},
+\t"fixed": [{"name": "a"}, {"name": "b",
+\t\t"command": "c"}]
+}
+"""
+
+
+def test_json_is_read_as_json_and_gives_the_lines_of_its_keys(tmp_path: Path) -> None:
+    document, source = read_job_file(written(tmp_path, "job.json", JSON))
+    assert document == json.loads(JSON)
+    assert (document["name"], document["expected_seconds"]) == ('digits \U0001f600 / "{[', 1000.0)
+    assert source.lines == {
+        "name": 2, "command": 3, "expected_seconds": 4, "env": 5, "env.DAY": 6, "env.YES": 6, "env.a.b": 7, "fixed": 9,
+        "fixed.0.name": 9, "fixed.1.name": 9, "fixed.1.command": 10,
+    }  # fmt: skip
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
@@ -88,6 +114,19 @@ def test_a_complaint_about_toml_names_file_and_key(tmp_path: Path) -> None:
         ("job.toml", "name = \n", ": not valid TOML: "),
         ("job.toml", "day = 2030-01-01\n", ": day: must be a string or a number, not a date"),
         ("job.toml", b"\xff\xfe", ": not UTF-8 text"),
+        ("job.json", "command: [true]\n", ":1: not valid JSON: Expecting value (column 1)"),
+        ("job.json", '{\n"name": a\n}', ":2: not valid JSON: Expecting value (column 9)"),
+        ("job.json", '{"name": "a",\n}', ":2: not valid JSON: "),
+        ("job.json", '{"name": "a"} # why', ":1: not valid JSON: Extra data (column 15)"),
+        ("job.json", '{"name": "a"}\n{}', ":2: not valid JSON: Extra data (column 1)"),
+        ("job.json", '{"name": "a",\n"name": "b"}', ":2: name: duplicate field, first given on line 1"),
+        ("job.json", '{"env": {"A": 1,\n"A": 2}}', ":2: A: duplicate field, first given on line 1"),
+        ("job.json", '{"priority":\nNaN}', ":1: priority: must be a string or a number"),
+        ("job.json", '{"priority": ' + "1" * 5000 + "}", ": not valid JSON: "),
+        ("job.json", "[" * 100_000, ": not valid JSON: "),
+        ("job.json", '{"a": ' + "[" * 500 + "]" * 500 + "}", ": too many values: not a job file"),
+        ("job.json", "[]", ':1: must be an object with fields such as "command": [...]'),
+        ("job.json", " \n", ": the file is empty"),
         ("job.txt", "name: a\n", ": the name of a job file must end in .yaml"),
     ],
 )

@@ -89,11 +89,33 @@ def test_env_without_value_is_copied_from_here(monkeypatch: pytest.MonkeyPatch) 
         built(Flags(command=["a"], env=["NO_TEXT"]))
 
 
-def test_a_workdir_of_a_file_is_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("option", "of_file", "workdir", "directory"),
+    [
+        (None, None, None, "."),
+        (None, "../data", "../data", "data"),
+        (None, ".", ".", "jobs"),
+        (None, "~/data", "~/data", "home/data"),
+        (None, "/data", "/data", None),
+        ("here", "../data", "here", "here"),
+        ("/here", "../data", "/here", None),
+    ],
+)
+def test_a_relative_workdir_is_named_in_full_only_to_the_submitters_machine(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str | None,
+    of_file: str | None,
+    workdir: str | None,
+    directory: str | None,
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert built(Flags(), {"command": "x", "workdir": "../data"}, "jobs/job.yaml")["workdir"] == str(tmp_path / "data")
-    assert built(Flags(), {"command": "x"}, "jobs/job.yaml")["export"]["workdir"] == str(tmp_path)
-    assert built(Flags(workdir=Path("here")), {"command": "x"}, "jobs/job.yaml")["workdir"] == str(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    written = {"command": "x", **({"workdir": of_file} if of_file is not None else {})}
+    flags = Flags(workdir=Path(option) if option is not None else None)
+    request = built(flags, written, "jobs/job.yaml")
+    assert request.get("workdir") == workdir
+    assert request["export"].get("workdir") == (str(tmp_path / directory) if directory is not None else None)
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,13 @@ def test_a_broken_file_is_told_before_any_daemon_is_asked(alone: Sched, tmp_path
     alone("submit", "-f", str(path)).failed(2, f"{path}:1: not valid YAML")
 
 
+def test_what_is_no_text_is_refused_in_one_line(alone: Sched, tmp_path: Path) -> None:
+    path = tmp_path / "job.json"
+    path.write_text('{"command": ["train", "\\ud800"]}')
+    alone("submit", str(path)).failed(2, r'"train","\ud800', "the request is not UTF-8 text")
+    alone("submit", "--", "train", os.fsdecode(b"\xff")).failed(2, r'"train","\udcff', "cannot be sent")
+
+
 def test_a_submission_outlives_a_restart_of_the_daemon(tmp_path: Path) -> None:
     with running_daemon(tmp_path) as daemon:
         os.mkfifo(tmp_path / "gate")

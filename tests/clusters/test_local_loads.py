@@ -45,6 +45,19 @@ def test_loads_are_read_again_after_the_process_had_no_file_left(world: LocalWor
         reader.close()
 
 
+def test_only_cores_that_the_daemon_may_run_on_are_offered(tmp_path: Path) -> None:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        world = LocalWorld(tmp_path / "state", LocalSettings())
+    finally:
+        os.sched_setaffinity(0, before)
+    nodes = world.cluster.observe().nodes.values()
+    assert sum(node.cpus for node in nodes) == 1.0
+    assert all(node.has_gpus or node.slots == 1 for node in nodes)
+    world.tear_down()
+
+
 def test_nothing_is_known_of_slots_that_cannot_be_read() -> None:
     readings = iter([(SlotLoad(utilization=0.5),) * 2])
 

@@ -54,6 +54,19 @@ def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(
     assert directory.read() == (1, {"step": 1})
 
 
+def test_what_killed_writers_have_left_is_removed_by_the_next_write_and_what_is_newer_is_not(tmp_path: Path) -> None:
+    for name in ("2-90", "3-5", "3-7", "4-1"):
+        (tmp_path / f".checkpoint-{name}.pt.17").write_bytes(b"half")
+    (tmp_path / ".checkpoint-notes").write_bytes(b"of the user")
+    CheckpointDirectory(tmp_path).write(3, 6, {"step": 6})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".checkpoint-3-7.pt.17",
+        ".checkpoint-4-1.pt.17",
+        ".checkpoint-notes",
+        "checkpoint-3-6.pt",
+    ]
+
+
 WRITER = """
 import sys, torch
 from pathlib import Path

@@ -2,8 +2,10 @@
 
 import math
 import os
+import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +13,10 @@ import torch
 from pydantic import create_model
 
 from scheduler import elastic
-from scheduler.elastic import checkpoint_watch
+from scheduler.elastic import agent, checkpoint_watch
 from scheduler.elastic.agent import Agent
 from scheduler.elastic.checkpoint_watch import watch_of
-from scheduler.elastic.client import Client, Standing
+from scheduler.elastic.client import Client, Published, Standing
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.membership import Membership
 from scheduler.elastic.session import Options, Session
@@ -205,3 +207,31 @@ def test_a_list_that_is_refused_is_no_absence_of_the_scheduler(tmp_path: Path, m
             assert published.refusal.startswith("404: ")
     with closing(Client(worker.environment)) as client:
         assert client.discover(0, 0).standing is Standing.AWAY
+
+
+def test_an_older_list_than_the_known_one_is_not_asked_for_again_without_a_pause(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(site, monkeypatch)
+    site.settle()
+    newer = Membership(9, (worker.environment.worker,), None)
+    worker.agent.take_list(newer)
+    happened: list[str] = []
+
+    class Asking(Client):
+        def discover(self, known_generation: int, wait_seconds: int) -> Published:
+            happened.append("asked")
+            assert len(happened) == 1
+            return super().discover(known_generation, wait_seconds)
+
+    def pause(_seconds: float) -> None:
+        happened.append("paused")
+        raise SystemExit
+
+    monkeypatch.setattr(agent, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
+    with closing(Asking(worker.environment)) as client:
+        monkeypatch.setattr(agent, "Client", lambda _environment: client)
+        with pytest.raises(SystemExit):
+            worker.agent._poll_forever()
+    assert happened == ["asked", "paused"]
+    assert worker.agent.membership() == newer

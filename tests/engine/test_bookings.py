@@ -131,6 +131,21 @@ def test_at_the_end_a_job_goes_on_unless_nobody_could_take_slots_from_it(w: Worl
     assert w.get(firm).retries_used == 0
 
 
+def test_cancelling_one_that_lies_ahead_stops_nobody_of_an_earlier_one_of_its_name(w: World) -> None:
+    w.node("a", slots=4)
+    w.book("night", slots=4, start=0, duration=100)
+    w.tick()
+    firm = w.job("firm", workers=2, booking="night", preemptible=False)
+    w.advance(120)
+    assert w.expect(firm, JobState.RUNNING, workers=2).attempt == 2, "it goes on as an ordinary job"
+    w.book("night", slots=2, start=10_000, duration=100)
+    w.tick()
+    w.unbook("night")
+    w.settle()
+    assert state(w, "night") is None
+    assert w.expect(firm, JobState.RUNNING, workers=2).attempt == 2
+
+
 SLOW = Behaviour(runtime=Runtime.ELASTIC, leave_seconds=25.0)
 
 

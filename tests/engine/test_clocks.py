@@ -197,6 +197,21 @@ def test_who_takes_over_on_another_machine_goes_on_by_the_leaders_clock(w: Jumpi
     assert job.state is JobState.RUNNING
 
 
+@pytest.mark.parametrize("ahead_seconds", [-3 * DAY, 3 * DAY])
+def test_a_tick_that_sets_its_clock_by_the_leaders_took_no_longer_by_it(w: JumpingWorld, ahead_seconds: float) -> None:
+    w.settle()
+    steady = SteadyClock(MachineClock(w.clock, ahead_seconds=ahead_seconds))
+    before = steady.now()
+    replica = Engine(w.store, w.cluster, steady, w.settings, w.launch, Board(), ReportBox(), "replica")
+    reported = []
+    for _ in range(3):
+        w.clock.advance(1)
+        w.tick()
+        reported.append(replica.tick())
+    assert abs(steady.now() - before) > DAY, "its clock was set"
+    assert all(report.following and report.duration_seconds == 0.0 for report in reported)
+
+
 def test_who_takes_over_at_its_first_look_goes_on_by_the_leaders_clock(w: JumpingWorld) -> None:
     """Its own is days ahead; the leader has stored another anchor since it started, and has gone."""
     job_id = w.job("j", time_limit_seconds=HOUR)

@@ -10,6 +10,7 @@ from scheduler.config import PolicySettings, Settings
 from scheduler.engine.tick import Step
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId
+from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, JobState, Runtime, StopReason
 from scheduler.model.observation import SlotLoad
 from tests.world import World
@@ -59,6 +60,20 @@ def test_owners_start_at_once_beside_sharers(w: World) -> None:
     w.expect(newcomer, JobState.RUNNING, workers=2)
     w.expect(sharer, JobState.RUNNING, workers=2)
     assert not w.events(EventKind.JOB_SHRANK, EventKind.JOB_REQUEUED)
+
+
+def test_a_suspended_job_holds_no_shared_capacity_any_more(w: World) -> None:
+    owners(w, slots=1)
+    stubborn = Behaviour(runtime=ELASTIC, load=SlotLoad(memory=0.1), leave_seconds=None)
+    w.job("low", oversell=True, behaviour=stubborn)
+    w.settle()
+    high = w.job("high", oversell=True, priority=4)
+    w.tick()
+    assert w.get(high).reservation_shared
+    w.ask(IntentKind.SUSPEND, high)
+    w.tick()
+    job = w.expect(high, JobState.SUSPENDED)
+    assert (job.reservation, job.reservation_shared) == ((), False)
 
 
 def test_sharers_leave_a_gpu_whose_memory_runs_full_and_lose_no_retry(w: World) -> None:

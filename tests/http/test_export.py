@@ -51,6 +51,35 @@ def test_a_job_may_export_nothing_or_a_directory_alone(site: Site) -> None:
     assert (shown["workdir"], shown["export"]) == ("/data", {"env": {}, "workdir": "/home/ann", "host": None})
 
 
+def test_a_relative_directory_is_the_one_that_its_submitter_named(site: Site) -> None:
+    job_id = site.submit(export={"workdir": "/home/ann/data", "host": HERE}, workdir="../data")
+    shown = site.client.get(f"/v1/jobs/{job_id}").json()
+    assert (shown["workdir"], shown["export"]["workdir"]) == ("/home/ann/data", "/home/ann/data")
+
+
+def test_a_relative_directory_of_another_machine_is_refused(site: Site) -> None:
+    job = {"command": ["true"], "workdir": "../data", "export": {"workdir": "/home/ann/data", "host": "laptop"}}
+    rule = f"workdir: must be an absolute path on {HERE}, where the job runs, not '../data'"
+    for path, body, prefix in (
+        ("jobs", job, ""),
+        ("jobs/batch", {"jobs": [{"command": ["true"]}, job]}, "jobs.1."),
+        ("recurring", {"cron": "* * * * *", "job": job}, "job."),
+    ):
+        answer = site.client.post(f"/v1/{path}", json=body)
+        assert (answer.status_code, answer.json()["error"]["field"]) == (422, f"{prefix}workdir")
+        assert answer.json()["error"]["message"] == prefix + rule
+    assert site.client.get("/v1/jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize("host", [None, HERE, "laptop"])
+def test_pods_have_no_relative_directory_of_a_submitter(host: str | None) -> None:
+    settings = Settings(cluster="kubernetes", kubernetes=KubernetesSettings())
+    spec = JobSpec("j", ("x",), workdir="../data", export=Export(workdir="/home/ann/data", host=host))
+    with pytest.raises(InvalidInput) as refused:
+        keep_export(spec, settings)
+    assert str(refused.value) == "workdir: must be an absolute path in the image of its pods, not '../data'"
+
+
 def test_each_job_of_a_batch_has_its_own(site: Site) -> None:
     jobs = [{"command": ["a"], "export": {"env": {"A": str(number)}}} for number in range(3)]
     ids = site.client.post("/v1/jobs/batch", json={"jobs": [*jobs, {"command": ["b"]}]}).json()["ids"]

@@ -85,6 +85,14 @@ def test_a_policy_that_knows_no_fixed_groups_takes_no_such_job(tmp_path: Path) -
     with site.served():
         error = refused(site, fixed={"replicas": 1})
         assert (error["field"], "policy elastic does" in error["message"]) == ("fixed", True)
+        batch = {"jobs": [{"command": ["true"]}, {"command": ["x"], "runtime": "horovod"}]}
+        error = site.client.post("/v1/jobs/batch", json=batch).json()["error"]
+        assert error["field"] == "jobs.1.runtime"
+        assert "the current policy easy does not support runtime horovod: policy elastic does" in error["message"]
+        recurring = {"cron": "0 3 * * *", "job": {"command": ["true"], "fixed": {"replicas": 1}}}
+        answer = site.client.post("/v1/recurring", json=recurring)
+        assert (answer.status_code, answer.json()["error"]["field"]) == (422, "job.fixed")
+        assert site.client.get("/v1/recurring").json()["recurring"] == []
         batch = {"jobs": [{"command": ["true"]}, {"command": ["true"], "fixed": {"replicas": 1}}]}
         assert site.client.post("/v1/jobs/batch", json=batch).json()["error"]["field"] == "jobs.1.fixed"
     site.close()

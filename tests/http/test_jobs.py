@@ -1,5 +1,8 @@
 """Reading jobs page by page, and asking for changes: stored as intents, done by the next tick."""
 
+import sqlite3
+from contextlib import closing
+
 from scheduler.cli.tables import since
 from scheduler.clusters.simulated_process import Behaviour
 from scheduler.model.event import EventKind
@@ -71,6 +74,19 @@ def test_priority_and_bounds_are_changed_by_the_next_tick(site: Site) -> None:
     refused = site.client.patch(f"/v1/jobs/{job_id}", json={"min_workers": 4})
     assert (refused.status_code, refused.json()["error"]["field"]) == (422, "min_workers")
     assert site.client.patch(f"/v1/jobs/{job_id}", json={}).status_code == 422
+
+
+def test_a_change_of_which_a_part_cannot_be_stored_is_not_stored_at_all(site: Site) -> None:
+    job_id = site.submit(min_workers=1, max_workers=2)
+    site.tick()
+    with closing(sqlite3.connect(site.directory / "world.db")) as connection, connection:
+        connection.execute(
+            "CREATE TRIGGER no_scale BEFORE INSERT ON intents WHEN NEW.kind = 'SCALE' "
+            "BEGIN SELECT RAISE(ABORT, 'no room'); END"
+        )
+    answer = site.client.patch(f"/v1/jobs/{job_id}", json={"priority": 9, "max_workers": 3})
+    assert answer.status_code >= 500
+    assert site.store.take_inbox(10).intents == ()
 
 
 def test_a_suspended_job_is_listed_since_its_suspension(site: Site) -> None:

@@ -34,6 +34,11 @@ def at(*moment: int) -> float:
         ("0 0 13 * *", (2026, 1, 13)),
         ("0 0 13 * 1", (2026, 1, 5)),  # either day fits
         ("0 0 2 * 1", (2026, 1, 2)),
+        ("0 0 2-31/2 * 1", (2026, 1, 2)),
+        ("0 0 */2 * 1", (2026, 1, 5)),  # a field that begins with * restricts the other
+        ("0 0 */4 * 2", (2026, 1, 13)),
+        ("0 0 2 * */2", (2026, 4, 2)),  # the first second of a month that is a Sunday, Tuesday, Thursday or Saturday
+        ("0 0 2 * *", (2026, 1, 2)),
         ("0 0 29 2 *", (2028, 2, 29)),
     ],
 )

@@ -1,9 +1,9 @@
 """The order in which writers of one process get their turn."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Event
 
 from scheduler.store.turns import Turns
+from tests.eventually import becomes
 
 WAIT_SECONDS = 30.0
 
@@ -12,20 +12,19 @@ def test_turns_go_round_in_order_and_the_urgent_first() -> None:
     turns, order = Turns(), []
 
     def wait(name: str) -> None:
-        with turns.taken(WAIT_SECONDS, urgent=name == "engine") as taken:
+        with turns.taken(WAIT_SECONDS, urgent=name.startswith("engine")) as taken:
             assert taken
             order.append(name)
 
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(6) as pool:
         with turns.taken(WAIT_SECONDS, urgent=False):
             waiting: list[Future[None]] = []
-            for name in ("first", "second", "third", "engine"):
+            for name in ("first", "engine's first", "second", "engine's second", "third", "engine's third"):
                 waiting.append(pool.submit(wait, name))
-                while len(turns._waiting) < len(waiting):
-                    Event().wait(0.001)
+                becomes(lambda: len(turns._waiting) + len(turns._urgent), len(waiting))
         for future in waiting:
             future.result(WAIT_SECONDS)
-    assert order == ["engine", "first", "second", "third"]
+    assert order == ["engine's first", "engine's second", "engine's third", "first", "second", "third"]
 
 
 def test_who_waits_too_long_gives_up_and_nobody_else_does() -> None:

@@ -122,7 +122,7 @@ class KubernetesLogs:
             raise
         try:
             with closing(response):
-                data, end = _part(response, offset, limit)
+                data, end = read_part(response, offset, limit)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise ClusterError(f"the log of {worker} could not be read: {error}") from None
         if _KUBELET.search(data):
@@ -191,22 +191,39 @@ def _not_kept(known: KnownWorker, error: Exception) -> None:
     log.warning("kubernetes: the log of a worker could not be kept", worker=known.who.worker_id, error=str(error))
 
 
-def _part(response: urllib3.BaseHTTPResponse, offset: int, limit: int) -> tuple[bytes, int]:
-    """What is asked for of a stream: from an offset on, or from so many bytes before its end."""
+def read_part(response: urllib3.BaseHTTPResponse, offset: int, limit: int) -> tuple[bytes, int]:
+    """What is asked for of a stream: from an offset on, or from so many bytes before its end; and where that ends.
+
+    A stream that ends before the offset is that of a log which the kubelet has begun anew, and is read from its start:
+    it gives what it has rotated away to nobody.
+    """
+    if offset < 0:
+        return _last(response, -offset, limit)
+    head, kept = bytearray(), bytearray()
+    position = 0  # of the first byte that is kept
+    for chunk in response.stream(_CHUNK):
+        head += chunk[: max(limit - len(head), 0)]
+        kept += chunk
+        skipped = min(offset - position, len(kept))
+        del kept[:skipped]
+        position += skipped
+        if len(kept) >= limit or position > _BYTES_MAX:
+            break
+    else:
+        if position < offset:
+            return bytes(head), len(head)
+    data = bytes(kept[:limit])
+    return data, position + len(data)
+
+
+def _last(response: urllib3.BaseHTTPResponse, wanted: int, limit: int) -> tuple[bytes, int]:
     kept = bytearray()
     position = 0  # of the first byte that is kept
-    wanted = limit if offset >= 0 else -offset
     for chunk in response.stream(_CHUNK):
         kept += chunk
-        if offset >= 0:
-            skipped = min(max(offset - position, 0), len(kept))
-            del kept[:skipped]
-            position += skipped
-            if len(kept) >= wanted:
-                break
-        elif len(kept) > wanted:
-            position += len(kept) - wanted
-            del kept[: len(kept) - wanted]
+        dropped = max(len(kept) - wanted, 0)
+        position += dropped
+        del kept[:dropped]
         if position > _BYTES_MAX:
             break
     data = bytes(kept[:limit])

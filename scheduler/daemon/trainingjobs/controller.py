@@ -30,7 +30,7 @@ from scheduler.engine.ports import EngineClock
 from scheduler.engine.tick import TickReport
 from scheduler.errors import InvalidInput, SchedulerError
 from scheduler.model.ids import JobId
-from scheduler.model.intent import IntentKind
+from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobSpec, JobState, StopReason
 from scheduler.store.sqlstore import SqlStore
 
@@ -201,15 +201,21 @@ class TrainingJobs:
     def _ask(self, wanted: TrainingJob, spec: JobSpec, job: Job) -> None:
         if wanted.job_id is None:
             return  # nothing was changed since it was created
-        for change in changes(wanted, spec, job):
-            self._store.add_intent(
+        now = self._clock.now()
+        asked = [
+            Intent(
+                0,
                 change.kind,
-                self._clock.now(),
-                job_id=job.id,
+                now,
+                job.id,
                 priority=change.priority,
                 min_workers=change.min_workers,
                 max_workers=change.max_workers,
             )
+            for change in changes(wanted, spec, job)
+        ]
+        if asked:
+            self._store.add_intents(asked)
             self._stored([])
 
     def _write(self, item: Document, wanted: TrainingJob, status: Document) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
+from scheduler.http.fields import WORKDIR
 from scheduler.http.requests import JobRequest
 
 Schema = dict[str, Any]
@@ -104,6 +105,7 @@ def _spec_schema() -> Schema:
     schema = JobRequest.model_json_schema()
     fields, parts = schema["properties"], schema["$defs"]
     properties = {name: _structural(fields[field], parts) for name, field in request_fields()}
+    properties["workdir"]["pattern"] = WORKDIR  # a relative one belongs to a submitter's machine
     properties["suspend"] = {
         "type": "boolean",
         "description": "Suspend the job: it releases its slots and waits until this is false again.",

@@ -1,0 +1,61 @@
+"""The address that a worker tells others, and what it does until it knows one."""
+
+import socket
+from typing import Any
+
+import pytest
+
+from scheduler.elastic import environment
+from scheduler.elastic.environment import Environment
+from scheduler.elastic.errors import Unreachable
+
+HERE = socket.getaddrinfo
+
+
+def of(url: str) -> Environment:
+    found = Environment.read({"SCHED_URL": url, "SCHED_JOB_ID": "1", "SCHED_WORKER_ID": "1-1"})
+    assert found is not None
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_RETRY_SECONDS", 0.0)
+
+
+def resolving_after(monkeypatch: pytest.MonkeyPatch, failures: int) -> list[str]:
+    """The name service fails so often and then says that any host is this one; the hosts that it was asked for."""
+    asked: list[str] = []
+
+    def look(host: str, port: int, **more: Any) -> Any:
+        asked.append(host)
+        if len(asked) <= failures:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return HERE("127.0.0.2", port, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look)
+    return asked
+
+
+def test_a_name_that_does_not_resolve_for_a_moment_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = resolving_after(monkeypatch, failures=3)
+    assert of("http://sched.example:8470").own_address().startswith("127.")
+    assert asked == ["sched.example"] * 4
+    [told] = [record.getMessage() for record in caplog.records]
+    assert told.endswith(
+        "http://sched.example:8470 cannot be reached, trying again: Temporary failure in name resolution"
+    )
+
+
+def test_a_name_that_never_resolves_is_an_error_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_REACH_SECONDS_MAX", 0.0)
+    resolving_after(monkeypatch, failures=10**9)
+    with pytest.raises(Unreachable, match=r"^the scheduler at http://sched\.example cannot be reached: Temporary"):
+        of("http://sched.example").own_address()
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8470", "http://[::1]:8470"])
+def test_who_is_reached_on_this_machine_is_told_loopback(url: str) -> None:
+    assert of(url).own_address() == "127.0.0.1"
