@@ -7,8 +7,9 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.plan import Waiting
+from scheduler.model.worker import Worker
 from scheduler.model.world import World
-from scheduler.policy.amounts import Amount, fit_in, needs
+from scheduler.policy.amounts import Amount, amount_of, fit_in, needs
 from scheduler.policy.ledger import left_of_empty
 from scheduler.policy.order import end_of
 
@@ -122,15 +123,25 @@ def _possible(job: Job, room: Room) -> bool:
 def _profiles(world: World, room: Room, now: float, priority: int) -> dict[GpuType, Profile]:
     """What a class sees: slots that are free, being freed, or held by less important jobs, and when others end."""
     profiles = {node.gpu_type: Profile(now, 0) for node in world.nodes.values()}
-    for node, (slots, _, _) in room:
-        profiles[node.gpu_type].change(now, math.inf, slots)
-    for job in world.active.values():
-        if job.state is JobState.STOPPING or (job.spec.preemptible and job.priority < priority):
-            continue
-        end = end_of(job, job.started_at)
-        for worker in job.wanted_workers:
-            node = world.nodes[worker.node]
-            if node.schedulable and not worker.shared:
-                until = math.inf if end is None else max(end, now)
-                profiles[node.gpu_type].change(now, until, -len(worker.slot_ids))
+    # others, closed slots and workers together may be more than a node has: that takes nothing from other nodes
+    left = {node.name: max(slots, 0) for node, (slots, _, _) in room}
+    for node, _ in room:
+        profiles[node.gpu_type].change(now, math.inf, left[node.name])
+    for until, worker in _held(world, now, priority):
+        node = world.nodes[worker.node]
+        slots = min(amount_of(worker, node)[0], left.get(node.name, 0))
+        if slots:
+            left[node.name] -= slots
+            profiles[node.gpu_type].change(now, until, -slots)
     return profiles
+
+
+def _held(world: World, now: float, priority: int) -> list[tuple[float, Worker]]:
+    """Workers on slots of their own that a class cannot take, and until when, the last to end first."""
+    held = []
+    for job in world.active.values():
+        if job.state is not JobState.STOPPING and not (job.spec.preemptible and job.priority < priority):
+            end = end_of(job, job.started_at)
+            until = math.inf if end is None else max(end, now)
+            held += [(until, worker) for worker in job.wanted_workers if not worker.shared]
+    return sorted(held, key=lambda each: -each[0])

@@ -9,6 +9,7 @@ from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import NodeName
 from scheduler.model.job import StopReason, WaitReason
 from scheduler.model.plan import Reserve, Shrink, Start, StopJob
+from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.published.profile import Profile
 from scheduler.policy.published.rules import RULES
@@ -104,6 +105,15 @@ def test_conservative_promises_a_small_job_the_slots_that_a_large_one_behind_it_
     )
     c.step()
     assert (c.size(1), c.size(2)) == (4, 1)
+
+
+def test_conservative_counts_no_node_as_having_less_than_nothing() -> None:
+    closed = tuple(ClosedSlot(slot, SlotClosure.FOREIGN, "") for slot in range(4))
+    c = cluster("conservative").node("a", 3).node("b", 4, closed_slots=closed).waiting(1, workers=(3, 3))
+    c.foreign[NodeName("b")] = ForeignUse(slots=2)
+    c.running(2, {"b": 2}, workers=(2, 2), priority=1)
+    c.step()
+    assert c.size(1) == 3
 
 
 def test_tiresias_serves_the_first_queue_first_and_stops_the_second() -> None:
