@@ -12,7 +12,8 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.world import CrowdedSlot
 from scheduler.model.world import World as Snapshot
 from scheduler.policy.check_plan import FIXED_SIZES
-from scheduler.policy.order import Order
+from scheduler.policy.order import Order, Rank
+from scheduler.policy.published.rules import RULES
 from tests.broken import Broken, hold
 
 
@@ -98,7 +99,7 @@ class Promises:
         """Raise `Broken` where a reservation is gone without a reason; one of earlier settings needs none."""
         policy, before_settings = settings.name, self._settings
         self._settings = settings
-        goes_before = _goes_before(order, policy)
+        goes_before = _goes_before(order, settings)
         for job_id, before in self._held.items() if settings == before_settings else ():
             job = snapshot.queued.get(job_id)
             if (
@@ -169,11 +170,16 @@ def _has_less(node: Node, was: Node, shape: WorkerShape) -> bool:
     )
 
 
-def _goes_before(order: Order, policy: str) -> Callable[[Job, Job], bool]:
+def _goes_before(order: Order, settings: PolicySettings) -> Callable[[Job, Job], bool]:
     """Who may take what is held for another; with published policies also a job that came back to its place."""
-    if policy == "elastic":
+    if settings.name == "elastic":
         return order.more_important
-    return lambda other, job: order.rank(other) < order.rank(job)
+    key = RULES[settings.name].key
+
+    def place(job: Job) -> tuple[float, float, Rank]:
+        return (-job.priority, key(job, order.now, settings) if key is not None else 0.0, order.rank(job))
+
+    return lambda other, job: place(other) < place(job)
 
 
 def _waiting(snapshot: Snapshot) -> list[Job]:
@@ -191,7 +197,7 @@ def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, settings: 
     ):
         return True
     names = {name for name, _ in (*before.reservation, *before.fixed_reservation)}
-    goes_before = _goes_before(order, settings.name)
+    goes_before = _goes_before(order, settings)
     if any(other.reservation and goes_before(other, job) for other in snapshot.queued.values()):
         return True
     return any(
@@ -203,4 +209,4 @@ def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, settings: 
 def _went_before(other: Job, job: Job, order: Order, settings: PolicySettings) -> bool:
     """Whether the active one went before the waiting one when it started: who waits goes on to age."""
     started_at = order.now if other.started_at is None else min(other.started_at, order.now)
-    return _goes_before(Order(started_at, settings), settings.name)(other, job)
+    return _goes_before(Order(started_at, settings), settings)(other, job)
