@@ -112,7 +112,7 @@ class InvariantChecker:
             outside.slots_of_processes_are_used(cluster, snapshot)
             outside.no_process_of_ended_jobs(cluster, snapshot)
         outside.fixed_groups_are_there(cluster, snapshot)
-        self._others_keep.after_tick(snapshot, cluster, report)
+        self._others_keep.after_tick(snapshot, cluster, report, now)
         if snapshot is not self._compared:
             self._compared = snapshot  # it never changes
             self._check_new(snapshot, at, order, without)

@@ -25,11 +25,13 @@ class OthersKeepTheirs:
     def __init__(self) -> None:
         self._known: set[WorkerId] = set()
 
-    def after_tick(self, snapshot: Snapshot, cluster: SimulatedCluster, report: TickReport) -> None:
+    def after_tick(self, snapshot: Snapshot, cluster: SimulatedCluster, report: TickReport, now: float) -> None:
         """I1: nobody gets in this tick what others hold, or what a node has no more."""
         held = cluster.foreign.use()
         workers = [worker for job in snapshot.active.values() for worker in job.workers]
-        for worker in workers if report.duration_seconds == 0 else ():  # else nodes may have changed since it saw them
+        # nodes may have changed since a tick saw them that took a while, or whose machine slept meanwhile
+        at_once = report.duration_seconds == 0 and cluster.observed_at == now
+        for worker in workers if at_once else ():
             if worker.created_at == report.at and worker.id not in self._known and not worker.shared:
                 use, node = held.get(worker.node, NO_FOREIGN), cluster.facts(worker.node)
                 fits = _fits(worker, node, snapshot.used(worker.node), use)

@@ -85,6 +85,8 @@ class SimulatedCluster:
 
     def __init__(self, clock: Clock, board: Board, reports: ReportSink) -> None:
         self._clock = clock
+        #: When it was observed last.
+        self.observed_at = -math.inf
         self._nodes: dict[NodeName, _Node] = {}
         self._processes: dict[WorkerId, Process] = {}
         self._jobs: defaultdict[JobId, SimulatedJob] = defaultdict(SimulatedJob)
@@ -217,7 +219,7 @@ class SimulatedCluster:
         if self.observe_failures > 0:
             self.observe_failures -= 1
             raise ClusterError("the cluster does not answer")
-        now = self._clock.now()
+        now = self.observed_at = self._clock.now()
         workers = dict(self._forgotten) if self.repeat_forgotten else {}
         nodes = {}
         foreign = self.let_foreign_run()
