@@ -15,7 +15,7 @@ from scheduler.engine.exits import FAILURES
 from scheduler.engine.tick import Engine, TickReport
 from scheduler.model.event import DECISIONS, Event, EventKind
 from scheduler.model.hosts import host_list
-from scheduler.model.ids import JobId
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, StopReason
 from scheduler.model.node import Node
 from scheduler.model.worker import LeaveReason
@@ -86,6 +86,8 @@ class InvariantChecker:
         self._unended: list[JobId] = []
         #: Jobs whose bounds or priority changed since the look before, maybe in a tick that nobody looked at.
         self._rescaled: set[JobId | None] = set()
+        #: Nodes that were down and came back, likewise.
+        self._returned: set[NodeName | None] = set()
         self._submitted_seen = 0
         self._events_seen = 0
 
@@ -146,7 +148,7 @@ class InvariantChecker:
         self._published_is_allocation(snapshot)
         self._retries_are_failures(snapshot)
         reservations_fit(snapshot)
-        self._promises.after_tick(snapshot, order, self._world.settings.policy)
+        self._promises.after_tick(snapshot, order, self._world.settings.policy, self._returned)
 
     def _take_events(self) -> None:
         """I8: what was stored since the last look, also by a commit whose outcome the engine does not know."""
@@ -157,6 +159,7 @@ class InvariantChecker:
             if len(page) < 1000:
                 break
         self._rescaled = {event.job_id for event in found if event.kind is EventKind.JOB_CHANGED}
+        self._returned = {event.node for event in found if event.kind is EventKind.NODE_UP}
         for event in found:
             self._on_event(event)
             if event.kind in DECISIONS and not event.cause:

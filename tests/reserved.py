@@ -1,6 +1,6 @@
 """Reservations: what is freed for a job is taken only by it or by someone more important (I5)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from scheduler.config import PolicySettings
@@ -95,8 +95,13 @@ class Promises:
         self._others: Mapping[NodeName, ForeignUse] = {}
         self._crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]] = {}
 
-    def after_tick(self, snapshot: Snapshot, order: Order, settings: PolicySettings) -> None:
-        """Raise `Broken` where a reservation is gone without a reason; one of earlier settings needs none."""
+    def after_tick(
+        self, snapshot: Snapshot, order: Order, settings: PolicySettings, returned: Collection[NodeName | None] = ()
+    ) -> None:
+        """Raise `Broken` where a reservation is gone without a reason; one of earlier settings needs none.
+
+        `returned`: nodes that were down since the look before, and are not any more.
+        """
         policy, before_settings = settings.name, self._settings
         self._settings = settings
         goes_before = _goes_before(order, settings)
@@ -107,6 +112,7 @@ class Promises:
                 or job.reservation
                 or (job.spec.fixed is not None and policy != "elastic")  # which starts no job with a fixed group
                 or self._has_gone(before, snapshot)
+                or any(name in returned for name, _ in (*before.reservation, *before.fixed_reservation))
                 or self._others_came(before, snapshot)
                 or self._is_crowded(before, snapshot)
             ):
