@@ -39,7 +39,7 @@ def published() -> Sequence[Submission]:
 
 
 def undisturbed(jobs: Sequence[Submission]) -> list[Submission]:
-    """The same, of which nobody is stopped."""
+    """These jobs as ones that nobody may stop."""
     return [replace(each, spec=replace(each.spec, preemptible=False)) for each in jobs]
 
 

@@ -50,7 +50,7 @@ class Picture:
         self._facts: dict[NodeName, NodeFacts] = {}
         self._nodes: Mapping[NodeName, NodeObservation] = {}
         self._stale_nodes: set[NodeName] = set()
-        #: Whose slots may be shared; None: all. Where somebody shares them, he need not leave.
+        #: Nodes whose slots may be shared; None: all. Nodes with sharers stay shared, so that these need not leave.
         self._oversold: Set[NodeName] | None = frozenset() if settings.has_gpus else None
         self._sharers: dict[NodeName, set[WorkerId]] = {}
         self._others = Others(settings.resource)
