@@ -70,8 +70,7 @@ def _shrink(draft: Draft, action: Shrink, settings: EngineSettings) -> None:
 
 
 def _release(draft: Draft, action: Release) -> None:
-    job = draft.the_job(action.job_id)
-    draft.put(replace(job, reservation=(), reservation_shared=False, fixed_reservation=()))
+    draft.put(draft.the_job(action.job_id).unreserved())
 
 
 def _reserve(draft: Draft, action: Reserve) -> None:
@@ -88,7 +87,7 @@ def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> Non
     wait_seconds = max(0.0, draft.now - job.queued_at)
     draft.put(
         replace(
-            job,
+            job.unreserved(),
             attempt=job.attempt + 1,
             first_started_at=draft.now if job.attempt == 0 else job.first_started_at,
             started_at=draft.now,
@@ -101,9 +100,6 @@ def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> Non
             detail="",
             exit_code=None,
             last_resize_at=None,
-            reservation=(),
-            reservation_shared=False,
-            fixed_reservation=(),
             master_port=ports.take(job),
         )
     )

@@ -119,15 +119,12 @@ def requeue(draft: Draft, job: Job, kind: EventKind, cause: str) -> None:
 
 def _without_attempt(job: Job) -> Job:
     return replace(
-        job,
+        job.unreserved(),
         started_at=None,
         running_at=None,
         finishing=False,
         published_size=0,
         master_port=0,
-        reservation=(),
-        reservation_shared=False,
-        fixed_reservation=(),
         fixed_hosts=(),
         wait_for=None,
         progress=replace(job.progress, samples_per_second=None) if job.progress != Progress() else job.progress,
@@ -137,12 +134,9 @@ def _without_attempt(job: Job) -> Job:
 def _ended(draft: Draft, job: Job, kind: EventKind, cause: str) -> None:
     draft.put(
         replace(
-            job,
+            job.unreserved(),
             finished_at=draft.now,
             published_size=0,
-            reservation=(),
-            reservation_shared=False,
-            fixed_reservation=(),
             fixed_hosts=(),
             wait_reason=None,
             wait_for=None,

@@ -77,8 +77,7 @@ def _suspend(draft: Draft, job: Job, intent: Intent) -> str:
         return "it is already suspended"
     if job.state is JobState.QUEUED:
         moved = draft.move(by_user(job, StopReason.SUSPENDED), JobState.SUSPENDED)
-        without = replace(moved, reservation=(), reservation_shared=False, fixed_reservation=())
-        draft.put(replace(without, wait_reason=None, wait_for=None, queued_at=draft.now))
+        draft.put(replace(moved.unreserved(), wait_reason=None, wait_for=None, queued_at=draft.now))
         draft.event(EventKind.JOB_SUSPENDED, job_id=job.id, cause=StopReason.SUSPENDED)
     elif job.state is not JobState.STOPPING:
         begin_stop(draft, job.id, StopReason.SUSPENDED)

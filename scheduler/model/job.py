@@ -1,7 +1,8 @@
 """What a user submits, and what has become of it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Self
 
 from scheduler import bounds
 from scheduler.errors import IllegalTransition
@@ -372,6 +373,10 @@ class Job:
     def key(self) -> JobKey:
         """Names its directories."""
         return job_key(self.id, self.nonce)
+
+    def unreserved(self) -> Self:
+        """The job with nothing held for it."""
+        return replace(self, reservation=(), reservation_shared=False, fixed_reservation=())
 
     @property
     def elastic(self) -> bool:

@@ -4,7 +4,7 @@ CPUs are counted in billionths, as whole numbers: sums come out the same in what
 kept from pass to pass equals what is counted anew.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,10 @@ NOTHING: Amount = (0, 0, 0)
 Rows = npt.NDArray[np.int64]
 #: Amounts by position, each position once.
 Held = tuple[tuple[int, Amount], ...]
+#: Gives what an amount at a position means for it and for the other half of an oversold node.
+Spread = Callable[[int, Amount], Held]
+#: More than there is of anything.
+UNBOUNDED = 2**60
 
 _NANO = 1_000_000_000
 _CPU_SLACK = round(CPU_EPSILON * _NANO)
@@ -109,9 +113,10 @@ def pour_rows(rows: Rows, positions: npt.NDArray[np.int64], amounts: Rows, sign:
 class Spare:
     """What a blocked job ahead will not need of each node by the time it can start; other nodes are unbounded."""
 
-    def __init__(self, rows: Rows, bounded: npt.NDArray[np.bool_], lent: Rows | None = None) -> None:
+    def __init__(self, rows: Rows, bounded: npt.NDArray[np.bool_], spread: Spread, lent: Rows | None = None) -> None:
         self._rows = rows
         self._bounded = bounded
+        self._spread = spread
         self._lent = lent
 
     def bound(self, i: int) -> Amount | None:
@@ -129,17 +134,22 @@ class Spare:
 
     def widened(self, by: Rows) -> "Spare":
         """The same bounds, as they are from now on, with so much more room."""
-        return Spare(self._rows, self._bounded, by)
+        return Spare(self._rows, self._bounded, self._spread, by)
 
     def as_it_is(self) -> "Spare":
         """The same bounds, whatever is used or lent from now on."""
-        return Spare(self._rows.copy(), self._bounded, None if self._lent is None else self._lent.copy())
+        lent = None if self._lent is None else self._lent.copy()
+        return Spare(self._rows.copy(), self._bounded, self._spread, lent)
 
     def use_beyond(self, lent: Amount, i: int, shape: WorkerShape, count: int) -> None:
         """Use it for what `count` workers need beyond an amount that they had from elsewhere."""
         slots, cpus, memory = add(needs(shape, count), lent, -1)
-        self._rows[i] -= (max(slots, 0), max(cpus, 0), max(memory, 0))
+        self._use(i, (max(slots, 0), max(cpus, 0), max(memory, 0)))
 
     def take(self, i: int, shape: WorkerShape, count: int) -> None:
         """Use it for `count` workers; a negative count gives it back."""
-        self._rows[i] -= needs(shape, count)
+        self._use(i, needs(shape, count))
+
+    def _use(self, i: int, amount: Amount) -> None:
+        for k, part in self._spread(i, amount):
+            self._rows[k] -= part

@@ -54,7 +54,7 @@ def promise(draft: Draft, job: Job) -> Blocked:
     enough = _enough_of(suited, room, job.min_workers)
     if enough:
         # It could take all it needs, only not in this plan: those who hold it are being resized.
-        return Blocked(job, draft.now, _left_over(job, suited, room, enough[0]))
+        return Blocked(job, draft.now, _left_over(draft, job, suited, room, enough[0]))
     fits = suited.totals(room)
     freed: dict[int, Amount] = {}
     for when, together in groupby(endings(draft, job), key=lambda ending: ending[0]):
@@ -68,8 +68,8 @@ def promise(draft: Draft, job: Job) -> Blocked:
         if enough:
             for i, amount in freed.items():
                 room[i] = amount
-            return Blocked(job, max(when, draft.now), _left_over(job, suited, room, enough[0]))
-    return Blocked(job, math.inf, Spare(np.zeros_like(room), suited.mask))
+            return Blocked(job, max(when, draft.now), _left_over(draft, job, suited, room, enough[0]))
+    return Blocked(job, math.inf, draft.ledger.spare(np.zeros_like(room), suited.mask, suited.need))
 
 
 def _enough_of(suited: Suited, room: Rows, count: int) -> list[Group]:
@@ -83,7 +83,7 @@ def _enough_of(suited: Suited, room: Rows, count: int) -> list[Group]:
     return sorted(enough_at, key=lambda group: enough_at[group])
 
 
-def _left_over(job: Job, suited: Suited, room: Rows, group: Group) -> Spare:
+def _left_over(draft: Draft, job: Job, suited: Suited, room: Rows, group: Group) -> Spare:
     """The room without what the blocked job takes of it: roomiest nodes first, so that it takes few."""
     positions = suited.by_type[group]
     fit = fit_in_rows(suited.need, room[positions])
@@ -91,7 +91,7 @@ def _left_over(job: Job, suited: Suited, room: Rows, group: Group) -> Spare:
     before = fit[roomiest].cumsum() - fit[roomiest]
     workers = np.clip(job.min_workers - before, 0, fit[roomiest])
     room[positions[roomiest]] -= workers[:, None] * np.array(suited.need)
-    return Spare(room, suited.mask)
+    return draft.ledger.spare(room, suited.mask, suited.need)
 
 
 def reclaimable(draft: Draft, job: Job) -> Rows:

@@ -260,7 +260,7 @@ class Seen:
             self._changed[job_id] = replace(job, max_workers=min(job.max_workers, most))
 
     def _set_apart(self, job: Job, reason: WaitReason) -> None:
-        self._changed[job.id] = replace(job, state=JobState.SUSPENDED, reservation=())
+        self._changed[job.id] = replace(job.unreserved(), state=JobState.SUSPENDED)
         self._apart[job.id] = reason
 
     def _hand_over(

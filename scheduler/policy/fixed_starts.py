@@ -13,7 +13,7 @@ from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import Job, Placement, WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
-from scheduler.policy.amounts import Rows, Spare, needs, pour
+from scheduler.policy.amounts import Rows, Spare, add, needs, pour
 from scheduler.policy.backfill import Blocked, endings, reclaimable
 from scheduler.policy.draft import Draft
 from scheduler.policy.fixed_room import Sought, fits_empty
@@ -221,9 +221,10 @@ def promise_with_fixed(draft: Draft, job: Job) -> Blocked:
     sought = sought_by(draft, job)
     room = reclaimable(draft, job)
     mask = draft.places.suited(job.shape).mask | sought.suits_fixed
+    need = add(sought.need, sought.need_fixed)
     found = sought.find(room)
     if found is not None:
-        return Blocked(job, draft.now, Spare(sought.rest(room, found), mask))
+        return Blocked(job, draft.now, draft.ledger.spare(sought.rest(room, found), mask, need))
     ends = list(endings(draft, job))
 
     def after(count: int) -> Rows:
@@ -236,11 +237,12 @@ def promise_with_fixed(draft: Draft, job: Job) -> Blocked:
         count = (few + enough) // 2
         few, enough = (few, count) if sought.find(after(count)) is not None else (count, enough)
     if enough > len(ends):
-        return Blocked(job, math.inf, Spare(np.zeros_like(room), mask))
+        return Blocked(job, math.inf, draft.ledger.spare(np.zeros_like(room), mask, need))
     freed = after(enough)
     found = sought.find(freed)
     assert found is not None, "so many ends are enough"
-    return Blocked(job, max(ends[enough - 1][0], draft.now), Spare(sought.rest(freed, found), mask))
+    shadow = max(ends[enough - 1][0], draft.now)
+    return Blocked(job, shadow, draft.ledger.spare(sought.rest(freed, found), mask, need))
 
 
 def reason_with_fixed(draft: Draft, job: Job, blocked: Blocked | None) -> Waiting:

@@ -26,9 +26,11 @@ from scheduler.model.worker import Worker
 from scheduler.model.world import NO_USAGE, NodeUsage, Stray, World
 from scheduler.policy.amounts import (
     NOTHING,
+    UNBOUNDED,
     Amount,
     Held,
     Rows,
+    Spare,
     add,
     amount_of,
     foreign_amount,
@@ -160,6 +162,19 @@ class Ledger:
         if twin is None or not (amount[1] or amount[2]):
             return ((i, amount),)
         return ((i, amount), (twin, (0, *amount[1:])))
+
+    def spare(self, rest: Rows, suits: npt.NDArray[np.bool_], need: Amount) -> Spare:
+        """What bounds others where a blocked job that needs this suits, of which it leaves `rest`; a row per position.
+
+        What it does not need itself is no bound. Of the other half of an oversold node, CPUs and memory are bounded.
+        """
+        rest = np.where(np.array(need) > 0, rest, UNBOUNDED)
+        bounded = suits.copy()
+        for half in (np.array([i, twin]) for i, twin in self._twin.items() if i < twin):
+            rest[half, 1:] = rest[half, 1:].min(axis=0)
+            rest[half[~suits[half]], 0] = UNBOUNDED
+            bounded[half] = suits[half].any()
+        return Spare(rest, bounded, self.spread)
 
     def come(self, i: int, amount: Amount, sign: int = 1) -> None:
         """So much of node `i` is being freed; with sign -1, no more."""

@@ -123,6 +123,42 @@ def test_an_equally_important_sharer_does_not_push_another_out() -> None:
     assert c.waiting(3, oversell=True, cpus=1.0).actions() == []
 
 
+# What is promised
+
+
+def promised(cpus: float, **fields: Any) -> Cluster:
+    """Job 2 is promised what job 1 leaves in 100 s: both slots, two CPUs with each."""
+    c = oversold(2, cpus=cpus).running(1, {"a": 1}, workers=(1, 1), cpus=2.0, time_limit_seconds=100.0, **fields)
+    return c.waiting(2, workers=(2, 2), cpus=2.0, priority=5, preemptible=False)
+
+
+@pytest.mark.parametrize(("cpus", "starts"), [(2.0, False), (0.0, True)])
+def test_a_sharer_takes_no_cpus_that_are_promised_with_the_nodes_own_slots(cpus: float, starts: bool) -> None:
+    c = promised(4.0, priority=9).waiting(3, workers=(1, 1), cpus=cpus, oversell=True, preemptible=False)
+    assert c.actions() == [Start(3, (("a", 1),), shared=True)][:starts]  # type: ignore[arg-type]
+
+
+def test_an_owner_takes_no_cpus_that_are_promised_with_shared_slots() -> None:
+    c = oversold(3, cpus=6.0).running(1, {"a": 2}, workers=(2, 2), priority=9)
+    c.running(4, {"a": 1}, cpus=2.0, oversell=True, shared=True, priority=9, time_limit_seconds=100.0)
+    c.waiting(2, workers=(3, 3), cpus=2.0, oversell=True, priority=5, preemptible=False)
+    assert c.waiting(3, workers=(1, 1), cpus=1.0, preemptible=False).actions() == []
+
+
+def test_what_a_promise_leaves_of_cpus_is_given_once_to_both_halves() -> None:
+    c = promised(6.0, priority=9)
+    c.waiting(3, workers=(1, 1), cpus=2.0, oversell=True, preemptible=False)
+    c.waiting(4, workers=(1, 1), cpus=2.0, oversell=True, preemptible=False)
+    assert c.actions() == [Start(3, (("a", 1),), shared=True)]  # type: ignore[arg-type]
+
+
+def test_a_promise_of_slots_alone_leaves_cpus_to_sharers() -> None:
+    c = oversold(2, cpus=4.0).running(1, {"a": 1}, workers=(1, 1), priority=9)
+    c.waiting(2, workers=(2, 2), priority=5, preemptible=False)
+    c.waiting(3, workers=(1, 1), cpus=2.0, oversell=True, preemptible=False)
+    assert c.actions() == [Start(3, (("a", 1),), shared=True)]  # type: ignore[arg-type]
+
+
 # Crowded slots
 
 

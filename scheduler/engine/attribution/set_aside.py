@@ -59,14 +59,11 @@ def set_aside(inputs: TickInputs, culprits: Mapping[Subject, Failure]) -> tuple[
 def hold(job: Job, failure: Failure) -> Job:
     """The job as one that is held; its workers are as they were."""
     return replace(
-        job,
+        job.unreserved(),
         state=JobState.HELD,
         held_from=job.state,
         wait_reason=None,
         wait_for=None,
-        reservation=(),
-        reservation_shared=False,
-        fixed_reservation=(),
         detail=failure.detail,
     )
 
