@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.figure import Figure, median, percentile
 from scheduler.config import PolicySettings
-from scheduler.engine import collector
+from scheduler.engine import gc_pauses
 from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import Job, JobSpec, JobState, Placement, Runtime, WaitReason
 from scheduler.model.node import Node
@@ -78,7 +78,7 @@ class Site:
 
     def plan(self) -> float:
         """Plan once and do what the plan says; gives the processor time of planning, in milliseconds."""
-        with collector.paused():
+        with gc_pauses.paused():
             began = time.process_time()
             made = self.planner.plan(self.world, self.now)
             taken = (time.process_time() - began) * 1000
@@ -253,7 +253,7 @@ def run() -> list[Figure]:
 
 def _measure(nodes: int) -> list[Figure]:
     site = Site(nodes, random.Random(1))
-    collector.keep(collector.MANY)
+    gc_pauses.keep(gc_pauses.MANY)
     largest = nodes == SIZES[-1]
     there = f"{nodes:,} nodes"
     jobs = f"{len(site.world.active):,} running, {len(site.world.queued):,} waiting"

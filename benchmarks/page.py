@@ -13,8 +13,8 @@ from pathlib import Path
 
 from benchmarks.figure import Figure, percentile
 from benchmarks.trouble import Skipped
-from scheduler.http.live import Frame, next_frame
-from scheduler.http.picture import Drawer
+from scheduler.http.live.live import Frame, next_frame
+from scheduler.http.live.snapshot import Drawer
 from tests.http.site import Site
 from tests.page.browser import Viewer, missing_reason, started_browser
 

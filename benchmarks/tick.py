@@ -12,13 +12,13 @@ from pathlib import Path
 
 from benchmarks.figure import Figure, median
 from scheduler.clock import VirtualClock
-from scheduler.clusters.simulated import SimulatedCluster
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.cluster import SimulatedCluster
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import Settings
-from scheduler.engine import collector
+from scheduler.engine import gc_pauses
+from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.board import Board
-from scheduler.engine.launch import LaunchContext
-from scheduler.engine.reports import ReportBox
+from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine
 from scheduler.model.ids import NodeName
 from scheduler.model.job import JobSpec, Runtime
@@ -60,7 +60,7 @@ class Site:
         durations = {}
         began = last = time.perf_counter()
         cpu = time.thread_time()
-        with collector.paused():  # as `Engine.tick` does
+        with gc_pauses.paused():  # as `Engine.tick` does
             for step in self.engine.steps():
                 now = time.perf_counter()
                 durations[step.name] = (now - last) * 1000

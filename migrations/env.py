@@ -8,9 +8,9 @@ from alembic import context
 from sqlalchemy import Connection
 
 from scheduler.config import load_settings
-from scheduler.store.database import Database
-from scheduler.store.migrate import locked
-from scheduler.store.schema import metadata
+from scheduler.store.sql.database import Database
+from scheduler.store.sql.migrate import locked
+from scheduler.store.sql.schema import metadata
 
 
 def run(connection: Connection) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from scheduler.clock import SystemClock
-from scheduler.clusters.local import LocalCluster
+from scheduler.clusters.local.cluster import LocalCluster
 from scheduler.config import LocalSettings
 from scheduler.errors import ClusterError
 from tests.eventually import eventually

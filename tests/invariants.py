@@ -8,10 +8,10 @@ from itertools import takewhile
 from typing import Protocol
 
 from scheduler.clock import VirtualClock
-from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.config import PolicySettings, Settings
+from scheduler.engine.absorb.exits import FAILURES
 from scheduler.engine.board import Board
-from scheduler.engine.exits import FAILURES
 from scheduler.engine.tick import Engine, TickReport
 from scheduler.model.event import DECISIONS, Event, EventKind
 from scheduler.model.hosts import host_list
@@ -20,9 +20,9 @@ from scheduler.model.job import Job, StopReason
 from scheduler.model.node import Node
 from scheduler.model.worker import LeaveReason
 from scheduler.model.world import World as Snapshot
-from scheduler.policy.check_plan import FIXED_SIZES
-from scheduler.policy.invariants import check_world
-from scheduler.policy.order import Order
+from scheduler.policy.checks.invariants import check_world
+from scheduler.policy.checks.plan import FIXED_SIZES
+from scheduler.policy.snapshot.order import Order
 from scheduler.store.sqlstore import SqlStore
 from tests import outside
 from tests.booked import BookingsKept

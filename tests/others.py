@@ -1,7 +1,7 @@
 """Processes of others: what they hold is not given out, and workers leave for those that wait."""
 
-from scheduler.clusters.simulated import SimulatedCluster
-from scheduler.clusters.simulated_foreign import ForeignProcesses
+from scheduler.clusters.simulated.cluster import SimulatedCluster
+from scheduler.clusters.simulated.foreign import ForeignProcesses
 from scheduler.config import PolicySettings
 from scheduler.engine.tick import TickReport
 from scheduler.model.foreign import NO_FOREIGN, Demand, ForeignUse

@@ -3,8 +3,8 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from scheduler.clusters.simulated import SimulatedCluster
-from scheduler.engine.exits import FAILURES
+from scheduler.clusters.simulated.cluster import SimulatedCluster
+from scheduler.engine.absorb.exits import FAILURES
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.node import CPU_EPSILON, Node, NodeHealth

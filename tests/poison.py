@@ -8,27 +8,30 @@ from typing import Any
 
 import pytest
 
-from scheduler.engine import actions, attention, board, deciding, follower, reconcile
+from scheduler.engine import board, deciding
+from scheduler.engine.absorb import absorb, dirty_jobs
+from scheduler.engine.apply import reconcile
 from scheduler.engine.attribution.failure import subject_of
+from scheduler.engine.leadership import follower
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.subject import SubjectKind
-from scheduler.policy import stakes
-from scheduler.policy.queue import Line, Queue
-from scheduler.store import commit
+from scheduler.policy.snapshot import usage_index
+from scheduler.policy.snapshot.queue import Line, Queue
+from scheduler.store.engine_side import commit
 
 #: Where a job is handled: (module or class, name). Together they see a job in every state it may be in.
 POINTS: tuple[tuple[Any, str], ...] = (
-    (reconcile, "absorb_job_workers"),
-    (reconcile, "expire"),
-    (reconcile, "hang_deadline"),
-    (attention, "is_settled"),
-    (attention, "job_deadline"),
-    (stakes, "stake_of"),
-    (stakes, "end_of"),
+    (absorb, "absorb_job_workers"),
+    (absorb, "expire"),
+    (absorb, "hang_deadline"),
+    (dirty_jobs, "is_settled"),
+    (dirty_jobs, "job_deadline"),
+    (usage_index, "stake_of"),
+    (usage_index, "end_of"),
     (Queue, "_alone"),
     (Line, "note"),
-    (actions, "start_worker"),
+    (reconcile, "start_worker"),
     (deciding, "post"),
     (commit, "job_values"),
 )

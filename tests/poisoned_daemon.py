@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from scheduler.daemon.__main__ import main
-from scheduler.engine import board, follower
+from scheduler.engine import board
+from scheduler.engine.leadership import follower
 from scheduler.model.job import Job
 from tests.poison import HARMS, POINTS
 

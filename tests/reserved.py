@@ -11,9 +11,9 @@ from scheduler.model.node import CPU_EPSILON, Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import CrowdedSlot
 from scheduler.model.world import World as Snapshot
-from scheduler.policy.check_plan import FIXED_SIZES
-from scheduler.policy.order import Order, Rank
+from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.published.rules import RULES
+from scheduler.policy.snapshot.order import Order, Rank
 from tests.broken import Broken, hold
 
 

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from scheduler import bounds
 from scheduler.bounds import NESTING_MAX, Bound, nested_too_deeply
-from scheduler.clusters.kubernetes.documents import LEVELS_MAX, parse_document
+from scheduler.clusters.kubernetes.api.documents import LEVELS_MAX, parse_document
+from scheduler.clusters.kubernetes.api.quantities import amounts_of
 from scheduler.clusters.kubernetes.pods import WorkerPods
-from scheduler.clusters.kubernetes.quantities import amounts_of
 from scheduler.config import EngineSettings, KubernetesSettings, PolicySettings, load_settings
 from scheduler.config.settings import PolicyName
 from scheduler.daemon.trainingjobs.resource import job_spec, training_job
 from scheduler.errors import InvalidInput
 from scheduler.http.json import parse_json
-from scheduler.http.requests import BookingRequest, JobRequest, parse_request
-from scheduler.http.worker_requests import ReportRequest
+from scheduler.http.schemas.requests import BookingRequest, JobRequest, parse_request
+from scheduler.http.schemas.worker_requests import ReportRequest
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.job import JobSpec, Progress, Runtime
 from scheduler.model.shape import WorkerShape

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.clusters.simulated import Fault, SimulatedCluster
+from scheduler.clusters.simulated.cluster import Fault, SimulatedCluster
 from scheduler.config import HttpSettings, RetentionSettings
 from scheduler.daemon.engine_thread import EngineThread
 from scheduler.daemon.retention import Retention, purge

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.clock import SystemClock
-from scheduler.clusters.local_records import Records, WorkerSpec
+from scheduler.clusters.local.records import Records, WorkerSpec
 from scheduler.config import Settings
 from scheduler.daemon.directory_owner import LOCK_FILE, MARK_FILE, disown, owned
 from scheduler.daemon.opening import open_store

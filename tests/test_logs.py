@@ -15,10 +15,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from structlog.testing import capture_logs
 
-from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.daemon.decisions import REPORTS_MAX, WAITS_MAX, DecisionLog
 from scheduler.daemon.tracing import TracedEngine, tracer_of
-from scheduler.engine.launch import LaunchContext
+from scheduler.engine.apply.launch import LaunchContext
 from scheduler.errors import ClusterError
 from scheduler.model.job import JobState
 from scheduler.model.observation import Observation

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.clock import VirtualClock
-from scheduler.clusters.simulated import SimulatedCluster
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.cluster import SimulatedCluster
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import Settings
+from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.attribution.caution import Caution
 from scheduler.engine.board import Board
-from scheduler.engine.launch import LaunchContext
-from scheduler.engine.reports import ReportBox
+from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine, Step, TickReport
 from scheduler.model.booking import Booking
 from scheduler.model.event import Event, EventKind

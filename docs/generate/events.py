@@ -5,16 +5,16 @@ from enum import StrEnum
 
 from docs.generate.comments import member_comments
 from docs.generate.markdown import heading, table
-from scheduler.engine.forecast import Certainty, CutOff
+from scheduler.engine.whatif.forecast import Certainty, CutOff
 from scheduler.model.booking import BookingState
 from scheduler.model.event import Cause, EventKind
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import STOP_TARGETS, JobState, StopReason, WaitReason
 from scheduler.model.node import NodeHealth, NodeIntent
 from scheduler.model.worker import ExitReason, LeaveReason, WorkerState
-from scheduler.policy.growth_limits import Limit
-from scheduler.policy.remaining import EndBasis
-from scheduler.policy.vacancies import Lack
+from scheduler.policy.estimate.time_left import EndBasis
+from scheduler.policy.explain.growth_limits import Limit
+from scheduler.policy.explain.shortage import Lack
 
 _HEAD = """
 The history of a cluster is a list of events, which `sched events`, `GET /v1/events`, the live page and webhooks show.

@@ -7,11 +7,11 @@ from fastapi.routing import APIRoute
 
 from docs.generate.markdown import heading, sentence, table
 from docs.generate.schemas import Schemas
-from scheduler.http import health, shards, workers
 from scheduler.http.app import routes
-from scheduler.http.authorize import require_metrics, require_user
+from scheduler.http.auth.authorize import require_metrics, require_user
 from scheduler.http.errors import ErrorCode
-from scheduler.http.workers import require_reader, require_worker
+from scheduler.http.routes import health, shards, workers
+from scheduler.http.routes.workers import require_reader, require_worker
 
 _HEAD = """
 The daemon listens at `http://127.0.0.1:8470` unless `http.host` and `http.port` say otherwise. It describes the same

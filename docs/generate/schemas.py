@@ -11,7 +11,7 @@ from typing import Any
 import scheduler.http
 from docs.generate.comments import member_comments
 from docs.generate.markdown import sentence, table
-from scheduler.http.requests import JobRequest
+from scheduler.http.schemas.requests import JobRequest
 
 _PREFIX = "#/components/schemas/"
 #: Ends of the names of answers that repeat what was requested.

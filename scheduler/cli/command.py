@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler.cli.client import Client
-from scheduler.cli.connection import Connection, find_daemon
+from scheduler.cli.client.client import Client
+from scheduler.cli.client.connection import Connection, find_daemon
 from scheduler.cli.exits import Exit
-from scheduler.cli.output import Format
+from scheduler.cli.render.output import Format
 from scheduler.clock import SystemClock
 
 JOBS = "Jobs"

@@ -5,8 +5,8 @@ from typing import Any
 
 import typer
 
-from scheduler.cli.client import Client
-from scheduler.cli.connection import find_daemon
+from scheduler.cli.client.client import Client
+from scheduler.cli.client.connection import find_daemon
 
 _TIMEOUT_SECONDS = 1.0
 _WORDS_MAX = 200
@@ -47,7 +47,7 @@ def complete_booking(context: typer.Context, incomplete: str) -> Words:
 
 
 def _jobs(client: Client) -> Words:
-    from scheduler.cli.resolve import LIVE_STATES
+    from scheduler.cli.client.resolve import LIVE_STATES
 
     page = client.get("/v1/jobs", {"state": LIVE_STATES, "limit": _WORDS_MAX, "order": "desc"})
     ids = [(str(job["id"]), f"{job['name']} ({job['state']})") for job in page["jobs"]]

@@ -5,9 +5,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from scheduler.cli.discovery import print_hosts_at_once
+from scheduler.cli.client.discovery import print_hosts_at_once
 from scheduler.cli.exits import Exit, status_of
-from scheduler.cli.output import note
+from scheduler.cli.render.output import note
 from scheduler.errors import SchedulerError, plain_rule
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 import typer
 
-from scheduler.cli import (
+from scheduler.cli.command import DAEMON
+from scheduler.cli.commands import (
     bookings,
     database,
     events,
@@ -21,7 +22,6 @@ from scheduler.cli import (
     webhooks,
     whatif,
 )
-from scheduler.cli.command import DAEMON
 from scheduler.cli.exits import Exit
 
 _HELP = (

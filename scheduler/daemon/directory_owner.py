@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from scheduler.clusters.local_records import any_recorded
+from scheduler.clusters.local.records import any_recorded
 from scheduler.config import Settings
 from scheduler.engine.ports import Place
 from scheduler.errors import ConfigError, Conflict, NotFound

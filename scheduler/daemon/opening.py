@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from scheduler.clock import SystemClock
-from scheduler.clusters.local import LocalCluster
-from scheduler.clusters.local_shared import SharedLocalCluster
+from scheduler.clusters.local.cluster import LocalCluster
+from scheduler.clusters.local.shared import SharedLocalCluster
 from scheduler.config import KubernetesSettings, Settings
 from scheduler.daemon.state_dir import make_private
 from scheduler.engine.ports import Clock, Cluster
-from scheduler.engine.steady_clock import SteadyClock
+from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.errors import ConfigError, SchedulerError
 from scheduler.http.services import Logs
 from scheduler.store.sqlstore import SqlStore
@@ -74,8 +74,8 @@ def open_cluster(settings: Settings, state: Path, store: SqlStore, clock: Clock)
 def open_kubernetes(settings: Settings, state: Path, secret: bytes, clock: Clock) -> DaemonCluster:
     """`secret`: see `WorkerPods`."""
     # Here, since its client takes a second to import.
+    from scheduler.clusters.kubernetes.api.credentials import own_namespace
     from scheduler.clusters.kubernetes.cluster import KubernetesCluster
-    from scheduler.clusters.kubernetes.credentials import own_namespace
 
     check_namespaces(settings.kubernetes, own_namespace())
     return KubernetesCluster(settings.kubernetes, clock, random.Random(), state, secret)

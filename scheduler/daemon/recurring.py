@@ -22,8 +22,8 @@ from scheduler.http.services import Schedule
 from scheduler.model.client_key import run_key
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobSpec
+from scheduler.store.records import Recurring
 from scheduler.store.sqlstore import SqlStore
-from scheduler.store.values import Recurring
 
 log = structlog.get_logger(__name__)
 

@@ -9,8 +9,8 @@ from scheduler.config import RetentionSettings
 from scheduler.engine.ports import EngineClock
 from scheduler.errors import UnreadableRow
 from scheduler.model.ids import JobKey, split_job_key
+from scheduler.store.records import Purged
 from scheduler.store.sqlstore import SqlStore
-from scheduler.store.values import Purged
 
 log = structlog.get_logger(__name__)
 

@@ -14,8 +14,8 @@ import structlog
 
 from scheduler import __version__
 from scheduler.clusters.kubernetes.addresses import host_of
-from scheduler.clusters.local_log_files import log_dir
-from scheduler.clusters.local_logs import LocalLogs
+from scheduler.clusters.logs.files import log_dir
+from scheduler.clusters.logs.reader import LocalLogs
 from scheduler.config import Settings
 from scheduler.daemon.decisions import DecisionLog
 from scheduler.daemon.directory_owner import owned
@@ -33,33 +33,33 @@ from scheduler.daemon.trainingjobs.controller import TrainingJobs
 from scheduler.daemon.watchdog import Watchdog, dump_stacks, save_inputs, start_anew
 from scheduler.daemon.webhooks.courier import OUTCOMES
 from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
-from scheduler.engine.addresses import nodes_address
+from scheduler.engine.apply.addresses import nodes_address
+from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.attribution.caution import Caution
 from scheduler.engine.attribution.inputs import TickInputs, seconds_allowed
 from scheduler.engine.board import Board
-from scheduler.engine.launch import LaunchContext
 from scheduler.engine.loop import EngineLoop
 from scheduler.engine.ports import Place
-from scheduler.engine.repeating import Repeating
-from scheduler.engine.reports import ReportBox
-from scheduler.engine.steady_clock import SteadyClock
+from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine, TickReport
+from scheduler.engine.timing.repeating import Repeating
+from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.errors import ConfigError
-from scheduler.http.access import Access, check_exposure
 from scheduler.http.app import create_app
-from scheduler.http.bell import Bell
-from scheduler.http.connections import Connections
-from scheduler.http.entry import Entry
+from scheduler.http.auth.access import Access, check_exposure
 from scheduler.http.explain.explanation import explain
 from scheduler.http.hosts import HostAnswers
-from scheduler.http.relay import Relay
+from scheduler.http.live.notifier import Bell
+from scheduler.http.runtime.relay import Relay
+from scheduler.http.runtime.shard_batcher import ShardDesk
+from scheduler.http.server.connections import Connections
+from scheduler.http.server.entry import Entry
 from scheduler.http.services import Services
-from scheduler.http.shard_desk import ShardDesk
 from scheduler.metrics import Metrics
 from scheduler.model.job import Job
 from scheduler.model.unreadable import TABLES
 from scheduler.model.world import World
-from scheduler.store.announce import Listener
+from scheduler.store.sql.notify import Listener
 from scheduler.store.sqlstore import SqlStore
 
 log = structlog.get_logger(__name__)

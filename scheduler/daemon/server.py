@@ -10,9 +10,9 @@ import uvicorn
 
 from scheduler.config import HttpSettings
 from scheduler.errors import ConfigError
-from scheduler.http.connections import Connections
-from scheduler.http.entry import Entry
-from scheduler.http.fastpath import protocol_for
+from scheduler.http.server.connections import Connections
+from scheduler.http.server.entry import Entry
+from scheduler.http.server.fastpath import protocol_for
 
 #: Connections that wait to be accepted, when all workers of a large job come at once; fewer where few files may be
 #: open, since all of them may be accepted before the first one can be ended.

@@ -10,7 +10,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, cast
 
 from scheduler import __version__
-from scheduler.engine import collector
+from scheduler.engine import gc_pauses
 from scheduler.engine.ports import Cluster, Store
 from scheduler.engine.tick import Engine, Step, TickReport
 from scheduler.errors import ConfigError
@@ -83,7 +83,7 @@ class TracedEngine(Engine):
         self._tracer = tracer
 
     def tick(self) -> TickReport:
-        with collector.paused(), self._tracer.start_as_current_span("tick") as span:
+        with gc_pauses.paused(), self._tracer.start_as_current_span("tick") as span:
             with _Phases(self._tracer) as phases:
                 for step in self.steps():
                     phases.passed(step)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from scheduler.config import PolicySettings
 from scheduler.engine.attribution.inputs import TickInputs, seconds_allowed
-from scheduler.engine.casefile import Case, save_case
+from scheduler.engine.replay_case import Case, save_case
 
 BEAT_SECONDS = 0.25
 #: Where the stacks of a hanging tick go, below the state directory.

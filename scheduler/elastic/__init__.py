@@ -30,14 +30,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scheduler.elastic.batch import BatchPolicy, ConstantBatch, ScaledBatch, collate_empty, micro_batches
+    from scheduler.elastic.data.shard_source import Shard
+    from scheduler.elastic.data.sharded_dataset import ShardedDataset
+    from scheduler.elastic.data.shards import ShardQueue
     from scheduler.elastic.errors import ElasticError, UsageError
     from scheduler.elastic.run import run
-    from scheduler.elastic.sampler import ElasticDistributedSampler
-    from scheduler.elastic.shard_source import Shard
-    from scheduler.elastic.sharded_dataset import ShardedDataset
-    from scheduler.elastic.shards import ShardQueue
     from scheduler.elastic.state import State
+    from scheduler.elastic.training.batch import BatchPolicy, ConstantBatch, ScaledBatch, collate_empty, micro_batches
+    from scheduler.elastic.training.sampler import ElasticDistributedSampler
 
 __all__ = [
     "BatchPolicy",
@@ -57,18 +57,18 @@ __all__ = [
 
 #: The module that each name comes from.
 _HOMES = {
-    "BatchPolicy": "batch",
-    "ConstantBatch": "batch",
-    "ScaledBatch": "batch",
-    "collate_empty": "batch",
-    "micro_batches": "batch",
+    "BatchPolicy": "training.batch",
+    "ConstantBatch": "training.batch",
+    "ScaledBatch": "training.batch",
+    "collate_empty": "training.batch",
+    "micro_batches": "training.batch",
     "ElasticError": "errors",
     "UsageError": "errors",
     "run": "run",
-    "ElasticDistributedSampler": "sampler",
-    "Shard": "shard_source",
-    "ShardedDataset": "sharded_dataset",
-    "ShardQueue": "shards",
+    "ElasticDistributedSampler": "training.sampler",
+    "Shard": "data.shard_source",
+    "ShardedDataset": "data.sharded_dataset",
+    "ShardQueue": "data.shards",
     "State": "state",
 }
 

@@ -1,6 +1,6 @@
 """Errors of the worker-side library. Standard library only."""
 
-from scheduler.elastic.membership import Membership
+from scheduler.elastic.membership.membership import Membership
 
 
 class ElasticError(Exception):

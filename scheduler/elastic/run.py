@@ -5,16 +5,16 @@ import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
-from scheduler.elastic.agent import Agent
-from scheduler.elastic.agreement import Agreement
-from scheduler.elastic.alone import Alone
-from scheduler.elastic.checkpoint import CheckpointDirectory
 from scheduler.elastic.environment import Environment, checkpoint_dir
 from scheduler.elastic.errors import Resized, Stopped, UsageError
-from scheduler.elastic.meeting import Meeting
-from scheduler.elastic.membership import Membership
+from scheduler.elastic.group.rendezvous_store import Meeting
+from scheduler.elastic.membership.agent import Agent
+from scheduler.elastic.membership.membership import Membership
+from scheduler.elastic.membership.quorum_runner import Agreement
+from scheduler.elastic.membership.standalone import Alone
 from scheduler.elastic.session import Options, Session
 from scheduler.elastic.state import State
+from scheduler.elastic.training.checkpoint import CheckpointDirectory
 
 Result = TypeVar("Result")
 

@@ -14,17 +14,17 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 from torch.distributed.rendezvous import rendezvous
 
-from scheduler.elastic.agent import EXIT_DRAINED, Agent, Order
-from scheduler.elastic.alone import Alone
-from scheduler.elastic.checkpoint import CheckpointDirectory
 from scheduler.elastic.errors import GroupBroken, Resized, Stopped, Superseded
-from scheduler.elastic.group import Group, form
-from scheduler.elastic.meeting import Meeting, worth_meeting
-from scheduler.elastic.membership import Membership
-from scheduler.elastic.misses import Misses
-from scheduler.elastic.sockets import Connections
+from scheduler.elastic.group.group import Group, form
+from scheduler.elastic.group.rendezvous_store import Meeting, worth_meeting
+from scheduler.elastic.group.sockets import Connections
+from scheduler.elastic.membership.absence_reporter import Misses
+from scheduler.elastic.membership.agent import EXIT_DRAINED, Agent, Order
+from scheduler.elastic.membership.membership import Membership
+from scheduler.elastic.membership.standalone import Alone
 from scheduler.elastic.state import State
 from scheduler.elastic.step_watch import StepWatch
+from scheduler.elastic.training.checkpoint import CheckpointDirectory
 
 _LOG = logging.getLogger("scheduler.elastic")
 #: A decision is one integer, so that the largest wins: stop before any generation, a later before an earlier one.

@@ -6,16 +6,16 @@ from typing import Any, Literal
 
 import torch
 
-from scheduler.elastic.boundary import Boundary
 from scheduler.elastic.errors import UsageError
-from scheduler.elastic.group import Group
-from scheduler.elastic.metrics import Metrics
-from scheduler.elastic.pace import Pace
-from scheduler.elastic.parallel import NOTHING, Hook, Told
-from scheduler.elastic.rates import RateScaler
-from scheduler.elastic.sampler import ElasticDistributedSampler
-from scheduler.elastic.snapshot import Snapshot
-from scheduler.elastic.updates import Updates
+from scheduler.elastic.group.group import Group
+from scheduler.elastic.training.boundary import Boundary
+from scheduler.elastic.training.learning_rate import RateScaler
+from scheduler.elastic.training.metrics import Metrics
+from scheduler.elastic.training.parallel import NOTHING, Hook, Told
+from scheduler.elastic.training.sampler import ElasticDistributedSampler
+from scheduler.elastic.training.snapshot import Snapshot
+from scheduler.elastic.training.throughput import Pace
+from scheduler.elastic.training.updates import Updates
 
 
 class State:

@@ -7,29 +7,29 @@ import math
 from collections.abc import Iterable
 
 from scheduler.config import Settings
-from scheduler.engine.actions import due_actions
-from scheduler.engine.addresses import give_addresses
-from scheduler.engine.attention import Attention
+from scheduler.engine.absorb.absorb import absorb
+from scheduler.engine.absorb.dirty_jobs import Attention
+from scheduler.engine.absorb.foreign import absorb_demands
+from scheduler.engine.absorb.forgotten_nodes import forget_nodes
+from scheduler.engine.absorb.shards import DataWatch, absorb_data
+from scheduler.engine.absorb.slot_loads import absorb_loads
+from scheduler.engine.apply.addresses import give_addresses
+from scheduler.engine.apply.enact import enact
+from scheduler.engine.apply.launch import LaunchContext
+from scheduler.engine.apply.reconcile import due_actions
 from scheduler.engine.attribution.inputs import TickInputs
 from scheduler.engine.board import post
-from scheduler.engine.casefile import Case, save_case
-from scheduler.engine.draft import Draft, committed
-from scheduler.engine.enact import enact
-from scheduler.engine.forget_nodes import forget_nodes
-from scheduler.engine.launch import LaunchContext
-from scheduler.engine.observe_data import DataWatch, absorb_data
-from scheduler.engine.observe_foreign import absorb_demands
-from scheduler.engine.observe_loads import absorb_loads
+from scheduler.engine.changeset import Draft, committed
 from scheduler.engine.ports import ActionFailure, ClusterAction
-from scheduler.engine.reconcile import absorb
-from scheduler.engine.reports import Hearing, ReportBox
+from scheduler.engine.replay_case import Case, save_case
+from scheduler.engine.state.reports import Hearing, ReportBox
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
 from scheduler.model.observation import Observation
 from scheduler.model.plan import Plan
 from scheduler.model.worker import Desired, WorkerState
 from scheduler.model.world import Changes, World
-from scheduler.policy.invariants import Violation, check_plan
+from scheduler.policy.checks.invariants import Violation, check_plan
 from scheduler.policy.planner import Planner
 
 

@@ -20,23 +20,23 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from scheduler.config import Settings
-from scheduler.engine import collector
+from scheduler.engine import gc_pauses
+from scheduler.engine.absorb.shards import DataWatch
+from scheduler.engine.apply.carry_out import carry_out
+from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.attribution.caution import Caution, Rehearsal
 from scheduler.engine.attribution.failure import Failure
 from scheduler.engine.attribution.inputs import TickInputs
 from scheduler.engine.attribution.set_aside import set_aside
 from scheduler.engine.board import Board
-from scheduler.engine.candidate import Candidate
-from scheduler.engine.carry_out import carry_out
+from scheduler.engine.changeset import committed
 from scheduler.engine.deciding import Deciding
-from scheduler.engine.draft import committed
-from scheduler.engine.follower import Follower, Unloaded
-from scheduler.engine.launch import LaunchContext
-from scheduler.engine.observe_data import DataWatch
+from scheduler.engine.leadership.follower import Follower, Unloaded
+from scheduler.engine.leadership.lease_keeper import Candidate
+from scheduler.engine.leadership.repairs import Repairs
 from scheduler.engine.ports import ActionFailure, Cluster, EngineClock, Leader, Lease, Place, StopWorker, Store
-from scheduler.engine.repairs import Repairs
-from scheduler.engine.reports import Hearing, ReportBox
-from scheduler.engine.wall_watch import Jump, WallWatch
+from scheduler.engine.state.reports import Hearing, ReportBox
+from scheduler.engine.timing.wall_watch import Jump, WallWatch
 from scheduler.errors import (
     ClusterError,
     LeaseLost,
@@ -52,7 +52,7 @@ from scheduler.model.job import Job
 from scheduler.model.observation import Observation, SlotLoad
 from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.world import Changes, World
-from scheduler.policy.invariants import Violation
+from scheduler.policy.checks.invariants import Violation
 
 #: Intents taken per tick; the rest waits for the next one.
 INBOX_MAX = 10_000
@@ -187,7 +187,7 @@ class Engine:
 
     def tick(self) -> TickReport:
         """Run every step; failures of the store or the cluster end the tick and are reported, not raised."""
-        with collector.paused():
+        with gc_pauses.paused():
             for _ in self.steps():
                 pass
         return self.report
@@ -285,7 +285,7 @@ class Engine:
         yield Step.COMMITTED
         self._board.update(self.world, stored.jobs)
         self._forget_ended(changes)
-        collector.keep(len(inbox.jobs) + sum(worker.created_at == now for worker in changes.workers))
+        gc_pauses.keep(len(inbox.jobs) + sum(worker.created_at == now for worker in changes.workers))
         yield Step.POSTED
         unsettled = self._deciding.attention.unsettled(self.world)
         failures = self._apply(self.world, unsettled, inputs.observation, now)

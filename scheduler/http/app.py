@@ -14,35 +14,34 @@ from pydantic.json_schema import models_json_schema
 from starlette.datastructures import State
 
 from scheduler import __version__
-from scheduler.http import (
+from scheduler.http import static
+from scheduler.http.auth.authorize import require_user
+from scheduler.http.errors import install_error_handlers
+from scheduler.http.explain import idle
+from scheduler.http.explain import route as explain
+from scheduler.http.live import history, live
+from scheduler.http.routes import (
     bookings,
     cluster,
     events,
     health,
-    history,
     jobs,
-    live,
     logs,
     nodes,
     recurring,
     report,
     shards,
-    static,
     submit,
     webhooks,
     whatif,
     workers,
 )
-from scheduler.http.authorize import require_user
-from scheduler.http.entry import Entry
-from scheduler.http.errors import install_error_handlers
-from scheduler.http.explain import idle
-from scheduler.http.explain import route as explain
-from scheduler.http.requests import BatchRequest, BookingRequest, ChangeRequest, JobRequest, RecurringRequest
+from scheduler.http.runtime.wall_time import WallTime
+from scheduler.http.schemas.requests import BatchRequest, BookingRequest, ChangeRequest, JobRequest, RecurringRequest
+from scheduler.http.schemas.worker_requests import ReportRequest, ShardsRequest
+from scheduler.http.server.entry import Entry
+from scheduler.http.server.throttle import Throttle
 from scheduler.http.services import Services
-from scheduler.http.throttle import Throttle
-from scheduler.http.wall_time import WallTime
-from scheduler.http.worker_requests import ReportRequest, ShardsRequest
 
 _BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, BookingRequest, ReportRequest, ShardsRequest)
 _USER_ROUTERS = (

@@ -9,18 +9,18 @@ from fastapi import Depends, Request
 from scheduler.config import Settings
 from scheduler.engine.board import Board
 from scheduler.engine.ports import EngineClock, Leader
-from scheduler.engine.reports import ReportBox
-from scheduler.http.access import Access
-from scheduler.http.bell import Bell
-from scheduler.http.bodies import Bodies
+from scheduler.engine.state.reports import ReportBox
+from scheduler.http.auth.access import Access
 from scheduler.http.hosts import HostAnswers
-from scheduler.http.questions import Questions
-from scheduler.http.relay import Relay
-from scheduler.http.shard_desk import ShardDesk
+from scheduler.http.live.notifier import Bell
+from scheduler.http.runtime.compute_slot import Questions
+from scheduler.http.runtime.relay import Relay
+from scheduler.http.runtime.shard_batcher import ShardDesk
+from scheduler.http.server.bodies import Bodies
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import JobSpec
+from scheduler.store.records import Recurring
 from scheduler.store.sqlstore import SqlStore
-from scheduler.store.values import Recurring
 
 
 class Logs(Protocol):

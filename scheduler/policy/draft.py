@@ -7,13 +7,13 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Placement, StopReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import LeaveReason, Worker
-from scheduler.policy.amounts import Amount, Held, Rows, needs, pour
-from scheduler.policy.halves import halves, whole
-from scheduler.policy.order import end_of
-from scheduler.policy.place import Spots
-from scheduler.policy.stake import held_by
-from scheduler.policy.sums import SumsBelow
-from scheduler.policy.survey import Survey
+from scheduler.policy.capacity.placement import Spots
+from scheduler.policy.capacity.pools import halves, whole
+from scheduler.policy.capacity.priority_sums import SumsBelow
+from scheduler.policy.capacity.resources import Amount, Held, Rows, needs, pour
+from scheduler.policy.snapshot.order import end_of
+from scheduler.policy.snapshot.snapshot import Survey
+from scheduler.policy.snapshot.usage import held_by
 
 
 class Draft:

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from scheduler.config import PolicySettings
 from scheduler.model.plan import Plan
 from scheduler.model.world import World
-from scheduler.policy.backfill import Blocked
-from scheduler.policy.booking_guard import plan_around
-from scheduler.policy.bounds import repair_below_minimum, shrink_over_maximum
-from scheduler.policy.demands import plan_beside_others
 from scheduler.policy.draft import Draft
-from scheduler.policy.drain import drain
-from scheduler.policy.fillers import Fillers, decided
-from scheduler.policy.give_back import give_back
-from scheduler.policy.grow import Dealing, grow
+from scheduler.policy.overlay.booking_guard import plan_around
+from scheduler.policy.overlay.foreign_demands import plan_beside_others
 from scheduler.policy.published.plan import published_plan
-from scheduler.policy.reasons import explain
-from scheduler.policy.share import share
-from scheduler.policy.sharing import relieve
-from scheduler.policy.starts import Starts
-from scheduler.policy.survey import Survey
+from scheduler.policy.resize.bounds import repair_below_minimum, shrink_over_maximum
+from scheduler.policy.resize.drain import drain
+from scheduler.policy.resize.give_back import give_back
+from scheduler.policy.resize.grow import Dealing, grow
+from scheduler.policy.resize.rebalance import share
+from scheduler.policy.resize.relieve_oversold import relieve
+from scheduler.policy.snapshot.snapshot import Survey
+from scheduler.policy.start.backfill import Blocked
+from scheduler.policy.start.redraft import Fillers, decided
+from scheduler.policy.start.starts import Starts
+from scheduler.policy.start.wait_reasons import explain
 
 
 class Planner:

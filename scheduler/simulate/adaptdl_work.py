@@ -10,7 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Protocol
 
-from scheduler.clusters.simulated_work import Pace
+from scheduler.clusters.simulated.work import Pace
 from scheduler.simulate.adaptdl_profile import Application
 
 #: Batch sizes that a tuning worker tries, in equal ratios.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.engine.tick import TickReport
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import NodeName

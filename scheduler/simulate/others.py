@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.model.foreign import Demand
 from scheduler.simulate.result import ForeignResult
 from scheduler.simulate.workload import ForeignPod

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.engine.tick import TickReport
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId

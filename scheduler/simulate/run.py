@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scheduler.clock import VirtualClock
-from scheduler.clusters.simulated import SimulatedCluster
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.cluster import SimulatedCluster
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import Settings
+from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.board import Board
-from scheduler.engine.launch import LaunchContext
-from scheduler.engine.reports import ReportBox
+from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine, TickReport
 from scheduler.errors import SchedulerError, UserError
 from scheduler.model.job import Runtime

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from scheduler.clusters.simulated_work import Pace, Work
+from scheduler.clusters.simulated.work import Pace, Work
 from scheduler.simulate.speed import Speedup
 
 

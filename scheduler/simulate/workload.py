@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.clusters.simulated_work import Work
+from scheduler.clusters.simulated.work import Work
 from scheduler.model.job import JobSpec
 from scheduler.model.observation import SlotLoad
 from scheduler.model.shape import WorkerShape

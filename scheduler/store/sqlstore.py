@@ -21,29 +21,11 @@ from scheduler.model.report import Report, Usage, Window
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import Worker
 from scheduler.model.world import Changes
-from scheduler.store import (
-    bookings,
-    browse,
-    commit,
-    data_queues,
-    leadership,
-    load,
-    migrate,
-    recurrence,
-    report,
-    retention,
-    secret,
-    submit,
-    unreadable_rows,
-    usage,
-    webhooks,
-)
-from scheduler.store.announce import Listener, Word, announce
-from scheduler.store.database import Database
-from scheduler.store.reading import SetAside
-from scheduler.store.statements import Statements
-from scheduler.store.unreadable_rows import Met
-from scheduler.store.values import (
+from scheduler.store.codec.reading import SetAside
+from scheduler.store.engine_side import commit, leadership, load
+from scheduler.store.queries import browse, report, slot_usage, unreadable_rows
+from scheduler.store.queries.unreadable_rows import Met
+from scheduler.store.records import (
     Delivery,
     Exchanged,
     JobFilter,
@@ -55,6 +37,11 @@ from scheduler.store.values import (
     Submitted,
     WorkerPage,
 )
+from scheduler.store.requests import bookings, recurring, retention, secret, shards, submit, webhooks
+from scheduler.store.sql import migrate
+from scheduler.store.sql.bulk_statements import Statements
+from scheduler.store.sql.database import Database
+from scheduler.store.sql.notify import Listener, Word, announce
 
 EVERY_JOB = JobFilter()
 
@@ -89,7 +76,7 @@ class SqlStore:
         #: Tells what this process announces from what others do.
         self._name = random_bytes(8).hex()
         self._met = Met()
-        self._queues = data_queues.DataQueues(self._statements, self._name)
+        self._queues = shards.DataQueues(self._statements, self._name)
 
     @property
     def where(self) -> str:
@@ -287,17 +274,17 @@ class SqlStore:
     def read_queues(self, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
         """The data of these jobs as it stands, to be read only; jobs that have declared none are not in it."""
         with self._reading() as (connection, aside):
-            return data_queues.read(connection, job_ids, aside)
+            return shards.read(connection, job_ids, aside)
 
     def data_shares_done(self) -> Mapping[JobId, float]:
         """The share of its data that each active job is done with."""
         with self._database.read() as connection:
-            return data_queues.shares_done(connection)
+            return shards.shares_done(connection)
 
     def list_set_aside(self, job_id: JobId, limit: int = 100) -> list[ShardSetAside]:
         """Shards of its data that failed too often."""
         with self._reading() as (connection, aside):
-            return data_queues.list_set_aside(connection, job_id, limit, aside)
+            return shards.list_set_aside(connection, job_id, limit, aside)
 
     # What users read
 
@@ -385,7 +372,7 @@ class SqlStore:
     def usage(self, window: Window, classes: Sequence[int]) -> Usage:
         """Slots over time by priority class; `classes` are their lower bounds, ascending."""
         with self._database.read() as connection:
-            return usage.usage(connection, window, classes)
+            return slot_usage.usage(connection, window, classes)
 
     def report(self, window: Window, classes: Sequence[int], users: int) -> Report:
         """What the window came to, with so many of the users that held most."""
@@ -397,30 +384,30 @@ class SqlStore:
     def add_recurring(self, cron: str, timezone: str, spec: JobSpec, now: float) -> int:
         """Store a recurring job; its id. Neither expression nor timezone is checked here."""
         with self._database.write() as connection:
-            return recurrence.add(connection, cron, timezone, spec, now)
+            return recurring.add(connection, cron, timezone, spec, now)
 
     def get_recurring(self, recurring_id: int) -> Recurring | None:
         with self._database.read() as connection:
-            return recurrence.get(connection, recurring_id)
+            return recurring.get(connection, recurring_id)
 
     def list_recurring(self) -> list[Recurring]:
         with self._reading() as (connection, aside):
-            return recurrence.present(connection, aside)
+            return recurring.present(connection, aside)
 
     def delete_recurring(self, recurring_id: int, now: float) -> bool:
         """Whether there was one. Its jobs and its row stay as history."""
         with self._database.write() as connection:
-            return recurrence.delete(connection, recurring_id, now)
+            return recurring.delete(connection, recurring_id, now)
 
     def mark_recurring_run(self, recurring_id: int, fire_time: float) -> None:
         """Remember that jobs of all times up to this one have been submitted."""
         with self._database.write() as connection:
-            recurrence.mark_run(connection, recurring_id, fire_time)
+            recurring.mark_run(connection, recurring_id, fire_time)
 
     def resume_recurring(self, recurring_id: int, since: float) -> None:
         """Submit jobs of the times from this one on, also of those for which some were submitted."""
         with self._database.write() as connection:
-            recurrence.resume(connection, recurring_id, since)
+            recurring.resume(connection, recurring_id, since)
 
     # Webhooks
 

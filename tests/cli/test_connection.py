@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.connection import DEFAULT_STATE_DIR, DEFAULT_URL, find_daemon
+from scheduler.cli.client.connection import DEFAULT_STATE_DIR, DEFAULT_URL, find_daemon
 from scheduler.config import Settings
 from scheduler.errors import InvalidInput
 

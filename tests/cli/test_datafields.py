@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler.cli.datafields import data_rows
+from scheduler.cli.render.datafields import data_rows
 
 
 def told(epochs: int = 1, **progress: Any) -> dict[str, str]:

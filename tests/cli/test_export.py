@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cli.export import export_request, exported_env, present_directory
-from scheduler.cli.flags import Flags
-from scheduler.cli.request import build_request
-from scheduler.cli.source import Source
+from scheduler.cli.input.export import export_request, exported_env, present_directory
+from scheduler.cli.input.flags import Flags
+from scheduler.cli.input.request import build_request
+from scheduler.cli.input.source import Source
 from scheduler.errors import InvalidInput, UserError
-from scheduler.http.requests import JobRequest, check_request
+from scheduler.http.schemas.requests import JobRequest, check_request
 from scheduler.model.export import in_default_export, is_schedulers, is_secret
 
 SYSTEM = "/usr"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.cli.client import Client
-from scheduler.cli.connection import Connection
-from scheduler.cli.follow import Piece, follow_log, wait_for_end
+from scheduler.cli.client.client import Client
+from scheduler.cli.client.connection import Connection
+from scheduler.cli.client.follow import Piece, follow_log, wait_for_end
 from scheduler.model.fixed import FixedGroup
 from tests.http.site import Site
 from tests.http.test_logs import write

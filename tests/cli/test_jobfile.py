@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.jobfile import read_job_file
+from scheduler.cli.input.jobfile import read_job_file
 from scheduler.errors import UserError
 
 YAML = """\

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cli.output import Column, emit_json, markup, printable, show, table
+from scheduler.cli.render.output import Column, emit_json, markup, printable, show, table
 
 ODD = [*"\u202e\u2066\u200b\u2028\u2029\u0085\ufeff\U000e0041\x9b\x1b\n\r\t"]
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scheduler.cli.quantities import duration_seconds, memory_mib, moment, pairs, workers_range
+from scheduler.cli.input.quantities import duration_seconds, memory_mib, moment, pairs, workers_range
 from scheduler.errors import InvalidInput
 
 

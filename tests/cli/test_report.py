@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from scheduler.cli.command import Session
-from scheduler.cli.jobs import _Found, watch_jobs
-from scheduler.cli.report import missing
-from scheduler.cli.reportpage import page
-from scheduler.cli.sparkline import Recent, sparkline
-from scheduler.cli.times import stamp
+from scheduler.cli.commands.jobs import _Found, watch_jobs
+from scheduler.cli.commands.report import missing
+from scheduler.cli.render.reportpage import page
+from scheduler.cli.render.sparkline import Recent, sparkline
+from scheduler.cli.render.times import stamp
 from tests.cli.calls import Call
 from tests.cli.test_jobs import submitted, until
 from tests.daemon import Daemon

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.cli.flags import OPTION_OF, Flags
-from scheduler.cli.request import build_request, name_of
-from scheduler.cli.source import Source
+from scheduler.cli.input.flags import OPTION_OF, Flags
+from scheduler.cli.input.request import build_request, name_of
+from scheduler.cli.input.source import Source
 from scheduler.errors import UserError
-from scheduler.http.requests import JobRequest, RecurringRequest
+from scheduler.http.schemas.requests import JobRequest, RecurringRequest
 
 
 def built(flags: Flags, written: dict[str, Any] | None = None, path: str = "") -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.cli.times import ago, lost_work, span, zone
+from scheduler.cli.render.times import ago, lost_work, span, zone
 
 
 @pytest.mark.parametrize(

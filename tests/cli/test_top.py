@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.cli.client import Client
-from scheduler.cli.connection import find_daemon
-from scheduler.cli.top import ROWS_MIN, rows_for, watch
+from scheduler.cli.client.client import Client
+from scheduler.cli.client.connection import find_daemon
+from scheduler.cli.commands.top import ROWS_MIN, rows_for, watch
 from tests.http.site import Site
 
 #: What the view is of a site, in lines.

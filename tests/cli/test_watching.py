@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.cli.client import Client
-from scheduler.cli.connection import find_daemon
-from scheduler.cli.top import watch
+from scheduler.cli.client.client import Client
+from scheduler.cli.client.connection import find_daemon
+from scheduler.cli.commands.top import watch
 from tests.cli.calls import Call
 from tests.cli.test_jobs import submitted, until
 from tests.daemon import ROOT, Daemon

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.forecast import forecast_facts, start_text
-from scheduler.cli.times import stamp
+from scheduler.cli.render.forecast import forecast_facts, start_text
+from scheduler.cli.render.times import stamp
 from tests.cli.calls import Call
 from tests.cli.test_jobs import until
 from tests.daemon import Daemon

@@ -8,11 +8,11 @@ from pathlib import Path
 from threading import Event
 
 from scheduler.clock import VirtualClock
-from scheduler.clusters.simulated import SimulatedCluster
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.cluster import SimulatedCluster
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.engine.board import Board
 from scheduler.engine.ports import ActionFailure, Cluster, ClusterAction, ForgetWorker, StartWorker, StopWorker
-from scheduler.engine.reports import ReportBox
+from scheduler.engine.state.reports import ReportBox
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.observation import NodeObservation, Phase, WorkerObservation
 from tests.clusters.local_world import LocalWorld

@@ -17,8 +17,8 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from scheduler.clock import SystemClock
+from scheduler.clusters.kubernetes.api.custom_resource import GROUP, PLURAL, VERSION
 from scheduler.clusters.kubernetes.cluster import KubernetesCluster
-from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
 from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.engine.ports import StartWorker

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from scheduler.clock import SystemClock
-from scheduler.clusters.local import LocalCluster
-from scheduler.clusters.local_processes import STATE_VARIABLE, all_processes
+from scheduler.clusters.local.cluster import LocalCluster
+from scheduler.clusters.local.processes import STATE_VARIABLE, all_processes
 from scheduler.config import LocalSettings
 from scheduler.engine.ports import ActionFailure, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from scheduler.clusters.kubernetes.ends import PodState
-from scheduler.clusters.kubernetes.gpu_figures import BYTES_MAX, fetch, gpus_of
-from scheduler.clusters.kubernetes.gpu_readings import GpuReadings
-from scheduler.clusters.kubernetes.picture import KnownWorker
+from scheduler.clusters.kubernetes.cache import KnownWorker
+from scheduler.clusters.kubernetes.oversell.gpu_figures import BYTES_MAX, fetch, gpus_of
+from scheduler.clusters.kubernetes.oversell.gpu_readings import GpuReadings
+from scheduler.clusters.kubernetes.oversell.slot_gpus import FULL, gpus_by_slot, slot_loads
+from scheduler.clusters.kubernetes.pod_status import PodState
 from scheduler.clusters.kubernetes.pods import PodKey, WorkerPod
-from scheduler.clusters.kubernetes.slot_gpus import FULL, gpus_by_slot, slot_loads
 from scheduler.errors import ClusterError
 from scheduler.model.foreign import NO_FOREIGN, ForeignUse
 from scheduler.model.ids import NodeName, WorkerId, job_of

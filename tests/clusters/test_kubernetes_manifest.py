@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from scheduler.clock import VirtualClock
-from scheduler.clusters.kubernetes.connection import Pace
+from scheduler.clusters.kubernetes.api.connection import Pace
+from scheduler.clusters.kubernetes.api.quantities import Amounts
 from scheduler.clusters.kubernetes.manifest import pod_manifest
 from scheduler.clusters.kubernetes.pods import PREFIX, WorkerPod, WorkerPods, requests_of
-from scheduler.clusters.kubernetes.quantities import Amounts
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import Role, StartWorker
 from scheduler.errors import InvalidInput

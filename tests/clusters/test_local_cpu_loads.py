@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.clock import SystemClock
-from scheduler.clusters.local_cpu_loads import CpuLoads
+from scheduler.clusters.local.cpu_loads import CpuLoads
 from scheduler.config import LocalSettings
 from tests.clusters.local_world import LocalWorld
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from scheduler.clusters.local_env import InheritedEnv, inherited_env
+from scheduler.clusters.local.env import InheritedEnv, inherited_env
 from scheduler.config import LocalSettings, load_settings
 from scheduler.model.export import Export
 from scheduler.model.observation import Phase

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.clusters.local_nvml import GpuProcess, GpuReading, Reading, Xid
+from scheduler.clusters.local.nvml import GpuProcess, GpuReading, Reading, Xid
 from scheduler.model.observation import SlotLoad
 from tests.nvml import child
 from tests.nvml.machine import (

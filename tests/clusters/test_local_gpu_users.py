@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from scheduler.clusters.local_processes import STATE_VARIABLE, WORKER_VARIABLE
+from scheduler.clusters.local.processes import STATE_VARIABLE, WORKER_VARIABLE
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.observation import Phase, WorkerObservation
 from scheduler.model.slot import SlotClosure

@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduler.clusters.local_gpus import Gpu, select_gpus, visible_devices
-from scheduler.clusters.local_nvml import Nvml
-from scheduler.clusters.local_xids import meaning
+from scheduler.clusters.local.gpus import Gpu, select_gpus, visible_devices
+from scheduler.clusters.local.nvml import Nvml
+from scheduler.clusters.local.xids import meaning
 from scheduler.config import LocalSettings
 
 A, B, C = (Gpu(f"GPU-{letter}{letter}-1", "NVIDIA H200") for letter in "abc")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.local_loads import LoadReader
-from scheduler.clusters.local_machine import CpuMachine
+from scheduler.clusters.local.loads import LoadReader
+from scheduler.clusters.local.machine import CpuMachine
 from scheduler.config import LocalSettings
-from scheduler.engine.repeating import Repeating
+from scheduler.engine.timing.repeating import Repeating
 from scheduler.model.observation import SlotLoad
 from tests.clusters.local_world import LocalWorld
 from tests.eventually import eventually

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.local_log_files import log_path, trim_log
-from scheduler.clusters.local_logs import LocalLogs, WorkerLog
+from scheduler.clusters.logs.files import log_path, trim_log
+from scheduler.clusters.logs.reader import LocalLogs, WorkerLog
 from scheduler.config import LocalSettings
 from scheduler.model.ids import JobId, WorkerId, job_key
 from tests.clusters.local_world import LocalWorld, Signpost

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.local_loads import LoadReader
+from scheduler.clusters.local.loads import LoadReader
 from scheduler.config import LocalSettings, load_settings
 from scheduler.errors import ConfigError
 from scheduler.model.observation import SlotLoad

@@ -11,8 +11,8 @@ from queue import Queue
 
 import pytest
 
-from scheduler.clusters.local_link import SupervisorLink
-from scheduler.clusters.local_processes import read_process
+from scheduler.clusters.local.link import SupervisorLink
+from scheduler.clusters.local.processes import read_process
 from scheduler.errors import ClusterError
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import Phase
@@ -29,7 +29,7 @@ import signal, sys
 from pathlib import Path
 from queue import Queue
 from scheduler.clock import SystemClock
-from scheduler.clusters.local import LocalCluster
+from scheduler.clusters.local.cluster import LocalCluster
 from scheduler.config import LocalSettings
 from scheduler.engine.ports import StartWorker
 cluster = LocalCluster(Path(sys.argv[1]), LocalSettings(slots=4), SystemClock(), supervisor_idle_seconds=5.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.clock import SystemClock
-from scheduler.clusters.local_shared import SharedLocalCluster
+from scheduler.clusters.local.shared import SharedLocalCluster
 from scheduler.config import LocalSettings
 from scheduler.engine.ports import StopWorker
 from scheduler.errors import ClusterError

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.clusters.simulated_process import Behaviour
-from scheduler.clusters.simulated_work import Labour, Pace, WorkerSeconds
+from scheduler.clusters.simulated.process import Behaviour
+from scheduler.clusters.simulated.work import Labour, Pace, WorkerSeconds
 from scheduler.model.job import JobState, Runtime
 from tests.world import World
 

@@ -64,7 +64,11 @@ def test_an_event_that_changes_changes_the_digest(change: dict[str, object]) -> 
 
 
 def test_a_failed_tick_counts_and_not_the_line_that_it_failed_at() -> None:
-    details = ("KeyError: 1, in scheduler/engine/held.py:64 (hold)", "KeyError: 1, in scheduler/held.py:9 (keep)", "")
+    details = (
+        "KeyError: 1, in scheduler/engine/absorb/held.py:64 (hold)",
+        "KeyError: 1, in scheduler/held.py:9 (keep)",
+        "",
+    )
     first, moved, none = (line_of(replace(EVENT, detail=detail)) for detail in details)
     assert first == moved != none
 

@@ -15,7 +15,7 @@ import yaml
 
 from scheduler.cli.root import root
 from scheduler.config import load_settings
-from scheduler.http.requests import JobRequest
+from scheduler.http.schemas.requests import JobRequest
 from tests.docs.blocks import ROOT, Block, blocks, commands, shows
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

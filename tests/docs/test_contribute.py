@@ -71,11 +71,11 @@ GIVEN = {
     "nav": "mkdocs.yml",
     "PolicySettings": "scheduler/config/settings.py",
     "EngineSettings": "scheduler/config/settings.py",
-    "TypedDict": "scheduler/http/webhooks.py",
+    "TypedDict": "scheduler/http/routes/webhooks.py",
     "_seconds": "scheduler/config/settings.py",
     "_bytes_max": "scheduler/config/settings.py",
     "parse_json": "scheduler/http/json.py",
-    "Request": "scheduler/http/fields.py",
+    "Request": "scheduler/http/schemas/fields.py",
 }
 
 

@@ -22,7 +22,7 @@ import pytest
 import yaml
 from kubernetes import client, config
 
-from scheduler.clusters.kubernetes.custom_resource import GROUP, VERSION
+from scheduler.clusters.kubernetes.api.custom_resource import GROUP, VERSION
 from tests.clusters.kubernetes_desk import TestCluster, advertise, cluster_of, install_training_jobs
 from tests.daemon import ROOT, Daemon
 from tests.eventually import becomes, eventually

@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 import pytest
 
-from scheduler.engine.failures import GROUP_SECONDS
+from scheduler.engine.absorb.worker_ends import GROUP_SECONDS
 from tests.daemon import ROOT, Daemon
 from tests.eventually import becomes, eventually
 from tests.ports import free_port

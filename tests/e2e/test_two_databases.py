@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.local_records import any_recorded
+from scheduler.clusters.local.records import any_recorded
 from tests.daemon import ROOT, Daemon
 from tests.e2e.test_two_places import ENDS, left, running, start_job
 from tests.eventually import becomes

@@ -19,9 +19,9 @@ import torch
 from torch.optim import lr_scheduler
 
 from scheduler import elastic
-from scheduler.elastic import allowed
-from scheduler.elastic.checkpoint import CheckpointDirectory
-from scheduler.elastic.snapshot import Snapshot
+from scheduler.elastic.training import allowed
+from scheduler.elastic.training.checkpoint import CheckpointDirectory
+from scheduler.elastic.training.snapshot import Snapshot
 
 OPTIMIZERS = {
     name: value

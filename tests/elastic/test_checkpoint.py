@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from scheduler.elastic.checkpoint import CheckpointDirectory
+from scheduler.elastic.training.checkpoint import CheckpointDirectory
 
 
 def test_the_newest_generation_wins_over_a_higher_step_of_an_older_one(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_what_killed_writers_have_left_is_removed_by_the_next_write_and_what_is_
 WRITER = """
 import sys, torch
 from pathlib import Path
-from scheduler.elastic.checkpoint import CheckpointDirectory
+from scheduler.elastic.training.checkpoint import CheckpointDirectory
 directory = CheckpointDirectory(Path(sys.argv[1]))
 for step in range(1, 10**6):
     directory.write(1, step, {"step": step, "payload": torch.full((200_000,), float(step))})

@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.elastic import checkpoint_watch
-from scheduler.elastic.checkpoint_watch import AHEAD_SECONDS_MAX, COMPLETE_SECONDS, SECONDS_MAX, CheckpointWatch
+from scheduler.elastic.membership import checkpoint_watch
+from scheduler.elastic.membership.checkpoint_watch import (
+    AHEAD_SECONDS_MAX,
+    COMPLETE_SECONDS,
+    SECONDS_MAX,
+    CheckpointWatch,
+)
 from tests.elastic.processes import environment, python
 from tests.eventually import eventually
 

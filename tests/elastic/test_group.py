@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from scheduler.elastic.errors import GroupBroken, Superseded
-from scheduler.elastic.group import form
-from scheduler.elastic.meeting import Meeting, connect
-from scheduler.elastic.membership import Membership
+from scheduler.elastic.group.group import form
+from scheduler.elastic.group.rendezvous_store import Meeting, connect
+from scheduler.elastic.membership.membership import Membership
 from scheduler.elastic.session import is_broken_group
 from tests.elastic.processes import ROOT, SECONDS_MAX, environment, fixed_group, python
 from tests.eventually import eventually
@@ -55,10 +55,10 @@ KEYS_OF_MEETING = 4
 # Forms generation 1, dies or fails in a collective, forms generation 2 with who is left, and equalises the snapshots.
 SURVIVE = """
 import os, signal, sys, time, torch, torch.distributed as dist
-from scheduler.elastic.group import form
-from scheduler.elastic.meeting import Meeting, connect
-from scheduler.elastic.membership import Membership
-from scheduler.elastic.snapshot import Snapshot
+from scheduler.elastic.group.group import form
+from scheduler.elastic.group.rendezvous_store import Meeting, connect
+from scheduler.elastic.membership.membership import Membership
+from scheduler.elastic.training.snapshot import Snapshot
 torch.set_num_threads(1)
 rank, size, victim = map(int, sys.argv[1:])
 meeting = Meeting("127.0.0.1", "token")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.elastic.horovod.desk import Desk
-from scheduler.elastic.horovod.roster import Listed, Roster, hand_out
+from scheduler.elastic.horovod.hosts import Listed, Roster, hand_out
+from scheduler.elastic.horovod.protocol import receive, send
 from scheduler.elastic.horovod.ssh import split_command
-from scheduler.elastic.horovod.wire import receive, send
+from scheduler.elastic.horovod.workspace import Desk
 from scheduler.model.ids import WorkerId, worker_id
 from tests.elastic.becoming import become_worker
 from tests.elastic.becoming import running as a_job_that_runs

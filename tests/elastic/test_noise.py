@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from scheduler.elastic.noise import NoiseScale, Shares, efficiency, gain
+from scheduler.elastic.training.noise import NoiseScale, Shares, efficiency, gain
 from tests.elastic.processes import SECONDS_MAX, fixed_group
 
 # Linear regression with the parameters held still: gradients of single samples tell the true noise scale.

@@ -10,10 +10,10 @@ LET_GO = """
 import functools, sys, threading, torch, torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 from torch.nn.parallel import DistributedDataParallel
-from scheduler.elastic import old_groups
-from scheduler.elastic.group import Group
-from scheduler.elastic.membership import Membership
-from scheduler.elastic.sockets import Connections
+from scheduler.elastic.group import old_groups
+from scheduler.elastic.group.group import Group
+from scheduler.elastic.membership.membership import Membership
+from scheduler.elastic.group.sockets import Connections
 
 model = torch.nn.Linear(4, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -91,11 +91,11 @@ FORGOTTEN = """
 import os, sys, threading, torch
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
-from scheduler.elastic.group import Group
-from scheduler.elastic.membership import Membership
-from scheduler.elastic.parallel import ParallelGradients
+from scheduler.elastic.group.group import Group
+from scheduler.elastic.membership.membership import Membership
+from scheduler.elastic.training.parallel import ParallelGradients
 from scheduler.elastic.session import is_broken_group
-from scheduler.elastic.sockets import Connections
+from scheduler.elastic.group.sockets import Connections
 
 model = torch.nn.Linear(4, 4, device=sys.argv[1])
 store, rank, size = next(rendezvous("env://"))

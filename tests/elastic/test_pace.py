@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scheduler.elastic.pace import Pace
+from scheduler.elastic.training.throughput import Pace
 
 
 @given(rate=st.floats(1.0, 1000.0), at=st.floats(0.0, 1e6))

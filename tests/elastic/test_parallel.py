@@ -17,7 +17,7 @@ import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, bf16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 from scheduler import elastic
-from scheduler.elastic.updates import Updates
+from scheduler.elastic.training.updates import Updates
 
 device = os.environ.get("DEVICE", "cpu")
 torch.set_num_threads(1)

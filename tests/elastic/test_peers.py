@@ -4,7 +4,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.elastic.peers import PeerServer, ask_all
+from scheduler.elastic.membership.peers import PeerServer, ask_all
 from tests.eventually import SECONDS_MAX
 from tests.ports import free_port
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.elastic.membership import Membership
-from scheduler.elastic.quorum import Answer, Ask, Chain, Electorate, Voter, Wait, count_votes, weigh_promises
+from scheduler.elastic.membership.membership import Membership
+from scheduler.elastic.membership.quorum import Answer, Ask, Chain, Electorate, Voter, Wait, count_votes, weigh_promises
 
 T = TypeVar("T")
 THREE = Electorate(7, ("a", "b", "c"))

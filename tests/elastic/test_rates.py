@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from scheduler.elastic import ConstantBatch, ElasticDistributedSampler, ScaledBatch, State, UsageError, run
-from scheduler.elastic.batch import BatchPolicy
-from scheduler.elastic.noise import NoiseScale, Shares
-from scheduler.elastic.rates import RateScaler
+from scheduler.elastic.training.batch import BatchPolicy
+from scheduler.elastic.training.learning_rate import RateScaler
+from scheduler.elastic.training.noise import NoiseScale, Shares
 
 
 def noise_of(samples: float) -> NoiseScale:

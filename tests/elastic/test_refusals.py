@@ -13,17 +13,17 @@ import torch
 from pydantic import create_model
 
 from scheduler import elastic
-from scheduler.elastic import agent, checkpoint_watch
-from scheduler.elastic.agent import Agent
-from scheduler.elastic.checkpoint_watch import watch_of
-from scheduler.elastic.client import Client, Published, Standing
 from scheduler.elastic.environment import Environment
-from scheduler.elastic.membership import Membership
+from scheduler.elastic.membership import agent, checkpoint_watch
+from scheduler.elastic.membership.agent import Agent
+from scheduler.elastic.membership.checkpoint_watch import watch_of
+from scheduler.elastic.membership.client import Client, Published, Standing
+from scheduler.elastic.membership.membership import Membership
 from scheduler.elastic.session import Options, Session
-from scheduler.http import workers
-from scheduler.http.fields import Request
-from scheduler.http.requests import parse_request
-from scheduler.http.worker_requests import ReportRequest
+from scheduler.http.routes import workers
+from scheduler.http.schemas.fields import Request
+from scheduler.http.schemas.requests import parse_request
+from scheduler.http.schemas.worker_requests import ReportRequest
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import WorkerReport
 from tests.elastic.becoming import become_worker, served_site

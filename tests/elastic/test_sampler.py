@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.elastic import ElasticDistributedSampler, ScaledBatch, UsageError
-from scheduler.elastic.sampler import share_of
+from scheduler.elastic.training.sampler import share_of
 
 sizes = st.integers(1, 60)
 worlds = st.lists(st.integers(1, 9), min_size=1, max_size=8)

@@ -9,10 +9,10 @@ import torch
 from torch.utils.data import DataLoader
 
 from scheduler import elastic
+from scheduler.elastic.data.shard_source import Call, Scheduler
+from scheduler.elastic.data.shards import AHEAD_MAX
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.errors import Refused
-from scheduler.elastic.shard_source import Call, Scheduler
-from scheduler.elastic.shards import AHEAD_MAX
 from tests.elastic.becoming import become_worker, running
 from tests.http.site import Site
 

@@ -10,8 +10,8 @@ from datetime import timedelta
 import pytest
 from torch.distributed import DistStoreError, HashStore, PrefixStore, Store, TCPStore
 
-from scheduler.elastic.meeting import Meeting, connect
-from scheduler.elastic.signed_store import SignedStore, StoreServer
+from scheduler.elastic.group.rendezvous_store import Meeting, connect
+from scheduler.elastic.group.signed_store import SignedStore, StoreServer
 from tests.eventually import SECONDS_MAX
 
 TOKEN = "a" * 64

@@ -8,10 +8,10 @@ import torch
 import torch.distributed as dist
 
 from scheduler import elastic
-from scheduler.elastic.group import Group
-from scheduler.elastic.membership import Membership
-from scheduler.elastic.snapshot import Snapshot
-from scheduler.elastic.sockets import Connections
+from scheduler.elastic.group.group import Group
+from scheduler.elastic.group.sockets import Connections
+from scheduler.elastic.membership.membership import Membership
+from scheduler.elastic.training.snapshot import Snapshot
 
 
 def make_state(samples: int = 20, **values: object) -> elastic.State:

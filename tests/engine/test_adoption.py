@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, WorkerId, worker_id
 from scheduler.model.job import JobState, Runtime

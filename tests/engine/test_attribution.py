@@ -30,8 +30,8 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.worker import Worker
 from scheduler.model.world import Stray, World
-from scheduler.policy.ledger import Ledger
-from scheduler.policy.stake import stake_of
+from scheduler.policy.capacity.ledger import Ledger
+from scheduler.policy.snapshot.usage import stake_of
 
 
 def job(number: int) -> Subject:
@@ -131,7 +131,7 @@ def test_a_failure_is_one_short_line_that_ends_with_where() -> None:
 def test_where_is_the_innermost_line_of_the_scheduler_itself() -> None:
     with pytest.raises(AttributeError) as caught:
         stake_of(a_job(7), None)  # type: ignore[arg-type]
-    assert ", in scheduler/policy/stake.py:" in failure_of(caught.value).detail
+    assert ", in scheduler/policy/snapshot/usage.py:" in failure_of(caught.value).detail
     assert failure_of(KeyError()).detail == "KeyError"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.engine.tick import Step
 from scheduler.model.booking import BookingState
 from scheduler.model.event import EventKind

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.engine.carry_out import carry_out
+from scheduler.engine.apply.carry_out import carry_out
 from scheduler.engine.ports import ForgetWorker, StopWorker
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import JobState

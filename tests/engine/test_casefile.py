@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.engine import casefile
-from scheduler.engine.casefile import Case, load_case, save_case
+from scheduler.engine import replay_case
+from scheduler.engine.replay_case import Case, load_case, save_case
 from scheduler.model.export import Export
 from tests.world import World
 
@@ -47,6 +47,6 @@ def test_the_same_case_is_saved_once_and_their_number_is_bounded(
     case = _case(w)
     assert save_case(tmp_path, case) is not None
     assert save_case(tmp_path, case) is None
-    monkeypatch.setattr(casefile, "CASES_MAX", 2)
+    monkeypatch.setattr(replay_case, "CASES_MAX", 2)
     assert save_case(tmp_path, replace(case, now=1.0)) is not None
     assert save_case(tmp_path, replace(case, now=2.0)) is None

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scheduler.clock import SystemClock, VirtualClock
 from scheduler.engine.board import Board
 from scheduler.engine.ports import Anchor
-from scheduler.engine.reports import ReportBox
-from scheduler.engine.steady_clock import AWAY_SECONDS_MAX, SteadyClock
+from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine
-from scheduler.engine.wall_watch import CONFIRM_SECONDS
+from scheduler.engine.timing.steady_clock import AWAY_SECONDS_MAX, SteadyClock
+from scheduler.engine.timing.wall_watch import CONFIRM_SECONDS
 from scheduler.model.event import EventKind
 from scheduler.model.job import JobState
 from tests.faults.clocks import MachineClock

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import IntentKind

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.engine.tick import Step
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobState, Runtime

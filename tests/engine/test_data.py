@@ -8,8 +8,8 @@ from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import JobState, Runtime
 from scheduler.model.ranges import Ranges
 from scheduler.model.shard_calls import ReaderKey, ShardCall
-from scheduler.policy.remaining import EndBasis, work_left
-from scheduler.store.values import ShardsAsked, ShardsGiven
+from scheduler.policy.estimate.time_left import EndBasis, work_left
+from scheduler.store.records import ShardsAsked, ShardsGiven
 from tests.world import World
 
 HUNDRED = DataSet(100)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.engine.exits import FAILURES, classify_exit
+from scheduler.engine.absorb.exits import FAILURES, classify_exit
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.observation import EndCause, Phase, WorkerObservation
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.clusters.simulated import Fault
-from scheduler.clusters.simulated_process import NO_PROGRAM_DETAIL, Behaviour
+from scheduler.clusters.simulated.cluster import Fault
+from scheduler.clusters.simulated.process import NO_PROGRAM_DETAIL, Behaviour
 from scheduler.config import EngineSettings, Settings
-from scheduler.engine.attention import Attention
-from scheduler.engine.reports import Hearing
+from scheduler.engine.absorb.dirty_jobs import Attention
+from scheduler.engine.state.reports import Hearing
 from scheduler.model.event import EventKind
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import JobState, Runtime, StopReason

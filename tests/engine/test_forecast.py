@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import Settings
-from scheduler.engine.courses import Ending
-from scheduler.engine.forecast import Certainty, CutOff, Forecast, Loss, forecast, forecast_spec
+from scheduler.engine.whatif.forecast import Certainty, CutOff, Forecast, Loss, forecast, forecast_spec
+from scheduler.engine.whatif.job_ends import Ending
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobSpec, JobState, Runtime, WaitReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes
-from scheduler.policy.remaining import EndBasis
+from scheduler.policy.estimate.time_left import EndBasis
 from tests.policy.worlds import LONG_AGO, NOW, QUARANTINED, Cluster
 from tests.world import World
 

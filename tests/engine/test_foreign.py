@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import EventKind
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import JobId, NodeName

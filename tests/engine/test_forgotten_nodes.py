@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from scheduler.config import RetentionSettings, Settings
+from scheduler.engine.absorb.forgotten_nodes import forget_nodes
 from scheduler.engine.board import Board
-from scheduler.engine.draft import Draft
-from scheduler.engine.follower import Follower
-from scheduler.engine.forget_nodes import forget_nodes
-from scheduler.engine.steady_clock import SteadyClock
+from scheduler.engine.changeset import Draft
+from scheduler.engine.leadership.follower import Follower
 from scheduler.engine.tick import Engine
+from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.model.event import EventKind
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from scheduler.clusters.simulated_process import Behaviour
-from scheduler.engine.launch import LaunchContext, start_worker
+from scheduler.clusters.simulated.process import Behaviour
+from scheduler.engine.apply.launch import LaunchContext, start_worker
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.horovod import broken_command_rule, driver_command, driver_group, worker_command
 from scheduler.model.ids import JobId

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from scheduler.clock import SystemClock
-from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.config import EngineSettings, Settings
+from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.board import Board
-from scheduler.engine.launch import LaunchContext
 from scheduler.engine.loop import EngineLoop
-from scheduler.engine.reports import ReportBox
-from scheduler.engine.steady_clock import SteadyClock
+from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine, TickReport
+from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.model.ids import NodeName
 from scheduler.model.job import JobSpec
 from scheduler.model.observation import NodeObservation

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from scheduler.clusters.simulated_work import Pace, Work
+from scheduler.clusters.simulated.work import Pace, Work
 from scheduler.config import PolicySettings
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.simulated import Fault
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.cluster import Fault
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import PolicySettings, Settings
 from scheduler.engine.tick import Step
 from scheduler.model.event import EventKind

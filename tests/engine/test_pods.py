@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.clusters.simulated import Fault
-from scheduler.clusters.simulated_process import STUCK_DETAIL, Behaviour
-from scheduler.engine.exits import EXIT_DONE
+from scheduler.clusters.simulated.cluster import Fault
+from scheduler.clusters.simulated.process import STUCK_DETAIL, Behaviour
+from scheduler.engine.absorb.exits import EXIT_DONE
 from scheduler.model.event import EventKind
 from scheduler.model.job import JobState, Runtime, StopReason
 from scheduler.model.node import NodeIntent

@@ -1,6 +1,6 @@
 """More important jobs take slots: by shrinking first, and nothing is given out before it is free."""
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import EventKind
 from scheduler.model.job import JobState, Runtime, WaitReason
 from scheduler.model.worker import LeaveReason

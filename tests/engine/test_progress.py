@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from scheduler.clusters.simulated_process import Behaviour
-from scheduler.clusters.simulated_work import Pace
+from scheduler.clusters.simulated.process import Behaviour
+from scheduler.clusters.simulated.work import Pace
 from scheduler.model.job import Job, JobState, Runtime
 from tests.world import World
 

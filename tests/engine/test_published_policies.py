@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import Settings
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId

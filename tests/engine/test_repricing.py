@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from scheduler.config import Settings
-from scheduler.engine.forecast import Loss
-from scheduler.engine.repricing import Size, Sizes, Starts, reprice
+from scheduler.engine.whatif.forecast import Loss
+from scheduler.engine.whatif.priority_change import Size, Sizes, Starts, reprice
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobState
 from tests.policy.worlds import NOW, Cluster

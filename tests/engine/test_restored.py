@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.engine.ports import StartWorker
 from scheduler.model.ids import JobId, WorkerId, worker_id
 from scheduler.model.job import JobState, Runtime

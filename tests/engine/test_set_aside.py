@@ -25,8 +25,8 @@ from scheduler.model.world import Changes, CrowdedSlot, World
 
 A, B = NodeName("a"), NodeName("b")
 NOW = 7.0
-RAISED = Failure(Cause.TICK_RAISED, "KeyError: 3, in scheduler/policy/share.py:7 (share)")
-HUNG = Failure(Cause.TICK_HUNG, "no end after 4 s, in scheduler/policy/grow.py:9 (grow)")
+RAISED = Failure(Cause.TICK_RAISED, "KeyError: 3, in scheduler/policy/resize/rebalance.py:7 (share)")
+HUNG = Failure(Cause.TICK_HUNG, "no end after 4 s, in scheduler/policy/resize/grow.py:9 (grow)")
 UNTOLD = Failure(Cause.TICK_RAISED, "")
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobState, Runtime

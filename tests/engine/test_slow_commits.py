@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import event
 
-from scheduler.engine.candidate import LEASE_SECONDS_MAX, WRITES_PER_LEASE
+from scheduler.engine.leadership.lease_keeper import LEASE_SECONDS_MAX, WRITES_PER_LEASE
 from scheduler.model.job import JobState
 from tests.engine.test_standby import Replica
 from tests.world import World

@@ -2,10 +2,10 @@
 
 import pytest
 
+from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.board import Board, Known
-from scheduler.engine.launch import LaunchContext
 from scheduler.engine.ports import Anchor, EngineClock, Leader
-from scheduler.engine.reports import ReportBox
+from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine, Step
 from scheduler.errors import StoreUnavailable
 from scheduler.model.ids import JobId

@@ -9,7 +9,7 @@ from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobState
-from scheduler.policy.order import Order
+from scheduler.policy.snapshot.order import Order
 from tests.world import START, World
 
 AGING = PolicySettings(aging_per_hour=1.0)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from scheduler.clusters import simulated, simulated_process
+from scheduler.clusters.simulated import cluster, process
 from scheduler.config import settings
 from scheduler.engine import tick
 from scheduler.model import data, fixed, intent, job, observation, shape, slot
@@ -25,7 +25,7 @@ FAILED = Path(__file__).parent / "cases"
 #: Scenarios that notice a defect which is put in; see `mutations`.
 NOTICING = FAILED / "noticing"
 _MODULES: tuple[ModuleType, ...] = (
-    plan, poison, simulated, simulated_process, settings, tick, data, fixed, intent, job, observation, shape, slot,
+    plan, poison, cluster, process, settings, tick, data, fixed, intent, job, observation, shape, slot,
     speed, work,
 )  # fmt: skip
 

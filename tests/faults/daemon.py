@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scheduler.clock import VirtualClock
-from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.config import RetentionSettings, Settings
+from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.attribution.caution import Caution
 from scheduler.engine.board import Board
-from scheduler.engine.launch import LaunchContext
-from scheduler.engine.reports import ReportBox
-from scheduler.engine.steady_clock import SteadyClock
+from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine, Step
+from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.model.observation import WorkerReport
 from tests.faults.clocks import MachineClock
 from tests.faults.links import Line, Reach

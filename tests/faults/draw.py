@@ -8,7 +8,7 @@ undisturbed. So each seed switches most of them off, another part each time. Aft
 import random
 from dataclasses import replace
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import EngineSettings, PolicySettings
 from scheduler.model.ids import NodeName
 from scheduler.model.job import JobSpec, Runtime

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from scheduler.clock import VirtualClock
-from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.engine.ports import (
     ActionFailure,
     Anchor,
@@ -20,7 +20,7 @@ from scheduler.engine.ports import (
     StoredNews,
     StoredWorld,
 )
-from scheduler.engine.steady_clock import SteadyClock
+from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.errors import StaleWrite, StoreUnavailable
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.ids import JobId

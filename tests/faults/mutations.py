@@ -7,23 +7,25 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from scheduler.engine import failures, follower, reconcile
-from scheduler.engine.candidate import Candidate
-from scheduler.engine.draft import Draft
-from scheduler.engine.exits import FAILURES
-from scheduler.engine.observe_workers import absorb_job_workers
+from scheduler.engine.absorb import absorb, worker_ends
+from scheduler.engine.absorb.exits import FAILURES
+from scheduler.engine.absorb.workers import absorb_job_workers
+from scheduler.engine.changeset import Draft
+from scheduler.engine.leadership import follower
+from scheduler.engine.leadership.lease_keeper import Candidate
 from scheduler.engine.ports import Lease, StoredNews
-from scheduler.engine.steady_clock import SteadyClock
+from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.job import Job
 from scheduler.model.node import Node
 from scheduler.model.observation import Observation
 from scheduler.model.worker import Desired, ExitReason, Worker, WorkerState
 from scheduler.model.world import Changes, World
-from scheduler.policy import ledger, planner
-from scheduler.policy.ledger import Ledger, left_of
-from scheduler.store import leadership
-from scheduler.store.schema import lease as lease_table
+from scheduler.policy import planner
+from scheduler.policy.capacity import ledger
+from scheduler.policy.capacity.ledger import Ledger, left_of
+from scheduler.store.engine_side import leadership
+from scheduler.store.sql.schema import lease as lease_table
 from tests.faults.cases import NOTICING
 from tests.faults.draw import draw
 from tests.faults.plan import Scenario
@@ -81,12 +83,12 @@ MUTATIONS = (
     Mutation(
         "a slot is given out before the exit is confirmed",
         "I3",
-        lambda patch: patch.setattr(reconcile, "absorb_job_workers", _free_on_asking),
+        lambda patch: patch.setattr(absorb, "absorb_job_workers", _free_on_asking),
     ),
     Mutation(
         "workers that return from a lost node are overlooked",
         "I3",
-        lambda patch: patch.setattr(reconcile, "find_strays", lambda draft, observation, moved: {}),
+        lambda patch: patch.setattr(absorb, "find_strays", lambda draft, observation, moved: {}),
     ),
     Mutation(
         "a deposed leader may commit",
@@ -111,12 +113,12 @@ MUTATIONS = (
     Mutation(
         "a preemption counts as a failure",
         "I8",
-        lambda patch: patch.setattr(failures, "FAILURES", FAILURES | {ExitReason.ASKED}),
+        lambda patch: patch.setattr(worker_ends, "FAILURES", FAILURES | {ExitReason.ASKED}),
     ),
     Mutation(
         "the loss of a node counts as a failure",
         "I8",
-        lambda patch: patch.setattr(failures, "FAILURES", FAILURES | {ExitReason.LOST}),
+        lambda patch: patch.setattr(worker_ends, "FAILURES", FAILURES | {ExitReason.LOST}),
     ),
     Mutation(
         "what others hold is given out",
@@ -126,7 +128,7 @@ MUTATIONS = (
     Mutation(
         "a worker that fails is replaced where others have come",
         "I1",
-        lambda patch: patch.setattr(failures, "others_took", lambda draft, worker: False),
+        lambda patch: patch.setattr(worker_ends, "others_took", lambda draft, worker: False),
     ),
     Mutation(
         "a worker that fails is replaced on a closed slot",

@@ -6,8 +6,8 @@ A fault names its target by `pick`, a number from 0 to 1 that chooses among thos
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.clusters.simulated import Fault as CallFault
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.cluster import Fault as CallFault
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import EngineSettings, PolicySettings
 from scheduler.engine.tick import Step
 from scheduler.model.ids import NodeName

@@ -14,7 +14,7 @@ from scheduler import bounds
 from scheduler.engine import deciding
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
-from scheduler.store import commit
+from scheduler.store.engine_side import commit
 from tests.broken import hold
 from tests.faults.features.parts import Of
 from tests.faults.plan import Arrival, Scenario

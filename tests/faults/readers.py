@@ -7,7 +7,7 @@ from scheduler.errors import StoreUnavailable, UserError
 from scheduler.model.ids import JobId, WorkerId, ordinal_of
 from scheduler.model.ranges import NOTHING, Ranges
 from scheduler.model.shard_calls import ReaderKey, ShardCall
-from scheduler.store.values import ShardsAsked
+from scheduler.store.records import ShardsAsked
 from tests.broken import hold
 
 if TYPE_CHECKING:

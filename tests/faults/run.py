@@ -6,7 +6,7 @@ import traceback
 from dataclasses import dataclass, field
 
 from scheduler.clock import VirtualClock
-from scheduler.clusters.simulated import SimulatedCluster
+from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.config import Settings
 from scheduler.engine.board import Board
 from scheduler.engine.tick import Engine

@@ -12,8 +12,8 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.node import Node, NodeIntent
 from scheduler.model.shape import WorkerShape
-from scheduler.policy.check_plan import FIXED_SIZES
-from scheduler.policy.fixed_room import fits_empty
+from scheduler.policy.capacity.fixed_fit import fits_empty
+from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.published.view import fixed_size
 from tests.broken import hold
 

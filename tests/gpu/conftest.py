@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.local_gpus import Gpu
+from scheduler.clusters.local.gpus import Gpu
 from tests.gpu.reading import read_gpus
 
 HERE = Path(__file__).parent

@@ -32,11 +32,11 @@ def main(rank: int, size: int, event: str, spread: bool, folder: Path) -> None:
     import torch
     import torch.distributed as dist
 
-    from scheduler.elastic import cuda
     from scheduler.elastic.errors import GroupBroken
-    from scheduler.elastic.group import Group, form
-    from scheduler.elastic.meeting import Meeting
-    from scheduler.elastic.membership import Membership
+    from scheduler.elastic.group import cuda
+    from scheduler.elastic.group.group import Group, form
+    from scheduler.elastic.group.rendezvous_store import Meeting
+    from scheduler.elastic.membership.membership import Membership
     from scheduler.elastic.session import is_broken_group
 
     torch.ones(1, device="cuda")

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from scheduler.clusters.local_gpus import Gpu
-from scheduler.clusters.local_nvml import GpuReading, Nvml
+from scheduler.clusters.local.gpus import Gpu
+from scheduler.clusters.local.nvml import GpuReading, Nvml
 from scheduler.model.observation import SlotLoad
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.local_gpus import Gpu
+from scheduler.clusters.local.gpus import Gpu
 from tests.elastic.processes import environment, python
 
 LARGE = str(Path(__file__).with_name("large.py"))

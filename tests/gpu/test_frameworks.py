@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.local_gpus import Gpu
+from scheduler.clusters.local.gpus import Gpu
 from tests.daemon import ROOT, running_daemon
 from tests.elastic.jobs import RunningJob
 

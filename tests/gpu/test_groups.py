@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.local_gpus import Gpu
+from scheduler.clusters.local.gpus import Gpu
 from tests.elastic.processes import environment, python
 from tests.gpu.rank import TIMEOUT_SECONDS
 

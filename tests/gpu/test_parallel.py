@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.clusters.local_gpus import Gpu
+from scheduler.clusters.local.gpus import Gpu
 from tests.elastic.test_old_groups import frees_itself
 from tests.elastic.test_parallel import MEASURED, measures_as_averaging, train_both
 

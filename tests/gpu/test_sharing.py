@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scheduler.clusters.local_gpus import Gpu
+from scheduler.clusters.local.gpus import Gpu
 from tests.daemon import Daemon, running_daemon
 from tests.elastic.jobs import RunningJob
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.local_gpus import Gpu
-from scheduler.clusters.local_nvml import Nvml
+from scheduler.clusters.local.gpus import Gpu
+from scheduler.clusters.local.nvml import Nvml
 from tests.daemon import Daemon, running_daemon
 from tests.elastic.jobs import RunningJob
 from tests.gpu.reading import read_gpus, read_load

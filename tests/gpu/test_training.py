@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.local_gpus import Gpu
+from scheduler.clusters.local.gpus import Gpu
 from tests.daemon import Daemon, running_daemon
 from tests.elastic.jobs import RunningJob
 

@@ -10,20 +10,20 @@ from typing import Any
 
 import httpx
 
-from scheduler.clusters.local_logs import LocalLogs
+from scheduler.clusters.logs.reader import LocalLogs
 from scheduler.config import HttpSettings, Settings
 from scheduler.daemon.recurring import RecurringJobs, new_timers
 from scheduler.daemon.server import Server, bind, url_of
 from scheduler.engine.tick import TickReport
-from scheduler.http.access import Access
 from scheduler.http.app import create_app
-from scheduler.http.bell import Bell
-from scheduler.http.connections import Connections
-from scheduler.http.entry import Entry
+from scheduler.http.auth.access import Access
 from scheduler.http.hosts import HostAnswers
-from scheduler.http.relay import Relay
+from scheduler.http.live.notifier import Bell
+from scheduler.http.runtime.relay import Relay
+from scheduler.http.runtime.shard_batcher import ShardDesk
+from scheduler.http.server.connections import Connections
+from scheduler.http.server.entry import Entry
 from scheduler.http.services import Services
-from scheduler.http.shard_desk import ShardDesk
 from scheduler.metrics import Metrics
 from scheduler.model.ids import JobId
 from tests.eventually import SECONDS_MAX

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.config import HttpSettings
 from scheduler.errors import ConfigError
-from scheduler.http.access import Access, check_exposure
+from scheduler.http.auth.access import Access, check_exposure
 from scheduler.model.ids import JobId
 from tests.http.site import TOKEN, Site
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.clusters.simulated_process import NO_PROGRAM_DETAIL, Behaviour
+from scheduler.clusters.simulated.process import NO_PROGRAM_DETAIL, Behaviour
 from scheduler.model.event import EventKind
 from tests.http.site import Site
 

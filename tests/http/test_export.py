@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scheduler.config import HttpSettings, KubernetesSettings, Settings
 from scheduler.daemon.recurring import submit_due
 from scheduler.errors import InvalidInput
-from scheduler.http.export import keep_export
-from scheduler.http.requests import JobRequest, check_request
+from scheduler.http.admission.export import keep_export
+from scheduler.http.schemas.requests import JobRequest, check_request
 from scheduler.model.export import BYTES_MAX, MASK, VARIABLES_MAX, Export
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobSpec

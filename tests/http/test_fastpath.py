@@ -13,9 +13,9 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from scheduler.config import HttpSettings
-from scheduler.http.connections import Connections
-from scheduler.http.fastpath import QUESTIONS_MAX, FastProtocol, protocol_for
-from scheduler.http.protocol import LimitedProtocol
+from scheduler.http.server.connections import Connections
+from scheduler.http.server.fastpath import QUESTIONS_MAX, FastProtocol, protocol_for
+from scheduler.http.server.protocol import LimitedProtocol
 from scheduler.model.ids import JobId
 from tests.eventually import SECONDS_MAX
 from tests.http.site import Site

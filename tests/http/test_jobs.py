@@ -3,8 +3,8 @@
 import sqlite3
 from contextlib import closing
 
-from scheduler.cli.tables import since
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.cli.render.tables import since
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import EventKind
 from scheduler.model.job import JobState
 from scheduler.model.observation import SlotLoad

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from scheduler.config import HttpSettings
 from scheduler.errors import InvalidInput
-from scheduler.http.batch import parse_batch
-from scheduler.http.connections import LEAVING_SECONDS, Connections, Phase
 from scheduler.http.errors import Refusal
-from scheduler.http.protocol import LimitedProtocol
-from scheduler.http.throttle import BURST_SECONDS, JOB_REQUESTS_MAX, Caller, Throttle
+from scheduler.http.routes.batch import parse_batch
+from scheduler.http.server.connections import LEAVING_SECONDS, Connections, Phase
+from scheduler.http.server.protocol import LimitedProtocol
+from scheduler.http.server.throttle import BURST_SECONDS, JOB_REQUESTS_MAX, Caller, Throttle
 from scheduler.model.ids import JobId
 from tests.http.site import Site
 from tests.http.test_fastpath import PLAIN, Clockwork, Talk, fast

@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler.http import live
-from scheduler.http.picture import Picture
+from scheduler.http.live import live
+from scheduler.http.live.snapshot import Picture
 from scheduler.http.static import files
 from scheduler.model.job import WaitReason
 from tests.http.site import Site
 
-PAGE = Path(live.__file__).parent / "page"
+PAGE = Path(live.__file__).parents[1] / "page"
 
 
 class Stream:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from scheduler.clusters.local_log_files import log_path
+from scheduler.clusters.logs.files import log_path
 from scheduler.model.ids import JobId, WorkerId, job_key
 from tests.http.site import Site
 

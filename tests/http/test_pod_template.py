@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.errors import InvalidInput
-from scheduler.http.requests import JobRequest, check_request
+from scheduler.http.schemas.requests import JobRequest, check_request
 
 
 @pytest.mark.parametrize(

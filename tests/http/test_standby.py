@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.http.relay import FORWARDED
+from scheduler.http.runtime.relay import FORWARDED
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import JobState
 from tests.eventually import SECONDS_MAX

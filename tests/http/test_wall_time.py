@@ -9,9 +9,9 @@ from typing import Any, get_type_hints
 import pytest
 from typing_extensions import is_typeddict
 
-from scheduler.engine.wall_watch import CONFIRM_SECONDS
+from scheduler.engine.timing.wall_watch import CONFIRM_SECONDS
 from scheduler.http import app
-from scheduler.http.wall_time import is_moment
+from scheduler.http.runtime.wall_time import is_moment
 from tests.http.site import Site
 
 HOUR = 3600.0

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from scheduler.http.errors import Refusal
-from scheduler.http.questions import WAITING_MAX
+from scheduler.http.runtime.compute_slot import WAITING_MAX
 from tests.http.site import Site
 from tests.world import START
 

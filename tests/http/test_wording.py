@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.errors import InvalidInput
-from scheduler.http.requests import JobRequest, parse_request
+from scheduler.http.schemas.requests import JobRequest, parse_request
 
 
 @pytest.mark.parametrize(

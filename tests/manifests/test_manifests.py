@@ -12,7 +12,7 @@ import pytest
 import yaml
 from kubernetes import client
 
-from scheduler.cli.connection import find_daemon
+from scheduler.cli.client.connection import find_daemon
 from scheduler.config import KubernetesSettings, load_settings
 from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.daemon.trainingjobs.resource import job_spec, training_job

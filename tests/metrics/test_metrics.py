@@ -11,8 +11,8 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.clock import VirtualClock
-from scheduler.clusters.simulated_process import Behaviour
-from scheduler.clusters.simulated_work import WorkerSeconds
+from scheduler.clusters.simulated.process import Behaviour
+from scheduler.clusters.simulated.work import WorkerSeconds
 from scheduler.engine.board import Board
 from scheduler.engine.tick import Step, TickReport
 from scheduler.errors import ClusterError, StoreUnavailable
@@ -27,7 +27,7 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job import Runtime, StopReason
 from scheduler.model.observation import SlotLoad
 from scheduler.model.worker import ExitReason
-from scheduler.policy.invariants import Violation
+from scheduler.policy.checks.invariants import Violation
 from tests.metrics.observed import Observed, samples, value
 
 ROOT = Path(__file__).parent.parent.parent

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobState, Runtime, WaitReason
 from tests.metrics.observed import Observed

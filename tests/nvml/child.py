@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.clock import VirtualClock
-from scheduler.clusters.local_gpu_users import GpuUsers
-from scheduler.clusters.local_gpu_watch import GpuWatch
-from scheduler.clusters.local_nvml import Nvml, Reading, Xid
+from scheduler.clusters.local.gpu_users import GpuUsers
+from scheduler.clusters.local.gpu_watch import GpuWatch
+from scheduler.clusters.local.nvml import Nvml, Reading, Xid
 from scheduler.config import LocalSettings
 from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.observation import SlotLoad, WorkerObservation

@@ -12,9 +12,9 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.plan import Grow, Reserve
 from scheduler.model.shape import WorkerShape
-from scheduler.policy.amounts import Amount, add, amount_of
-from scheduler.policy.bookable import refusal, room_of, slots_kept
-from scheduler.policy.order import Order
+from scheduler.policy.capacity.resources import Amount, add, amount_of
+from scheduler.policy.overlay.booking_feasible import refusal, room_of, slots_kept
+from scheduler.policy.snapshot.order import Order
 from tests.policy.worlds import NOW, Cluster
 
 HOUR = 3600.0

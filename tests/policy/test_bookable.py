@@ -5,7 +5,7 @@ import pytest
 from scheduler.model.booking import Booking
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
-from scheduler.policy.bookable import refusal
+from scheduler.policy.overlay.booking_feasible import refusal
 from tests.policy.worlds import DOWN, NOW, Cluster
 
 

@@ -14,7 +14,7 @@ from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
 from scheduler.model.plan import Grow, Reserve, Shrink, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
-from scheduler.policy.booking import pieces
+from scheduler.policy.overlay.booking_view import pieces
 from tests.policy.worlds import DOWN, DRAINING, NOW, Cluster, enact
 
 HOUR = 3600.0

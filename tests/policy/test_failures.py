@@ -5,7 +5,7 @@ import math
 import pytest
 
 from scheduler.model.shape import WorkerShape
-from scheduler.policy.failures import Failures
+from scheduler.policy.start.failed_attempts import Failures
 
 SHAPE = WorkerShape(slots=2, cpus=4.0, memory_mib=1024)
 

@@ -18,7 +18,7 @@ from scheduler.model.job import Job, JobState, StopReason, WaitReason
 from scheduler.model.plan import Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
-from scheduler.policy.order import Order
+from scheduler.policy.snapshot.order import Order
 from tests.policy.worlds import DRAINING, NOW, Cluster
 
 #: Free slots and CPUs by node.

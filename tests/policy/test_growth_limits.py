@@ -10,9 +10,9 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Runtime
 from scheduler.model.plan import Grow
 from scheduler.model.shape import WorkerShape
-from scheduler.policy.growth_limits import Growth, GrowthLimits, Limit
-from scheduler.policy.keeping import Keeper, look
-from scheduler.policy.vacancies import Lack
+from scheduler.policy.explain.growth_limits import Growth, GrowthLimits, Limit
+from scheduler.policy.explain.held_slots import Keeper, look
+from scheduler.policy.explain.shortage import Lack
 from tests.policy.worlds import CORDONED, NOW, Cluster
 
 

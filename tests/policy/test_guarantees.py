@@ -18,8 +18,8 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, Placement, Runtime, WaitReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
-from scheduler.policy.invariants import check_world
-from scheduler.policy.order import Order
+from scheduler.policy.checks.invariants import check_world
+from scheduler.policy.snapshot.order import Order
 from tests.policy.worlds import CORDONED, DRAINING, NOW, Cluster, enact
 
 IMPOSSIBLE = {WaitReason.NO_MATCHING_NODE, WaitReason.EXCEEDS_CLUSTER, WaitReason.NODES_UNAVAILABLE}

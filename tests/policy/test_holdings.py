@@ -9,11 +9,11 @@ import pytest
 
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, Runtime
-from scheduler.policy import holdings
-from scheduler.policy.amounts import Held
-from scheduler.policy.cost import shrink_cost, stop_cost
-from scheduler.policy.holdings import Holdings, surplus
-from scheduler.policy.stake import Stake
+from scheduler.policy.capacity.resources import Held
+from scheduler.policy.estimate.lost_work import shrink_cost, stop_cost
+from scheduler.policy.snapshot import victim_table
+from scheduler.policy.snapshot.usage import Stake
+from scheduler.policy.snapshot.victim_table import Holdings, surplus
 from tests.policy.worlds import NOW, Cluster
 
 POSITIONS = 4
@@ -90,7 +90,7 @@ def test_they_stand_in_the_order_of_priority_and_then_of_cost(seed: int) -> None
 
 @pytest.mark.parametrize("seed", range(20))
 def test_they_follow_who_comes_goes_and_is_taken_from(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holdings, "_UNUSED_MAX", 10)
+    monkeypatch.setattr(victim_table, "_UNUSED_MAX", 10)
     dice = random.Random(seed)
     kept, stakes = Holdings(), dict[JobId, Stake]()
     for _ in range(12):

@@ -13,7 +13,7 @@ from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, S
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, WorkerState
 from scheduler.model.world import NodeUsage, World
-from scheduler.policy.invariants import check_plan, check_world
+from scheduler.policy.checks.invariants import check_plan, check_world
 from tests.policy.worlds import CORDONED, NOW, Cluster
 
 

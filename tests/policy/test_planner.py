@@ -13,8 +13,8 @@ from scheduler.model.job import Job, JobState
 from scheduler.model.node import Node
 from scheduler.model.plan import StopJob
 from scheduler.model.speed import after_report
-from scheduler.policy import starts
 from scheduler.policy.planner import Planner, plan
+from scheduler.policy.start import starts
 from tests.policy.test_guarantees import clusters, random_fields
 from tests.policy.worlds import CORDONED, DOWN, DRAINING, Cluster, enact
 

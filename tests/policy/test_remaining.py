@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Progress, Runtime
-from scheduler.policy.remaining import EndBasis, speed, work_left
+from scheduler.policy.estimate.time_left import EndBasis, speed, work_left
 from tests.policy.worlds import LONG_AGO, NOW, Cluster
 
 RAN = NOW - LONG_AGO

@@ -9,16 +9,16 @@ import pytest
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, Runtime
 from scheduler.model.worker import LeaveReason
-from scheduler.policy.amounts import Amount, add, fit_in
+from scheduler.policy.capacity.ledger import View
+from scheduler.policy.capacity.placement import Suited
+from scheduler.policy.capacity.resources import Amount, add, fit_in
 from scheduler.policy.draft import Draft
-from scheduler.policy.ledger import View
-from scheduler.policy.lineup import Lineup
-from scheduler.policy.place import Suited
-from scheduler.policy.preempt import Search
-from scheduler.policy.room import with_all, with_reservations
-from scheduler.policy.survey import Survey
-from scheduler.policy.victim import Taking
-from scheduler.policy.victims import Victims
+from scheduler.policy.preempt.bulk_search import Lineup
+from scheduler.policy.preempt.fit_bounds import with_all, with_reservations
+from scheduler.policy.preempt.search import Search
+from scheduler.policy.preempt.victims import Victims
+from scheduler.policy.snapshot.snapshot import Survey
+from scheduler.policy.snapshot.taking import Taking
 from tests.policy.worlds import Cluster
 
 PRIORITIES = range(6)

@@ -10,7 +10,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
 from scheduler.model.plan import Grow, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import LeaveReason
-from scheduler.policy.order import Order, aged
+from scheduler.policy.snapshot.order import Order, aged
 from tests.policy.worlds import CORDONED, DOWN, DRAINING, NOW, QUARANTINED, Cluster
 
 #: Nobody is named: it waits in its own favour.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.model.job import Job, JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Grow, Reserve, Shrink, Start, StopJob
 from scheduler.model.worker import LeaveReason
-from scheduler.policy.invariants import check_plan, check_world
+from scheduler.policy.checks.invariants import check_plan, check_world
 from scheduler.policy.planner import Planner, plan
 from tests.policy.worlds import CORDONED, NOW, Cluster, enact
 

@@ -15,7 +15,7 @@ from scheduler.model.job import Job, Runtime
 from scheduler.model.plan import Grow, Shrink
 from scheduler.model.speed import LOSSES_MAX, REPORTS_MAX, Known, Scatter, SizeSpeed, after_loss, after_report
 from scheduler.model.worker import LeaveReason
-from scheduler.policy.speeds import Faster, faster_size, known_speeds
+from scheduler.policy.estimate.speeds import Faster, faster_size, known_speeds
 from tests.policy.worlds import LONG_AGO, NOW, Cluster
 
 SETTINGS = PolicySettings()

@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from scheduler.policy.amounts import Held, Rows, pour
-from scheduler.policy.sums import CHANGES_MAX, SUMS_MAX, SumsBelow
+from scheduler.policy.capacity.priority_sums import CHANGES_MAX, SUMS_MAX, SumsBelow
+from scheduler.policy.capacity.resources import Held, Rows, pour
 
 POSITIONS = 5
 

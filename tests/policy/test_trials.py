@@ -1,7 +1,7 @@
 """What would let a waiting job start: only what the planner confirms."""
 
 from scheduler.model.ids import JobId
-from scheduler.policy.trials import End, Rise, Trials
+from scheduler.policy.explain.counterfactuals import End, Rise, Trials
 from tests.policy.worlds import CORDONED, DOWN, Cluster
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.model.job import Job, Runtime, StopReason
 from scheduler.model.plan import Shrink, StopJob
-from scheduler.policy.cost import shrink_cost, stop_cost
+from scheduler.policy.estimate.lost_work import shrink_cost, stop_cost
 from tests.policy.worlds import NOW, Cluster
 
 STARTED = NOW - 1000.0

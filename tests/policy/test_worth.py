@@ -9,8 +9,8 @@ import pytest
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Runtime
-from scheduler.policy.speeds import UNMEASURED_EXPONENT
-from scheduler.policy.worth import Worth, service_class
+from scheduler.policy.estimate.marginal_gain import Worth, service_class
+from scheduler.policy.estimate.speeds import UNMEASURED_EXPONENT
 from tests.policy.worlds import LONG_AGO, NOW, Cluster
 
 #: Jobs of this much work have weight 1/100.

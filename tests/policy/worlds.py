@@ -28,7 +28,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.speed import Scatter, SizeSpeed
 from scheduler.model.worker import Desired, LeaveReason, Worker, WorkerState
 from scheduler.model.world import CrowdedSlot, Stray, World, mask_of, sharers
-from scheduler.policy.invariants import check_plan, check_world
+from scheduler.policy.checks.invariants import check_plan, check_world
 from scheduler.policy.planner import plan
 from tests.specs import spec_of
 

@@ -15,7 +15,7 @@ import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
-from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
+from scheduler.clusters.kubernetes.api.custom_resource import GROUP, PLURAL, VERSION
 from tests.clusters.cluster_rights import cluster_rights
 from tests.clusters.kubernetes_desk import IMAGE, RESOURCE, TestCluster, install_training_jobs
 from tests.daemon import ROOT, Daemon, running_daemon

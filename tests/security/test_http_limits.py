@@ -12,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from scheduler.http.throttle import JOB_REQUESTS_MAX, WORKER_REQUESTS_MAX
+from scheduler.http.server.throttle import JOB_REQUESTS_MAX, WORKER_REQUESTS_MAX
 from tests.daemon import Daemon, running_daemon
 from tests.eventually import eventually
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scheduler.clusters.kubernetes.manifest import pod_manifest
 from scheduler.config import KubernetesSettings
 from scheduler.errors import InvalidInput
-from scheduler.http.requests import JobRequest, check_request
+from scheduler.http.schemas.requests import JobRequest, check_request
 from scheduler.model.field_rules import Leave
 from scheduler.model.ids import NodeName
 from scheduler.model.pod_permissions import broken_pod_rule, broken_template

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.kubernetes.credentials import own_namespace
+from scheduler.clusters.kubernetes.api.credentials import own_namespace
 from scheduler.config import KubernetesSettings
 from scheduler.daemon.opening import check_namespaces
 from scheduler.errors import ConfigError

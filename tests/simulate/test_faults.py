@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.cli.simulated_faults import parse_faults
+from scheduler.cli.commands.simulated_faults import parse_faults
 from scheduler.config import PolicySettings, Settings
 from scheduler.errors import InvalidInput
 from scheduler.model.job import JobState

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Double, Integer, LargeBinary, Table
 
-from scheduler.store.schema import metadata
+from scheduler.store.sql.schema import metadata
 
 #: Rows of these say who leads and which ids are free: without them nothing can be decided, and that is said.
 FOUNDATIONS = frozenset({"lease", "counters", "secrets", "replaced_rows"})

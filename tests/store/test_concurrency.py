@@ -10,7 +10,7 @@ from threading import Barrier, Event
 from scheduler.model.intent import IntentKind
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
-from scheduler.store.database import Database
+from scheduler.store.sql.database import Database
 from tests.store.conftest import OpenStore
 from tests.store.desk import NOW, SPEC, lead
 

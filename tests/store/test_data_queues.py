@@ -16,8 +16,8 @@ from scheduler.model.shard_calls import ReaderKey, ShardCall
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
-from scheduler.store.schema import data_queues
-from scheduler.store.values import ShardsAsked, ShardsGiven
+from scheduler.store.records import ShardsAsked, ShardsGiven
+from scheduler.store.sql.schema import data_queues
 from tests.store import garbage
 from tests.store.conftest import OpenStore
 from tests.store.desk import NOW, SPEC, admitted, finished, lead, started, stored

@@ -17,7 +17,7 @@ from scheduler.errors import ConfigError, SchemaMismatch, StoreError, StoreUnava
 from scheduler.model.job import Job, JobSpec
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
-from scheduler.store.load import ROWS_AT_ONCE
+from scheduler.store.engine_side.load import ROWS_AT_ONCE
 from tests.eventually import becomes
 from tests.postgres import PostgresServer
 from tests.store.conftest import OpenStore
@@ -147,7 +147,7 @@ SUBMIT_FOR_EVER = """
 import sys
 from scheduler.model.job import JobSpec
 from scheduler.store import SqlStore
-from scheduler.store.load import ROWS_AT_ONCE
+from scheduler.store.engine_side.load import ROWS_AT_ONCE
 store = SqlStore(sys.argv[1])
 while True:
     ids = [answer.id for answer in store.submit([JobSpec("j", ("true",))] * 20, 0.0)]

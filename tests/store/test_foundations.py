@@ -11,7 +11,7 @@ from scheduler.errors import StoreUnavailable
 from scheduler.model.event import Event, EventKind
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
-from scheduler.store.schema import metadata
+from scheduler.store.sql.schema import metadata
 from tests.store import garbage
 from tests.store.desk import NOW, SPEC, admitted, lead
 

@@ -9,7 +9,8 @@ import pytest
 from scheduler.engine.ports import Lease, SeenLease
 from scheduler.errors import LeaseLost, SchemaMismatch
 from scheduler.model.world import Changes
-from scheduler.store import SqlStore, migrate
+from scheduler.store import SqlStore
+from scheduler.store.sql import migrate
 from tests.store.conftest import OpenStore
 from tests.store.desk import admitted, lead
 

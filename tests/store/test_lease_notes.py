@@ -8,11 +8,11 @@ import pytest
 
 from scheduler.clock import SystemClock
 from scheduler.engine.ports import Anchor, Place
-from scheduler.engine.steady_clock import SteadyClock
+from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.errors import StoreUnavailable
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
-from scheduler.store.schema import lease as table
+from scheduler.store.sql.schema import lease as table
 from tests.store import garbage
 
 NOW = 1_800_000_000.0

@@ -24,9 +24,10 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job import StopReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes
-from scheduler.store import SqlStore, migrate
-from scheduler.store.database import Database
-from scheduler.store.schema import metadata
+from scheduler.store import SqlStore
+from scheduler.store.sql import migrate
+from scheduler.store.sql.database import Database
+from scheduler.store.sql.schema import metadata
 from tests.store.conftest import OpenStore
 from tests.store.desk import NOW, SPEC, admitted, lead, started
 

@@ -8,10 +8,10 @@ from scheduler.errors import UnreadableRow
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobSpec
 from scheduler.model.unreadable import Unreadable
-from scheduler.store.reading import SetAside, broken_columns, check_row, only, plain, reason_of
-from scheduler.store.row_check import BrokenColumn
-from scheduler.store.schema import events, jobs, metadata, nodes, webhooks, workers
-from scheduler.store.text import launch_to_text
+from scheduler.store.codec.json_text import launch_to_text
+from scheduler.store.codec.reading import SetAside, broken_columns, check_row, only, plain, reason_of
+from scheduler.store.codec.row_check import BrokenColumn
+from scheduler.store.sql.schema import events, jobs, metadata, nodes, webhooks, workers
 from tests.store.test_row_check import row_of
 
 #: Columns of a job that stand before those of the tests.

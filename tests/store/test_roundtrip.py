@@ -28,7 +28,7 @@ from scheduler.model.speed import LOSSES_MAX, REPORTS_MAX, SCATTER_REPORTS_MAX, 
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
-from scheduler.store.progress_text import progress_from_text
+from scheduler.store.codec.progress_text import progress_from_text
 from tests import postgres
 from tests.store.conftest import BOTH
 

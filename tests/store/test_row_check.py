@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 from sqlalchemy import Boolean, Column, Double, Integer, MetaData, Table, Text, create_engine, select
 
 from scheduler import bounds
-from scheduler.store.row_check import LINE_LENGTH_MAX, TEXT_LENGTH_MAX, BrokenColumn, RowCheck, broken_text, raw_columns
-from scheduler.store.schema import metadata
+from scheduler.store.codec.row_check import (
+    LINE_LENGTH_MAX,
+    TEXT_LENGTH_MAX,
+    BrokenColumn,
+    RowCheck,
+    broken_text,
+    raw_columns,
+)
+from scheduler.store.sql.schema import metadata
 
 TABLES = metadata.sorted_tables
 #: Each is right in some column.

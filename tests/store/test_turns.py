@@ -2,7 +2,7 @@
 
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from scheduler.store.turns import Turns
+from scheduler.store.sql.write_turns import Turns
 from tests.eventually import becomes
 
 WAIT_SECONDS = 30.0

@@ -22,8 +22,8 @@ from scheduler.model.ranges import NOTHING
 from scheduler.model.shape import WorkerShape
 from scheduler.model.shard_calls import ReaderKey, ShardCall
 from scheduler.model.worker import WorkerState
-from scheduler.store.schema import metadata
-from scheduler.store.values import ShardsAsked
+from scheduler.store.records import ShardsAsked
+from scheduler.store.sql.schema import metadata
 from tests.cli.calls import Call
 from tests.http.site import Site
 from tests.http.test_live import Stream

@@ -10,10 +10,10 @@ import pytest
 from scheduler.model.ids import JobId
 from scheduler.model.unreadable import TABLES, Unreadable
 from scheduler.store import SqlStore
-from scheduler.store.reading import Found
-from scheduler.store.schema import metadata
-from scheduler.store.unreadable_rows import ROWS_KEPT, Met
-from scheduler.store.values import StoredRow
+from scheduler.store.codec.reading import Found
+from scheduler.store.queries.unreadable_rows import ROWS_KEPT, Met
+from scheduler.store.records import StoredRow
+from scheduler.store.sql.schema import metadata
 from tests.store import garbage
 from tests.store.conftest import OpenStore
 from tests.store.test_unreadable import populate

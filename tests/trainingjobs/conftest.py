@@ -9,9 +9,9 @@ import pytest
 from kubernetes import client, config
 
 from scheduler.clock import SystemClock
-from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
+from scheduler.clusters.kubernetes.api.custom_resource import GROUP, PLURAL, VERSION
 from scheduler.clusters.kubernetes.training_jobs import TrainingJobObjects
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
 from scheduler.engine.tick import TickReport
 from scheduler.http.explain.explanation import explain

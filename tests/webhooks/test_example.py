@@ -14,7 +14,7 @@ from examples.webhook_receiver import Receiver
 from scheduler.clock import SystemClock
 from scheduler.config import WebhookSettings
 from scheduler.daemon.webhooks.courier import Courier
-from scheduler.engine.steady_clock import SteadyClock
+from scheduler.engine.timing.steady_clock import SteadyClock
 from tests.eventually import SECONDS_MAX
 from tests.webhooks.receiver import SECRET
 from tests.world import World

@@ -6,7 +6,7 @@ A directory of the container's own would be lost with the pod, and most programs
 from pathlib import PurePosixPath
 from typing import Any
 
-from scheduler.clusters.kubernetes.documents import Document
+from scheduler.clusters.kubernetes.api.documents import Document
 
 VARIABLE = "SCHED_CHECKPOINT_DIR"
 

@@ -16,21 +16,21 @@ from typing import assert_never
 import structlog
 
 from scheduler.clusters.kubernetes.addresses import namespace_of, pod_name
-from scheduler.clusters.kubernetes.answers import BAD_REQUEST, CONFLICT, FORBIDDEN, INVALID, NOT_FOUND, RefusedError
-from scheduler.clusters.kubernetes.connection import NODES, PODS, Connection, in_namespace
-from scheduler.clusters.kubernetes.documents import Document
-from scheduler.clusters.kubernetes.exporters import Exporters
-from scheduler.clusters.kubernetes.inquiries import Inquiries
+from scheduler.clusters.kubernetes.api.connection import NODES, PODS, Connection, in_namespace
+from scheduler.clusters.kubernetes.api.documents import Document
+from scheduler.clusters.kubernetes.api.errors import BAD_REQUEST, CONFLICT, FORBIDDEN, INVALID, NOT_FOUND, RefusedError
+from scheduler.clusters.kubernetes.api.reflector import Reflector
+from scheduler.clusters.kubernetes.cache import KnownWorker, Picture
+from scheduler.clusters.kubernetes.event_lookup import Inquiries
 from scheduler.clusters.kubernetes.logs import KubernetesLogs
 from scheduler.clusters.kubernetes.manifest import pod_manifest
-from scheduler.clusters.kubernetes.overselling import Overselling
-from scheduler.clusters.kubernetes.picture import KnownWorker, Picture
+from scheduler.clusters.kubernetes.oversell.exporters import Exporters
+from scheduler.clusters.kubernetes.oversell.overselling import Overselling
 from scheduler.clusters.kubernetes.pods import WorkerPods
 from scheduler.clusters.kubernetes.prerequisites import Prerequisites
-from scheduler.clusters.kubernetes.reflector import Reflector
-from scheduler.clusters.kubernetes.refusals import Refusals
+from scheduler.clusters.kubernetes.retry_backoff import Refusals
 from scheduler.config import KubernetesSettings
-from scheduler.engine.carry_out import unforeseen
+from scheduler.engine.apply.carry_out import unforeseen
 from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
 from scheduler.errors import ClusterError, InvalidInput
 from scheduler.model.ids import JobId, WorkerId, job_of

@@ -14,11 +14,11 @@ from pathlib import Path
 import structlog
 import urllib3
 
-from scheduler.clusters.kubernetes.answers import BAD_REQUEST, NOT_FOUND, RefusedError
-from scheduler.clusters.kubernetes.connection import Connection
-from scheduler.clusters.kubernetes.picture import KnownWorker
-from scheduler.clusters.local_log_files import log_path, save_log
-from scheduler.clusters.local_logs import LocalLogs
+from scheduler.clusters.kubernetes.api.connection import Connection
+from scheduler.clusters.kubernetes.api.errors import BAD_REQUEST, NOT_FOUND, RefusedError
+from scheduler.clusters.kubernetes.cache import KnownWorker
+from scheduler.clusters.logs.files import log_path, save_log
+from scheduler.clusters.logs.reader import LocalLogs
 from scheduler.config import KubernetesSettings
 from scheduler.errors import ClusterError
 from scheduler.model.ids import WorkerId, job_key

@@ -7,8 +7,8 @@ from typing import Any
 
 from scheduler.clusters.kubernetes import pods
 from scheduler.clusters.kubernetes.addresses import namespace_of, on_node_network, owner_name, pod_name
+from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.checkpoints import VARIABLE, checkpoint_mount
-from scheduler.clusters.kubernetes.documents import Document
 from scheduler.clusters.kubernetes.names import names_container
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker

@@ -4,7 +4,7 @@ A name resolves a moment after its pod has got an address, which may be after th
 """
 
 from scheduler.clusters.kubernetes.addresses import dns_name, namespace_of, on_node_network, pod_name
-from scheduler.clusters.kubernetes.documents import Document
+from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 

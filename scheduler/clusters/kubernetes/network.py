@@ -1,7 +1,7 @@
 """The network policy of a job: its workers are reached by each other, and by nobody else."""
 
 from scheduler.clusters.kubernetes import pods
-from scheduler.clusters.kubernetes.documents import Document
+from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.manifest import MANAGED_BY, owned_by
 from scheduler.config import KubernetesSettings
 from scheduler.model.ids import JobId

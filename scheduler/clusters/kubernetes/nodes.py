@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.clusters.kubernetes.documents import Document
-from scheduler.clusters.kubernetes.quantities import NONE, Amounts, amounts_of
+from scheduler.clusters.kubernetes.api.documents import Document
+from scheduler.clusters.kubernetes.api.quantities import NONE, Amounts, amounts_of
 from scheduler.config import KubernetesSettings
 from scheduler.model.foreign import NO_FOREIGN, ForeignUse
 from scheduler.model.ids import NodeName

@@ -9,8 +9,8 @@ from typing import Any
 
 from scheduler import bounds
 from scheduler.clusters.kubernetes.addresses import pod_name
-from scheduler.clusters.kubernetes.documents import Document
-from scheduler.clusters.kubernetes.quantities import NONE, Amounts, amounts_of, total
+from scheduler.clusters.kubernetes.api.documents import Document
+from scheduler.clusters.kubernetes.api.quantities import NONE, Amounts, amounts_of, total
 from scheduler.config import KubernetesSettings
 from scheduler.errors import InvalidInput
 from scheduler.model.ids import JobId, NodeName, WorkerId, job_of

@@ -6,12 +6,12 @@ An owner, so that all workers can be deleted at once; a service, which gives the
 import threading
 
 from scheduler.clusters.kubernetes.addresses import owner_name
-from scheduler.clusters.kubernetes.answers import NOT_FOUND, RefusedError
-from scheduler.clusters.kubernetes.connection import Connection, in_namespace
-from scheduler.clusters.kubernetes.documents import Document
+from scheduler.clusters.kubernetes.api.connection import Connection, in_namespace
+from scheduler.clusters.kubernetes.api.documents import Document
+from scheduler.clusters.kubernetes.api.errors import NOT_FOUND, RefusedError
 from scheduler.clusters.kubernetes.manifest import owner_manifest, service_manifest
 from scheduler.clusters.kubernetes.network import NETWORKING, policy_manifest, policy_name
-from scheduler.clusters.kubernetes.refusals import Refusals
+from scheduler.clusters.kubernetes.retry_backoff import Refusals
 from scheduler.config import KubernetesSettings
 from scheduler.errors import ClusterError
 from scheduler.model.ids import JobId

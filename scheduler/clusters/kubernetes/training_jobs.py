@@ -4,11 +4,11 @@ import random
 import threading
 from collections.abc import Callable, Iterable, Set
 
-from scheduler.clusters.kubernetes.answers import NOT_FOUND, RefusedError
-from scheduler.clusters.kubernetes.connection import Connection, training_jobs_in
-from scheduler.clusters.kubernetes.custom_resource import ObjectKey
-from scheduler.clusters.kubernetes.documents import Document
-from scheduler.clusters.kubernetes.reflector import Reflector
+from scheduler.clusters.kubernetes.api.connection import Connection, training_jobs_in
+from scheduler.clusters.kubernetes.api.custom_resource import ObjectKey
+from scheduler.clusters.kubernetes.api.documents import Document
+from scheduler.clusters.kubernetes.api.errors import NOT_FOUND, RefusedError
+from scheduler.clusters.kubernetes.api.reflector import Reflector
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import Clock
 

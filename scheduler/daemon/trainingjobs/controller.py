@@ -12,7 +12,7 @@ from typing import Protocol
 
 import structlog
 
-from scheduler.clusters.kubernetes.custom_resource import ObjectKey
+from scheduler.clusters.kubernetes.api.custom_resource import ObjectKey
 from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.crd import FINALIZER
 from scheduler.daemon.trainingjobs.resource import (

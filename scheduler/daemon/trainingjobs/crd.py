@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
-from scheduler.http.fields import WORKDIR
-from scheduler.http.requests import JobRequest
+from scheduler.clusters.kubernetes.api.custom_resource import GROUP, PLURAL, VERSION
+from scheduler.http.schemas.fields import WORKDIR
+from scheduler.http.schemas.requests import JobRequest
 
 Schema = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.crd import FINALIZER, field_name, request_fields
 from scheduler.errors import InvalidInput
-from scheduler.http.requests import DataRequest, FixedRequest, JobRequest, check_request
+from scheduler.http.schemas.requests import DataRequest, FixedRequest, JobRequest, check_request
 from scheduler.model.client_key import training_job_key
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind

@@ -16,9 +16,9 @@ import structlog
 from scheduler.config import WebhookSettings
 from scheduler.daemon.webhooks.message import body_of, headers_of
 from scheduler.engine.ports import EngineClock
+from scheduler.store.records import Delivery
+from scheduler.store.requests.webhooks import Outgoing
 from scheduler.store.sqlstore import SqlStore
-from scheduler.store.values import Delivery
-from scheduler.store.webhooks import Outgoing
 
 if TYPE_CHECKING:
     import httpx

@@ -6,9 +6,9 @@ import hmac
 import orjson
 
 from scheduler import __version__
-from scheduler.http.views import event_view
-from scheduler.http.wall_time import in_wall_time
-from scheduler.store.webhooks import Outgoing
+from scheduler.http.runtime.wall_time import in_wall_time
+from scheduler.http.schemas.views import event_view
+from scheduler.store.requests.webhooks import Outgoing
 
 TIMESTAMP = "x-sched-timestamp"
 SIGNATURE = "x-sched-signature"

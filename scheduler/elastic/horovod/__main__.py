@@ -7,9 +7,9 @@ import os
 import sys
 
 from scheduler.elastic.environment import Environment
-from scheduler.elastic.horovod.drive import drive
-from scheduler.elastic.horovod.hold import Holder
+from scheduler.elastic.horovod.driver import drive
 from scheduler.elastic.horovod.warm import become_what_comes
+from scheduler.elastic.horovod.worker import Holder
 
 
 def main(words: list[str]) -> int:

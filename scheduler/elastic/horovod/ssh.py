@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from scheduler.elastic.horovod.desk import Desk
-from scheduler.elastic.horovod.wire import HELLO_SECONDS, receive, send, watch_for_loss
+from scheduler.elastic.horovod.protocol import HELLO_SECONDS, receive, send, watch_for_loss
+from scheduler.elastic.horovod.workspace import Desk
 
 #: What ssh says of a connection that failed.
 _EXIT_UNREACHABLE = 255

@@ -12,8 +12,8 @@ from scheduler.http.explain.waiting import why_waiting
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.world import World
-from scheduler.policy.growth_limits import GrowthLimits
-from scheduler.policy.keeping import Look
+from scheduler.policy.explain.growth_limits import GrowthLimits
+from scheduler.policy.explain.held_slots import Look
 
 
 class ExplainDetails(TypedDict):

@@ -7,9 +7,9 @@ from fastapi import APIRouter
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from scheduler.http.away import why_away, why_closed
 from scheduler.http.errors import documented
-from scheduler.http.explain.look import look_at
+from scheduler.http.explain.node_reasons import why_away, why_closed
+from scheduler.http.explain.planner_query import look_at
 from scheduler.http.explain.room import closed_slots, free_slots
 from scheduler.http.explain.words import are, counted, growth_text, job_name, keeper_name, named
 from scheduler.http.json import JsonResponse
@@ -19,8 +19,8 @@ from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.slot import SlotClosure
 from scheduler.model.world import World
-from scheduler.policy.growth_limits import GrowthLimits
-from scheduler.policy.keeping import Keeper, Look
+from scheduler.policy.explain.growth_limits import GrowthLimits
+from scheduler.policy.explain.held_slots import Keeper, Look
 
 router = APIRouter(tags=["cluster"])
 

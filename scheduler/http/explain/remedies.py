@@ -3,19 +3,19 @@
 from typing import assert_never
 
 from scheduler.config import PolicySettings
+from scheduler.http.explain.feasible import most_workers
 from scheduler.http.explain.room import away, closed_slots
 from scheduler.http.explain.words import counted, job_name, named
-from scheduler.http.feasible import most_workers
-from scheduler.http.fields import PRIORITY_MAX
+from scheduler.http.schemas.fields import PRIORITY_MAX
 from scheduler.model.job import Job, JobState, StopReason, WaitReason
 from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.slot import SlotClosure
 from scheduler.model.world import World
-from scheduler.policy.growth_limits import Growth, GrowthLimits, Limit
-from scheduler.policy.keeping import Look
-from scheduler.policy.ledger import View
-from scheduler.policy.trials import Rise, Trials
-from scheduler.policy.vacancies import Lack, vacancies_of
+from scheduler.policy.capacity.ledger import View
+from scheduler.policy.explain.counterfactuals import Rise, Trials
+from scheduler.policy.explain.growth_limits import Growth, GrowthLimits, Limit
+from scheduler.policy.explain.held_slots import Look
+from scheduler.policy.explain.shortage import Lack, vacancies_of
 
 
 def remedies(

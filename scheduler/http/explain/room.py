@@ -1,6 +1,6 @@
 """What is free, and for whom."""
 
-from scheduler.http.away import why_away, why_closed
+from scheduler.http.explain.node_reasons import why_away, why_closed
 from scheduler.http.explain.words import are, counted, named
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
@@ -9,7 +9,7 @@ from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.slot import ClosedSlot
 from scheduler.model.world import World
-from scheduler.policy.stake import RESIZABLE_STATES
+from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 
 
 def free_slots(node: Node, world: World) -> int:

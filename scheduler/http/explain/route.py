@@ -4,22 +4,22 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from scheduler.config import PolicySettings
-from scheduler.engine.forecast import forecast
+from scheduler.engine.whatif.forecast import forecast
 from scheduler.http.errors import Refusal, documented
 from scheduler.http.explain.explanation import Explanation, explain
-from scheduler.http.explain.look import asking
 from scheduler.http.explain.past import Past, past_of
+from scheduler.http.explain.planner_query import asking
 from scheduler.http.explain.remedies import remedies
-from scheduler.http.forecast import ForecastView, forecast_view
-from scheduler.http.jobs import find_job
 from scheduler.http.json import JsonResponse
-from scheduler.http.parameters import JobNumber
+from scheduler.http.routes.jobs import find_job
+from scheduler.http.schemas.forecast import ForecastView, forecast_view
+from scheduler.http.schemas.parameters import JobNumber
 from scheduler.http.services import Services, Use
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.world import World
-from scheduler.policy.growth_limits import GrowthLimits
-from scheduler.policy.keeping import Look, look
-from scheduler.policy.trials import Trials
+from scheduler.policy.explain.counterfactuals import Trials
+from scheduler.policy.explain.growth_limits import GrowthLimits
+from scheduler.policy.explain.held_slots import Look, look
 
 router = APIRouter(tags=["jobs"])
 

@@ -9,9 +9,9 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState, StopReason
 from scheduler.model.worker import LeaveReason, WorkerState
 from scheduler.model.world import World
-from scheduler.policy.growth_limits import Growth, Limit
-from scheduler.policy.keeping import Keeper
-from scheduler.policy.vacancies import Lack
+from scheduler.policy.explain.growth_limits import Growth, Limit
+from scheduler.policy.explain.held_slots import Keeper
+from scheduler.policy.explain.shortage import Lack
 
 #: First match wins; in the words for jobs that are stopped for the same.
 _GIVEN_TO_NO_JOB = {

@@ -3,18 +3,18 @@
 from typing import assert_never
 
 from scheduler.config import PolicySettings
-from scheduler.http.away import those_closed, why_away
+from scheduler.http.explain.feasible import most_workers, needs, needs_fixed, too_large, wishes
+from scheduler.http.explain.node_reasons import those_closed, why_away
 from scheduler.http.explain.room import away, away_text, closed_text, free_extra, free_slots
 from scheduler.http.explain.words import are, counted, job_name, keeper_name, lack_text, named
-from scheduler.http.feasible import most_workers, needs, needs_fixed, too_large, wishes
 from scheduler.model.job import Job, Placement, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
-from scheduler.policy.check_plan import FIXED_SIZES
-from scheduler.policy.keeping import Look
-from scheduler.policy.ledger import View
-from scheduler.policy.vacancies import Lack, vacancies_of
+from scheduler.policy.capacity.ledger import View
+from scheduler.policy.checks.plan import FIXED_SIZES
+from scheduler.policy.explain.held_slots import Look
+from scheduler.policy.explain.shortage import Lack, vacancies_of
 
 #: So many jobs are named of those whose workers leave for one.
 VICTIMS_NAMED_MAX = 3

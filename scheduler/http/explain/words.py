@@ -7,9 +7,9 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import StopReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
-from scheduler.policy.growth_limits import Growth, Limit
-from scheduler.policy.keeping import Keeper
-from scheduler.policy.vacancies import Lack
+from scheduler.policy.explain.growth_limits import Growth, Limit
+from scheduler.policy.explain.held_slots import Keeper
+from scheduler.policy.explain.shortage import Lack
 
 #: So many names are told of a longer list.
 NAMED_MAX = 5

@@ -12,9 +12,9 @@ from functools import reduce
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.policy.published.left import pace, seconds_left, work_to_do
 from scheduler.policy.published.minimums import minimums
 from scheduler.policy.published.rule import Rule
+from scheduler.policy.published.work_left import pace, seconds_left, work_to_do
 
 
 @dataclass(frozen=True, slots=True)

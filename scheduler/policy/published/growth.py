@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState
-from scheduler.policy.bounds import more_spots
+from scheduler.policy.capacity.ledger import View
 from scheduler.policy.draft import Draft
-from scheduler.policy.ledger import View
+from scheduler.policy.resize.bounds import more_spots
 
 
 def grow_to(draft: Draft, targets: Mapping[JobId, int]) -> None:

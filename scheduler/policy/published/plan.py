@@ -16,20 +16,20 @@ from scheduler.config import PolicySettings
 from scheduler.model.job import Job, JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Plan, StopJob, Waiting
 from scheduler.model.world import Changes, World
-from scheduler.policy.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.draft import Draft
-from scheduler.policy.drain import drain
-from scheduler.policy.fillers import Fillers, decided
 from scheduler.policy.published.growth import grow_to
 from scheduler.policy.published.profile import held_back
+from scheduler.policy.published.rebalance import Sharing
 from scheduler.policy.published.rule import Backfill, Rule
 from scheduler.policy.published.rules import RULES
-from scheduler.policy.published.sharing import Sharing
 from scheduler.policy.published.view import view
-from scheduler.policy.reasons import explain, not_carried
-from scheduler.policy.sharing import relieve
-from scheduler.policy.starts import Starts
-from scheduler.policy.survey import Survey
+from scheduler.policy.resize.bounds import repair_below_minimum, shrink_over_maximum
+from scheduler.policy.resize.drain import drain
+from scheduler.policy.resize.relieve_oversold import relieve
+from scheduler.policy.snapshot.snapshot import Survey
+from scheduler.policy.start.redraft import Fillers, decided
+from scheduler.policy.start.starts import Starts
+from scheduler.policy.start.wait_reasons import explain, not_carried
 
 
 def published_plan(world: World, now: float, settings: PolicySettings) -> Plan:

@@ -9,9 +9,9 @@ from scheduler.model.node import Node
 from scheduler.model.plan import Waiting
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
-from scheduler.policy.amounts import Amount, amount_of, fit_in, needs
-from scheduler.policy.ledger import left_of_empty
-from scheduler.policy.order import end_of
+from scheduler.policy.capacity.ledger import left_of_empty
+from scheduler.policy.capacity.resources import Amount, amount_of, fit_in, needs
+from scheduler.policy.snapshot.order import end_of
 
 GpuType = str | None
 #: Nodes that take workers, each with what it has for them.

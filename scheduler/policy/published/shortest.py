@@ -7,8 +7,8 @@ job is taken to need about as much as it has had.
 
 from scheduler.config import PolicySettings
 from scheduler.model.job import Job
-from scheduler.policy.published.left import guess_grows_at, seconds_left
 from scheduler.policy.published.rule import Rule
+from scheduler.policy.published.work_left import guess_grows_at, seconds_left
 
 
 def time_left(job: Job, now: float, settings: PolicySettings) -> float:

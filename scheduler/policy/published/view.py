@@ -13,9 +13,9 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes, World
-from scheduler.policy.published.left import seconds_left
 from scheduler.policy.published.rule import Backfill, Rule
-from scheduler.policy.stake import RESIZABLE_STATES
+from scheduler.policy.published.work_left import seconds_left
+from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 
 
 def view(world: World, now: float, rule: Rule, settings: PolicySettings) -> World:

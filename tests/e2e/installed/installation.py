@@ -15,7 +15,7 @@ import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
-from scheduler.clusters.kubernetes.custom_resource import GROUP, PLURAL, VERSION
+from scheduler.clusters.kubernetes.api.custom_resource import GROUP, PLURAL, VERSION
 from tests.eventually import becomes, eventually
 
 ROOT = Path(__file__).parents[3]

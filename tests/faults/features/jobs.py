@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from scheduler.clusters.simulated_process import Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.data import DataSet
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import JobSpec, Runtime

@@ -2,7 +2,7 @@
 
 import random
 
-from scheduler.clusters.simulated import Fault as CallFault
+from scheduler.clusters.simulated.cluster import Fault as CallFault
 from scheduler.model.intent import IntentKind
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from tests.faults.features.jobs import FAILING_CODES, GPU_TYPES, LABELS

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scheduler.config import PolicyName, PolicySettings
 from scheduler.model.job import Job, JobState
 from scheduler.model.plan import Shrink, Start, StopJob
-from scheduler.policy.check_plan import FIXED_SIZES, STOPS_EQUALS
-from scheduler.policy.invariants import check_world
+from scheduler.policy.checks.invariants import check_world
+from scheduler.policy.checks.plan import FIXED_SIZES, STOPS_EQUALS
 from scheduler.policy.published.rules import RULES
 from tests.policy.test_guarantees import clusters, room, takeable, workers_in
 from tests.policy.worlds import Cluster, enact

@@ -7,8 +7,8 @@ import pytest
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.policy.published import afs, edl, elastic_fifo
-from scheduler.policy.published.left import seconds_left
 from scheduler.policy.published.minimums import minimums
+from scheduler.policy.published.work_left import seconds_left
 from tests.policy.worlds import NOW, Cluster
 
 

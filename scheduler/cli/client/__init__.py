@@ -1,0 +1,1 @@
+"""The connection to the daemon, and what commands ask over it."""

@@ -1,0 +1,66 @@
+"""Which job a user means: an id, or a name."""
+
+from typing import Annotated, Any
+
+import typer
+
+from scheduler.cli.client.client import Client
+from scheduler.cli.completion import complete_any_job, complete_job
+from scheduler.errors import NotFound, UserError
+from scheduler.model.job import JobState
+
+#: States of jobs that have not ended, as query values.
+LIVE_STATES = [state.value for state in JobState if not state.terminal]
+_LISTED_MAX = 10
+
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id or name of a job.", autocompletion=complete_job)]
+JobsArgument = Annotated[
+    list[str], typer.Argument(metavar="JOB...", help="Ids or names of jobs.", autocompletion=complete_job)
+]
+AnyJobArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB", help="Id or name of a job, or id of a recurring job such as r1.", autocompletion=complete_any_job
+    ),
+]
+SomeJobArgument = Annotated[
+    str | None, typer.Argument(metavar="JOB", help="Id or name of a job.", autocompletion=complete_job)
+]
+AnyJobsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="JOB...",
+        help="Ids or names of jobs, or ids of recurring jobs such as r1.",
+        autocompletion=complete_any_job,
+    ),
+]
+
+
+def is_recurring(text: str) -> bool:
+    """Whether the text is the id of a recurring job."""
+    return text[:1] == "r" and text[1:].isdecimal() and text.isascii()
+
+
+def job_id(client: Client, text: str) -> int:
+    """The id of the job that `text` means: an id; else the name of the one job that has not ended, else of the newest.
+
+    Raises `NotFound`, or `UserError` naming the ids where several jobs that have not ended share the name.
+    """
+    if text.isascii() and text.isdecimal() and len(text) <= 18:
+        return int(text)
+    if not text.strip():
+        raise UserError('JOB is empty: give an id or a name (see "sched list")')
+    live = _named(client, text, {"state": LIVE_STATES, "limit": _LISTED_MAX + 1})
+    if len(live) > 1:
+        ids = ", ".join(str(job["id"]) for job in live[:_LISTED_MAX])
+        more = " and more" if len(live) > _LISTED_MAX else ""
+        raise UserError(f"{text!r} is the name of several jobs ({ids}{more}): use an id")
+    found = live or _named(client, text, {"limit": 1, "order": "desc"})
+    if not found:
+        raise NotFound(f'job {text!r} not found: "sched list --all" shows all jobs')
+    return int(found[0]["id"])
+
+
+def _named(client: Client, name: str, params: dict[str, Any]) -> list[dict[str, Any]]:
+    page: dict[str, list[dict[str, Any]]] = client.get("/v1/jobs", {"name": name, **params})
+    return page["jobs"]

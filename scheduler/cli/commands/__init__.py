@@ -1,0 +1,1 @@
+"""The commands of `sched`, one module for each noun."""

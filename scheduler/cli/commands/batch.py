@@ -1,0 +1,40 @@
+"""The same request for several jobs or nodes: one refusal does not keep the others from being asked."""
+
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from scheduler.cli.command import Session
+from scheduler.cli.exits import Exit, Unreachable, status_of
+from scheduler.cli.render.output import emit_json, note, say
+from scheduler.errors import SchedulerError
+
+Key = int | str
+
+
+def ask_each(session: Session, texts: list[str], ask: Callable[[str], Key], told: Callable[[Key], str]) -> None:
+    """Ask for each text and say what was accepted; ends with the first refusal's exit status.
+
+    JSON: `{"accepted": [ids or names], "refused": [{"name", "message"}]}`.
+    """
+    accepted: list[Key] = []
+    refused: list[dict[str, Any]] = []
+    status = Exit.OK
+    for text in dict.fromkeys(texts):
+        try:
+            key = ask(text)
+        except Unreachable:
+            raise
+        except SchedulerError as error:
+            note(f"sched: {error}")
+            refused.append({"name": text, "message": str(error)})
+            status = status or status_of(error)
+            continue
+        accepted.append(key)
+        if not session.json:
+            say(told(key))
+    if session.json:
+        emit_json({"accepted": accepted, "refused": refused})
+    if status:
+        raise typer.Exit(status)

@@ -1,0 +1,166 @@
+"""`sched book`, `bookings`, `unbook`: capacity promised for a window of time."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scheduler.cli.command import BOOKINGS, Session, command
+from scheduler.cli.commands.batch import ask_each
+from scheduler.cli.completion import complete_booking
+from scheduler.cli.input.quantities import duration_seconds, memory_mib, moment, pairs
+from scheduler.cli.render.output import Cell, Column, emit_json, note, say, show, table
+from scheduler.cli.render.tables import mapping, state_cell
+from scheduler.cli.render.times import ago, span, stamp
+from scheduler.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+View = dict[str, Any]
+
+_OPTION_OF = {
+    "name": "NAME",
+    "start_at": "--start",
+    "duration_seconds": "--duration",
+    "slots": "--slots",
+    "nodes": "--nodes",
+    "slots_per_worker": "--slots-per-worker",
+    "cpus_per_worker": "--cpus",
+    "memory_mib_per_worker": "--memory",
+    "node_selector": "--node-selector",
+    "gpu_type": "--gpu-type",
+    "user": "--user",
+    "priority_min": "--priority-min",
+}
+
+
+def book(
+    session: Session,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the booking; jobs use it as sched submit --booking NAME.")
+    ],
+    duration: Annotated[str, typer.Option("--duration", metavar="DURATION", help="Length of the window: 45m, 2h, 1d.")],
+    start: Annotated[
+        str,
+        typer.Option(
+            "--start", metavar="TIME", help='Start of the window: 18:00, "in 30m" or 2030-05-01T18:00, local time.'
+        ),
+    ] = "now",
+    slots: Annotated[int | None, typer.Option("--slots", help="Number of slots.")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", help="Number of whole nodes, instead of --slots.")] = None,
+    slots_per_worker: Annotated[
+        int | None, typer.Option("--slots-per-worker", help="Slots per worker, all on one node (default: 1).")
+    ] = None,
+    cpus: Annotated[float | None, typer.Option("--cpus", help="CPUs per worker.")] = None,
+    memory: Annotated[
+        str | None, typer.Option("--memory", metavar="SIZE", help="Memory per worker: 512MiB, 4GiB.")
+    ] = None,
+    gpu_type: Annotated[str | None, typer.Option("--gpu-type", help="GPU type.")] = None,
+    node_selector: Annotated[
+        list[str] | None,
+        typer.Option("--node-selector", metavar="KEY=VALUE", help="Use only nodes with this label; repeatable."),
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Reserve for jobs of this user.")] = None,
+    priority_min: Annotated[
+        int | None, typer.Option("--priority-min", help="Reserve for jobs of at least this priority.")
+    ] = None,
+) -> None:
+    """Book capacity for a time window, for the jobs that name the booking.
+
+    Before the window starts, other jobs use the slots if they can leave in time: elastic jobs grow into them and shrink
+    before the start.
+    """
+    request = {
+        "name": name,
+        "start_at": moment(start, "--start", session.clock.now()),
+        "duration_seconds": duration_seconds(duration, "--duration"),
+        "slots": slots,
+        "nodes": nodes,
+        "slots_per_worker": slots_per_worker,
+        "cpus_per_worker": cpus,
+        "memory_mib_per_worker": None if memory is None else memory_mib(memory, "--memory"),
+        "gpu_type": gpu_type,
+        "node_selector": pairs(node_selector or [], "--node-selector") or None,
+        "user": user,
+        "priority_min": priority_min,
+    }
+    given = {key: value for key, value in request.items() if value is not None}
+    try:
+        answer = session.client.post("/v1/bookings", given)
+    except InvalidInput as error:
+        raise InvalidInput(_OPTION_OF.get(error.field, error.field), error.rule) from None
+    if session.json:
+        emit_json(answer)
+    else:
+        window = f"from {stamp(answer['start_at'])} for {span(answer['end_at'] - answer['start_at'])}"
+        say(f"booking {name}: {answer['slots']} slots {window}")
+
+
+def bookings(session: Session) -> None:
+    """List bookings with their window, slots, users and jobs."""
+    view = session.client.get("/v1/bookings")
+    if session.json:
+        emit_json(view)
+    elif not view["bookings"]:
+        note("no bookings")
+    else:
+        show(_booking_table(view["bookings"], session.clock.now()))
+
+
+def unbook(
+    session: Session,
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Names of bookings.", autocompletion=complete_booking)
+    ],
+) -> None:
+    """Cancel bookings; their jobs continue as ordinary jobs."""
+    from urllib.parse import quote
+
+    def ask(name: str) -> str:
+        session.client.delete(f"/v1/bookings/{quote(name, safe='')}")
+        return name
+
+    ask_each(session, names, ask, "booking {} cancelled".format)
+
+
+def _booking_table(views: list[View], now: float) -> "RenderableType":
+    columns = (
+        Column("BOOKING"),
+        Column("STATE"),
+        Column("START"),
+        Column("END"),
+        Column("SLOTS", right=True),
+        Column("ON", fold=True),
+        Column("FOR", fold=True),
+        Column("JOBS", fold=True),
+    )
+    rows: list[list[Cell]] = [
+        [
+            view["name"],
+            state_cell(view["state"]),
+            f"{stamp(view['start_at'])} ({ago(view['start_at'], now)})",
+            ago(view["end_at"], now),
+            f"{view['slots_used']}/{view['slots']}",
+            _where(view),
+            _for_whom(view),
+            ",".join(map(str, view["jobs"])) or "-",
+        ]
+        for view in views
+    ]
+    return table(columns, rows)
+
+
+def _where(view: View) -> str:
+    together = f"{view['workers']}×{view['slots_per_worker']}" if view["slots_per_worker"] > 1 else ""
+    return " ".join(filter(None, (together, view["gpu_type"], mapping(view["node_selector"])))) or "-"
+
+
+def _for_whom(view: View) -> str:
+    priority = "" if view["priority_min"] is None else f"priority ≥ {view['priority_min']}"
+    return ", ".join(filter(None, (view["user"], priority))) or "-"
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "book", BOOKINGS)(book)
+    command(app, "bookings", BOOKINGS)(bookings)
+    command(app, "unbook", BOOKINGS)(unbook)

@@ -1,0 +1,155 @@
+"""`sched list` and `sched show`."""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from scheduler.cli.client.client import Client
+from scheduler.cli.client.resolve import LIVE_STATES, AnyJobArgument, is_recurring, job_id
+from scheduler.cli.command import JOBS, Session, command
+from scheduler.cli.input.quantities import pairs
+from scheduler.cli.render.live import redraw
+from scheduler.cli.render.output import emit_json, note, show
+from scheduler.cli.render.sparkline import Recent
+from scheduler.cli.render.tables import job_fields, job_table, recurring_fields, worker_table
+from scheduler.model.job import JobState
+
+_PAGE = 500
+
+
+def list_jobs(
+    session: Session,
+    states: Annotated[
+        list[JobState] | None,
+        typer.Option("--state", "-s", case_sensitive=False, help="Only jobs in this state; repeatable."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Only jobs with this name.")] = None,
+    user: Annotated[str | None, typer.Option(help="Only jobs of this user.")] = None,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option("--label", "-l", metavar="KEY=VALUE", help="Only jobs with this label; repeatable."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Include jobs that have ended.")] = False,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Maximum number of jobs; the newest are shown.")
+    ] = 1000,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Refresh the list, with the utilization, until Ctrl-C.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", "-d", min=0.1, help="Seconds between refreshes with --watch.")
+    ] = 2.0,
+) -> None:
+    """List jobs that have not ended, or others with --all or --state.
+
+    Recurring jobs are included unless --state or --label is given; their SINCE column shows the next run. With --watch,
+    the list is printed only once if the output is not a terminal.
+    """
+    wanted = pairs(labels or [], "--label")
+    query: dict[str, Any] = {"order": "desc"}
+    if states:
+        query["state"] = [state.value for state in states]
+    elif not everything:
+        query["state"] = LIVE_STATES
+    query |= {key: value for key, value in (("name", name), ("user", user)) if value is not None}
+    if wanted:
+        query["label"] = [f"{key}={value}" for key, value in wanted.items()]
+    narrow = not (states or wanted)
+
+    def look() -> _Found:
+        jobs, more = _newest(session.client, query, limit)
+        return _Found(jobs, _recurring(session.client, name, user) if narrow else [], more)
+
+    if watch and not session.json and sys.stdout.isatty():
+        watch_jobs(session, look, interval_seconds=interval, screen=True)
+        return
+    found = look()
+    if session.json:
+        emit_json({"jobs": found.jobs, "recurring": found.recurring})
+        return
+    if not found.jobs and not found.recurring:
+        note("no jobs" if everything or states else 'no active jobs: "sched list --all" shows those that have ended')
+        return
+    show(job_table(found.jobs, found.recurring, session.clock.now()))
+    if found.more:
+        note(f"only the newest {limit} jobs are shown: use --limit for more")
+
+
+class _Found(NamedTuple):
+    jobs: list[dict[str, Any]]
+    recurring: list[dict[str, Any]]
+    more: bool
+
+
+def watch_jobs(
+    session: Session,
+    look: Callable[[], _Found],
+    *,
+    interval_seconds: float,
+    screen: bool = False,
+    go_on: Callable[[], bool] = lambda: True,
+) -> None:
+    """Redraw the table on stdout while `go_on()` holds, as many of its jobs as fit, the newest ones."""
+    from rich.console import Group, RenderableType
+    from rich.text import Text
+
+    recent = Recent.asked(session.client, session.clock.now())
+
+    def draw(height: int) -> RenderableType:
+        now, found = session.clock.now(), look()
+        recent.see(session.client.get("/v1/cluster"), now)
+        rows = max(5, height - 3 - len(found.recurring))
+        hidden = len(found.jobs) - rows
+        above = f"   {hidden} older jobs not shown" if hidden > 0 else ""
+        return Group(Text(recent.line() + above), job_table(found.jobs[-rows:], found.recurring, now))
+
+    redraw(draw, interval_seconds=interval_seconds, screen=screen, go_on=go_on)
+
+
+def _newest(client: Client, query: dict[str, Any], limit: int) -> tuple[list[dict[str, Any]], bool]:
+    """The newest `limit` jobs in ascending order, and whether there are more."""
+    found: list[dict[str, Any]] = []
+    after: Any = None
+    while len(found) < limit:
+        page = client.get(
+            "/v1/jobs",
+            {**query, "limit": min(_PAGE, limit - len(found)), **({"after": after} if after is not None else {})},
+        )
+        found += page["jobs"]
+        after = page["next"]
+        if after is None or not page["jobs"]:
+            break
+    return found[::-1], after is not None
+
+
+def _recurring(client: Client, name: str | None, user: str | None) -> list[dict[str, Any]]:
+    """Recurring jobs of this name and user."""
+    every: list[dict[str, Any]] = client.get("/v1/recurring")["recurring"]
+    return [each for each in every if name in (None, each["name"]) and user in (None, each["user"])]
+
+
+def show_job(session: Session, job: AnyJobArgument) -> None:
+    """Show the details of a job and its workers."""
+    client = session.client
+    if is_recurring(job):
+        view = client.get(f"/v1/recurring/{job}")
+        if session.json:
+            emit_json(view)
+        else:
+            show(recurring_fields(view, session.clock.now()))
+        return
+    view = client.get(f"/v1/jobs/{job_id(client, job)}")
+    if session.json:
+        emit_json(view)
+        return
+    now = session.clock.now()
+    show(job_fields(view, now))
+    if view.get("live_workers"):
+        show("", worker_table(view["live_workers"], now))
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "list", JOBS)(list_jobs)
+    command(app, "show", JOBS)(show_job)

@@ -1,0 +1,58 @@
+"""`sched logs`: what a worker wrote."""
+
+from typing import Annotated
+
+import typer
+
+from scheduler.cli.client.client import Client
+from scheduler.cli.client.follow import Piece, follow_log, read_log, read_piece, write_json, write_plain
+from scheduler.cli.client.resolve import JobArgument, job_id
+from scheduler.cli.command import WATCH, Session, command
+
+_TAIL_BYTES = 64 * 1024
+#: The daemon gives no more at once.
+_TAIL_BYTES_MAX = 4 * 1024 * 1024
+
+
+def logs(
+    session: Session,
+    job: JobArgument,
+    worker: Annotated[
+        str | None, typer.Option("--worker", "-w", help="Worker, such as 12-3 (default: the newest of rank 0).")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new output until the job ends or Ctrl-C.")
+    ] = False,
+    tail: Annotated[int | None, typer.Option("--tail", "-n", min=0, help="Print only the last N lines.")] = None,
+) -> None:
+    """Print the output of a worker of a job.
+
+    With -o json, print parts of the output as one JSON object per line with worker, offset and text.
+    """
+    client = session.client
+    number = job_id(client, job)
+    if worker is not None and worker.isdecimal():
+        worker = f"{number}-{worker}"
+    write = write_json if session.json else write_plain
+    if follow:
+        follow_log(client, number, worker, write)
+    elif tail is not None:
+        write(_last_lines(client, number, worker, tail))
+    else:
+        for piece in read_log(client, number, worker):
+            write(piece)
+
+
+def _last_lines(client: Client, number: int, worker: str | None, count: int) -> Piece:
+    """The last lines of a log, as far back as is reasonable to look."""
+    size = _TAIL_BYTES
+    while True:
+        piece = read_piece(client, number, worker, -size, limit=size)
+        lines = piece.data.splitlines(keepends=True)
+        if len(lines) > count or len(piece.data) < size or size >= _TAIL_BYTES_MAX:
+            return Piece(piece.worker, piece.offset, b"".join(lines[-count:] if count else []))
+        size *= 4
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "logs", WATCH)(logs)

@@ -1,0 +1,1 @@
+"""How answers look: tables, plots, pictures and words. Nothing here asks the daemon."""

@@ -1,0 +1,4 @@
+"""Requests to the Kubernetes API: connection, credentials, errors, documents, and lists kept in step by watches.
+
+Nothing here knows workers.
+"""

@@ -1,0 +1,226 @@
+"""Requests to the API server as plain JSON, paced and bounded in time."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+from urllib.parse import quote
+
+import orjson
+import urllib3
+
+from scheduler.clusters.kubernetes.api.credentials import Client
+from scheduler.clusters.kubernetes.api.custom_resource import GROUP, PLURAL, VERSION
+from scheduler.clusters.kubernetes.api.documents import Document, parse_document
+from scheduler.clusters.kubernetes.api.errors import NOT_FOUND, UNAUTHORIZED, RefusedError, accepted, told
+from scheduler.config import KubernetesSettings
+from scheduler.engine.ports import TOO_LATE, Clock
+from scheduler.errors import ClusterError
+
+#: Objects per page of a list.
+PAGE_SIZE = 500
+#: The server ends a watch after so long; a fresh one then spreads over its replicas.
+WATCH_SECONDS = 300
+#: A watch without a word, not even a bookmark, for so long is taken for dead.
+SILENCE_SECONDS = 150
+_CONNECT_SECONDS = 5.0
+_MERGE = "application/merge-patch+json"
+
+
+class Collection(NamedTuple):
+    """Objects of one kind that are listed and watched together."""
+
+    kind: str
+    path: str
+
+
+NODES = Collection("nodes", "/api/v1/nodes")
+#: Of all namespaces.
+PODS = Collection("pods", "/api/v1/pods")
+
+
+def in_namespace(namespace: str, *names: str, api: str = "/api/v1") -> str:
+    """The path of a kind of object, or of one object."""
+    return "/".join((f"{api}/namespaces", quote(namespace), *map(quote, names)))
+
+
+def training_jobs_in(namespace: str) -> Collection:
+    return Collection(PLURAL, in_namespace(namespace, PLURAL, api=f"/apis/{GROUP}/{VERSION}"))
+
+
+class Pace:
+    """At most so many turns per second, in the order of asking; up to a second's worth may come at once."""
+
+    def __init__(self, per_second: float, clock: Clock) -> None:
+        self._per_second = per_second
+        self._clock = clock
+        self._lock = threading.Lock()
+        #: When the budget is full again.
+        self._full_at = clock.monotonic()
+
+    def seconds_to_wait(self, at_most: float) -> float | None:
+        """Take a turn and give how long to wait for it; None, and no turn is taken, if it would come too late."""
+        with self._lock:
+            now = self._clock.monotonic()
+            turn_at = max(self._full_at, now) + 1.0 / self._per_second
+            wait = max(turn_at - 1.0 - now, 0.0)
+            if wait > at_most:
+                return None
+            self._full_at = turn_at
+            return wait
+
+
+class Connection:
+    """One API server. Every method raises `ClusterError` in one line, `RefusedError` where the server said no."""
+
+    def __init__(self, settings: KubernetesSettings, clock: Clock) -> None:
+        """Raises `ConfigError` if there is no usable configuration."""
+        self._client = Client(settings, clock)
+        self._clock = clock
+        self._settings = settings
+        self._pace = Pace(settings.requests_per_second, clock)
+        self._idle = threading.Event()
+
+    @property
+    def url(self) -> str:
+        """Of the API server."""
+        return self._client.url
+
+    def close(self) -> None:
+        """Nothing waits for its turn any longer."""
+        self._idle.set()
+        self._client.close()
+
+    def pages(self, path: str) -> Iterator[Document]:
+        """A whole list as it is now, page by page."""
+        query = {"limit": str(PAGE_SIZE)}
+        while True:
+            page = self._ask("GET", path, query=query)
+            yield page
+            token = page["metadata"].get("continue")
+            if not token:
+                return
+            query["continue"] = token
+
+    @contextmanager
+    def watch(self, path: str, resource_version: str) -> Iterator["Watch"]:
+        """Changes of a list after this version, until the server ends the watch."""
+        query = {
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        response = self._open(path, query, urllib3.Timeout(connect=_CONNECT_SECONDS, read=SILENCE_SECONDS))
+        try:
+            yield Watch(response, self.url)
+        finally:
+            response.close()
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return self._clock.now()
+
+    def get(self, path: str, until: float) -> Document:
+        """The object as it is now."""
+        return self._ask("GET", path, until=until)
+
+    def create(self, path: str, body: Document, until: float) -> Document:
+        """The object as it was made. A field that the API server does not know is refused by those that can tell."""
+        return self._ask("POST", path, {"fieldValidation": "Strict"}, orjson.dumps(body), until)
+
+    def delete(self, path: str, until: float, body: Document | None = None) -> Document:
+        """Delete one object; gives it, or a status, as it is then."""
+        return self._ask("DELETE", path, body=orjson.dumps(body or {}), until=until)
+
+    def patch(self, path: str, body: Document, until: float) -> Document:
+        """Merge the body into the object; null removes a field."""
+        return self._ask("PATCH", path, body=orjson.dumps(body), until=until, content_type=_MERGE)
+
+    def events_of(self, namespace: str, uid: str) -> list[Document]:
+        """What the cluster has said of an object, in no order."""
+        query = {"fieldSelector": f"involvedObject.uid={uid}", "limit": "100"}
+        return list(self._ask("GET", in_namespace(namespace, "events"), query)["items"])
+
+    def made(self, path: str, name: str, body: Document, until: float) -> Document:
+        """The object of this name, made if there is none."""
+        try:
+            return self.get(f"{path}/{name}", until)
+        except RefusedError as error:
+            if error.status != NOT_FOUND:
+                raise
+        try:
+            return self.create(path, body, until)
+        except RefusedError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        return self.get(f"{path}/{name}", until)  # another replica was faster
+
+    def log(
+        self, namespace: str, pod: str, container: str, seconds: float, *, follow: bool = False
+    ) -> urllib3.BaseHTTPResponse:
+        """The output of a container as a response to be read and closed.
+
+        As it is now, or with `follow` until the container ends; `seconds` may pass without a word.
+        """
+        timeout = urllib3.Timeout(connect=min(_CONNECT_SECONDS, seconds), read=seconds)
+        query = {"container": container, **({"follow": "true"} if follow else {})}
+        return self._open(f"{in_namespace(namespace, 'pods', pod)}/log", query, timeout)
+
+    def _open(self, path: str, query: Mapping[str, str], timeout: urllib3.Timeout) -> urllib3.BaseHTTPResponse:
+        """An answer to be read bit by bit."""
+        with self._told():
+            return accepted(self._client.request("GET", path, query, timeout))
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        until: float | None = None,
+        content_type: str = "application/json",
+    ) -> Document:
+        """One request in its turn, which is over by `until`."""
+        seconds = self._settings.request_seconds
+        left = seconds if until is None else min(seconds, until - self._clock.now())
+        wait = self._pace.seconds_to_wait(left) if left > 0 else None
+        if wait is None or (wait > 0 and self._idle.wait(wait)):
+            raise ClusterError(TOO_LATE)
+        timeout = urllib3.Timeout(total=max(left - wait, 0.001))
+        with self._told():
+            response = accepted(self._client.request(method, path, query or {}, timeout, body, content_type))
+            return parse_document(response.data)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Errors as ours; credentials that are refused are read again before the next request."""
+        try:
+            with told(self.url):
+                yield
+        except RefusedError as error:
+            if error.status == UNAUTHORIZED:
+                self._client.refused()
+            raise
+
+
+class Watch:
+    """The events of one watch, in their order."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse, url: str) -> None:
+        self._response = response
+        self._url = url
+
+    def events(self) -> Iterator[Document]:
+        """Until the server ends the watch, or `stop`. Raises `ClusterError` where it breaks."""
+        rest = b""
+        with told(self._url):
+            for chunk in self._response.stream(65536):
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    if line.strip():
+                        yield parse_document(line)
+
+    def stop(self) -> None:
+        """From any thread: the iteration ends."""
+        self._response.shutdown()

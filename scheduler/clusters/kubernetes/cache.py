@@ -1,0 +1,398 @@
+"""What is known of nodes and pods, put together as an observation. Reflectors write it, the engine reads it."""
+
+import threading
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TypeVar
+
+from scheduler.clusters.kubernetes.api.documents import Document
+from scheduler.clusters.kubernetes.foreign_pods import Others
+from scheduler.clusters.kubernetes.nodes import NodeFacts, node_facts
+from scheduler.clusters.kubernetes.pod_status import PodState, gone_state, pod_state, worker_container
+from scheduler.clusters.kubernetes.pods import PodKey, WorkerPod, WorkerPods
+from scheduler.config import KubernetesSettings
+from scheduler.engine.ports import StartWorker
+from scheduler.model.foreign import Demand
+from scheduler.model.ids import JobId, NodeName, WorkerId
+from scheduler.model.observation import EndCause, NodeObservation, Observation, Phase, WorkerObservation
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWorker:
+    """A worker, its pod, and what was seen of it last."""
+
+    who: WorkerPod
+    state: PodState
+    #: When it was first seen; unix seconds.
+    since: float
+    #: Of its pod; empty for a worker whose pod the API refused.
+    name: str = ""
+    uid: str = ""
+    version: int = 0
+    container: str = ""
+    #: Whether all of the pod has ended, sidecars included.
+    over: bool = False
+    #: Whether the API has no pod of it any more.
+    gone: bool = False
+
+
+class Picture:
+    """Nodes, workers, and what others use."""
+
+    def __init__(self, settings: KubernetesSettings, pods: WorkerPods, now: Callable[[], float]) -> None:
+        self._settings = settings
+        self._pods = pods
+        self._now = now
+        self._lock = threading.Lock()
+        self._facts: dict[NodeName, NodeFacts] = {}
+        self._nodes: Mapping[NodeName, NodeObservation] = {}
+        self._stale_nodes: set[NodeName] = set()
+        #: Nodes whose slots may be shared; None: all. Nodes with sharers stay shared, so that these need not leave.
+        self._oversold: Set[NodeName] | None = frozenset() if settings.has_gpus else None
+        self._sharers: dict[NodeName, set[WorkerId]] = {}
+        self._others = Others(settings.resource)
+        #: Of the workers' pods.
+        self._priority = 0
+        self._workers: dict[WorkerId, KnownWorker] = {}
+        self._listed: dict[WorkerId, WorkerObservation] = {}
+        #: A copy of that for the engine; None: it has changed.
+        self._seen: Mapping[WorkerId, WorkerObservation] | None = None
+        #: Those that may run, by job.
+        self._alive: dict[JobId, set[WorkerId]] = {}
+        #: Workers that do not run yet.
+        self._launching: set[WorkerId] = set()
+        #: When the events of a pod that does not come to run were asked for.
+        self._asked: dict[str, float] = {}
+        #: Pods whose place the cluster's scheduler takes.
+        self._displaced: set[str] = set()
+        #: Pods that are being deleted and need not be reported.
+        self._forgotten: set[str] = set()
+        #: Pods that came by an answer since a list began, which may not have them.
+        self._answered: set[str] = set()
+
+    def observe(self) -> Observation:
+        with self._lock:
+            self._refresh_nodes()
+            for worker_id in self._launching:
+                if self._workers[worker_id].state.blocked:
+                    self._list(self._workers[worker_id])  # time alone makes it stuck
+            if self._seen is None:
+                self._seen = MappingProxyType(dict(self._listed))
+            return Observation(self._nodes, self._seen, demands=self._demands())
+
+    def worker(self, worker_id: WorkerId) -> KnownWorker | None:
+        with self._lock:
+            return self._workers.get(worker_id)
+
+    def has_node(self, name: NodeName) -> bool:
+        with self._lock:
+            return name in self._facts
+
+    def offers_slots(self) -> bool:
+        """Whether any node has some, ready or not."""
+        with self._lock:
+            return any(facts.allocatable.whole_slots for facts in self._facts.values())
+
+    def nodes(self) -> Mapping[NodeName, NodeObservation]:
+        with self._lock:
+            self._refresh_nodes()
+            return self._nodes
+
+    def live_workers(self) -> list[KnownWorker]:
+        """Those that may run."""
+        with self._lock:
+            return [known for known in self._workers.values() if known.state.alive]
+
+    def others_on(self, node: NodeName) -> frozenset[PodKey]:
+        """Pods of others that hold slots of the node."""
+        with self._lock:
+            return self._others.with_slots_on(node)
+
+    def oversell(self, nodes: Set[NodeName]) -> bool:
+        """The slots of these nodes may be shared, and of no others; whether that is new."""
+        with self._lock:
+            changed = nodes ^ (self._oversold or frozenset())
+            self._stale_nodes |= changed
+            self._oversold = frozenset(nodes)
+            return bool(changed)
+
+    # what the nodes' reflector tells
+
+    def put_node(self, node: Document) -> bool:
+        """Whether it says something new."""
+        facts = node_facts(node, self._settings)
+        with self._lock:
+            if self._facts.get(facts.name) == facts:
+                return False
+            self._facts[facts.name] = facts
+            self._stale_nodes.add(facts.name)
+            return True
+
+    def remove_node(self, node: Document) -> bool:
+        with self._lock:
+            return self._drop_node(NodeName(node["metadata"]["name"]))
+
+    def keep_nodes(self, names: Set[str]) -> bool:
+        """A whole list had only these."""
+        with self._lock:
+            gone = [name for name in self._facts if name not in names]
+            for name in gone:
+                self._drop_node(name)
+            return bool(gone)
+
+    # what the pods' reflector, and answers to requests, tell
+
+    def begin_pods(self) -> None:
+        """A list begins."""
+        with self._lock:
+            self._answered.clear()
+
+    def put_pod(self, pod: Document, *, answered: bool = False) -> bool:
+        """Whether it says something new. `answered`: it comes from a request of ours, not from list or watch."""
+        who = self._pods.worker(pod)
+        uid = pod["metadata"]["uid"]
+        with self._lock:
+            if answered:
+                self._answered.add(uid)
+            if who is None:
+                return self._others.put(uid, pod)
+            return uid not in self._forgotten and self._put_worker(who, pod)
+
+    def is_ours(self, pod: Document) -> bool:
+        """Whether it is a worker's."""
+        return self._pods.worker(pod) is not None
+
+    def remove_pod(self, pod: Document) -> bool:
+        """The API has it no more; this is its last version."""
+        who = self._pods.worker(pod)
+        uid = pod["metadata"]["uid"]
+        with self._lock:
+            self._forgotten.discard(uid)
+            if who is None:
+                return self._others.drop(uid)
+            known = self._workers.get(who.worker_id)
+            if known is not None and known.uid != uid:
+                return False
+            before = known or self._known(who, pod)
+            state = self._told(uid, gone_state(before.state, pod, self._is_up(who.node)))
+            self._displaced.discard(uid)
+            return self._bury(before, state)
+
+    def keep_pods(self, uids: Set[str]) -> bool:
+        """A whole list had only these; what was answered since it began may be younger than it."""
+        with self._lock:
+            self._forgotten &= uids
+            there = uids | self._answered
+            ours = [each for each in self._workers.values() if not each.gone and each.uid not in there]
+            for known in ours:
+                self._bury(known, _vanished(known.state))
+            return self._others.keep_only(there) or bool(ours)
+
+    # what requests bring about
+
+    def refuse(self, start: StartWorker, namespace: str, detail: str, cause: EndCause | None = None) -> None:
+        """The API will have no such pod: the worker ends before it began."""
+        who = WorkerPod(
+            start.worker_id,
+            start.job_id,
+            namespace,
+            start.node,
+            start.slot_ids,
+            start.cpus,
+            start.memory_mib,
+            nonce=start.nonce,
+            shared=start.shared,
+        )
+        state = PodState(Phase.LAUNCH_FAILED, None, detail, cause)
+        with self._lock:
+            self._set(KnownWorker(who, state, self._now(), gone=True, over=True))
+
+    def forget(self, worker_id: WorkerId) -> None:
+        """Its end is stored."""
+        with self._lock:
+            known = self._drop(worker_id)
+            if known is not None and known.uid and not known.gone:
+                self._forgotten.add(known.uid)
+
+    def has_live_workers(self, job_id: JobId) -> bool:
+        """Whether the job has a pod that may run."""
+        with self._lock:
+            return job_id in self._alive
+
+    def silent(self, seconds: float) -> list[KnownWorker]:
+        """Workers that have not come to run for so long, and nothing says why; each is named once in that time."""
+        found: list[KnownWorker] = []
+        with self._lock:
+            now = self._now()
+            for worker_id in self._launching:
+                known = self._workers[worker_id]
+                if known.state.blocked or known.gone or now < max(known.since, self._asked.get(known.uid, 0)) + seconds:
+                    continue
+                self._asked[known.uid] = now
+                found.append(known)
+            if len(self._asked) > 2 * len(self._launching) + 100:
+                kept = {self._workers[worker_id].uid for worker_id in self._launching}
+                self._asked = {uid: at for uid, at in self._asked.items() if uid in kept}
+        return found
+
+    def displace(self, uid: str) -> bool:
+        """The cluster's scheduler takes the place of this pod; whether its worker's end was told otherwise."""
+        with self._lock:
+            known = next((each for each in self._workers.values() if each.uid == uid), None)
+            if known is None:
+                return False
+            self._displaced.add(uid)
+            state = self._told(uid, known.state)
+            self._set(replace(known, state=state))
+            return state != known.state
+
+    def explain(self, worker_id: WorkerId, state: PodState) -> bool:
+        """Replace what is said of a worker, unless it has changed meanwhile."""
+        with self._lock:
+            known = self._workers.get(worker_id)
+            if known is None or known.state.phase is not state.phase or known.state == state:
+                return False
+            self._set(replace(known, state=state))
+            return True
+
+    # within the lock
+
+    def _refresh_nodes(self) -> None:
+        self._stale_nodes |= self._others.take_changed()
+        if not self._stale_nodes:
+            return
+        self._others.nodes_changed()
+        nodes = dict(self._nodes)
+        for name in self._stale_nodes:
+            facts = self._facts.get(name)
+            if facts is None:
+                nodes.pop(name, None)
+            else:
+                oversold = self._oversold is None or name in self._oversold or name in self._sharers
+                nodes[name] = facts.beside(self._others.held_on(name), self._settings, oversold=oversold)
+        self._stale_nodes.clear()
+        self._nodes = MappingProxyType(nodes)
+
+    def _demands(self) -> tuple[Demand, ...]:
+        least = self._settings.yield_to_priority
+        return self._others.demands(self._facts.values(), self._priority + 1 if least is None else least)
+
+    def _drop_node(self, name: NodeName) -> bool:
+        self._stale_nodes.add(name)
+        return self._facts.pop(name, None) is not None
+
+    def _drop(self, worker_id: WorkerId) -> KnownWorker | None:
+        known = self._workers.pop(worker_id, None)
+        self._launching.discard(worker_id)
+        if known is not None:
+            self._count(known, alive=False)
+            del self._listed[worker_id]
+            self._seen = None
+        return known
+
+    def _is_up(self, name: NodeName) -> bool:
+        facts = self._facts.get(name)
+        return facts is not None and facts.ready
+
+    def _put_worker(self, who: WorkerPod, pod: Document) -> bool:
+        known = self._workers.get(who.worker_id)
+        new = self._known(who, pod)
+        if known is not None:
+            if known.uid == new.uid and (known.gone or new.version <= known.version):
+                return False
+            same = known.uid == new.uid
+            if same and not known.state.alive:
+                new = replace(new, state=known.state)  # an end that was seen stays what it was
+            new = replace(new, since=known.since if same else new.since)
+        self._set(new)
+        return known is None or known.state != new.state
+
+    def _known(self, who: WorkerPod, pod: Document) -> KnownWorker:
+        metadata = pod["metadata"]
+        return KnownWorker(
+            who=who,
+            state=self._told(metadata["uid"], pod_state(pod)),
+            since=self._now(),
+            name=metadata["name"],
+            uid=metadata["uid"],
+            version=int(metadata["resourceVersion"]),
+            container=worker_container(pod),
+            over=pod.get("status", {}).get("phase") in ("Succeeded", "Failed"),
+        )
+
+    def _told(self, uid: str, state: PodState) -> PodState:
+        """The state, given what is known of who deletes the pod."""
+        if state.cause is not EndCause.REMOVED or uid not in self._displaced:
+            return state
+        detail = "preempted by the scheduler of the cluster for a more important pod"
+        return replace(state, cause=EndCause.DISPLACED, detail=detail)
+
+    def _bury(self, known: KnownWorker, state: PodState) -> bool:
+        if known.who.worker_id not in self._workers:
+            return False  # forgotten, or never seen alive: nobody asks for it
+        kept = known.state if not known.state.alive else state
+        self._set(replace(known, state=kept, gone=True, over=True))
+        return kept != known.state
+
+    def _set(self, known: KnownWorker) -> None:
+        worker_id = known.who.worker_id
+        self._workers[worker_id] = known
+        self._count(known, alive=known.state.alive)
+        if known.uid:
+            self._priority = known.who.priority
+        self._list(known)
+        if known.state.phase is Phase.LAUNCHING:
+            self._launching.add(worker_id)
+        else:
+            self._launching.discard(worker_id)
+
+    def _count(self, known: KnownWorker, *, alive: bool) -> None:
+        _count(self._alive, known.who.job_id, known.who.worker_id, alive=alive)
+        if known.who.shared:
+            _count(self._sharers, known.who.node, known.who.worker_id, alive=alive)
+            self._stale_nodes.add(known.who.node)
+
+    def _list(self, known: KnownWorker) -> None:
+        worker_id = known.who.worker_id
+        seen = _observed(known, self._now() - self._settings.launch_limit_seconds)
+        if self._listed.get(worker_id) != seen:
+            self._listed[worker_id] = seen
+            self._seen = None
+
+
+def _count(groups: dict[K, set[WorkerId]], key: K, worker_id: WorkerId, *, alive: bool) -> None:
+    """Note that a worker is one of its group, or not any more; an empty group is none."""
+    group = groups.setdefault(key, set())
+    (group.add if alive else group.discard)(worker_id)
+    if not group:
+        del groups[key]
+
+
+def _vanished(last: PodState) -> PodState:
+    """Its pod was deleted while nobody watched."""
+    what = last.detail or "its pod was deleted while the API was not being watched"
+    return replace(last, phase=Phase.LOST, exit_code=None, detail=what, cause=None, blocked=False)
+
+
+def _observed(known: KnownWorker, limit: float) -> WorkerObservation:
+    who, state = known.who, known.state
+    return WorkerObservation(
+        id=who.worker_id,
+        job_id=who.job_id,
+        node=who.node,
+        phase=state.phase,
+        slot_ids=who.slot_ids,
+        cpus=who.cpus,
+        memory_mib=who.memory_mib,
+        shared=who.shared,
+        exit_code=state.exit_code,
+        detail=state.detail,
+        stuck=state.phase is Phase.LAUNCHING and state.blocked and known.since <= limit,
+        cause=state.cause,
+        started_at=state.started_at,
+        ended_at=state.ended_at,
+        nonce=who.nonce,
+    )

@@ -1,0 +1,72 @@
+"""What the events of a pod say where its status does not: asked in the background, for few pods and seldom."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from scheduler.clusters.kubernetes.api.connection import Connection
+from scheduler.clusters.kubernetes.cache import KnownWorker, Picture
+from scheduler.clusters.kubernetes.pod_status import complaint, was_displaced
+from scheduler.errors import ClusterError
+
+log = structlog.get_logger(__name__)
+
+#: Whoever deletes a pod writes its reason down a moment later.
+_MOMENT_SECONDS = 0.3
+#: Pods whose deletion was asked about; no more are remembered.
+_REMEMBERED_MAX = 10_000
+
+
+class Inquiries:
+    """Asks for the events of pods and corrects the picture."""
+
+    def __init__(self, connection: Connection, picture: Picture, changed: Callable[[], None]) -> None:
+        self._connection = connection
+        self._picture = picture
+        self._changed = changed
+        self._thread = ThreadPoolExecutor(1, "kubernetes-events")
+        self._closed = threading.Event()
+        self._known: dict[str, None] = {}
+
+    def close(self) -> None:
+        """Nothing is asked any longer."""
+        self._closed.set()
+        self._thread.shutdown(cancel_futures=True)
+
+    def expect(self, uid: str) -> None:
+        """This pod is deleted by us: its deletion needs no explanation."""
+        if len(self._known) >= _REMEMBERED_MAX:
+            self._known.pop(next(iter(self._known)), None)
+        self._known[uid] = None
+
+    def about_deletion(self, namespace: str, uid: str) -> None:
+        """Somebody deletes a pod: find out whether it is the cluster's scheduler."""
+        if uid not in self._known and not self._closed.is_set():
+            self.expect(uid)
+            self._thread.submit(self._explain_deletion, namespace, uid)
+
+    def about_delays(self, seconds: float) -> None:
+        """Find out what keeps those back that have not come to run for so long, and whose status says nothing."""
+        for known in self._picture.silent(seconds):
+            self._thread.submit(self._explain_delay, known)
+
+    def _explain_deletion(self, namespace: str, uid: str) -> None:
+        if self._closed.wait(_MOMENT_SECONDS):
+            return
+        try:
+            displaced = was_displaced(self._connection.events_of(namespace, uid))
+        except ClusterError as error:
+            log.warning("kubernetes: cannot determine who deleted a pod", uid=uid, error=str(error))
+            return
+        if displaced and self._picture.displace(uid):
+            self._changed()
+
+    def _explain_delay(self, known: KnownWorker) -> None:
+        try:
+            said = complaint(self._connection.events_of(known.who.namespace, known.uid))
+        except ClusterError:
+            return  # asked again
+        if said is not None and self._picture.explain(known.who.worker_id, said):
+            self._changed()

@@ -1,0 +1,116 @@
+"""Pods of others that wait for room which workers may have to make."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.clusters.kubernetes.api.documents import Document
+from scheduler.clusters.kubernetes.api.quantities import NONE, Amounts
+from scheduler.clusters.kubernetes.nodes import NAME_LABEL, NodeFacts, tolerated
+from scheduler.clusters.kubernetes.pods import requests_of
+from scheduler.model.foreign import Demand
+from scheduler.model.ids import NodeName
+from scheduler.model.shape import WorkerShape
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPod:
+    """A pod that the cluster's scheduler found no room for."""
+
+    name: str
+    priority: int
+    created: str
+    amounts: Amounts
+    selector: tuple[tuple[str, str], ...]
+    #: Terms of its required node affinity, of which one has to match; empty: any node.
+    terms: tuple[Mapping[str, Any], ...]
+    tolerations: tuple[Mapping[str, Any], ...]
+    #: Where room is being made for it already.
+    nominated: NodeName | None
+
+    def demand(self, nodes: Iterable[NodeFacts]) -> Demand:
+        """What it waits for, and where that may be."""
+        shape = WorkerShape(self.amounts.touched_slots, self.amounts.finite_cpus, self.amounts.touched_mib)
+        if self.nominated is not None:
+            return Demand(self.name, shape, frozenset({self.nominated}))
+        facts = list(nodes)
+        suitable = frozenset(node.name for node in facts if self._suits(node))
+        return Demand(self.name, shape, suitable if len(suitable) < len(facts) else None)
+
+    def _suits(self, node: NodeFacts) -> bool:
+        if not tolerated(node.taints, self.tolerations):
+            return False
+        labels = {**dict(node.labels), NAME_LABEL: node.name}
+        if any(labels.get(key) != value for key, value in self.selector):
+            return False
+        return not self.terms or any(_matches(term, labels, node.name) for term in self.terms)
+
+
+def waiting_pod(pod: Document, resource: str) -> WaitingPod | None:
+    """The pod as one that waits for what workers may hold; None if it does not."""
+    metadata, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
+    if spec.get("nodeName") or metadata.get("deletionTimestamp") or not _unschedulable(status):
+        return None
+    amounts = requests_of(spec, resource)
+    if amounts == NONE:
+        return None
+    affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    return WaitingPod(
+        name=f"{metadata['namespace']}/{metadata['name']}",
+        priority=spec.get("priority") or 0,
+        created=metadata.get("creationTimestamp", ""),
+        amounts=amounts,
+        selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
+        terms=tuple(affinity.get("nodeSelectorTerms") or ()),
+        tolerations=tuple(spec.get("tolerations") or ()),
+        nominated=NodeName(status["nominatedNodeName"]) if status.get("nominatedNodeName") else None,
+    )
+
+
+def demands_of(waiting: Iterable[WaitingPod], nodes: Iterable[NodeFacts], priority_min: int) -> tuple[Demand, ...]:
+    """Those of at least this priority, the most important and oldest first."""
+    facts = list(nodes)
+    chosen = [pod for pod in waiting if pod.priority >= priority_min]
+    chosen.sort(key=lambda pod: (-pod.priority, pod.created, pod.name))
+    return tuple(pod.demand(facts) for pod in chosen)
+
+
+def _unschedulable(status: Mapping[str, Any]) -> bool:
+    return any(
+        condition["type"] == "PodScheduled"
+        and condition["status"] == "False"
+        and condition.get("reason") == "Unschedulable"
+        for condition in status.get("conditions") or ()
+    )
+
+
+def _matches(term: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False  # as Kubernetes has it
+    return all(_holds(each, labels.get(each["key"])) for each in expressions) and all(
+        _holds(each, name) for each in fields
+    )
+
+
+def _holds(rule: Mapping[str, Any], value: str | None) -> bool:
+    values: list[str] = rule.get("values") or []
+    match rule["operator"]:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            try:
+                left, right = int(value or ""), int(values[0])
+            except (ValueError, IndexError):
+                return False
+            return left > right if rule["operator"] == "Gt" else left < right
+        case _:
+            return False

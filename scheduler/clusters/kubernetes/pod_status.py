@@ -1,0 +1,225 @@
+"""What the status of a pod says of its worker: whether it runs, why it does not yet, and how it ended."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from scheduler.clusters.kubernetes.api.documents import Document
+from scheduler.model.observation import EndCause, Phase
+from scheduler.model.pod_template import worker_index
+
+#: What a container waits with while all is well.
+_WELL = frozenset({"ContainerCreating", "PodInitializing", ""})
+#: A container that was not started at all: there is no such program, or the runtime refuses it.
+_NOT_STARTED = frozenset({"StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError"})
+#: The runtime does not know any more how it ended.
+_UNKNOWN = frozenset({"Unknown", "ContainerStatusUnknown"})
+_CAUSES = {"OOMKilled": EndCause.OUT_OF_MEMORY}
+#: Reasons of a whole pod that the node gave up for others or could not take in.
+_DISPLACED = frozenset({"Preempting", "Preempted"})
+_NODE_ENDS_IT = frozenset({"NodeShutdown", "Shutdown", "Terminated", "NodeAffinity", "UnexpectedAdmissionError"})
+#: Since Kubernetes 1.26 a condition says who disrupts a pod.
+_DISRUPTIONS = {
+    "PreemptionByScheduler": EndCause.DISPLACED,
+    "EvictionByEvictionAPI": EndCause.REMOVED,
+    "DeletionByTaintManager": EndCause.EVICTED,
+    "TerminationByKubelet": EndCause.EVICTED,
+    "DeletionByPodGC": EndCause.NODE_GONE,
+}
+#: What keeps every pod of a node from running.
+_FAULTS_OF_NODES = frozenset({"FailedCreatePodSandBox", "NetworkNotReady"})
+_KILLED = 137
+_DETAIL_LENGTH_MAX = 300
+
+
+@dataclass(frozen=True, slots=True)
+class PodState:
+    """The worker in a pod, as the pod's status tells it."""
+
+    phase: Phase
+    exit_code: int | None = None
+    detail: str = ""
+    cause: EndCause | None = None
+    #: Whether the detail names something that keeps it from running.
+    blocked: bool = False
+    started_at: float | None = None
+    ended_at: float | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self.phase in (Phase.LAUNCHING, Phase.RUNNING)
+
+
+def pod_state(pod: Document) -> PodState:
+    """What a pod that exists says of its worker."""
+    status = pod.get("status", {})
+    state = _worker_state(pod)
+    ended = status.get("phase") in ("Succeeded", "Failed")
+    if "terminated" in state:
+        return _terminated(pod, state["terminated"])
+    if ended:
+        return _ended_as_a_whole(pod)
+    if "running" in state:
+        return PodState(Phase.RUNNING, started_at=timestamp(state["running"].get("startedAt")))
+    return _waiting(pod, state)
+
+
+def _is_bound_by_its_own_terms(spec: Mapping[str, Any]) -> bool:
+    """Whether its user's template leaves it fewer nodes than the one that it was sent to."""
+    affinity = spec.get("affinity") or {}
+    required = (affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms: Iterable[Mapping[str, Any]] = required.get("nodeSelectorTerms") or ()
+    return bool(
+        spec.get("nodeSelector")
+        or affinity.get("podAffinity")
+        or affinity.get("podAntiAffinity")
+        or spec.get("topologySpreadConstraints")
+        or any(term.get("matchExpressions") or len(term.get("matchFields") or ()) > 1 for term in terms)
+        or any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in spec.get("volumes") or ())
+    )
+
+
+def gone_state(last: PodState, pod: Document, node_is_there: bool) -> PodState:
+    """What is known of a worker whose pod the API has no more, given its last version."""
+    now = pod_state(pod)
+    if not now.alive:
+        return now
+    cause = _disruption(pod) or (EndCause.REMOVED if node_is_there else EndCause.NODE_GONE)
+    if now.phase is Phase.LAUNCHING:
+        return PodState(Phase.EXITED, None, now.detail or last.detail or "its pod was deleted before it ran", cause)
+    what = "its pod was deleted" if node_is_there else "its pod was deleted after its node was lost"
+    return PodState(Phase.LOST, None, what, cause, started_at=now.started_at)
+
+
+def timestamp(text: str | None) -> float | None:
+    """Unix seconds of a time as the API writes it; None for none, and for the year 1, which means none."""
+    if not text or text.startswith("0001-"):
+        return None
+    return datetime.fromisoformat(text).timestamp()
+
+
+def worker_container(pod: Document) -> str:
+    """The name of the container that the worker runs in."""
+    containers = pod["spec"]["containers"]
+    return str(containers[worker_index(containers) or 0]["name"])
+
+
+def _worker_state(pod: Document) -> Mapping[str, Any]:
+    name = worker_container(pod)
+    statuses = pod.get("status", {}).get("containerStatuses") or ()
+    return next((each.get("state") or {} for each in statuses if each["name"] == name), {})
+
+
+def _terminated(pod: Document, end: Mapping[str, Any]) -> PodState:
+    """The worker's container has ended."""
+    reason, code = end.get("reason", ""), end.get("exitCode")
+    times = (timestamp(end.get("startedAt")), timestamp(end.get("finishedAt")))
+    message = _line(reason, end.get("message", ""))
+    if reason in _NOT_STARTED:
+        return PodState(Phase.LAUNCH_FAILED, None, message, None, False, *times)
+    cause = _CAUSES.get(reason) or _pod_cause(pod) or _removal(pod, times[1])
+    if reason in _UNKNOWN:
+        return PodState(Phase.LOST, None, "its node did not report how it ended", cause, False, *times)
+    if cause is EndCause.REMOVED:
+        message = "its pod was deleted"
+    elif cause is not None and cause is not EndCause.OUT_OF_MEMORY:
+        message = _pod_line(pod) or message
+    plain = cause is None and not end.get("message")
+    return PodState(Phase.EXITED, code, "" if plain else message, cause, False, *times)
+
+
+def _ended_as_a_whole(pod: Document) -> PodState:
+    """The pod has ended and its worker's container never ran: turned away, evicted, or an init container failed."""
+    status = pod["status"]
+    cause = _pod_cause(pod) or _removal(pod, None)
+    failed = next(
+        (
+            (each["name"], state["terminated"])
+            for each in status.get("initContainerStatuses") or ()
+            if (state := each.get("state") or {}).get("terminated", {}).get("exitCode")
+        ),
+        None,
+    )
+    if failed is not None and cause is None:
+        name, end = failed
+        detail = f"init container {name} ended with exit code {end['exitCode']}"
+        return PodState(Phase.LAUNCH_FAILED, None, detail)
+    code = None if cause is not None else _KILLED
+    return PodState(Phase.EXITED, code, _pod_line(pod), cause)
+
+
+def _waiting(pod: Document, state: Mapping[str, Any]) -> PodState:
+    """Bound or not, it does not run yet."""
+    status = pod.get("status", {})
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            detail = _line(condition.get("reason", ""), condition.get("message", ""))
+            cause = None if _is_bound_by_its_own_terms(pod["spec"]) else EndCause.NOT_ADMITTED
+            return PodState(Phase.LAUNCHING, detail=detail, cause=cause, blocked=True)
+    waits: list[Mapping[str, Any]] = [state.get("waiting") or {}]
+    for key in ("initContainerStatuses", "containerStatuses"):
+        waits += [(each.get("state") or {}).get("waiting") or {} for each in status.get(key) or ()]
+    for wait in waits:
+        if wait.get("reason", "") not in _WELL:
+            return PodState(Phase.LAUNCHING, detail=_line(wait["reason"], wait.get("message", "")), blocked=True)
+    return PodState(Phase.LAUNCHING)
+
+
+def _pod_cause(pod: Document) -> EndCause | None:
+    status = pod.get("status", {})
+    reason, message = status.get("reason", ""), status.get("message", "")
+    if reason == "Evicted":
+        # What exceeds its own limit is evicted, too: that is its own fault.
+        return EndCause.EVICTED if message.startswith("The node ") else None
+    if reason in _DISPLACED:
+        return EndCause.DISPLACED
+    if reason in _NODE_ENDS_IT or reason.startswith("OutOf"):
+        return EndCause.EVICTED
+    return _disruption(pod)
+
+
+def _disruption(pod: Document) -> EndCause | None:
+    for condition in pod.get("status", {}).get("conditions") or ():
+        if condition["type"] == "DisruptionTarget" and condition["status"] == "True":
+            return _DISRUPTIONS.get(condition.get("reason", ""), EndCause.EVICTED)
+    return None
+
+
+def _removal(pod: Document, ended_at: float | None) -> EndCause | None:
+    """Whether it ended because its pod was being deleted; one that had ended before is not touched by that."""
+    deadline = timestamp(pod["metadata"].get("deletionTimestamp"))
+    if deadline is None:
+        return None
+    asked_at = deadline - (pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+    return EndCause.REMOVED if ended_at is None or ended_at >= asked_at else None
+
+
+def _pod_line(pod: Document) -> str:
+    status = pod.get("status", {})
+    return _line(status.get("reason", ""), status.get("message", ""))
+
+
+def _line(*parts: str) -> str:
+    text = ": ".join(part for part in parts if part)
+    return " ".join(text.split())[:_DETAIL_LENGTH_MAX]
+
+
+def complaint(events: Iterable[Document]) -> PodState | None:
+    """What the cluster said last of a pod that does not run yet, if that was a warning; None: all was well by then."""
+
+    def when(event: Document) -> str:
+        return str(event.get("lastTimestamp") or event.get("eventTime") or "")
+
+    last = max(events, key=when, default=None)
+    if last is None or last.get("type") != "Warning":
+        return None
+    reason = last.get("reason", "")
+    cause = EndCause.NOT_ADMITTED if reason in _FAULTS_OF_NODES else None
+    detail = _line(reason, last.get("message", ""))
+    return PodState(Phase.LAUNCHING, detail=detail, cause=cause, blocked=True)
+
+
+def was_displaced(events: Iterable[Document]) -> bool:
+    """Whether the cluster's scheduler says that it took the pod's place for another."""
+    return any(event.get("reason") == "Preempted" for event in events)

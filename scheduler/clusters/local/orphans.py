@@ -1,0 +1,93 @@
+"""What workers leave behind: processes that left their group, or outlive the first one. Standard library only.
+
+The supervisor is a subreaper, so whatever loses its parent becomes its child: while it has no children but first
+processes, nothing of an ended worker is left, and that costs one read of a small file to know.
+"""
+
+import signal
+from collections.abc import Collection, Iterator, Mapping
+from enum import Enum, auto
+
+from scheduler.clusters.local.processes import (
+    Process,
+    all_processes,
+    kill_process,
+    log_worker_of,
+    own_children,
+    read_process,
+    signal_group,
+    worker_of,
+)
+from scheduler.clusters.local.worker import LocalWorker
+
+
+class Left(Enum):
+    NOTHING = auto()
+    #: Only processes outside the group, which no SIGTERM has reached.
+    ESCAPED = auto()
+    #: Members of the group, and maybe others.
+    GROUP = auto()
+
+
+class Orphans:
+    """Adopted children of this process and the workers they came from."""
+
+    def __init__(self, state_dir: str, log_dir: str) -> None:
+        self._state_dir = state_dir
+        self._log_dir = log_dir
+        #: None: cleared its environment, has another output and session; can be anybody's.
+        self._owners: dict[int, str | None] = {}
+
+    def note(self, first_processes: Mapping[int, LocalWorker]) -> None:
+        """Look again. `first_processes` are this process's other children, by pid."""
+        owners: dict[int, str | None] = {}
+        for pid in own_children():
+            if pid not in first_processes:
+                # Asked again while it has none: one that was just replacing its program had no environment to read.
+                owners[pid] = self._owners.get(pid) or self._owner_of(pid, first_processes)
+        self._owners = owners
+
+    @property
+    def any(self) -> bool:
+        return bool(self._owners)
+
+    def kill_strays(self, live_workers: Collection[str]) -> None:
+        """Kill those whose worker has ended; those of unknown origin as soon as no worker is left."""
+        for pid, owner in self._owners.items():
+            if owner not in live_workers and (owner is not None or not live_workers):
+                process = read_process(pid)
+                if process is not None:
+                    kill_process(process)
+
+    def _owner_of(self, pid: int, first_processes: Mapping[int, LocalWorker]) -> str | None:
+        owner = worker_of(pid, self._state_dir) or log_worker_of(pid, self._log_dir)
+        if owner is None and (process := read_process(pid)) is not None:
+            first = first_processes.get(process.session) or first_processes.get(process.group)
+            owner = first.spec.id if first else None
+        return owner
+
+    def left_of(self, worker: LocalWorker) -> Left:
+        """What there is still of a worker whose first process has ended."""
+        if worker.adopted:  # its orphans went to init, so all processes have to be looked at
+            groups = {process.group for process in self._processes_of(worker)}
+            in_group, elsewhere = bool(worker.pid) and worker.pid in groups, bool(groups)
+        else:
+            in_group, elsewhere = signal_group(worker.pid, 0), worker.spec.id in self._owners.values()
+        return Left.GROUP if in_group else Left.ESCAPED if elsewhere else Left.NOTHING
+
+    def kill(self, worker: LocalWorker) -> None:
+        """SIGKILL everything that belongs to it, whatever group it moved to."""
+        if worker.first_alive or not worker.adopted:
+            signal_group(worker.pid, signal.SIGKILL)
+        for process in self._processes_of(worker):
+            kill_process(process)
+
+    def _processes_of(self, worker: LocalWorker) -> Iterator[Process]:
+        name = worker.spec.id
+        for process in all_processes():
+            if (
+                (worker.pid > 0 and worker.pid in (process.group, process.session))
+                or self._owners.get(process.pid) == name
+                or worker_of(process.pid, self._state_dir) == name
+            ):
+                yield process

@@ -1,0 +1,89 @@
+"""One job on the simulated cluster: its processes, the group that they form, and the work that they do."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scheduler.clusters.simulated.process import HARMLESS_EXITS, Behaviour, Process
+from scheduler.clusters.simulated.work import Labour
+from scheduler.model.ids import WorkerId
+from scheduler.model.job import Job
+
+
+@dataclass(slots=True)
+class SimulatedJob:
+    """What the workers of one job are, know and have done."""
+
+    behaviour: Behaviour = Behaviour()
+    #: How far its work has got; None: it runs for ever.
+    labour: Labour | None = None
+    processes: dict[WorkerId, Process] = field(default_factory=dict)
+    #: The newest generation that its workers have read of, and who belongs to it.
+    generation: int = 0
+    members: frozenset[WorkerId] = frozenset()
+    #: When it wrote a checkpoint last.
+    checkpoint_at: float | None = None
+
+    def behave(self, behaviour: Behaviour, now: float) -> None:
+        """Workers that start from now on behave so; what has been done of the work stays done."""
+        self.behaviour = behaviour
+        work = behaviour.whole_work
+        if work is not None and self.labour is None:
+            self.labour = Labour(work, now)
+
+    def read(self, job: Job) -> bool:
+        """Take over the published membership; whether it is a new one."""
+        if not job.published_size or job.generation <= self.generation:
+            return False
+        self.generation = job.generation
+        self.members = frozenset(worker.id for worker in job.workers if worker.member)
+        return True
+
+    def form(self) -> Sequence[Process]:
+        """The members become a group; returns those that do."""
+        able = [each for each in self._present() if each.elastic and each.ready and not each.hung]
+        for process in able:
+            process.generation = self.generation
+        return able
+
+    def write_checkpoint(self, now: float) -> None:
+        """Write one if its time has come; members call it with each report."""
+        before = self.checkpoint_at
+        if before is None or now >= before + self.behaviour.checkpoint_seconds:
+            self.checkpoint_at = now
+
+    def working(self) -> list[Process]:
+        """Those that do their share of the work now."""
+        if self.behaviour.pause_to_form and not self._has_formed():
+            return []
+        return [process for process in self.processes.values() if process.working]
+
+    def left(self, process: Process, now: float) -> None:
+        """A worker has ended: its job's work is committed if it was asked to leave, and lost if it was the last."""
+        if self.labour is None or not self.behaviour.loses_work:
+            return
+        others = any(each.alive and each.generation > 0 for each in self.processes.values())
+        if process.asked_at is not None:
+            self.labour.keep(now)
+        elif process.exit_code not in HARMLESS_EXITS and not others:
+            self.labour.lose(now)
+
+    def share_work(self, now: float) -> None:
+        """Who works may have changed: count what was done before, and go on as they can."""
+        if self.labour is not None:
+            working = self.working()
+            members = tuple(Counter(process.node for process in working).values())
+            self.labour.set_members(members, self._speed_of_each(working), now)
+
+    def _speed_of_each(self, working: Sequence[Process]) -> float:
+        """Mean speed of these in relation to workers that have their slots to themselves."""
+        shared = sum(1 for process in working if process.start.shared)
+        return 1.0 + shared * (self.behaviour.shared_speed - 1.0) / len(working) if shared else 1.0
+
+    def _present(self) -> list[Process]:
+        return [each for each in self.processes.values() if each.alive and each.start.worker_id in self.members]
+
+    def _has_formed(self) -> bool:
+        """Whether all members are there and in the group."""
+        present = self._present()
+        return len(present) == len(self.members) and all(each.generation == self.generation for each in present)

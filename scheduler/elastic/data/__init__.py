@@ -1,0 +1,1 @@
+"""Data in shards from the scheduler's queue."""

@@ -1,0 +1,1 @@
+"""torchrun's rendezvous where the scheduler says who meets."""

@@ -1,0 +1,1 @@
+"""What a training script uses: samples, batches, gradients, learning rates, state, checkpoints and metrics."""

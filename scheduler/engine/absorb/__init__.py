@@ -1,0 +1,4 @@
+"""What was observed, reported and asked since the last tick, turned into changes of jobs and nodes.
+
+Lives here: one module for each source of news. Nothing here plans, and nothing calls the store or the cluster.
+"""

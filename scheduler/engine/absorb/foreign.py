@@ -1,0 +1,76 @@
+"""Absorb what others hold of the nodes, and what they wait for.
+
+Who waits is given room by the plan; taking it is up to the cluster. One that does not come although there is room (it
+waits for something else) must not keep slots idle for ever: after some patience it does not count for a while.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from scheduler.config import PolicySettings
+from scheduler.engine.changeset import Draft
+from scheduler.model.foreign import NO_FOREIGN, Awaited, Demand
+from scheduler.model.ids import NodeName
+from scheduler.model.node import Node
+from scheduler.model.observation import NodeObservation
+from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import Worker
+from scheduler.model.world import World
+from scheduler.policy.capacity.ledger import left_of
+from scheduler.policy.capacity.resources import amount_of, enough, fit_in, needs
+
+#: A demand that was not taken up is ignored for so many times the patience that was had with it.
+IGNORED_TIMES = 10
+
+
+def absorb_use(draft: Draft, seen: Mapping[NodeName, NodeObservation], gone: Mapping[NodeName, WorkerShape]) -> None:
+    """Take in what processes of others hold; what is gone of a node counts as it, for nobody may have it either."""
+    foreign = {name: node.foreign for name, node in seen.items() if node.foreign != NO_FOREIGN}
+    for name, lost in gone.items():
+        foreign[name] = foreign.get(name, NO_FOREIGN).plus(lost)
+    draft.see_foreign(foreign, draft.base.demands)
+
+
+def absorb_demands(draft: Draft, wanted: Sequence[Demand], settings: PolicySettings) -> None:
+    """Take in what they wait for; whether there is room depends on what they hold now."""
+    if not wanted and not draft.base.demands:
+        return
+    before = {awaited.demand.name: awaited for awaited in draft.base.demands}
+    nodes = draft.world().nodes.values() if wanted else ()
+    demands = tuple(_follow(draft, nodes, demand, before.get(demand.name), settings) for demand in wanted)
+    draft.see_foreign(draft.base.foreign, demands)
+
+
+def others_took(draft: Draft, worker: Worker) -> bool:
+    """Whether others have come to be where a worker was that ended in this tick, or its slots are gone or closed."""
+    node, foreign = draft.node(worker.node), draft.base.foreign.get(worker.node)
+    if node is not None and node.closed_among(worker.slot_ids):
+        return True
+    if node is None or foreign is None:
+        return False
+    left = left_of(node, draft.base.used(node.name), foreign)  # beside the worker, too
+    return not enough(left, amount_of(worker, node))
+
+
+def _follow(
+    draft: Draft, nodes: Collection[Node], demand: Demand, before: Awaited | None, settings: PolicySettings
+) -> Awaited:
+    now, patience_seconds = draft.now, settings.demand_patience_seconds
+    ignored_until = before.ignored_until if before is not None else None
+    if ignored_until is not None and now < ignored_until:
+        return Awaited(demand, ignored_until=ignored_until)
+    if not _has_room(draft.base, nodes, demand):
+        return Awaited(demand)
+    since = before.room_since if before is not None and before.room_since is not None else now
+    if now - since >= patience_seconds:
+        return Awaited(demand, ignored_until=now + IGNORED_TIMES * patience_seconds)
+    return Awaited(demand, room_since=since)
+
+
+def _has_room(base: World, nodes: Collection[Node], demand: Demand) -> bool:
+    """Whether one of the nodes could take it at this moment."""
+    need = needs(demand.shape)
+    return any(
+        fit_in(need, left_of(node, base.used(node.name), base.foreign.get(node.name, NO_FOREIGN)))
+        for node in nodes
+        if node.schedulable and demand.may_use(node.name) and node.suits(demand.shape)
+    )

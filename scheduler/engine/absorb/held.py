@@ -1,0 +1,64 @@
+"""What may still be done with a held job. Nothing here looks at more of it than its state and its workers' ids."""
+
+from dataclasses import replace
+
+from scheduler.engine.changeset import Draft
+from scheduler.model.event import EventKind
+from scheduler.model.intent import Intent, IntentKind
+from scheduler.model.job import Job, JobState, StopReason, WaitReason
+from scheduler.model.observation import Observation
+from scheduler.model.worker import ExitReason, Worker, WorkerState
+
+
+def absorb_held_intent(draft: Draft, job: Job, intent: Intent) -> str:
+    """Cancel or release the job; why any other request is refused."""
+    if intent.kind is IntentKind.CANCEL:
+        draft.put_held(replace(job, stop_reason=StopReason.CANCELLED, stop_for=None))
+        return ""
+    if job.cancelled and job.held_from is not JobState.STOPPING:
+        return "it is being cancelled"
+    if intent.kind is IntentKind.RESUME:
+        _release(draft, job)
+        return ""
+    return "it is held: only resume and cancel are possible"
+
+
+def end_cancelled(draft: Draft) -> None:
+    """Held jobs that were cancelled end once the cluster lists no worker of theirs as alive."""
+    alive = {stray.job_id for stray in draft.base.strays.values()}
+    for job in draft.held_jobs():
+        if job.cancelled and job.id not in alive:
+            _end(draft, job)
+
+
+def _release(draft: Draft, job: Job) -> None:
+    """Back to what it was; what has happened to its workers since is absorbed next."""
+    assert job.held_from is not None, "a held job has the state that it was in"
+    queued = job.held_from is JobState.QUEUED
+    wait_reason = WaitReason.SUBMITTED if queued else None
+    draft.move(replace(job, held_from=None, wait_reason=wait_reason, detail=""), job.held_from)
+    draft.see_strays(
+        {key: stray for key, stray in draft.base.strays.items() if (stray.job_id, stray.nonce) != (job.id, job.nonce)}
+    )
+    draft.released.append(job.id)
+    draft.event(EventKind.JOB_RELEASED, job_id=job.id, cause=IntentKind.RESUME)
+
+
+def end_unstarted(draft: Draft, job: Job, observation: Observation) -> list[Worker]:
+    """End workers of a released job that were not started before it was held: others may have their slots now."""
+    unstarted = [w for w in job.all_workers if w.state is WorkerState.PENDING and w.id not in observation.workers]
+    detail = "not started while the job was held"
+    return [draft.end_worker(worker, WorkerState.LOST, ExitReason.LOST, None, detail) for worker in unstarted]
+
+
+def _end(draft: Draft, job: Job) -> None:
+    for worker in job.all_workers:
+        draft.keep_ended(
+            replace(worker, state=WorkerState.EXITED, exit_reason=ExitReason.ASKED, ended_at=draft.now, rank=None)
+        )
+    ended = replace(
+        job, held_from=None, workers=(), fixed_workers=(), fixed_hosts=(), published_size=0, finished_at=draft.now
+    )
+    draft.move(ended, JobState.CANCELLED)
+    cause = StopReason.CANCELLED.value
+    draft.event(EventKind.JOB_CANCELLED, job_id=job.id, cause=cause, detail=f"it was held: {job.detail}")

@@ -1,0 +1,71 @@
+"""How jobs are with their data: workers report shards to the store, on whichever replica."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from scheduler import bounds
+from scheduler.config import EngineSettings
+from scheduler.engine.absorb.workers import with_fraction
+from scheduler.engine.changeset import Draft
+from scheduler.engine.ports import Store
+from scheduler.engine.state.deadlines import hang_deadline
+from scheduler.engine.state.reports import Hearing, ReportBox
+from scheduler.model.data_queue import DataQueue
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job
+from scheduler.model.observation import Observation, WorkerReport
+from scheduler.model.worker import Worker
+from scheduler.model.world import World
+
+
+class DataWatch:
+    """Looks only while a job with data is active, and only where it may matter."""
+
+    def __init__(self, store: Store, settings: EngineSettings) -> None:
+        self._store = store
+        self._settings = settings
+        self._looked_at = -math.inf
+
+    def shares_done(self, world: World, now: float) -> Mapping[JobId, float]:
+        """The share of its data that each active job is done with, once per interval; nothing in between."""
+        interval_seconds = self._settings.progress_interval_seconds
+        if 0 <= now - self._looked_at < interval_seconds:  # also where the machine's time was set back
+            return {}
+        self._looked_at = now
+        if all(job.spec.data is None for job in world.active.values()):
+            return {}
+        return self._store.data_shares_done()
+
+    def queues(
+        self, jobs: Iterable[Job], observation: Observation, hearing: Hearing, now: float
+    ) -> Mapping[JobId, DataQueue]:
+        """The data of those of these jobs that may end now, or of which a worker has ended or seems to hang."""
+
+        def matters(job: Job, worker: Worker) -> bool:
+            seen = observation.workers.get(worker.id)
+            deadline = hang_deadline(job, worker, hearing, self._settings)
+            return (seen is not None and not seen.alive) or (deadline is not None and deadline <= now)
+
+        reading = [job for job in jobs if job.spec.data is not None]
+        wanted = [job.id for job in reading if job.finishing or any(matters(job, each) for each in job.all_workers)]
+        return self._store.read_queues(wanted) if wanted else {}
+
+
+def absorb_data(draft: Draft, shares: Mapping[JobId, float], reports: ReportBox) -> None:
+    """Keep the share as the job's fraction, unless its workers report one of their own."""
+    for job_id, exact in shares.items():
+        job, share = draft.job(job_id), bounds.FRACTION.nearest(exact)
+        if job is None or not job.state.active or job.progress.fraction == share:
+            continue
+        report = _report_of_oldest(job, reports)
+        if report is None:
+            draft.put_progress(job, replace(with_fraction(job, share, draft.now), reported_at=draft.now))
+        elif report.fraction is None:
+            # When it was reported last decides when the next report is kept.
+            draft.put_progress(job, with_fraction(job, share, draft.now))
+
+
+def _report_of_oldest(job: Job, reports: ReportBox) -> WorkerReport | None:
+    oldest = next((worker for worker in job.workers if worker.rank == 0), None)
+    return None if oldest is None else reports.latest(oldest.id)

@@ -1,0 +1,65 @@
+"""Absorb how busy oversold slots are: which of them are crowded, so that who shares them has to leave.
+
+A slot is crowded from the moment at which its memory or utilization crosses a limit. It takes others again only some
+time after it came below, and well below, or else those who left would come back at once and have to leave again.
+"""
+
+from collections.abc import Mapping
+
+from scheduler.config import PolicySettings
+from scheduler.engine.changeset import Draft
+from scheduler.model.ids import NodeName
+from scheduler.model.observation import SlotLoad
+from scheduler.model.world import CrowdedSlot, Stray, World, sharers
+
+#: A slot is well below a limit when this share of the whole is left up to it.
+MARGIN = 0.1
+
+
+def absorb_loads(draft: Draft, loads: Mapping[NodeName, tuple[SlotLoad, ...]], settings: PolicySettings) -> None:
+    """Take in the load of every slot of oversold nodes; one that was not read any more counts as not busy."""
+    loads = {name: seen for name, seen in loads.items() if _oversold(draft, name)}
+    if not loads and not draft.base.crowded:
+        return
+    leaving = _leaving(draft.base)
+    crowded: dict[NodeName, dict[int, CrowdedSlot]] = {}
+    for name in {**loads, **draft.base.crowded}:
+        before = draft.base.crowded.get(name, {})
+        read = dict(enumerate(loads.get(name, ())))
+        for slot in {**read, **before}:
+            load = read.get(slot, SlotLoad())
+            after = _judge(before.get(slot), load, draft.now, settings)
+            if after is not None and after.reopen_at is None and (name, slot) in leaving:
+                after = CrowdedSlot(draft.now + settings.oversell_cooldown_seconds)
+            if after is not None:
+                crowded.setdefault(name, {})[slot] = after
+    draft.see_crowded(crowded)
+
+
+def _oversold(draft: Draft, name: NodeName) -> bool:
+    node = draft.node(name)
+    return node is not None and node.extra_slots > 0
+
+
+def _judge(before: CrowdedSlot | None, load: SlotLoad, now: float, settings: PolicySettings) -> CrowdedSlot | None:
+    """What the slot is after this reading; None: not crowded."""
+    if _exceeds(load, settings, 0.0):
+        return CrowdedSlot(now if before is None else before.leave_at)
+    if before is None:
+        return None
+    if before.reopen_at is None:
+        return CrowdedSlot(before.leave_at, now + settings.oversell_reopen_seconds)
+    if now < before.reopen_at or _exceeds(load, settings, MARGIN):
+        return before
+    return None
+
+
+def _exceeds(load: SlotLoad, settings: PolicySettings, margin: float) -> bool:
+    limits = ((load.memory, settings.oversell_memory_max), (load.utilization, settings.oversell_utilization_max))
+    return any(seen is not None and limit is not None and seen > limit - margin for seen, limit in limits)
+
+
+def _leaving(world: World) -> set[tuple[NodeName, int]]:
+    """Slots that somebody who shares them was leaving before this tick: what that changes is not seen yet."""
+    gone = (who for who in sharers(world) if isinstance(who, Stray) or not who.wanted)
+    return {(who.node, slot) for who in gone for slot in who.slot_ids}

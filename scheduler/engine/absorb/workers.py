@@ -1,0 +1,240 @@
+"""Absorb what was seen of workers: processes as the cluster reports them, and what they say of themselves."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from scheduler import bounds
+from scheduler.config import EngineSettings
+from scheduler.engine.absorb.closed_slots import named_slots
+from scheduler.engine.absorb.exits import classify_exit
+from scheduler.engine.changeset import Draft
+from scheduler.engine.ports import ActionFailure
+from scheduler.engine.state.lifecycle import ask_to_leave
+from scheduler.engine.state.reports import latest_moment
+from scheduler.model.event import EventKind
+from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.job import Job, Progress
+from scheduler.model.observation import EndCause, Observation, Phase, WorkerObservation, WorkerReport
+from scheduler.model.slot import ClosedSlot, SlotClosure
+from scheduler.model.speed import after_report
+from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
+from scheduler.model.world import Stray
+
+#: Multiples of it spread evenly over the unit interval, however many there are.
+GOLDEN_RATIO = 0.6180339887498949
+
+
+def absorb_job_workers(
+    draft: Draft, job: Job, observation: Observation, uncertain: Mapping[WorkerId, ActionFailure]
+) -> list[Worker]:
+    """Bring the job's workers to what was observed; returns those that ended.
+
+    `uncertain` are workers whose last start or stop failed on the way, and why: that they are not listed proves
+    nothing.
+    """
+    ended: list[Worker] = []
+    for worker in job.all_workers:
+        seen = observation.workers.get(worker.id)
+        if seen is not None and seen.nonce != job.nonce:
+            seen = None  # the worker of a job that had this id in another life of the database
+        if seen is not None and not seen.alive:
+            ended.append(_absorb_end(draft, worker, seen))
+        elif seen is not None:
+            _absorb_alive(draft, job, worker, seen)
+            if not observation.reaches(worker.node):
+                _go_on_without(draft, job.id, worker.id)
+        elif not observation.reaches(worker.node):
+            gone = draft.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "its node is down")
+            ended.append(gone)
+        else:
+            gone_or_none = _absorb_absence(draft, worker, uncertain)
+            if gone_or_none is not None:
+                ended.append(gone_or_none)
+    return ended
+
+
+def _lost_reason(worker: Worker) -> ExitReason:
+    return ExitReason.ASKED if worker.desired is Desired.STOP else ExitReason.LOST
+
+
+def _go_on_without(draft: Draft, job_id: JobId, worker_id: WorkerId) -> None:
+    """The worker's node is out of reach and the cluster does not say that it is gone: an elastic group re-forms.
+
+    It keeps its slots until the cluster lists it no more; a job that needs it waits for its node.
+    """
+    job = draft.the_job(job_id)
+    worker = job.worker(worker_id)
+    if worker is None or worker.fixed:
+        return
+    if worker.wanted and len(job.wanted_workers) > job.min_workers and not job.finishing:
+        ask_to_leave(draft, job_id, worker_id, LeaveReason.UNREACHABLE)
+
+
+def _note(draft: Draft, worker: Worker, detail: str) -> Worker:
+    """Keep what the cluster says of a worker; of one that hangs it is known better."""
+    if detail == worker.detail or worker.leave_reason is LeaveReason.HUNG:
+        return worker
+    noted = replace(worker, detail=detail)
+    draft.put_worker(noted)
+    return noted
+
+
+def _absorb_absence(draft: Draft, worker: Worker, uncertain: Mapping[WorkerId, ActionFailure]) -> Worker | None:
+    """A worker that its node does not have."""
+    failure = uncertain.get(worker.id)
+    if failure is not None:
+        worker = _note(draft, worker, failure.error)
+        if not failure.final:
+            return None
+        return draft.end_worker(worker, WorkerState.EXITED, ExitReason.LAUNCH_FAILED, None, failure.error)
+    if worker.state is not WorkerState.PENDING:
+        return draft.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "unknown to its node")
+    if worker.desired is Desired.STOP:
+        return draft.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None, "never started")
+    if worker.condemned:  # it was given up before it ran, and its end went unseen
+        blameless = worker.leave_reason is LeaveReason.NOT_ADMITTED
+        reason = ExitReason.NOT_ADMITTED if blameless else ExitReason.LAUNCH_FAILED
+        return draft.end_worker(worker, WorkerState.EXITED, reason, None, worker.detail)
+    return None
+
+
+def _absorb_alive(draft: Draft, job: Job, worker: Worker, seen: WorkerObservation) -> None:
+    worker = _note(draft, worker, seen.detail)
+    if seen.phase is not Phase.RUNNING:
+        if seen.stuck and worker.wanted and not worker.condemned:
+            blameless = seen.cause is EndCause.NOT_ADMITTED
+            reason = LeaveReason.NOT_ADMITTED if blameless else LeaveReason.NOT_LAUNCHED
+            draft.put_worker(replace(worker, leave_reason=reason, stop_deadline=draft.now))
+        return
+    if worker.state is WorkerState.PENDING:
+        worker = draft.move_worker(worker, WorkerState.STARTING)
+        draft.event(EventKind.WORKER_STARTED, job_id=job.id, worker_id=worker.id, node=worker.node)
+    if worker.state is WorkerState.STARTING and (worker.fixed or not job.spec.runtime.reports):
+        draft.move_worker(worker, WorkerState.READY)
+
+
+def _absorb_end(draft: Draft, worker: Worker, seen: WorkerObservation) -> Worker:
+    reason = classify_exit(worker, seen)
+    state = WorkerState.LOST if seen.phase is Phase.LOST else WorkerState.EXITED
+    # why it was given up says more than how it was removed
+    detail = worker.detail if worker.condemned else seen.detail
+    broken = _broken_slots(draft, worker) if reason in (ExitReason.FAILED, ExitReason.HUNG) else ()
+    if broken:  # nobody can tell whether it would have failed elsewhere
+        reason, detail = ExitReason.LOST, f"{named_slots(broken)}: {broken[0].detail}"
+    return draft.end_worker(worker, state, reason, seen.exit_code, detail)
+
+
+def _broken_slots(draft: Draft, worker: Worker) -> tuple[ClosedSlot, ...]:
+    """Those of its slots that are unhealthy, or of which nothing can be read."""
+    node = draft.node(worker.node)
+    closed = node.closed_among(worker.slot_ids) if node is not None else ()
+    return tuple(each for each in closed if each.closure is not SlotClosure.FOREIGN)
+
+
+def absorb_report(draft: Draft, job: Job, worker: Worker, report: WorkerReport) -> None:
+    """Readiness and membership as the worker says; a report of another generation than the published one is old."""
+    if worker.state is WorkerState.PENDING:
+        worker = draft.move_worker(worker, WorkerState.STARTING)  # it talks, so it runs
+        draft.event(EventKind.WORKER_STARTED, job_id=job.id, worker_id=worker.id, node=worker.node)
+    if report.ready and worker.state is WorkerState.STARTING and worker.wanted:
+        told = replace(worker, endpoint=report.endpoint, peer=report.peer)
+        worker = draft.move_worker(told, WorkerState.READY)
+        draft.event(EventKind.WORKER_READY, job_id=job.id, worker_id=worker.id, node=worker.node)
+    if worker.reported_generation < report.generation <= job.generation and worker.member:
+        draft.put_worker(replace(worker, reported_generation=report.generation))
+
+
+def absorb_progress(
+    draft: Draft, job_id: JobId, report: WorkerReport, checkpoint_at: float | None, settings: EngineSettings
+) -> None:
+    """Keep what rank 0 reports of the job, at most once per interval.
+
+    `checkpoint_at`: when any of its workers last saw a checkpoint; the one that writes them may be any of them.
+    """
+    job = draft.the_job(job_id)
+    before = job.progress
+    interval_seconds = settings.progress_interval_seconds
+    if not job.state.active or not progress_is_due(job, report, draft.now, interval_seconds):
+        return
+    size = job.published_size
+    speeds, scatter = before.speeds, before.scatter
+    agreed = report.agreed
+    alone = agreed is not None and agreed.generation == report.generation  # of fewer than are published
+    settled = report.generation == job.generation and size > 0 and not alone
+    efficiency = _newest(report.efficiency, before.efficiency)
+    if report.samples_per_second is not None and settled:
+        useful = report.samples_per_second * (1.0 if efficiency is None else efficiency)
+        rate = bounds.RATE.nearest(useful)
+        speeds, scatter = after_report((speeds, scatter), size, rate, report.generation)
+    progress = replace(
+        with_fraction(job, report.fraction, draft.now),
+        step=before.step if report.step is None else report.step,
+        epoch=before.epoch if report.epoch is None else report.epoch,
+        samples_per_second=_newest(report.samples_per_second, before.samples_per_second),
+        last_commit_at=_newest(report.last_commit_at, before.last_commit_at),
+        last_checkpoint_at=latest_moment(checkpoint_at, before.last_checkpoint_at),
+        resize_seconds=_newest(report.resize_seconds, before.resize_seconds),
+        speeds=speeds,
+        scatter=scatter,
+        efficiency=efficiency,
+        metrics=report.metrics or before.metrics,
+        reported_at=draft.now,
+    )
+    draft.put_progress(job, progress)
+
+
+def with_fraction(job: Job, fraction: float | None, now: float) -> Progress:
+    """The job's progress where so much is done; None: as much as before. What all of it takes is estimated anew.
+
+    What was known fades as the share done grows: start-up and the first epochs are not like those to come.
+    """
+    before = job.progress
+    done, whole, recent = before.fraction or 0.0, before.whole_slot_seconds, before.recent_share
+    if fraction is None:
+        return before
+    if fraction == done:
+        return replace(before, fraction=fraction)
+    had = job.attained(now)
+    if fraction < done:  # what was lost is done again
+        return replace(before, fraction=fraction, slot_seconds=had)
+    faded = recent * done / fraction
+    recent = bounds.SHARE.nearest(max(faded + fraction - done, bounds.SHARE.low))
+    whole = bounds.SLOT_SECONDS.nearest(((whole or 0.0) * faded + had - before.slot_seconds) / recent)
+    return replace(before, fraction=fraction, whole_slot_seconds=whole, recent_share=recent, slot_seconds=had)
+
+
+def progress_is_due(job: Job, report: WorkerReport, now: float, interval_seconds: float) -> bool:
+    """Whether a report of rank 0 is kept: once per interval, at a moment of the job's own, and after each resize.
+
+    Jobs that started together would otherwise be written together for ever.
+    """
+    before = job.progress
+    if before.reported_at is None or interval_seconds <= 0:
+        return True
+    if report.resize_seconds is not None and report.resize_seconds != before.resize_seconds:
+        return True
+    phase_seconds = job.id * GOLDEN_RATIO % 1.0 * interval_seconds
+    return (now + phase_seconds) // interval_seconds > (before.reported_at + phase_seconds) // interval_seconds
+
+
+def _newest(new: float | None, old: float | None) -> float | None:
+    return old if new is None else new
+
+
+def find_strays(draft: Draft, observation: Observation, moved: Iterable[WorkerObservation]) -> dict[WorkerId, Stray]:
+    """Workers seen alive that no job has: fenced, and holding their slots until they are gone.
+
+    Only workers that were seen otherwise than before (`moved`) can have become strays.
+    """
+    strays = {
+        stray.id: stray
+        for stray in draft.base.strays.values()
+        if (seen := observation.workers.get(stray.id)) is not None and seen.alive and seen.nonce == stray.nonce
+    }
+    for seen in moved:
+        job = draft.job(seen.job_id)
+        if seen.alive and (job is None or job.nonce != seen.nonce or job.worker(seen.id) is None):
+            strays[seen.id] = Stray(
+                seen.id, seen.job_id, seen.node, seen.slot_ids, seen.cpus, seen.memory_mib, seen.shared, seen.nonce
+            )
+    return strays

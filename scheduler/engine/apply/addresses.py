@@ -1,0 +1,35 @@
+"""Addresses of new workers, where the cluster gives them one of their own."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from scheduler.engine.changeset import Draft
+from scheduler.model.job import Job
+from scheduler.model.worker import Worker
+
+#: Where other workers reach a worker; it was given its node's address.
+HostOf = Callable[[Job, Worker], str]
+
+
+def nodes_address(job: Job, worker: Worker) -> str:
+    """Of clusters whose workers share their node's network."""
+    return worker.host
+
+
+def give_addresses(draft: Draft, host_of: HostOf) -> None:
+    """Once, before anybody is told of them."""
+    for worker in draft.new_workers():
+        job = draft.the_job(worker.job_id)
+        host = host_of(job, worker)
+        if host == worker.host:
+            continue
+        draft.put_worker(replace(worker, host=host))
+        if worker.fixed_index is not None:
+            _tell_fixed_host(draft, job, worker.fixed_index, host)
+
+
+def _tell_fixed_host(draft: Draft, job: Job, index: int, host: str) -> None:
+    """The fixed worker listens at this host, on the port that it was given."""
+    hosts = list(job.fixed_hosts)
+    hosts[index] = f"{host}:{hosts[index].rpartition(':')[2]}"
+    draft.put(replace(draft.the_job(job.id), fixed_hosts=tuple(hosts)))

@@ -1,0 +1,252 @@
+"""Turn a plan into changes: new workers with their slots, workers asked to leave, jobs being stopped."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import assert_never
+
+from scheduler.config import EngineSettings
+from scheduler.engine.changeset import Draft
+from scheduler.engine.state.lifecycle import ask_to_leave, begin_stop
+from scheduler.engine.state.membership import settle
+from scheduler.model.event import Cause, EventKind
+from scheduler.model.ids import JobId, NodeName, worker_id
+from scheduler.model.job import Job, JobState, Placement
+from scheduler.model.node import Node
+from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
+from scheduler.model.shape import WorkerShape
+from scheduler.model.speed import after_loss
+from scheduler.model.worker import LeaveReason, Worker
+from scheduler.model.world import mask_of, sharers
+
+
+def enact(draft: Draft, plan: Plan, settings: EngineSettings) -> None:
+    """Put every action of the plan, and the reasons of those who wait, into the draft."""
+    slots = _Slots(draft)
+    ports = _Ports(draft, settings)
+    for action in plan.actions:
+        match action:
+            case StopJob():
+                begin_stop(draft, action.job_id, action.reason, action.for_job)
+            case Shrink():
+                _shrink(draft, action, settings)
+            case Release():
+                _release(draft, action)
+            case Reserve():
+                _reserve(draft, action)
+            case Start():
+                _start(draft, action, slots, ports)
+            case Grow():
+                _grow(draft, action, slots)
+            case _:
+                assert_never(action)
+    for job_id, waiting in plan.waiting.items():
+        _wait(draft, draft.the_job(job_id), waiting)
+
+
+def _wait(draft: Draft, job: Job, waiting: Waiting) -> None:
+    """Whom it waits for changes often in a long queue; only another reason is told in history."""
+    if (job.wait_reason, job.wait_for) != (waiting.reason, waiting.for_job):
+        draft.put(replace(job, wait_reason=waiting.reason, wait_for=waiting.for_job))
+    if job.wait_reason is not waiting.reason:
+        draft.event(EventKind.JOB_WAITS, job_id=job.id, cause=waiting.reason.value, for_job=waiting.for_job)
+
+
+def _shrink(draft: Draft, action: Shrink, settings: EngineSettings) -> None:
+    job = draft.the_job(action.job_id)
+    before = len(job.wanted_workers)
+    if action.reason is LeaveReason.NO_GAIN:
+        draft.put_progress(job, replace(job.progress, speeds=after_loss(job.progress.speeds, before)))
+    for leaving in action.workers:
+        ask_to_leave(draft, action.job_id, leaving, action.reason, action.for_job)
+    draft.event(
+        EventKind.JOB_SHRANK,
+        job_id=action.job_id,
+        cause=action.reason.value,
+        for_job=action.for_job,
+        detail=f"{before} -> {before - len(action.workers)} workers",
+    )
+    settle(draft, action.job_id, settings)
+
+
+def _release(draft: Draft, action: Release) -> None:
+    draft.put(draft.the_job(action.job_id).unreserved())
+
+
+def _reserve(draft: Draft, action: Reserve) -> None:
+    job = draft.the_job(action.job_id)
+    held = replace(job, reservation=action.placement, reservation_shared=action.shared)
+    draft.put(replace(held, fixed_reservation=action.fixed))
+    cause = Cause.SLOTS_BEING_FREED.value
+    draft.event(EventKind.JOB_RESERVED, job_id=action.job_id, cause=cause, detail=_describe(action))
+
+
+def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> None:
+    job = draft.move(draft.the_job(action.job_id), JobState.STARTING)
+    cause = Cause.RESERVED_SLOTS if job.reservation else Cause.FREE_SLOTS
+    wait_seconds = max(0.0, draft.now - job.queued_at)
+    draft.put(
+        replace(
+            job.unreserved(),
+            attempt=job.attempt + 1,
+            first_started_at=draft.now if job.attempt == 0 else job.first_started_at,
+            started_at=draft.now,
+            running_at=None,
+            waited_seconds=job.waited_seconds + wait_seconds,
+            wait_reason=None,
+            wait_for=None,
+            stop_reason=None,
+            stop_for=None,
+            detail="",
+            exit_code=None,
+            last_resize_at=None,
+            master_port=ports.take(job),
+        )
+    )
+    _add_fixed_group(draft, job, action, slots, ports)
+    _add_workers(draft, action, slots)
+    detail = _describe(action)
+    draft.event(EventKind.JOB_STARTED, job_id=job.id, cause=cause.value, detail=detail, amount=wait_seconds)
+
+
+def _grow(draft: Draft, action: Grow, slots: "_Slots") -> None:
+    job = draft.the_job(action.job_id)
+    before = len(job.wanted_workers)
+    _add_workers(draft, action, slots)
+    after = before + sum(count for _, count in action.placement)
+    if job.state is JobState.RUNNING:
+        draft.move(draft.the_job(job.id), JobState.RESIZING)
+    draft.event(
+        EventKind.JOB_GREW,
+        job_id=job.id,
+        cause=Cause.FREE_SLOTS.value,
+        detail=f"{before} -> {after} workers: {_describe(action)}",
+    )
+
+
+def _add_fixed_group(draft: Draft, job: Job, action: Start, slots: "_Slots", ports: "_Ports") -> None:
+    """Its workers first: the others start once these run. Each listens where all of the job are told."""
+    group = job.spec.fixed
+    if group is None:
+        return
+    workers = [
+        _add_worker(draft, job.id, name, group.shape, slots.take(name, group.shape.slots, False), index)
+        for index, name in enumerate(name for name, count in action.fixed for _ in range(count))
+    ]
+    hosts = tuple(f"{worker.host}:{ports.take(job)}" for worker in workers)
+    draft.put(replace(draft.the_job(job.id), fixed_hosts=hosts))
+
+
+def _add_workers(draft: Draft, action: Start | Grow, slots: "_Slots") -> None:
+    shape = draft.the_job(action.job_id).shape
+    for name, count in action.placement:
+        for _ in range(count):
+            chosen = slots.take(name, shape.slots, action.shared)
+            _add_worker(draft, action.job_id, name, shape, chosen, shared=action.shared)
+
+
+def _add_worker(
+    draft: Draft,
+    job_id: JobId,
+    name: NodeName,
+    shape: WorkerShape,
+    slot_ids: tuple[int, ...],
+    fixed_index: int | None = None,
+    *,
+    shared: bool = False,
+) -> Worker:
+    job, node = draft.the_job(job_id), draft.node(name)
+    assert node is not None, "the planner places on known nodes"
+    worker = Worker(
+        id=worker_id(job_id, job.next_ordinal),
+        job_id=job_id,
+        ordinal=job.next_ordinal,
+        node=name,
+        host=node.host,
+        slot_ids=slot_ids,
+        created_at=draft.now,
+        cpus=shape.cpus,
+        memory_mib=shape.memory_mib,
+        shared=shared,
+        fixed_index=fixed_index,
+    )
+    draft.put(replace(job, next_ordinal=job.next_ordinal + 1))
+    draft.put_worker(worker)
+    return worker
+
+
+def _describe(action: Start | Grow | Reserve) -> str:
+    where = _places(action.placement)
+    if not isinstance(action, Grow) and action.fixed:
+        where += f"; fixed: {_places(action.fixed)}"
+    return f"{where}, shared slots" if action.shared else where
+
+
+def _places(placement: Placement) -> str:
+    return ", ".join(f"{count} on {node}" for node, count in placement)
+
+
+class _Slots:
+    """Slot numbers for new workers: of their own, the lowest free ones; shared, those with the fewest sharers."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._world = draft.world()
+        self._masks: dict[NodeName, int] = {}
+        #: Node and slot -> how many share it; None until somebody is to share.
+        self._sharers: Counter[tuple[NodeName, int]] | None = None
+
+    def take(self, name: NodeName, count: int, shared: bool) -> tuple[int, ...]:
+        node = self._draft.node(name)
+        assert node is not None
+        chosen = self._to_share(node, count) if shared else self._free(node, count)
+        if len(chosen) < count:
+            raise AssertionError(f"node {name} has no {count} such slots; the plan's check lets this through")
+        return chosen
+
+    def _free(self, node: Node, count: int) -> tuple[int, ...]:
+        mask = self._masks.get(node.name)
+        if mask is None:
+            mask = self._world.used(node.name).slot_mask | node.closed_mask
+        chosen = tuple([slot for slot in range(node.slots) if not mask >> slot & 1][:count])
+        self._masks[node.name] = mask | mask_of(chosen)
+        return chosen
+
+    def _to_share(self, node: Node, count: int) -> tuple[int, ...]:
+        """Different slots, none of them crowded or closed."""
+        if self._sharers is None:
+            self._sharers = Counter((who.node, slot) for who in sharers(self._world) for slot in who.slot_ids)
+        on_slot, crowded = self._sharers, self._world.crowded.get(node.name, {})
+        closed = node.closed_mask
+        open_slots = (slot for slot in range(node.slots) if slot not in crowded and not closed >> slot & 1)
+        chosen = tuple(sorted(sorted(open_slots, key=lambda slot: (on_slot[node.name, slot], slot))[:count]))
+        on_slot.update((node.name, slot) for slot in chosen)
+        return chosen
+
+
+class _Ports:
+    """Ports for rank 0 of ordinary torch.distributed scripts and for fixed workers; no two that live share one."""
+
+    def __init__(self, draft: Draft, settings: EngineSettings) -> None:
+        self._draft = draft
+        self._settings = settings
+        self._used: set[int] | None = None
+
+    def take(self, job: Job) -> int:
+        if self._used is None:
+            self._used = {port for other in self._draft.active_jobs() for port in _ports_of(other)}
+        for port in self._candidates(job):
+            if port not in self._used:
+                self._used.add(port)
+                return port
+        return 0  # more live jobs than ports: the script sees port 0 and picks its own
+
+    def _candidates(self, job: Job) -> Iterator[int]:
+        first, count = self._settings.master_port_first, self._settings.master_port_count
+        needed = 1 if job.spec.fixed is None else 1 + job.spec.fixed.replicas
+        start = (job.id * 7 + job.attempt * needed) % count  # others for each attempt: the old ones may linger
+        return (first + (start + step) % count for step in range(count))
+
+
+def _ports_of(job: Job) -> list[int]:
+    return [job.master_port, *(int(host.rpartition(":")[2]) for host in job.fixed_hosts)]

@@ -1,0 +1,112 @@
+"""What a worker is launched with: its command and its environment."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from scheduler.engine.apply.addresses import HostOf, nodes_address
+from scheduler.engine.ports import Role, StartWorker
+from scheduler.model import horovod, torchrun
+from scheduler.model.fixed import FixedGroup
+from scheduler.model.job import Job, JobSpec, Runtime
+from scheduler.model.worker import Worker
+
+#: Where neither a job's own variables nor those of its submitter say anything else.
+_DEFAULTS = {
+    # An ordinary torchrun whose store several agents share fails whenever one joins.
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchContext:
+    """What launching needs of the daemon."""
+
+    #: Where workers reach the daemon.
+    url: str
+    #: The bearer token that opens the worker calls of one job.
+    token_for: Callable[[Job], str]
+    #: Each job has a directory of its own below, which survives attempts.
+    jobs_dir: Path
+    host_of: HostOf = nodes_address
+
+
+def start_worker(job: Job, worker: Worker, context: LaunchContext) -> StartWorker:
+    """The launch of one worker of a job."""
+    group = job.spec.fixed if worker.fixed else None
+    variables = {**dict(job.spec.env), **(dict(group.env) if group is not None else {})}
+    return StartWorker(
+        worker_id=worker.id,
+        job_id=job.id,
+        nonce=job.nonce,
+        node=worker.node,
+        slot_ids=worker.slot_ids,
+        cpus=worker.cpus,
+        memory_mib=worker.memory_mib,
+        command=_command(job.spec, group),
+        env=tuple({**_defaults(job.spec), **variables, **_environment(job, worker, context)}.items()),
+        workdir=job.spec.workdir,
+        grace_seconds=job.spec.grace_seconds,
+        generation=job.generation,
+        shared=worker.shared,
+        pod_template=job.pod_template_of(worker),
+        role=Role.FIXED if worker.fixed else Role.WORKER,
+        export=job.spec.export,
+    )
+
+
+def _command(spec: JobSpec, group: FixedGroup | None) -> tuple[str, ...]:
+    if spec.runtime is Runtime.HOROVOD:
+        if group is not None:
+            return horovod.driver_command(group.command)
+        return horovod.worker_command(spec.command, spec.shape.slots)
+    if group is not None:
+        return group.command
+    launched = torchrun.launch_command(spec.command) if spec.runtime is Runtime.TORCHRUN else None
+    return launched or spec.command
+
+
+def _defaults(spec: JobSpec) -> dict[str, str]:
+    defaults = {**_DEFAULTS, **horovod.worker_variables()} if spec.runtime is Runtime.HOROVOD else _DEFAULTS
+    exported = dict(spec.export.env) if spec.export is not None else {}
+    return {name: value for name, value in defaults.items() if name not in exported}
+
+
+def _environment(job: Job, worker: Worker, context: LaunchContext) -> dict[str, str]:
+    """The scheduler's own variables, and torch's for scripts that know nothing of the scheduler.
+
+    To a fixed worker its group is what all others are to each of these.
+    """
+    gang = job.fixed_workers if worker.fixed else job.wanted_workers
+    rank, size = next((i for i, w in enumerate(gang) if w.id == worker.id), 0), len(gang)
+    if worker.fixed_index is not None:
+        rank, size = worker.fixed_index, len(job.fixed_hosts)
+    return {
+        "SCHED_URL": context.url,
+        "SCHED_TOKEN": context.token_for(job),
+        "SCHED_JOB_ID": str(job.id),
+        "SCHED_JOB_NONCE": job.nonce,
+        "SCHED_JOB_NAME": job.spec.name,
+        "SCHED_WORKER_ID": worker.id,
+        "SCHED_ROLE": Role.FIXED if worker.fixed else Role.WORKER,
+        "SCHED_FIXED_HOSTS": ",".join(job.fixed_hosts),
+        "SCHED_GENERATION": str(job.generation),
+        "SCHED_ATTEMPT": str(job.attempt),
+        "SCHED_CHECKPOINT_DIR": str(context.jobs_dir / job.key / "checkpoint"),
+        "SCHED_GRACE_SECONDS": f"{job.spec.grace_seconds:g}",
+        "RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        # A worker sees its own GPUs only: to a script it is alone on its machine.
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": gang[0].host if gang else worker.host,
+        "MASTER_PORT": str(job.master_port),
+        **_torchrun_variables(job, context),
+    }
+
+
+def _torchrun_variables(job: Job, context: LaunchContext) -> dict[str, str]:
+    if job.spec.runtime is not Runtime.TORCHRUN:
+        return {}
+    bounds = (job.min_workers, job.max_workers)
+    return torchrun.launch_variables(context.url, job.id, bounds, job.spec.shape.slots, job.spec.grace_seconds)

@@ -1,0 +1,111 @@
+"""The world of an engine that does not lead: loaded once, then kept in step with what the leader commits.
+
+It fills the board as a leader does, so that hosts are answered and jobs shown while others decide; and whoever takes
+the lead has its world already.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from scheduler.engine import gc_pauses
+from scheduler.engine.attribution.failure import Failure, failure_of
+from scheduler.engine.board import Board, post
+from scheduler.engine.ports import Store, StoredNews, StoredWorld
+from scheduler.model.booking import Booking, BookingState
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job
+from scheduler.model.world import Changes, World
+
+#: Stored jobs that no world can be built with, and how each fails.
+Unloaded = tuple[tuple[Job, Failure], ...]
+
+
+class Follower:
+    """Used by the engine's thread."""
+
+    def __init__(self, store: Store, board: Board) -> None:
+        self._store = store
+        self._board = board
+        self._world: World | None = None
+        self._unloaded: Unloaded = ()
+        #: The newest commit that the world holds.
+        self.revision = 0
+
+    def follow(self, revision: int) -> Sequence[Job]:
+        """Come up to at least this commit; the jobs that changed."""
+        if self._world is not None and revision == self.revision:
+            return ()
+        return self._catch_up()[1]
+
+    def take_over(self) -> tuple[World, Unloaded]:
+        """The world as the last leader left it; nobody else may commit any more. And the jobs that it is without."""
+        world, _ = self._catch_up()
+        self.forget()
+        return world, self._unloaded
+
+    def forget(self) -> None:
+        """Load everything at the next time."""
+        self._world = None
+
+    def _catch_up(self) -> tuple[World, Sequence[Job]]:
+        if self._world is None:
+            return self._load()
+        news = self._store.load_news(self.revision)
+        if news.unreadable:
+            return self._load()
+        world = self._world.evolve(_changes(self._world, news))
+        if len(world.nodes) != news.node_count:  # some were forgotten
+            return self._load()
+        self._board.update(world, news.jobs)
+        self._board.expect(JobId(news.highest_job_id))
+        self._world, self.revision = world, news.revision
+        changed = {job.id for job in news.jobs}
+        self._unloaded = tuple((job, failure) for job, failure in self._unloaded if job.id not in changed)
+        return world, news.jobs
+
+    def _load(self) -> tuple[World, Sequence[Job]]:
+        stored = self._store.load_world()
+        world, self._unloaded = self._shown(stored)
+        gc_pauses.keep(len(stored.jobs) + sum(len(job.workers) for job in stored.jobs))
+        self._board.expect(JobId(stored.highest_job_id))
+        self._world, self.revision = world, stored.revision
+        return world, stored.jobs
+
+    def _shown(self, stored: StoredWorld) -> tuple[World, Unloaded]:
+        """The world of all jobs with which one can be built and shown on the board."""
+        try:
+            return self._shown_with(stored, stored.jobs), ()
+        except Exception:  # of one job or of several: find which
+            unloaded = [(job, failure) for job in stored.jobs if (failure := _fails(job)) is not None]
+            if not unloaded:
+                raise
+        without = {job.id for job, _ in unloaded}
+        return self._shown_with(stored, [job for job in stored.jobs if job.id not in without]), tuple(unloaded)
+
+    def _shown_with(self, stored: StoredWorld, jobs: Sequence[Job]) -> World:
+        world = World.of(jobs, stored.nodes, stored.bookings, stored.unreadable, stored.ahead_seconds)
+        self._board.load(world, stored.admitted_job_id)
+        return world
+
+
+def _fails(job: Job) -> Failure | None:
+    """How a world of this job alone fails."""
+    try:
+        for active in World.of([job], ()).active.values():
+            post(active)
+    except Exception as error:
+        return failure_of(error)
+    return None
+
+
+def _changes(world: World, news: StoredNews) -> Changes:
+    bookings = tuple(_bookings(world, news.bookings))
+    return Changes(jobs=tuple(news.jobs), nodes=tuple(news.nodes), bookings=bookings, ahead_seconds=news.ahead_seconds)
+
+
+def _bookings(world: World, present: Sequence[Booking]) -> list[Booking]:
+    """Those that differ from the world's; what is not stored any more is over."""
+    changed = [booking for booking in present if world.bookings.get(booking.name) != booking]
+    names = {booking.name for booking in present}
+    gone = (booking for name, booking in world.bookings.items() if name not in names)
+    return [*changed, *(replace(booking, state=BookingState.OVER) for booking in gone)]

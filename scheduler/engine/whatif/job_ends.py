@@ -1,0 +1,76 @@
+"""When the running jobs of a copied world end: how much each has left to do, and how fast it does it."""
+
+from dataclasses import dataclass
+
+from scheduler.engine.state.deadlines import limit_deadline
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job, JobState
+from scheduler.policy.estimate.time_left import EndBasis, keeps_work, speed, work_declared, work_left
+
+_WORKING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A job's expected end, and the nodes on which it frees slots."""
+
+    job_id: JobId
+    name: str
+    #: Unix seconds.
+    at: float
+    basis: EndBasis
+    nodes: frozenset[NodeName]
+
+
+@dataclass(slots=True)
+class _Course:
+    attempt: int
+    #: None: not known.
+    left: float | None
+    basis: EndBasis
+    speed: float
+    since: float
+
+
+class Courses:
+    """Follows every job through its changes of size."""
+
+    def __init__(self) -> None:
+        self._courses: dict[JobId, _Course] = {}
+        #: The next end of each job that works and of which one is known.
+        self.endings: dict[JobId, Ending] = {}
+
+    def follow(self, job: Job, now: float) -> None:
+        """Take notice of the job as it is from now on."""
+        course = self._courses.get(job.id)
+        if course is None:
+            left, basis = work_left(job, now) or (None, EndBasis.DECLARED)
+            course = self._courses[job.id] = _Course(job.attempt, left, basis, 0.0, now)
+        elif course.left is not None:
+            course.left = max(course.left - (now - course.since) * course.speed, 0.0)
+        if course.attempt != job.attempt and not keeps_work(job):
+            course.left, course.basis = work_declared(job), EndBasis.DECLARED
+        course.attempt, course.since = job.attempt, now
+        course.speed = speed(job, len(job.wanted_workers)) if job.state in _WORKING else 0.0
+        ending = _ending(job, course, now)
+        if ending is None:
+            self.endings.pop(job.id, None)
+        else:
+            self.endings[job.id] = ending
+
+
+def _ending(job: Job, course: _Course, now: float) -> Ending | None:
+    if job.state not in _WORKING:
+        return None
+    ends: list[tuple[float, EndBasis]] = []
+    limit = limit_deadline(job)
+    if job.finishing:
+        ends.append((now, EndBasis.FINISHING))
+    elif course.left is not None and course.speed > 0:
+        ends.append((now + course.left / course.speed, course.basis))
+    if limit is not None:
+        ends.append((limit, EndBasis.TIME_LIMIT))
+    if not ends:
+        return None
+    at, basis = min(ends, key=lambda end: end[0])
+    return Ending(job.id, job.spec.name, at, basis, frozenset(worker.node for worker in job.all_workers))

@@ -1,0 +1,194 @@
+"""A copy of the world that goes on by itself, with the engine's own planner, rules and transitions. Pure.
+
+What differs from the real course of things: newcomers are ready and groups have formed at once, whoever is asked to
+leave takes all the grace it has, jobs end when it is known or declared that they do, and nothing fails.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+
+from scheduler.config import Settings
+from scheduler.engine.absorb.nodes import end_quarantine
+from scheduler.engine.absorb.worker_ends import expire
+from scheduler.engine.apply.enact import enact
+from scheduler.engine.changeset import Draft
+from scheduler.engine.state.bookings import open_and_end
+from scheduler.engine.state.lifecycle import finish_if_empty
+from scheduler.engine.state.membership import settle
+from scheduler.engine.whatif.job_ends import Courses, Ending
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job, JobState
+from scheduler.model.node import NodeIntent
+from scheduler.model.plan import Grow, Plan, Shrink, Start
+from scheduler.model.worker import ExitReason, Worker, WorkerState
+from scheduler.model.world import CrowdedSlot, World
+from scheduler.policy.estimate.time_left import EndBasis
+from scheduler.policy.planner import Planner
+
+#: The size at which jobs settle is looked for so far ahead, if no job ends before, and at so many moments at most.
+SETTLE_SECONDS = 600.0
+SETTLE_ROUNDS_MAX = 20
+
+
+class Rollout:
+    """Call `decide` and `advance` in turn, the latter with one of the moments at which something happens next."""
+
+    def __init__(self, world: World, now: float, settings: Settings) -> None:
+        self.world = world.with_crowded(_as_they_are(world))
+        self.now = now
+        self._settings = settings
+        self._courses = Courses()
+        self._planner = Planner(settings.policy)
+        self._look_at: float | None = None
+        draft = Draft(self.world, now)
+        for job in world.active.values():
+            self._courses.follow(job, now)
+            if job.state is not JobState.RUNNING:
+                self._come_up(draft, job.id)
+        self._take(draft)
+
+    def decide(self) -> Plan:
+        """Plan at this moment, and do what the plan says."""
+        made = self._planner.plan(self.world, self.now)
+        self._look_at = made.next_look_at
+        draft = Draft(self.world, self.now)
+        enact(draft, made, self._settings.engine)
+        for action in made.actions:
+            if isinstance(action, Start | Grow | Shrink):
+                self._come_up(draft, action.job_id)
+        self._take(draft)
+        return made
+
+    def settle(self, in_time: Callable[[], bool]) -> bool:
+        """Go on until only the end of a job would change anything, for a while; whether there was time for it.
+
+        `in_time` is asked before each look ahead whether there is.
+        """
+        until = self.now + SETTLE_SECONDS
+        for _ in range(SETTLE_ROUNDS_MAX):
+            change, end = self.next_change(), self.next_end()
+            if change is None or change > min(until, until if end is None else end):
+                return True
+            if not in_time():
+                return False
+            self.advance(change)
+            self.decide()
+        return True
+
+    def advance(self, when: float) -> list[Ending]:
+        """Let everything happen that is due by then; gives the jobs that ended."""
+        self.now = max(when, self.now)
+        going_on = {key: stray for key, stray in self.world.strays.items() if self.world.goes_on(stray)}
+        draft = Draft(self.world.with_strays(going_on), self.now)
+        for name, node in self.world.nodes.items():
+            if node.intent is NodeIntent.QUARANTINED:
+                end_quarantine(draft, name)
+        open_and_end(draft)
+        ended = [ending for ending in self._courses.endings.values() if ending.at <= self.now]
+        for ending in ended:
+            job = draft.the_job(ending.job_id)
+            if ending.basis is EndBasis.TIME_LIMIT:
+                expire(draft, job)
+            elif job.state is not JobState.STOPPING:  # a booking that ended at the same moment may have stopped it
+                _finish(draft, job)
+        for job in _with_leavers(self.world):
+            self._let_go(draft, job.id)
+        self._take(draft)
+        return ended
+
+    def next_change(self) -> float | None:
+        """When something happens next but for the end of a job: somebody is gone, a pause is over."""
+        moments = [self.now] if any(self.world.ending_strays()) else []
+        for job in _with_leavers(self.world):
+            moments += (_gone_at(worker) for worker in job.all_leaving)
+        moments += (job.not_before for job in self.world.queued.values() if job.not_before > self.now)
+        moments += (
+            node.quarantined_until
+            for node in self.world.nodes.values()
+            if node.intent is NodeIntent.QUARANTINED and node.quarantined_until is not None
+        )
+        moments += (at for each in self.world.bookings.values() for at in (each.start_at, each.end_at) if at > self.now)
+        if self._look_at is not None:
+            moments.append(self._look_at)
+        return max(min(moments), self.now) if moments else None
+
+    def next_end(self) -> float | None:
+        """When a job ends next, as far as that is known."""
+        ends = [ending.at for ending in self._courses.endings.values()]
+        return max(min(ends), self.now) if ends else None
+
+    def gone_by(self, nodes: Collection[NodeName]) -> float:
+        """When everybody who is leaving these nodes is gone."""
+        moments = [self.now]
+        for job in _with_leavers(self.world):
+            moments += (_gone_at(worker) for worker in job.all_leaving if worker.node in nodes)
+            if job.state is JobState.STOPPING and any(w.wanted and w.node in nodes for w in job.fixed_workers):
+                moments.append(max(map(_gone_at, job.all_leaving), default=self.now) + job.spec.grace_seconds)
+        return max(moments)
+
+    def silent(self) -> list[Job]:
+        """Running jobs of which nothing tells when they end."""
+        return [
+            job
+            for job in self.world.active.values()
+            if job.state is not JobState.STOPPING and job.id not in self._courses.endings
+        ]
+
+    def _take(self, draft: Draft) -> None:
+        changes = draft.changes()
+        self.world = draft.world()
+        for job in changes.jobs:
+            self._courses.follow(job, self.now)
+
+    def _let_go(self, draft: Draft, job_id: JobId) -> None:
+        """Whoever has used up the grace is gone."""
+        for worker in draft.the_job(job_id).all_leaving:
+            if _gone_at(worker) <= self.now:
+                draft.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None)
+        finish_if_empty(draft, job_id)
+        self._come_up(draft, job_id)
+
+    def _come_up(self, draft: Draft, job_id: JobId) -> None:
+        """Every worker is ready, and the group stands."""
+        job = draft.the_job(job_id)
+        if job.state not in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING) or job.finishing:
+            return
+        for worker in (*job.fixed_workers, *job.wanted_workers):
+            if worker.state is not WorkerState.READY:
+                draft.move_worker(worker, WorkerState.READY)
+        for _ in ("the generation that stands", "the one with the newcomers"):
+            _form(draft, job_id)
+            settle(draft, job_id, self._settings.engine)
+
+
+def _as_they_are(world: World) -> dict[NodeName, dict[int, CrowdedSlot]]:
+    """No load to come is known: crowded slots stay closed to others, and who shares them stays."""
+    return {
+        name: {slot: replace(crowd, reopen_at=math.inf) for slot, crowd in slots.items()}
+        for name, slots in world.crowded.items()
+    }
+
+
+def _form(draft: Draft, job_id: JobId) -> None:
+    """All members report the published generation."""
+    job = draft.the_job(job_id)
+    for worker in job.workers:
+        if worker.member and worker.reported_generation < job.generation:
+            draft.put_worker(replace(worker, reported_generation=job.generation))
+
+
+def _finish(draft: Draft, job: Job) -> None:
+    draft.put(replace(job, finishing=True))
+    for worker in job.all_workers:
+        draft.end_worker(worker, WorkerState.EXITED, ExitReason.DONE, 0)
+    finish_if_empty(draft, job.id)
+
+
+def _gone_at(leaving: Worker) -> float:
+    """When it is gone at the latest."""
+    return leaving.stop_deadline or 0.0
+
+
+def _with_leavers(world: World) -> Iterator[Job]:
+    return (job for job in world.active.values() if job.all_leaving)

@@ -1,0 +1,216 @@
+"""`GET /v1/live`: the cluster as server-sent events, first the whole picture, then what changes.
+
+A picture is made at most once per change for all who listen, on a thread of its own, and only while somebody listens;
+nobody keeps a thread or a queue. Whoever is slow, or comes back after a while, gets what the last changes made of it
+together, or the whole picture where these reach back no further.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Header, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
+
+from scheduler import __version__
+from scheduler.errors import StoreError
+from scheduler.http.errors import ErrorCode, Refusal, documented
+from scheduler.http.live.snapshot import NO_PICTURE, Drawer, Picture, difference, whole
+from scheduler.http.routes.cluster import leader_view
+from scheduler.http.runtime.wall_time import in_wall_time
+from scheduler.http.schemas.views import EventView, event_view
+from scheduler.http.services import Services
+
+router = APIRouter(tags=["cluster"])
+
+#: Between two pictures.
+GAP_SECONDS = 0.2
+#: What no event tells of (the leader, what others hold of nodes) is looked at so often.
+LOOK_SECONDS = 1.0
+#: Something is sent at least so often, so that both ends notice when the other is gone.
+ALIVE_SECONDS = 10.0
+LISTENERS_MAX = 500
+#: Changes that are kept for those who are slow.
+CHANGES_MAX = 32
+#: Newest events of a whole picture, and most of a change.
+EVENTS_MAX = 100
+
+_ALIVE = b": alive\n\n"
+#: Some clients take these for the end of a line; as JSON escapes them.
+_LINE_ENDS = tuple((character.encode(), f"\\u{ord(character):04x}".encode()) for character in "\x85\u2028\u2029")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A picture with what stands around it."""
+
+    revision: int = 0
+    #: Who leads, and why nothing is decided.
+    head: dict[str, Any] = field(default_factory=dict)
+    picture: Picture = NO_PICTURE
+    #: Newest last.
+    events: tuple[EventView, ...] = ()
+    #: Id of the last event that was seen; None: none was read yet.
+    event_id: int | None = None
+    #: All of it, and what makes it of the frame before, as they are sent.
+    whole: bytes = b""
+    change: bytes = b""
+    #: How far the moments of what is sent are ahead of the engine's clock.
+    ahead_seconds: float = 0.0
+
+
+class Live:
+    """The pictures of one daemon. Used on the event loop."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._frame = Frame()
+        self._drawer = Drawer()
+        #: Revisions with what made each of the one before; of pictures only the newest is kept.
+        self._changes: deque[tuple[int, bytes]] = deque(maxlen=CHANGES_MAX)
+        self._making = asyncio.Lock()
+        self._made_at = float("-inf")
+        #: How many listen, by their address.
+        self.listeners: Counter[str] = Counter()
+        #: Revisions of another run of the daemon say nothing here.
+        self._run = f"{int(services.clock.now() * 1000):x}"
+
+    def has_place(self, peer: str) -> bool:
+        """Whether one more may listen there: nobody has more places than are still free, so that others find one."""
+        return self.listeners[peer] < LISTENERS_MAX - self.listeners.total()
+
+    async def stream(self, peer: str, last_seen: str, seconds: float) -> AsyncIterator[bytes]:
+        """What is sent to one listener for so long, from the id on that it saw last."""
+        bell = self._services.events_bell
+        until = bell.time() + seconds
+        seen, sent_at = self._revision(last_seen), bell.time()
+        self.listeners[peer] += 1
+        try:
+            while not bell.closed:
+                with bell.listen(None) as ring:
+                    await self._renew(at_once=seen == 0)
+                    news = self._since(seen)
+                    # While this is sent, others may come to have a newer frame.
+                    seen = self._frame.revision
+                    if news or bell.time() - sent_at >= ALIVE_SECONDS:
+                        yield news or _ALIVE
+                        sent_at = bell.time()
+                    left = until - bell.time()
+                    if left <= 0:
+                        return
+                    await bell.rung(ring, min(left, LOOK_SECONDS))
+        finally:
+            self.listeners[peer] -= 1
+            self.listeners += Counter()  # drops those who are gone
+
+    def _revision(self, last_seen: str) -> int:
+        run, _, revision = last_seen.partition("-")
+        return int(revision) if run == self._run and revision.isdecimal() and len(revision) < 16 else 0
+
+    def _since(self, seen: int) -> bytes:
+        if seen == self._frame.revision:
+            return b""
+        changes = [change for revision, change in self._changes if revision > seen]
+        reaches_back = seen > 0 and len(changes) == self._frame.revision - seen
+        return b"".join(changes) if reaches_back else self._frame.whole
+
+    async def _renew(self, *, at_once: bool) -> None:
+        """See to it that the frame is no older than this call; `at_once`: than the gap between two."""
+        loop = asyncio.get_running_loop()
+        asked_at = loop.time()
+        wanted_at = asked_at - GAP_SECONDS if at_once else asked_at
+        async with self._making:
+            if self._made_at >= wanted_at:
+                return
+            await asyncio.sleep(max(0.0, self._made_at + GAP_SECONDS - asked_at))
+            made_at = loop.time()
+            frame = await run_in_threadpool(next_frame, self._services, self._drawer, self._frame, self._run)
+            self._made_at = made_at
+            if frame.revision != self._frame.revision:
+                self._frame = frame
+                self._changes.append((frame.revision, frame.change))
+
+
+def next_frame(services: Services, drawer: Drawer, before: Frame, run: str) -> Frame:
+    """What is now: a frame with the next revision, or the one before where nothing changed. On one thread at a time."""
+    now, world = services.clock.now(), services.board.world
+    # While no world is known the last picture stays, under a line that says why.
+    picture = before.picture if world is None else drawer.draw(world, services.settings.policy, now)
+    head = _head(services)
+    events = _new_events(services, before.event_id)
+    change: dict[str, Any] = difference(before.picture, picture)
+    if head != before.head:
+        change["head"] = head
+    if events:
+        change["events"] = events
+    if not change and before.revision and abs(services.ahead_seconds() - before.ahead_seconds) <= 1.0:
+        return before
+    kept = (*before.events, *events)[-EVENTS_MAX:]
+    frame = Frame(before.revision + 1, head, picture, kept, events[-1]["id"] if events else before.event_id or 0)
+    name, ahead_seconds = f"{run}-{frame.revision}", services.ahead_seconds()
+    all_of_it = _message("picture", name, now, {**whole(picture), "head": head, "events": kept}, ahead_seconds)
+    if abs(ahead_seconds - before.ahead_seconds) > 1.0:  # all moments are others
+        return replace(frame, whole=all_of_it, change=all_of_it, ahead_seconds=ahead_seconds)
+    changed = _message("change", name, now, change, ahead_seconds)
+    return replace(frame, whole=all_of_it, change=changed, ahead_seconds=before.ahead_seconds)
+
+
+def _head(services: Services) -> dict[str, Any]:
+    return {
+        "version": __version__,
+        "term": services.term(),
+        "leader": leader_view(services.leader()),
+        "not_ready": services.not_ready(),
+    }
+
+
+def _new_events(services: Services, after: int | None) -> list[EventView]:
+    """Those since an id, the newest where they are many. None while the store is away: they come later."""
+    try:
+        if after is None:
+            found = services.store.list_events(None, None, EVENTS_MAX, descending=True)[::-1]
+        else:
+            found = services.store.list_events(after, None, EVENTS_MAX)
+            if len(found) == EVENTS_MAX:
+                found = services.store.list_events(None, None, EVENTS_MAX, descending=True)[::-1]
+    except StoreError:
+        return []
+    return [event_view(event_id, event) for event_id, event in found]
+
+
+def _message(kind: str, name: str, now: float, data: dict[str, Any], ahead_seconds: float) -> bytes:
+    body = orjson.dumps(in_wall_time({"time": now, **data}, ahead_seconds), option=orjson.OPT_NON_STR_KEYS)
+    for character, escaped in _LINE_ENDS:
+        body = body.replace(character, escaped)
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (name.encode(), kind.encode(), body)
+
+
+def live_of(request: Request) -> Live:
+    live: Live = request.app.state.live
+    return live
+
+
+@router.get(
+    "/v1/live",
+    response_class=Response,
+    responses={200: {"content": {"text/event-stream": {}}}, **documented()},
+)
+async def follow_cluster(
+    request: Request,
+    wait: Annotated[
+        float, Query(ge=0, le=86400, allow_inf_nan=False, description="End the stream after this number of seconds.")
+    ] = 86400.0,
+    last_event_id: Annotated[str, Header(include_in_schema=False)] = "",
+) -> Response:
+    """Stream the cluster as server-sent events: `picture` contains everything, `change` the differences."""
+    live = live_of(request)
+    peer = request.client.host if request.client else ""
+    if not live.has_place(peer):
+        message = f"too many live streams: {live.listeners[peer]} of {live.listeners.total()} are yours"
+        raise Refusal(503, ErrorCode.UNAVAILABLE, message, headers={"retry-after": "5"})
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(live.stream(peer, last_event_id, wait), media_type="text/event-stream", headers=headers)

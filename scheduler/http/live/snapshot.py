@@ -1,0 +1,239 @@
+"""The cluster as the live page shows it: nodes with what is on each slot, jobs, the queue. Pure: computed of a world.
+
+Pictures are made of plain values, so that two of them can be compared row by row and only what differs is sent.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from scheduler.config import PolicySettings
+from scheduler.http.explain.node_reasons import why_away
+from scheduler.model.foreign import NO_FOREIGN
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job, JobState
+from scheduler.model.node import Node, NodeHealth
+from scheduler.model.worker import Worker, WorkerState
+from scheduler.model.world import NO_USAGE, Stray, World
+from scheduler.policy.snapshot.order import Order
+
+#: Most important first; how many there are besides, the numbers by state tell.
+ACTIVE_MAX = 2_000
+WAITING_MAX = 500
+
+#: What a worker's slots look like: (job, its mark, slot ids). Marks: starting, ready, leaving.
+Held = tuple[int, str, list[int]]
+
+
+class NodeCells(TypedDict):
+    """A node and its slots."""
+
+    name: str
+    slots: int
+    #: Why it takes no new workers; empty: it does.
+    away: str
+    held: list[Held]
+    #: Those that share slots with others.
+    shared: list[Held]
+    #: How many of its slots others than workers hold, where nobody knows which.
+    foreign: int
+    #: Slots that take no new workers, and why: (slot, FOREIGN, UNHEALTHY or UNREADABLE, a line for people).
+    closed: list[tuple[int, str, str]]
+    #: Waiting jobs and how many of its slots are held for each.
+    reserved: list[tuple[int, int]]
+
+
+class JobLine(TypedDict):
+    """A job in one line."""
+
+    id: int
+    name: str
+    user: str
+    state: str
+    priority: int
+    workers: int
+    min_workers: int
+    max_workers: int
+    slots_per_worker: int
+    #: Why it waits, or why it was stopped.
+    reason: str | None
+    for_job: int | None
+    #: When it came into the queue, or started.
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The cluster at one moment. Rows are by name and by id."""
+
+    #: Of nodes that are up, and what workers hold of them.
+    slots_total: int
+    slots_used: int
+    jobs_by_state: Mapping[str, int]
+    nodes: Mapping[str, NodeCells]
+    jobs: Mapping[int, JobLine]
+    #: Ids of waiting jobs in the order in which they are served.
+    queue: list[int]
+
+
+NO_PICTURE = Picture(0, 0, {}, {}, {}, [])
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A job as it was drawn last: as long as it is the same value, so are its line and its cells."""
+
+    job: Job
+    line: JobLine
+    #: Node, whether shared, and what is held there.
+    held: list[tuple[NodeName, bool, Held]]
+
+
+class Drawer:
+    """Makes pictures one after the other, and draws anew only what changed. On one thread at a time."""
+
+    def __init__(self) -> None:
+        self._drawn: dict[JobId, _Drawn] = {}
+        self._world: World | None = None
+        self._picture = NO_PICTURE
+
+    def draw(self, world: World, settings: PolicySettings, now: float) -> Picture:
+        """What the page shows of this world."""
+        order = Order(now, settings)
+        if world is not self._world or order.ages:
+            self._world, self._picture = world, self._draw_world(world, order)
+        return self._picture
+
+    def _draw_world(self, world: World, order: Order) -> Picture:
+        waiting = heapq.nsmallest(WAITING_MAX, world.queued.values(), key=order.rank)
+        active = heapq.nsmallest(ACTIVE_MAX, world.active.values(), key=lambda job: (-job.priority, job.id))
+        suspended = heapq.nsmallest(WAITING_MAX, world.suspended.values(), key=lambda job: job.id)
+        held = heapq.nsmallest(ACTIVE_MAX, world.held.values(), key=lambda job: job.id)
+        shown = (*active, *held, *waiting, *suspended)
+        drawn = (*world.active.values(), *held, *waiting, *suspended)
+        self._drawn = {job.id: self._draw_job(job) for job in drawn}
+        states = Counter(job.state for job in world.active.values())
+        states[JobState.QUEUED], states[JobState.SUSPENDED] = len(world.queued), len(world.suspended)
+        states[JobState.HELD] = len(world.held)
+        up = [node for node in world.nodes.values() if node.health is NodeHealth.UP]
+        return Picture(
+            slots_total=sum(node.slots for node in up),
+            slots_used=sum(world.usage.get(node.name, NO_USAGE).slots for node in up),
+            jobs_by_state={str(state): states[state] for state in JobState if not state.terminal},
+            nodes=self._nodes(world),
+            jobs={job.id: self._drawn[job.id].line for job in shown},
+            queue=[job.id for job in waiting],
+        )
+
+    def _draw_job(self, job: Job) -> _Drawn:
+        known = self._drawn.get(job.id)
+        if known is not None and known.job is job:
+            return known
+        return _Drawn(job, _line(job), [_held(worker) for worker in job.all_workers])
+
+    def _nodes(self, world: World) -> dict[str, NodeCells]:
+        own: dict[NodeName, list[Held]] = {}
+        shared: dict[NodeName, list[Held]] = {}
+        everybody = chain(
+            (held for job_id in world.active for held in self._drawn[job_id].held), map(_held, world.strays.values())
+        )
+        for name, sharing, held in everybody:
+            (shared if sharing else own).setdefault(name, []).append(held)
+        reserved = _reserved(world.reserved.values())
+        return {
+            name: _cells(node, own.get(name, []), shared.get(name, []), reserved.get(name, []), world)
+            for name, node in sorted(world.nodes.items())
+        }
+
+
+def difference(before: Picture, after: Picture) -> dict[str, Any]:
+    """What makes the later picture of the earlier one; empty where they are alike."""
+    found: dict[str, Any] = {}
+    for name in ("nodes", "jobs"):
+        old, new = getattr(before, name), getattr(after, name)
+        changed = [row for key, row in new.items() if old.get(key) != row]
+        gone = [key for key in old if key not in new]
+        if changed:
+            found[name] = changed
+        if gone:
+            found[f"{name}_gone"] = gone
+    for name in ("slots_total", "slots_used", "jobs_by_state", "queue"):
+        if getattr(before, name) != getattr(after, name):
+            found[name] = getattr(after, name)
+    return found
+
+
+def whole(picture: Picture) -> dict[str, Any]:
+    """All of it, in the form of a difference to nothing."""
+    return {
+        "slots_total": picture.slots_total,
+        "slots_used": picture.slots_used,
+        "jobs_by_state": picture.jobs_by_state,
+        "nodes": list(picture.nodes.values()),
+        "jobs": list(picture.jobs.values()),
+        "queue": picture.queue,
+    }
+
+
+def _cells(
+    node: Node, own: list[Held], shared: list[Held], reserved: list[tuple[JobId, int]], world: World
+) -> NodeCells:
+    free = max(0, node.slots - world.usage.get(node.name, NO_USAGE).slots)
+    return {
+        "name": node.name,
+        "slots": node.slots,
+        "away": "" if node.schedulable else why_away(node),
+        "held": sorted(own),
+        "shared": sorted(shared),
+        "foreign": min(free, world.foreign.get(node.name, NO_FOREIGN).slots),
+        "closed": [(each.slot, each.closure, each.detail) for each in node.closed_slots],
+        "reserved": sorted(reserved),
+    }
+
+
+def _reserved(jobs: Iterable[Job]) -> dict[NodeName, list[tuple[JobId, int]]]:
+    """Slots of their own that are held for jobs, whether they are free already or being freed."""
+    found: dict[NodeName, list[tuple[JobId, int]]] = {}
+    for job in jobs:
+        slots: Counter[NodeName] = Counter()
+        for name, workers in () if job.reservation_shared else job.reservation:
+            slots[name] += workers * job.shape.slots
+        for name, workers in job.fixed_reservation:
+            slots[name] += workers * (job.spec.fixed.shape.slots if job.spec.fixed is not None else 0)
+        for name, count in slots.items():
+            if count:
+                found.setdefault(name, []).append((job.id, count))
+    return found
+
+
+def _held(holder: Worker | Stray) -> tuple[NodeName, bool, Held]:
+    return holder.node, holder.shared, (holder.job_id, _mark(holder), list(holder.slot_ids))
+
+
+def _mark(holder: Worker | Stray) -> str:
+    if isinstance(holder, Stray) or not holder.wanted:
+        return "leaving"
+    return "ready" if holder.state is WorkerState.READY else "starting"
+
+
+def _line(job: Job) -> JobLine:
+    waiting = job.wait_reason is not None and not job.state.active
+    return {
+        "id": job.id,
+        "name": job.spec.name,
+        "user": job.spec.user,
+        "state": job.state,
+        "priority": job.priority,
+        "workers": len(job.wanted_workers),
+        "min_workers": job.min_workers,
+        "max_workers": job.max_workers,
+        "slots_per_worker": job.shape.slots,
+        "reason": job.wait_reason if waiting else job.stop_reason,
+        "for_job": job.wait_for if waiting else job.stop_for,
+        "since": job.started_at if job.state.active and job.started_at is not None else job.queued_at,
+    }

@@ -1,0 +1,97 @@
+"""New jobs, one by one or many at once."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Header
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.errors import InvalidInput
+from scheduler.http.admission.export import keep_export
+from scheduler.http.admission.pods import check_pods
+from scheduler.http.admission.supported import check_policy
+from scheduler.http.body import BatchBody, JobBody, documented_body
+from scheduler.http.errors import documented
+from scheduler.http.explain.feasible import warnings_for
+from scheduler.http.json import JsonResponse
+from scheduler.http.routes.batch import parse_batch
+from scheduler.http.routes.bookings import check_bookings
+from scheduler.http.schemas.requests import JobRequest, parse_request
+from scheduler.http.services import Use
+from scheduler.model.client_key import broken_key_rule
+from scheduler.model.job import JobSpec
+
+router = APIRouter(tags=["jobs"])
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(min_length=1, max_length=200, pattern=r"^[\x20-\x7e]+$", description="Same as `client_key`."),
+]
+
+
+class SubmittedView(TypedDict):
+    #: Id of the job.
+    id: int
+    #: Why it cannot start as the cluster is now, and what it does not take of its submitter's environment.
+    warnings: list[str]
+
+
+class BatchView(TypedDict):
+    #: In the order of the request.
+    ids: list[int]
+
+
+@router.post(
+    "/v1/jobs",
+    status_code=201,
+    response_model=SubmittedView,
+    responses={200: {"model": SubmittedView, "description": "Already submitted"}, **documented(413, 415)},
+    openapi_extra=documented_body("JobRequest"),
+)
+def submit_job(services: Use, body: JobBody, idempotency_key: IdempotencyKey = None) -> Response:
+    """Submit a job. A known client key returns status 200 and the id of the first job."""
+    request = parse_request(JobRequest, body)
+    if idempotency_key is not None:
+        if request.client_key not in (None, idempotency_key):
+            raise InvalidInput("client_key", "differs from the header Idempotency-Key: use only one of them")
+        request.client_key = idempotency_key
+    spec, left_out = keep_export(request.spec(), services.settings)
+    _check_keys([spec])
+    check_bookings(services, [spec])
+    check_policy(services.settings.policy, [spec])
+    check_pods(services.settings, [spec])
+    [submitted] = services.store.submit([spec], services.clock.now())
+    if submitted.created:
+        services.stored([submitted.id])
+    view: SubmittedView = {"id": submitted.id, "warnings": left_out + warnings_for(spec, services.board.world)}
+    return JsonResponse(view, status_code=201 if submitted.created else 200)
+
+
+@router.post(
+    "/v1/jobs/batch",
+    status_code=201,
+    response_model=BatchView,
+    responses=documented(413, 415),
+    openapi_extra=documented_body("BatchRequest"),
+)
+def submit_batch(services: Use, body: BatchBody) -> Response:
+    """Submit several jobs in one transaction: all of them or none."""
+    settings = services.settings
+    jobs = enumerate(parse_batch(body, settings.http))
+    specs = [keep_export(spec, settings, f"jobs.{index}.")[0] for index, spec in jobs]
+    _check_keys(specs, batch=True)
+    check_bookings(services, specs, batch=True)
+    check_policy(settings.policy, specs, prefix="jobs.{}.")
+    check_pods(settings, specs, prefix="jobs.{}.")
+    submitted = services.store.submit(specs, services.clock.now())
+    services.stored([job.id for job in submitted if job.created])
+    view: BatchView = {"ids": [job.id for job in submitted]}
+    return JsonResponse(view, status_code=201)
+
+
+def _check_keys(specs: Sequence[JobSpec], *, batch: bool = False) -> None:
+    """Raise `InvalidInput` for a job whose key is not for users."""
+    for index, spec in enumerate(specs):
+        if (rule := broken_key_rule(spec.client_key)) is not None:
+            raise InvalidInput(f"jobs.{index}.client_key" if batch else "client_key", rule)

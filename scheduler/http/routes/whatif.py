@@ -1,0 +1,209 @@
+"""What would happen if a job were submitted now, or had another priority. Nothing is stored, and nothing changes."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.engine.whatif.forecast import Forecast, forecast_spec
+from scheduler.engine.whatif.priority_change import Size, Sizes, Starts, reprice
+from scheduler.errors import Conflict
+from scheduler.http.admission.pods import check_pods
+from scheduler.http.body import JobBody, documented_body
+from scheduler.http.errors import RETRY_AFTER_SECONDS, ErrorCode, Refusal, documented
+from scheduler.http.explain.explanation import explain
+from scheduler.http.json import JsonResponse
+from scheduler.http.routes.bookings import check_bookings
+from scheduler.http.routes.jobs import unfinished
+from scheduler.http.schemas.fields import PRIORITY_MAX
+from scheduler.http.schemas.forecast import ForecastView, forecast_view
+from scheduler.http.schemas.parameters import JobNumber
+from scheduler.http.schemas.requests import JobRequest, parse_request
+from scheduler.http.services import Services, Use
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, JobState
+from scheduler.model.world import World
+
+router = APIRouter(tags=["jobs"])
+
+#: How long a client waits for its turn, and how long the search for a start may take then.
+TURN_SECONDS = 10.0
+ANSWER_SECONDS = 5.0
+
+
+#: Others whose size would change are named, those that lose most first.
+NAMED_MAX = 20
+
+
+class WaitView(TypedDict):
+    #: Why it would not start at once, for people; null where it would.
+    wait: str | None
+    #: That reason as a typed word; null where it would start at once.
+    reason: str | None
+    #: The job that it would wait for or behind.
+    for_job: int | None
+
+
+class WhatIfView(WaitView):
+    #: Name of the job.
+    name: str
+    #: Its priority.
+    priority: int
+    #: When, where and at whose cost it would start.
+    forecast: ForecastView
+
+
+class SizeView(TypedDict):
+    #: Id of the job.
+    id: int
+    #: Its name.
+    name: str
+    #: Workers once nothing but the end of a job would change that; 0: it waits.
+    as_it_is: int
+    #: The same with the other priority.
+    changed: int
+
+
+class SizesView(TypedDict):
+    #: Workers now.
+    workers: int
+    #: Workers at which it settles as it is.
+    as_it_is: int
+    #: Workers at which it settles with the other priority; 0: it waits.
+    changed: int
+    #: Other jobs for which it makes a difference.
+    others: list[SizeView]
+    #: How many such jobs there are.
+    others_count: int
+    #: False: there was no time to look until everything has settled.
+    settled: bool
+
+
+class StartsView(WaitView):
+    #: When it starts as it is.
+    as_it_is: ForecastView
+    #: When it would start with the other priority.
+    changed: ForecastView
+
+
+class PriorityView(TypedDict):
+    #: Id of the job.
+    id: int
+    #: Its name.
+    name: str
+    #: Its state.
+    state: str
+    #: Its priority now.
+    priority: int
+    #: That which is asked about.
+    changed_priority: int
+    #: Of a job that waits; null for one that has workers.
+    start: StartsView | None
+    #: Of a job that has workers; null for one that waits.
+    size: SizesView | None
+
+
+@router.post(
+    "/v1/whatif",
+    response_model=WhatIfView,
+    responses=documented(413, 415),
+    openapi_extra=documented_body("JobRequest"),
+)
+def what_if(services: Use, body: JobBody) -> Response:
+    """Predict when, where and with how many workers a job would start, and which jobs would lose workers."""
+    spec = parse_request(JobRequest, body).spec()
+    check_bookings(services, [spec])
+    check_pods(services.settings, [spec])
+    with services.questions.turn(TURN_SECONDS):
+        world, now = _world(services), services.clock.now()
+        found = forecast_spec(world, spec, now, services.settings, services.within(ANSWER_SECONDS))
+    view: WhatIfView = {
+        **_wait_view(found, world, services),
+        "name": spec.name,
+        "priority": spec.priority,
+        "forecast": forecast_view(found),
+    }
+    return JsonResponse(view)
+
+
+@router.get("/v1/jobs/{job_id}/whatif", response_model=PriorityView, responses=documented(404, 409))
+def what_if_priority(
+    services: Use,
+    job_id: JobNumber,
+    priority: Annotated[int, Query(ge=-PRIORITY_MAX, le=PRIORITY_MAX, description="The priority to try.")],
+) -> Response:
+    """Predict the effect of another priority on the job and on others, without changing it."""
+    unfinished(services, job_id)
+    with services.questions.turn(TURN_SECONDS):
+        world, now = _world(services), services.clock.now()
+        job = _decided_on(world, JobId(job_id))
+        found = reprice(world, job, priority, now, services.settings, services.within(ANSWER_SECONDS))
+    view: PriorityView = {
+        "id": job.id,
+        "name": job.spec.name,
+        "state": job.state,
+        "priority": job.priority,
+        "changed_priority": priority,
+        "start": _starts_view(found, world, services) if isinstance(found, Starts) else None,
+        "size": _sizes_view(job, found) if isinstance(found, Sizes) else None,
+    }
+    return JsonResponse(view)
+
+
+def _world(services: Services) -> World:
+    world = services.board.world
+    if world is None:
+        headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
+        raise Refusal(
+            503, ErrorCode.UNAVAILABLE, services.not_ready() or "the jobs are not loaded yet", headers=headers
+        )
+    return world
+
+
+def _decided_on(world: World, job_id: JobId) -> Job:
+    """The job, where its priority matters now. Raises `Conflict`, or `Refusal` (503) where no tick has taken it yet."""
+    job = world.job(job_id)
+    if job_id in world.held:
+        raise Conflict(f"job {job_id} is held: its priority has no effect until it is resumed")
+    if job is None:
+        headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
+        raise Refusal(
+            503, ErrorCode.UNAVAILABLE, f"job {job_id} has not been scheduled yet: try again", headers=headers
+        )
+    if job.state is JobState.SUSPENDED:
+        raise Conflict(f"job {job_id} is suspended: its priority has no effect until it is resumed")
+    if job.state is JobState.STOPPING:
+        raise Conflict(f"job {job_id} is being stopped: try again when its workers have left")
+    return job
+
+
+def _wait_view(found: Forecast, world: World, services: Services) -> WaitView:
+    job = found.job
+    if job.state is not JobState.QUEUED:
+        return {"wait": None, "reason": None, "for_job": None}
+    wait = explain(job, world, services.settings.policy, found.at)["summary"]
+    return {"wait": wait, "reason": job.wait_reason, "for_job": job.wait_for}
+
+
+def _starts_view(found: Starts, world: World, services: Services) -> StartsView:
+    return {
+        **_wait_view(found.changed, world, services),
+        "as_it_is": forecast_view(found.as_it_is),
+        "changed": forecast_view(found.changed),
+    }
+
+
+def _sizes_view(job: Job, found: Sizes) -> SizesView:
+    return {
+        "workers": len(job.wanted_workers),
+        "as_it_is": found.own.as_it_is,
+        "changed": found.own.changed,
+        "others": [_size_view(size) for size in found.others[:NAMED_MAX]],
+        "others_count": len(found.others),
+        "settled": found.settled,
+    }
+
+
+def _size_view(size: Size) -> SizeView:
+    return {"id": size.job_id, "name": size.name, "as_it_is": size.as_it_is, "changed": size.changed}

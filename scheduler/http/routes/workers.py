@@ -1,0 +1,224 @@
+"""The calls of workers: which hosts form the group, and what they say about themselves."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Query, Request
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler import bounds
+from scheduler.engine.board import Known
+from scheduler.errors import Conflict, InvalidInput
+from scheduler.http.auth.authorize import authorization_of, unauthorized
+from scheduler.http.body import Body, documented_body
+from scheduler.http.errors import Refusal, documented
+from scheduler.http.hosts import HostAnswer, unchanged, wants_json
+from scheduler.http.json import JsonResponse
+from scheduler.http.runtime.relay import FORWARDED
+from scheduler.http.schemas.parameters import SQL_ID_MAX, JobNumber, Wait, WorkerPath
+from scheduler.http.schemas.requests import parse_request
+from scheduler.http.schemas.worker_requests import ReportRequest
+from scheduler.http.services import Services, Use
+from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.observation import WorkerReport
+
+router = APIRouter(tags=["workers"])
+
+
+class MemberView(TypedDict):
+    #: Id of the worker.
+    id: str
+    #: Its rank.
+    rank: int
+    #: Address at which others reach it.
+    host: str
+    #: Slots that it holds.
+    slots: int
+    #: Where its rendezvous store listens, `host:port`; null: not known.
+    endpoint: str | None
+    #: Where it answers the others.
+    peer: str | None
+
+
+class LeavingView(TypedDict):
+    #: Id of the worker.
+    id: str
+    #: When it is killed; unix seconds.
+    until: float | None
+
+
+class HostsView(TypedDict):
+    #: Id of the job.
+    job: int
+    #: Number of the published membership.
+    generation: int
+    #: Members in rank order.
+    workers: list[MemberView]
+    #: Where rank 0 serves the meeting of the others, `host:port`; null: not known.
+    rendezvous: str | None
+    #: Workers that were asked to leave.
+    leaving: list[LeavingView]
+    #: Fewest workers.
+    min: int
+    #: Most workers.
+    max: int
+
+
+class ReportAnswer(TypedDict):
+    #: The published generation; 0: none.
+    generation: int
+    #: Whether the worker has been asked to leave.
+    leave: bool
+    #: State of the job.
+    job_state: str
+
+
+_HOSTS_HEADERS = {
+    "ETag": {"schema": {"type": "string"}},
+    "X-Sched-Generation": {"schema": {"type": "integer"}},
+}
+
+
+async def require_worker(request: Request, services: Use, job_id: JobNumber) -> None:
+    """Before the body is read."""
+    if not services.access.worker_may(authorization_of(request), JobId(job_id)):
+        raise unauthorized("missing or invalid token: the worker token of this job is required")
+
+
+async def require_reader(request: Request, services: Use, job_id: JobNumber) -> None:
+    if not services.access.hosts_may(authorization_of(request), JobId(job_id)):
+        raise unauthorized("missing or invalid token: the user token or the worker token of this job is required")
+
+
+@router.get(
+    "/v1/jobs/{job_id}/discover_hosts",
+    response_model=HostsView,
+    responses={
+        200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "headers": _HOSTS_HEADERS},
+        304: {"description": "No news", "headers": _HOSTS_HEADERS},
+        **documented(404, 410),
+    },
+    dependencies=[Depends(require_reader)],
+)
+async def discover_hosts(
+    services: Use,
+    job_id: JobNumber,
+    wait: Wait = 0.0,
+    generation: Annotated[
+        int | None, Query(ge=0, le=SQL_ID_MAX, description="Generation that the client already has.")
+    ] = None,
+    accept: Annotated[str, Header(max_length=1000, description="`application/json` asks for JSON.")] = "",
+    if_none_match: Annotated[
+        str, Header(max_length=1000, description="ETag of an answer; if it is still current, the answer is 304.")
+    ] = "",
+) -> Response:
+    """Get one `host:slots` per line, or with `Accept: application/json` everything a worker needs to join the group.
+
+    503: no list is published now, as while the job starts. `wait=60&generation=0` waits for the first one.
+    """
+    job = JobId(job_id)
+    if wait > 0:
+        await _wait_for_another(services, job, generation, wait)
+    answer = services.answers.published(job, as_json=wants_json(accept.encode("latin-1", "replace")))
+    if answer is None:
+        raise services.answers.refusal(job)
+    if if_none_match and unchanged(answer, if_none_match.encode("latin-1", "replace")):
+        return _raw(answer, 304)
+    return _raw(answer, 200)
+
+
+async def _wait_for_another(services: Services, job: JobId, generation: int | None, seconds: float) -> None:
+    """Until the published generation differs from the known one, or the time is up, or the job has ended."""
+    known = services.answers.generation(job) if generation is None else generation
+    bell = services.hosts_bell
+    until = bell.time() + seconds
+    while True:
+        with bell.listen(job) as ring:
+            if services.answers.generation(job) != known:
+                return
+            if known == 0 and services.answers.refusal(job).status != 503:
+                return
+            if not await bell.rung(ring, until - bell.time()):
+                return
+
+
+def _raw(answer: HostAnswer, status: int) -> Response:
+    response = Response(answer.body if status == 200 else None, status_code=status)
+    response.raw_headers = list(answer.headers if status == 200 else answer.headers_unchanged)
+    return response
+
+
+@router.post(
+    "/v1/jobs/{job_id}/workers/{worker_id}",
+    response_model=ReportAnswer,
+    responses=documented(404, 409, 413, 415),
+    openapi_extra=documented_body("ReportRequest"),
+    dependencies=[Depends(require_worker)],
+)
+async def report(request: Request, services: Use, job_id: JobNumber, worker_id: WorkerPath, body: Body) -> Response:
+    """Report the state of a worker, repeated at every heartbeat. 409: the worker is fenced and must exit."""
+    job, worker = worker_of(job_id, worker_id)
+    parsed = parse_request(ReportRequest, body)
+    if services.term() is None and services.leader() is not None:
+        headers = request.headers
+        return await services.relay.pass_on(
+            request.url.path, body, headers.get("authorization"), forwarded=FORWARDED in headers
+        )
+    posting = services.board.posting(job)
+    if posting is None:
+        refusal = services.answers.refusal(job)
+        # A worker of a job that has none (any more) is as fenced as one that was replaced.
+        raise (
+            Conflict(f"worker {worker} is fenced: {refusal}") if refusal.status == 410 else _why(services, job, refusal)
+        )
+    if worker not in posting.live:
+        raise Conflict(f"worker {worker} is fenced: it does not belong to job {job} (any more)")
+    if services.reports.put(_to_report(parsed, job, worker, services)):
+        services.wake()
+    view: ReportAnswer = {
+        "generation": posting.generation,
+        "leave": worker in posting.leaving,
+        "job_state": posting.state,
+    }
+    return JsonResponse(view)
+
+
+def worker_of(job_id: int, worker_id: str) -> tuple[JobId, WorkerId]:
+    """The job and the worker that a path names. Raises `InvalidInput` for a worker of another job."""
+    job, worker = JobId(job_id), WorkerId(worker_id)
+    if worker.partition("-")[0] != str(job):
+        raise InvalidInput("worker_id", f"{worker} is not a worker of job {job}")
+    return job, worker
+
+
+def _why(services: Services, job: JobId, refusal: Refusal) -> Exception:
+    """A queued job has no workers either; otherwise it is not known whether the worker is one of the job's."""
+    if services.board.known(job) is Known.WAITING:
+        return Conflict(f"the worker is fenced: {refusal}")
+    return refusal
+
+
+def _to_report(parsed: ReportRequest, job: JobId, worker: WorkerId, services: Services) -> WorkerReport:
+    now, committed_at, saved_seconds_ago = services.clock.now(), parsed.last_commit_at, parsed.checkpoint_seconds_ago
+    if committed_at is not None:  # by the clock of its machine
+        committed_at = min(committed_at - services.ahead_seconds(), now)
+    return WorkerReport(
+        worker_id=worker,
+        job_id=job,
+        received_at=now,
+        generation=parsed.generation,
+        ready=parsed.ready,
+        endpoint=parsed.endpoint,
+        peer=parsed.peer,
+        agreed=None if parsed.agreed is None else parsed.agreed.agreed(),
+        missed=None if parsed.missed is None else parsed.missed.missed(),
+        step=parsed.step,
+        epoch=parsed.epoch,
+        samples_per_second=parsed.samples_per_second,
+        last_commit_at=committed_at,
+        last_checkpoint_at=None if saved_seconds_ago is None else bounds.MOMENT.nearest(now - saved_seconds_ago),
+        resize_seconds=parsed.resize_seconds,
+        fraction=parsed.fraction,
+        efficiency=parsed.efficiency,
+        metrics=tuple(sorted(parsed.metrics.items())),
+    )

@@ -1,0 +1,1 @@
+"""What routes share while the daemon runs: turns for computations, calls to the leader, batches of shards, time."""

@@ -1,0 +1,97 @@
+"""Calls of readers, made in groups: those that come while a transaction is under way share the next one.
+
+So a durable commit, which a disk does a few hundred times a second, serves as many calls as have come meanwhile.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from scheduler.errors import StoreError, UserError
+from scheduler.model.ids import JobId
+from scheduler.store.records import Exchanged, ShardsAsked, ShardsGiven
+from scheduler.store.sqlstore import SqlStore
+
+#: Calls of one transaction, so that others who write never wait long.
+GROUP_MAX = 500
+
+_Waiting = tuple[ShardsAsked, "asyncio.Future[ShardsGiven | UserError]"]
+
+
+class ShardDesk:
+    """Used on the event loop; closed with the application."""
+
+    def __init__(
+        self,
+        store: SqlStore,
+        now: Callable[[], float],
+        heard_since: Callable[[], float],
+        tell: Callable[[frozenset[JobId]], None],
+    ) -> None:
+        """`heard_since`: when the daemon last stood still; `tell` is called with jobs that have new events."""
+        self._store = store
+        self._now = now
+        self._daemon_heard_since = heard_since
+        self._tell = tell
+        self._since = now()
+        self._waiting: list[_Waiting] = []
+        self._work: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="shards")
+        #: Calls that were answered.
+        self.answered = 0
+        #: Shards given, done, failed and returned by them: what became of them, not what was said.
+        self.shards: Counter[str] = Counter()
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False)
+
+    def heard_since(self) -> float:
+        """Since when silence of readers proves something; unix seconds."""
+        return max(self._since, self._daemon_heard_since())
+
+    async def exchange(self, asked: ShardsAsked) -> ShardsGiven:
+        """What became of the call. Raises `UserError` for one that is refused, `StoreError` while the store is away."""
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[ShardsGiven | UserError] = loop.create_future()
+        self._waiting.append((asked, answered))
+        if self._work is None:
+            self._work = loop.create_task(self._serve())
+        outcome = await answered
+        if isinstance(outcome, UserError):
+            raise outcome
+        return outcome
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._waiting:
+                group, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
+                try:
+                    exchanged = await loop.run_in_executor(self._thread, self._exchange, [asked for asked, _ in group])
+                except Exception as error:
+                    self._refuse(group, error)
+                else:
+                    self._answer(group, exchanged)
+        finally:
+            self._work = None
+
+    def _exchange(self, asked: list[ShardsAsked]) -> Exchanged:
+        return self._store.exchange_shards(asked, self._now(), self.heard_since())
+
+    def _answer(self, group: list[_Waiting], exchanged: Exchanged) -> None:
+        for (_, answered), outcome in zip(group, exchanged.outcomes, strict=True):
+            if not isinstance(outcome, UserError):
+                self.answered += 1
+                self.shards.update(outcome.answer.moved._asdict())
+            if not answered.done():  # its client may have gone
+                answered.set_result(outcome)
+        if exchanged.told:
+            self._tell(exchanged.told)
+
+    def _refuse(self, group: list[_Waiting], error: Exception) -> None:
+        if isinstance(error, StoreError):
+            self._since = self._now()  # renewals were lost, and it is not the readers who were silent
+        for _, answered in group:
+            if not answered.done():
+                answered.set_exception(error)

@@ -1,0 +1,109 @@
+"""What clients see of a forecast."""
+
+from typing_extensions import TypedDict
+
+from scheduler.engine.whatif.forecast import Forecast, Loss
+from scheduler.engine.whatif.job_ends import Ending
+from scheduler.model.job import Job
+
+#: The newest so many are named of a longer list.
+NAMED_MAX = 20
+
+
+class LossView(TypedDict):
+    #: Id of the job.
+    id: int
+    #: Its name.
+    name: str
+    #: Workers that it has now.
+    workers_before: int
+    #: 0: it is stopped, and goes back to the queue.
+    workers_after: int
+    #: Work that it would lose if that happened now: in the pause of a shrink, or since it was saved last.
+    lost_slot_seconds: float
+
+
+class EndingView(TypedDict):
+    #: Id of the job.
+    id: int
+    #: Its name.
+    name: str
+    #: When it ends; unix seconds.
+    at: float
+    #: TIME_LIMIT, DECLARED, REPORTED or FINISHING: what tells so.
+    basis: str
+
+
+class SilentView(TypedDict):
+    #: Id of the job.
+    id: int
+    #: Its name.
+    name: str
+
+
+class ForecastView(TypedDict):
+    #: The moment at which it was asked.
+    at: float
+    #: CERTAIN, UPPER_BOUND (it may be sooner), ESTIMATE or UNKNOWN.
+    certainty: str
+    #: Null: not known. Later than `at` although it is certain: as soon as others have left, then at the latest.
+    start_at: float | None
+    #: How far it was looked ahead: the job does not start before.
+    looked_until: float
+    #: Workers at its start.
+    workers: int
+    #: Workers at which it settles until a job ends; 0: there was no time to look so far.
+    settled_workers: int
+    #: Nodes and numbers of workers.
+    placement: list[tuple[str, int]]
+    #: Whether these are slots that it shares with others.
+    shared: bool
+    #: Who gives up workers for it.
+    losses: list[LossView]
+    #: The ends of jobs that the start hangs on, the last ones of them.
+    rests_on: list[EndingView]
+    #: How many ends the start depends on.
+    rests_on_count: int
+    #: Jobs in its way that say nothing about how long they run, where no start is known.
+    silent: list[SilentView]
+    #: How many such jobs there are.
+    silent_count: int
+    #: Why no start was found: IMPOSSIBLE, NOTHING_KNOWN, HORIZON, ROUNDS or TIME.
+    cut_off: str | None
+
+
+def forecast_view(forecast: Forecast) -> ForecastView:
+    return {
+        "at": forecast.at,
+        "certainty": forecast.certainty,
+        "start_at": forecast.start_at,
+        "looked_until": forecast.looked_until,
+        "workers": forecast.workers,
+        "settled_workers": forecast.settled_workers,
+        "placement": [(node, count) for node, count in forecast.placement],
+        "shared": forecast.shared,
+        "losses": [_loss_view(loss) for loss in forecast.losses],
+        "rests_on": [_ending_view(ending) for ending in forecast.rests_on[-NAMED_MAX:]],
+        "rests_on_count": len(forecast.rests_on),
+        "silent": [_silent_view(job) for job in forecast.silent[:NAMED_MAX]],
+        "silent_count": len(forecast.silent),
+        "cut_off": forecast.cut_off,
+    }
+
+
+def _loss_view(loss: Loss) -> LossView:
+    return {
+        "id": loss.job_id,
+        "name": loss.name,
+        "workers_before": loss.before,
+        "workers_after": loss.after,
+        "lost_slot_seconds": loss.slot_seconds,
+    }
+
+
+def _ending_view(ending: Ending) -> EndingView:
+    return {"id": ending.job_id, "name": ending.name, "at": ending.at, "basis": ending.basis}
+
+
+def _silent_view(job: Job) -> SilentView:
+    return {"id": job.id, "name": job.spec.name}

@@ -1,0 +1,399 @@
+"""What users may send: every field with its limits, unknown ones refused."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from scheduler.bounds import SHARDS
+from scheduler.config.numbers import Cpus, Duration, Grace, Heartbeat, Moment
+from scheduler.errors import InvalidInput
+from scheduler.http.errors import invalid_input
+from scheduler.http.json import parse_json
+from scheduler.http.schemas.fields import (
+    PLAIN,
+    PRINTABLE,
+    SHELL,
+    AnyWorkdir,
+    BookingName,
+    BrokenRule,
+    ClientKey,
+    Command,
+    ExportedName,
+    GpuType,
+    Labels,
+    Line,
+    Priority,
+    Request,
+    SpeedAt,
+    Text,
+    VariableName,
+    Workdir,
+    Workers,
+)
+from scheduler.model import horovod, torchrun
+from scheduler.model.data import DataSet
+from scheduler.model.export import BYTES_MAX, VARIABLES_MAX, Export, is_schedulers
+from scheduler.model.fixed import FixedGroup
+from scheduler.model.job import JobSpec, Runtime
+from scheduler.model.pod_template import broken_template_rule, canonical_template
+from scheduler.model.shape import WorkerShape
+
+#: JSON holds greater numbers as floats in many languages.
+POSITION_MAX = 2**53
+#: Most workers of a fixed group.
+REPLICAS_MAX = 256
+
+
+class FixedRequest(Request):
+    """Workers of a job beside those that are scaled: parameter servers, a master. Needs are those of each."""
+
+    #: How many fixed workers there are.
+    replicas: int = Field(ge=1, le=REPLICAS_MAX)
+    #: Program and arguments; null: those of the job.
+    command: Command | None = None
+    #: Variables, laid over those of the job.
+    env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
+    #: Slots of each, all on one node; 0: it uses no accelerator.
+    slots_per_worker: int = Field(default=0, ge=0, le=4096)
+    cpus_per_worker: Cpus = 0.0
+    memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
+    node_selector: Labels = Field(default_factory=dict)
+    gpu_type: GpuType | None = None
+    #: Kubernetes: the pod template of fixed workers; null: that of the job.
+    pod_template: dict[str, Any] | None = None
+
+    def broken_rule(self) -> BrokenRule | None:
+        return None if self.pod_template is None else broken_template_rule(self.pod_template)
+
+    def group(self, job: "JobRequest") -> FixedGroup:
+        template = job.pod_template if self.pod_template is None else self.pod_template
+        return FixedGroup(
+            replicas=self.replicas,
+            command=tuple(self.command or job.command),
+            env=_pairs(self.env),
+            shape=WorkerShape(
+                slots=self.slots_per_worker,
+                cpus=self.cpus_per_worker,
+                memory_mib=self.memory_mib_per_worker,
+                node_selector=_pairs(self.node_selector),
+                gpu_type=self.gpu_type,
+            ),
+            pod_template=None if template is None else canonical_template(template),
+        )
+
+
+class DataRequest(Request):
+    """A data set that workers take in shards: shards times epochs make 1,000,000,000 at most."""
+
+    #: Number of shards; what a shard is, the script knows.
+    shards: int = Field(ge=1, le=int(SHARDS.high))
+    #: How often each shard is done.
+    epochs: int = Field(default=1, ge=1, le=10**6)
+    #: Whether each epoch has an order of its own, made from the seed.
+    shuffle: bool = False
+    #: What the order of shuffled epochs follows from.
+    seed: int = Field(default=0, ge=0, le=2**53)
+    #: A reader that is silent for this long loses its shards.
+    lease_seconds: float = Field(default=60.0, ge=1, le=86400)
+    #: A shard that failed this often in an epoch is set aside.
+    max_attempts: int = Field(default=3, ge=1, le=100)
+
+    def broken_rule(self) -> BrokenRule | None:
+        total = self.shards * self.epochs
+        if SHARDS.admits(total):
+            return None
+        return "shards", f"{self.shards:,} in {self.epochs:,} epochs are {total:,}, more than {SHARDS.high:,}"
+
+    def data(self) -> DataSet:
+        return DataSet(**self.model_dump())
+
+
+class ExportRequest(Request):
+    """What a job takes of its submitter's environment. Only workers on the submitter's machine get it, none in pods."""
+
+    #: Laid below the job's own variables.
+    env: Annotated[dict[ExportedName, Text], Field(max_length=VARIABLES_MAX)] = Field(default_factory=dict)
+    #: Where the job names no directory, or a relative one, of which this is the absolute path.
+    workdir: Workdir | None = None
+    #: The submitter's machine, where it may be another than the daemon's.
+    host: Line | None = None
+
+    def broken_rule(self) -> BrokenRule | None:
+        for name in self.env:
+            if is_schedulers(name):
+                return f"env.{name}", "must not be set: variables that start with SCHED_ are reserved"
+        size = sum(len(text.encode(errors="surrogatepass")) for item in self.env.items() for text in item)
+        if size > BYTES_MAX:
+            return "env", f"has {size // 1024} KiB, more than {BYTES_MAX // 1024} KiB: name fewer variables"
+        return None
+
+    def export(self) -> Export:
+        return Export(env=_pairs(self.env), workdir=self.workdir, host=self.host)
+
+
+class JobRequest(Request):
+    """A job to run."""
+
+    command: Command
+    #: Its name; null: that of the program or script.
+    name: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE] | None = None
+    #: Who submits it, for lists and reports.
+    user: Line = ""
+    #: Variables of its workers' environment.
+    env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
+    #: Directory in which it runs: absolute, or a relative one that `export.workdir` names on the submitter's machine.
+    workdir: AnyWorkdir | None = None
+    #: Labels to find it by.
+    labels: Labels = Field(default_factory=dict)
+    #: How its workers are started, and how it is resized.
+    runtime: Literal["command", "elastic", "torchrun", "horovod"] = "command"
+    #: A higher priority goes first.
+    priority: Priority = 0
+    #: Both bounds at once.
+    workers: Workers | None = None
+    #: Fewest workers; null: `workers`, or 1.
+    min_workers: Workers | None = None
+    #: Most workers; null: `workers`, or `min_workers`.
+    max_workers: Workers | None = None
+    #: Slots of each worker, all on one node.
+    slots_per_worker: int = Field(default=1, ge=1, le=4096)
+    #: CPUs that each worker needs.
+    cpus_per_worker: Cpus = 0.0
+    #: Memory that each worker needs.
+    memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
+    #: Only nodes with these labels are used.
+    node_selector: Labels = Field(default_factory=dict)
+    #: Only GPUs of this type are used.
+    gpu_type: GpuType | None = None
+    #: Longest wall time of one attempt.
+    time_limit_seconds: Duration | None = None
+    #: Restarts after failures.
+    max_retries: int = Field(default=3, ge=0, le=10_000)
+    #: Time between the request to leave and the kill of a worker.
+    grace_seconds: Grace = 30.0
+    #: A worker that reports nothing for this long is hung; 0: not watched, null: as `engine.heartbeat_seconds` says.
+    heartbeat_seconds: Heartbeat | None = None
+    #: Whether more important jobs may take its slots.
+    preemptible: bool = True
+    #: Its size under policies that never resize; null: `max_workers`.
+    preferred_workers: Workers | None = None
+    #: Expected duration at its preferred size.
+    expected_seconds: Duration | None = None
+    #: Pairs of workers and speed, in any one unit, ascending.
+    speedup: Annotated[list[SpeedAt], Field(max_length=64)] = Field(default_factory=list)
+    #: Whether its workers may share slots beyond the physical count.
+    oversell: bool = False
+    #: Name of the booking whose capacity it uses.
+    booking: BookingName | None = None
+    #: The same key again gives the same job. Keys that begin with `recurring:` or `trainingjob/` are the scheduler's.
+    client_key: ClientKey | None = None
+    #: Kubernetes: the pod template (`metadata` and `spec`) of its workers.
+    pod_template: dict[str, Any] | None = None
+    #: Its data set, for workers that take shards.
+    data: DataRequest | None = None
+    #: Its fixed group: workers that are never scaled, started before the others and stopped after them.
+    fixed: FixedRequest | None = None
+    #: What it takes of its submitter's environment; its own `env` and `workdir` win.
+    export: ExportRequest | None = None
+
+    def broken_rule(self) -> BrokenRule | None:
+        if self.workers is not None and (self.min_workers is not None or self.max_workers is not None):
+            return "workers", "cannot be combined with min_workers or max_workers"
+        low, high = self.bounds
+        if low > high:
+            return "min_workers", f"{low} exceeds max_workers {high}"
+        if self.preferred_workers is not None and not low <= self.preferred_workers <= high:
+            return (
+                "preferred_workers",
+                f"{self.preferred_workers} is not between min_workers {low} and max_workers {high}",
+            )
+        sizes = [workers for workers, _ in self.speedup]
+        if any(size % 1 for size in sizes) or sizes != sorted(set(sizes)):
+            return "speedup", "must be a list of pairs [workers, speed] with integer, ascending numbers of workers"
+        if self.runtime == "torchrun" and (wrong := torchrun.broken_command_rule(self.command)) is not None:
+            return "command", wrong
+        if self.runtime == "horovod" and (wrong := horovod.broken_command_rule(self.command)) is not None:
+            return "command", wrong
+        broken = None if self.pod_template is None else broken_template_rule(self.pod_template)
+        return broken or self._broken_fixed() or self._broken_export() or self._broken_data()
+
+    def _broken_data(self) -> BrokenRule | None:
+        broken = None if self.data is None else self.data.broken_rule()
+        return None if broken is None else (f"data.{broken[0]}", broken[1])
+
+    def _broken_export(self) -> BrokenRule | None:
+        given = self.export is not None and self.export.workdir is not None
+        if self.workdir is not None and not self.workdir.startswith("/") and not given:
+            return "workdir", f"must be an absolute path, not {self.workdir[:100]!r}"
+        broken = None if self.export is None else self.export.broken_rule()
+        return None if broken is None else (f"export.{broken[0]}", broken[1])
+
+    def _broken_fixed(self) -> BrokenRule | None:
+        driven = self.runtime == "horovod"
+        if driven and self.fixed is not None:
+            return "fixed", "cannot be combined with runtime horovod, whose driver is the fixed group"
+        if self.fixed is None and not driven:
+            return None
+        group = "runtime horovod" if driven else "fixed"
+        if self.oversell:
+            return "oversell", f"cannot be combined with {group}: a job with a fixed group does not share slots"
+        if self.booking is not None:
+            return "booking", f"cannot be combined with {group}: the workers of a booking must all be alike"
+        if self.fixed is None:
+            return None
+        broken = self.fixed.broken_rule()
+        return None if broken is None else (f"fixed.{broken[0]}", broken[1])
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Fewest and most workers."""
+        if self.workers is not None:
+            return self.workers, self.workers
+        low = self.min_workers if self.min_workers is not None else 1
+        return low, self.max_workers if self.max_workers is not None else low
+
+    def spec(self) -> JobSpec:
+        low, high = self.bounds
+        template = None if self.pod_template is None else canonical_template(self.pod_template)
+        return JobSpec(
+            name=self.name or _name_of(self.command),
+            command=tuple(self.command),
+            user=self.user,
+            env=_pairs(self.env),
+            workdir=self.workdir,
+            labels=_pairs(self.labels),
+            runtime=Runtime(self.runtime),
+            priority=self.priority,
+            min_workers=low,
+            max_workers=high,
+            shape=WorkerShape(
+                slots=self.slots_per_worker,
+                cpus=self.cpus_per_worker,
+                memory_mib=self.memory_mib_per_worker,
+                node_selector=_pairs(self.node_selector),
+                gpu_type=self.gpu_type,
+                oversell=self.oversell,
+            ),
+            time_limit_seconds=self.time_limit_seconds,
+            max_retries=self.max_retries,
+            grace_seconds=self.grace_seconds,
+            heartbeat_seconds=self.heartbeat_seconds,
+            preemptible=self.preemptible,
+            preferred_workers=self.preferred_workers,
+            expected_seconds=self.expected_seconds,
+            speedup=tuple((int(workers), speed) for workers, speed in self.speedup),
+            booking=self.booking,
+            client_key=self.client_key,
+            pod_template=template,
+            data=None if self.data is None else self.data.data(),
+            fixed=self._fixed_group(template),
+            export=None if self.export is None else self.export.export(),
+        )
+
+    def _fixed_group(self, template: str | None) -> FixedGroup | None:
+        if self.runtime == "horovod":
+            return horovod.driver_group(self.command, _pairs(self.node_selector), template)
+        return None if self.fixed is None else self.fixed.group(self)
+
+
+class BatchRequest(Request):
+    """Jobs to store together or not at all. Describes the body; `batch` reads it."""
+
+    #: The jobs, stored in this order.
+    jobs: Annotated[list[JobRequest], Field(min_length=1)]
+
+
+class ChangeRequest(Request):
+    """New priority or bounds of a job; what is not named stays."""
+
+    #: New priority; null: as it is.
+    priority: Priority | None = None
+    #: New minimum; null: as it is.
+    min_workers: Workers | None = None
+    #: New maximum; null: as it is.
+    max_workers: Workers | None = None
+
+    def broken_rule(self) -> BrokenRule | None:
+        if self.priority is None and self.min_workers is None and self.max_workers is None:
+            return "body", "must contain at least one of priority, min_workers and max_workers"
+        return None
+
+
+class RecurringRequest(Request):
+    """A job to submit again and again."""
+
+    #: When it runs: minute, hour, day of month, month, day of week.
+    cron: Annotated[str, StringConstraints(min_length=9, max_length=200, pattern=PLAIN), PRINTABLE]
+    #: Zone of these times.
+    timezone: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$")] = "UTC"
+    #: What each run submits.
+    job: JobRequest
+
+    def broken_rule(self) -> BrokenRule | None:
+        broken = self.job.broken_rule()
+        return None if broken is None else (f"job.{broken[0]}", broken[1])
+
+
+class BookingRequest(Request):
+    """Capacity to be promised for a window of time."""
+
+    #: Its name, which jobs give as `booking`.
+    name: BookingName
+    #: When its window begins; unix seconds; null: now.
+    start_at: Moment | None = None
+    #: Length of the window.
+    duration_seconds: Duration
+    #: Number of slots; null: `nodes` is given.
+    slots: int | None = Field(default=None, ge=1, le=10**9)
+    #: Number of whole nodes, in place of `slots`.
+    nodes: int | None = Field(default=None, ge=1, le=10**6)
+    #: Slots that have to be together on a node, for jobs whose workers take so many.
+    slots_per_worker: int = Field(default=1, ge=1, le=4096)
+    cpus_per_worker: Cpus = 0.0
+    memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
+    node_selector: Labels = Field(default_factory=dict)
+    gpu_type: GpuType | None = None
+    #: Only for jobs of this user.
+    user: Line | None = None
+    #: Only for jobs of at least this priority.
+    priority_min: Priority | None = None
+
+    def broken_rule(self) -> BrokenRule | None:
+        if (self.slots is None) == (self.nodes is None):
+            return "slots", "either slots or nodes must be given"
+        if self.nodes is not None and self.slots_per_worker != 1:
+            return "slots_per_worker", "cannot be combined with nodes, which are booked whole"
+        if self.slots is not None and self.slots % self.slots_per_worker:
+            return "slots", f"{self.slots} is not a multiple of slots_per_worker {self.slots_per_worker}"
+        return None
+
+
+Model = TypeVar("Model", bound=Request)
+
+
+def parse_request(model: type[Model], body: bytes) -> Model:
+    """The request that a body holds. Raises `InvalidInput` naming the field and the rule."""
+    return check_request(model, parse_json(body))
+
+
+def check_request(model: type[Model], value: Any, prefix: Sequence[str | int] = ()) -> Model:
+    """The request that a parsed value is. `prefix` says where it stands in the body. Raises `InvalidInput`."""
+    try:
+        request = model.model_validate(value)
+    except ValidationError as error:
+        raise invalid_input(error, prefix) from None
+    broken = request.broken_rule()
+    if broken is not None:
+        raise InvalidInput(".".join([*map(str, prefix), broken[0]]), broken[1])
+    return request
+
+
+def _pairs(mapping: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(mapping.items()))
+
+
+def _name_of(command: list[str]) -> str:
+    words = command[2].split() if tuple(command[:2]) == SHELL and len(command) > 2 else command
+    plain = "".join(c for c in words[0].rpartition("/")[2] if c.isprintable()) if words else ""
+    return plain[:128] or "job"

@@ -1,0 +1,1 @@
+"""Connections before any route: their limits, what each caller may send, and the short way for discover_hosts."""

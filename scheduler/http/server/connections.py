@@ -1,0 +1,198 @@
+"""All open connections: what each of them owes, for how long it may, and which one gives way when there are too many.
+
+A connection that is idle, or has not sent a whole request yet, costs its peer nothing. So a newcomer is never refused
+for the sake of such a connection: the one that has been waiting longest is closed. Those that are being answered stay.
+"""
+
+import resource
+from collections import Counter, OrderedDict
+from enum import Enum
+from typing import Protocol
+
+from scheduler.config import HttpSettings
+from scheduler.http.auth.access import is_loopback
+
+#: Of the process's open files: what remains is for the store, the cluster, and connections that nobody has taken yet.
+FILES_SHARE = 0.625
+#: Answers that clients do not take are held in memory, up to this size in all.
+UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
+#: Those that came together are ended a few at a time, or they would all come again together.
+SWEPT_MAX = 100
+#: Time in which the peer reads why its connection ends.
+LEAVING_SECONDS = 5.0
+
+
+#: Why connections are ended: the time for a head, a body or the reading of answers is over, another one needs the
+#: place, there is no place.
+ENDS = ("head", "body", "untaken", "crowded", "refused")
+
+
+class Phase(Enum):
+    """What a connection waits for that its peer has to do. The order is that in which they give way."""
+
+    #: The head of a request: its first line and its headers.
+    HEAD = "head"
+    #: Another request, or the peer's end of the connection.
+    IDLE = "idle"
+    #: The rest of a request's body.
+    BODY = "body"
+    #: The peer was told that its connection ends.
+    LEAVING = "leaving"
+
+
+class Connection(Protocol):
+    """One connection, as far as the table knows it. Compared by identity."""
+
+    @property
+    def peer(self) -> str:
+        """Address of the client; empty where there is none."""
+        ...
+
+    @property
+    def used_at(self) -> float:
+        """When it was last of use, where its phase does not tell."""
+        ...
+
+    @property
+    def untaken_bytes(self) -> int:
+        """What was written and not taken yet."""
+        ...
+
+    def give_way(self) -> None:
+        """End at once."""
+        ...
+
+    def refuse(self) -> None:
+        """Say that there is no room, and end."""
+        ...
+
+    def expire(self, phase: Phase) -> None:
+        """End, since the peer has taken too long."""
+        ...
+
+
+class Connections:
+    """Used on the event loop only, with the loop's own seconds."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        files = int(soft * FILES_SHARE) if soft != resource.RLIM_INFINITY else settings.connections_max
+        self._max = min(settings.connections_max, files)
+        self._per_peer_max = settings.connections_per_peer_max
+        #: None: a phase without a deadline of its own here.
+        self._seconds: dict[Phase, float | None] = {
+            Phase.HEAD: settings.header_seconds,
+            Phase.IDLE: None,
+            Phase.BODY: settings.body_seconds,
+            Phase.LEAVING: LEAVING_SECONDS,
+        }
+        self._take_seconds = settings.body_seconds
+        self._phases: dict[Connection, Phase | None] = {}
+        self._waiting: dict[Phase, OrderedDict[Connection, float]] = {phase: OrderedDict() for phase in Phase}
+        self._blocked: OrderedDict[Connection, float] = OrderedDict()
+        self._of_peer: Counter[str] = Counter()
+        #: Connections that were ended before their peers wanted that.
+        self.ended = dict.fromkeys(ENDS, 0)
+
+    def __len__(self) -> int:
+        return len(self._phases)
+
+    def open(self, connection: Connection, now: float) -> None:
+        """A new one, which owes a request. Another may end for it, or itself."""
+        self._phases[connection] = None
+        self._of_peer[connection.peer] += 1
+        if len(self._phases) > self._max:
+            room = self._make_room()
+        else:
+            # One that has as many at work as it may is not refused as long as there is room for others.
+            room = True
+            if self._of_peer[connection.peer] > self._per_peer_max and not is_loopback(connection.peer):
+                self._make_room(connection.peer)
+        if room:
+            self.enter(connection, Phase.HEAD, now)
+        else:
+            self.ended["refused"] += 1
+            connection.refuse()
+
+    def close(self, connection: Connection) -> None:
+        """It has ended."""
+        if connection not in self._phases:
+            return
+        self.enter(connection, None, 0.0)
+        self.taken(connection)
+        del self._phases[connection]
+        self._of_peer[connection.peer] -= 1
+        if not self._of_peer[connection.peer]:
+            del self._of_peer[connection.peer]
+
+    def enter(self, connection: Connection, phase: Phase | None, now: float) -> None:
+        """What it waits for from now on; None: for us. A phase that goes on keeps its deadline."""
+        before = self._phases.get(connection)
+        if phase is before or connection not in self._phases:
+            return
+        if before is not None:
+            del self._waiting[before][connection]
+        self._phases[connection] = phase
+        if phase is not None:
+            self._waiting[phase][connection] = now
+
+    def untaken(self, connection: Connection, now: float) -> None:
+        """Its peer does not take its answers. Where there are too many of these, the first ones end."""
+        self._blocked.setdefault(connection, now)
+        held = sum(each.untaken_bytes for each in self._blocked)
+        while held > UNTAKEN_BYTES_MAX and len(self._blocked) > 1:
+            first = next(iter(self._blocked))
+            held -= first.untaken_bytes
+            self._end(first, "untaken")
+
+    def taken(self, connection: Connection) -> None:
+        """Its peer takes answers again."""
+        self._blocked.pop(connection, None)
+
+    def sweep(self, now: float) -> None:
+        """End those whose time is over."""
+        for phase, seconds in self._seconds.items():
+            for _ in range(SWEPT_MAX):
+                late = None if seconds is None else _first_before(self._waiting[phase], now - seconds)
+                if late is None:
+                    break
+                if phase is not Phase.LEAVING:
+                    self.ended[phase.value] += 1
+                self.enter(late, None, now)
+                late.expire(phase)
+        while (late := _first_before(self._blocked, now - self._take_seconds)) is not None:
+            self._end(late, "untaken")
+
+    def _make_room(self, peer: str | None = None) -> bool:
+        """Whether one (of the peer) was ended."""
+        for phase in (Phase.LEAVING, Phase.HEAD, Phase.IDLE, Phase.BODY):
+            found = self._longest_waiting(phase, peer)
+            if found is not None:
+                self._end(found, "crowded")
+                return True
+        return False
+
+    def _longest_waiting(self, phase: Phase, peer: str | None) -> Connection | None:
+        waiting = self._waiting[phase]
+        if peer is not None:
+            return next((each for each in waiting if each.peer == peer), None)
+        while waiting:
+            first, since = next(iter(waiting.items()))
+            if first.used_at <= since:
+                return first
+            # It has been of use meanwhile: its time counts from then on, and each has its turn at most once per use.
+            waiting[first] = first.used_at
+            waiting.move_to_end(first)
+        return None
+
+    def _end(self, connection: Connection, why: str) -> None:
+        self.ended[why] += 1
+        self.close(connection)
+        connection.give_way()
+
+
+def _first_before(waiting: OrderedDict[Connection, float], at: float) -> Connection | None:
+    """The first, if it has waited since before that time."""
+    for connection, since in waiting.items():
+        return connection if since <= at else None
+    return None

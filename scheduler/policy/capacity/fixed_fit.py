@@ -1,0 +1,123 @@
+"""Where a job's fixed group and its other workers fit at once.
+
+Each fixed worker goes where it costs the others the fewest places: first to nodes that these cannot use, and to few
+nodes with few slots.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.model.fixed import FixedGroup
+from scheduler.model.node import Node
+from scheduler.model.shape import WorkerShape
+from scheduler.policy.capacity.placement import Spots
+from scheduler.policy.capacity.resources import Amount, Rows, add, fit_in, fit_in_rows, nano_cpus, needs, row
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Found(NamedTuple):
+    """Room for all of the job."""
+
+    #: Where the fixed group goes.
+    fixed: Spots
+    #: Nodes among which there is room for the others then.
+    positions: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What a job with a fixed group needs, and which nodes suit what of it."""
+
+    #: Of each fixed worker, and how many they are.
+    need_fixed: Amount
+    replicas: int
+    #: Of each other worker, and how many must start together.
+    need: Amount
+    count: int
+    #: By position: whether it suits a fixed worker.
+    suits_fixed: Bools
+    #: Positions that suit the others, those together on which one job may be.
+    groups: tuple[Ints, ...]
+
+    def find(self, room: Rows) -> Found | None:
+        """Where all of it fits into this room; None where it does not."""
+        for positions in self.groups:
+            fixed = self._beside(room, positions)
+            if fixed is not None:
+                return Found(fixed, positions)
+        return None
+
+    def rest(self, room: Rows, found: Found) -> Rows:
+        """The room without what the job takes of it, the others on the roomiest nodes."""
+        rest = room.copy()
+        for i, count in found.fixed.items():
+            rest[i] -= np.array(self.need_fixed) * count
+        fit = fit_in_rows(self.need, rest[found.positions])
+        roomiest = np.argsort(-fit, kind="stable")
+        before = fit[roomiest].cumsum() - fit[roomiest]
+        workers = np.clip(self.count - before, 0, fit[roomiest])
+        rest[found.positions[roomiest]] -= workers[:, None] * np.array(self.need)
+        return rest
+
+    def _beside(self, room: Rows, positions: Ints) -> Spots | None:
+        """Spots of the fixed group that leave enough room at these positions for the others."""
+        room = room.copy()
+        takes = np.where(self.suits_fixed, fit_in_rows(self.need_fixed, room), 0)
+        fit = self._fit(room, positions)
+        spare, left = int(fit.sum()) - self.count, self.replicas
+        spots: Spots = {}
+        while left:
+            candidates = np.flatnonzero(takes)
+            if spare < 0 or not len(candidates):
+                return None
+            loss = fit[candidates] - self._fit(room - np.array(self.need_fixed), positions)[candidates]
+            elsewhere = np.array([i not in spots for i in candidates.tolist()])
+            slots = room[candidates, 0]
+            i = int(candidates[np.lexsort((candidates, -takes[candidates], slots, elsewhere, loss))[0]])
+            count = self._as_cheap(row(room, i), left, of_others=bool(fit[i]))
+            room[i] -= np.array(self.need_fixed) * count
+            before, takes[i] = int(fit[i]), fit_in(self.need_fixed, row(room, i))
+            fit[i] = fit_in(self.need, row(room, i)) if before else 0
+            spare, left = spare - before + int(fit[i]), left - count
+            spots[i] = spots.get(i, 0) + count
+        return spots if spare >= 0 else None
+
+    def _fit(self, room: Rows, positions: Ints) -> Ints:
+        """By position: how many of the other workers fit."""
+        fit = np.zeros(len(room), np.int64)
+        fit[positions] = fit_in_rows(self.need, room[positions])
+        return fit
+
+    def _as_cheap(self, amount: Amount, most: int, *, of_others: bool) -> int:
+        """How many fixed workers this node takes before it costs the others more than the first of them does."""
+        most = min(most, fit_in(self.need_fixed, amount))
+        if not of_others:
+            return most
+        amount = add(amount, self.need_fixed, -1)
+        fit, count = fit_in(self.need, amount), 1
+        while count < most:
+            amount = add(amount, self.need_fixed, -1)
+            if fit_in(self.need, amount) < fit:
+                break
+            count += 1
+        return count
+
+
+def fits_empty(nodes: Collection[Node], shape: WorkerShape, count: int, group: FixedGroup) -> bool:
+    """Whether these nodes would hold so many workers and the fixed group if nothing else ran there."""
+    nodes = sorted(nodes, key=lambda node: node.name)
+    room = np.array([(node.slots, nano_cpus(node.cpus), node.memory_mib) for node in nodes], np.int64).reshape(-1, 3)
+    kinds = sorted({node.gpu_type for node in nodes}, key=str)
+    groups = tuple(
+        np.array([i for i, node in enumerate(nodes) if node.gpu_type == kind and node.suits(shape)], np.int64)
+        for kind in kinds
+    )
+    suits_fixed = np.array([node.suits(group.shape) for node in nodes], np.bool_)
+    sought = Sought(needs(group.shape), group.replicas, needs(shape), count, suits_fixed, groups)
+    return sought.find(room) is not None

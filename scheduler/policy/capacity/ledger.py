@@ -1,0 +1,275 @@
+"""Account of what each node has left: kept from pass to pass, and scratch paper while a plan is made.
+
+Three numbers per node and resource: what is *free* now, what is *coming* (held by workers that are leaving) and what is
+*held* for waiting jobs. Out of them come the views that decisions use:
+
+    free   nobody's slots
+    open   usable now without touching a reservation: min(free, free + coming - held)
+    soon   usable once those who are leaving have left: free + coming - held
+
+Only nodes that take new workers are in it. Nodes have positions, by name, so that every choice ends in a fixed
+tie-break; behind them come the shared halves of those that are oversold (`scheduler.policy.capacity.pools`).
+"""
+
+from collections.abc import Collection, Iterable
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.model.foreign import NO_FOREIGN, ForeignUse
+from scheduler.model.ids import NodeName, WorkerId
+from scheduler.model.job import Placement
+from scheduler.model.node import Node
+from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import Worker
+from scheduler.model.world import NO_USAGE, NodeUsage, Stray, World
+from scheduler.policy.capacity.pools import shareable, shared_half
+from scheduler.policy.capacity.resources import (
+    NOTHING,
+    UNBOUNDED,
+    Amount,
+    Held,
+    Rows,
+    Spare,
+    add,
+    amount_of,
+    foreign_amount,
+    least,
+    nano_cpus,
+    needs,
+)
+
+#: Changes that readers have not taken notice of are let go at this number; see `Places.trim`.
+LOG_MAX = 50_000
+
+
+class View(Enum):
+    """What counts as available; see the module."""
+
+    FREE = "FREE"
+    OPEN = "OPEN"
+    SOON = "SOON"
+
+
+class Ledger:
+    """Free, coming and held capacity of the nodes that take new workers.
+
+    Between `begin` and `rollback` every change is undone by the latter: that is how a draft tries things out.
+    """
+
+    def __init__(self, world: World) -> None:
+        own = sorted((n for n in world.nodes.values() if n.schedulable), key=lambda n: n.name)
+        oversold = [node for node in own if node.extra_slots]
+        self.nodes: list[Node] = [*own, *map(shared_half, oversold)]
+        #: How many positions are nodes' own halves; the others are shared.
+        self.own = len(own)
+        self.position: dict[NodeName, int] = {node.name: i for i, node in enumerate(self.nodes)}
+        #: The other half of an oversold node's half.
+        self._twin: dict[int, int] = {}
+        for k, node in enumerate(oversold, self.own):
+            self._twin |= {k: self.position[node.name], self.position[node.name]: k}
+        #: Positions whose numbers changed, in order; readers remember how far they have read.
+        self.log: list[int] = []
+        self._free: dict[int, Amount] = dict.fromkeys(range(len(self.nodes)), NOTHING)
+        self._coming: dict[int, Amount] = {}
+        self._held: dict[int, Amount] = {}
+        #: Positions where something is free, coming or held: elsewhere every view is empty.
+        self.occupied: set[int] = set()
+        #: Strays, and whether they are left to work.
+        self._strays: dict[WorkerId, tuple[Stray, bool]] = {}
+        self._undo: list[tuple[dict[int, Amount], int, Amount | None]] | None = None
+        self.recount(world, [node.name for node in own])
+        #: What all nodes offer free and soon, as far as the log was read.
+        self._rows: dict[View, Rows] = {
+            view: np.zeros((len(self.nodes), 3), np.int64) for view in (View.FREE, View.SOON)
+        }
+        self._rows_read = 0
+
+    @property
+    def oversold(self) -> bool:
+        """Whether any node has slots to share."""
+        return bool(self._twin)
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is coming or held, so that all views are the same."""
+        return not self._coming and not self._held
+
+    def available(self, i: int, view: View) -> Amount:
+        """What node `i` offers in this view; negative where it is over-committed."""
+        free = self._free[i]
+        if view is View.FREE or (i not in self._coming and i not in self._held):
+            return free
+        soon = add(add(free, self._coming.get(i, NOTHING)), self._held.get(i, NOTHING), -1)
+        return soon if view is View.SOON else least(free, soon)
+
+    def soon(self) -> Rows:
+        """What all nodes offer soon, a row per position; a copy."""
+        return self.rows_at(slice(None), View.SOON)
+
+    def rows_at(self, positions: npt.NDArray[np.int64] | slice, view: View) -> Rows:
+        """What these positions offer in this view, a row each; a copy."""
+        self._follow()
+        if view is View.OPEN:
+            return np.minimum(self._rows[View.FREE][positions], self._rows[View.SOON][positions])
+        return np.array(self._rows[view][positions])
+
+    def take(self, i: int, shape: WorkerShape, count: int) -> None:
+        """Use free capacity for `count` workers; a negative count gives it back."""
+        for k, amount in self.spread(i, needs(shape, count)):
+            self._put(self._free, k, add(self._free[k], amount, -1))
+
+    def where(self, holder: Worker | Stray) -> int | None:
+        """The half of its node on which it holds slots."""
+        i = self.position.get(holder.node)
+        return self._twin.get(i) if holder.shared and i is not None else i
+
+    def held_by(self, holder: Worker | Stray) -> Held:
+        """What a worker or stray holds: slots of its half, CPUs and memory of both."""
+        own = self.position.get(holder.node)
+        if own is None:
+            return ()
+        amount = amount_of(holder, self.nodes[own])
+        i = self._twin.get(own) if holder.shared else own
+        if i is None:  # it shares slots of a node that is oversold no more
+            return ((own, (0, *amount[1:])),)
+        return self.spread(i, amount)
+
+    def held_by_each(self, workers: Iterable[Worker]) -> tuple[Held, ...]:
+        """What each of these holds; those of one job that stand together mostly hold the same of the same node."""
+        each: list[Held] = []
+        like: Worker | None = None
+        held: Held = ()
+        end = 0
+        for worker in workers:
+            slots = worker.slot_ids
+            if like is None or not _alike(worker, like) or (slots and max(slots) >= end):
+                like, held, end = worker, self.held_by(worker), self._slots_like(worker)
+            each.append(held)
+        return tuple(each)
+
+    def _slots_like(self, worker: Worker) -> int:
+        """Below which slots workers that are alike hold as much as it does; 0: none may be told by it."""
+        own = self.position.get(worker.node)
+        node = self.nodes[own] if own is not None else None
+        slots = min([node.slots, *(each.slot for each in node.closed_slots)]) if node is not None else 0
+        return slots if max(worker.slot_ids, default=-1) < slots else 0
+
+    def spread(self, i: int, amount: Amount) -> Held:
+        """An amount of one half, and what that means for the other."""
+        twin = self._twin.get(i)
+        if twin is None or not (amount[1] or amount[2]):
+            return ((i, amount),)
+        return ((i, amount), (twin, (0, *amount[1:])))
+
+    def spare(self, rest: Rows, suits: npt.NDArray[np.bool_], need: Amount) -> Spare:
+        """What bounds others where a blocked job that needs this suits, of which it leaves `rest`; a row per position.
+
+        What it does not need itself is no bound. Of the other half of an oversold node, CPUs and memory are bounded.
+        """
+        rest = np.where(np.array(need) > 0, rest, UNBOUNDED)
+        bounded = suits.copy()
+        for half in (np.array([i, twin]) for i, twin in self._twin.items() if i < twin):
+            rest[half, 1:] = rest[half, 1:].min(axis=0)
+            rest[half[~suits[half]], 0] = UNBOUNDED
+            bounded[half] = suits[half].any()
+        return Spare(rest, bounded, self.spread)
+
+    def come(self, i: int, amount: Amount, sign: int = 1) -> None:
+        """So much of node `i` is being freed; with sign -1, no more."""
+        self._put(self._coming, i, add(self._coming.get(i, NOTHING), amount, sign))
+
+    def hold(self, placement: Placement, shape: WorkerShape, sign: int = 1) -> None:
+        """Hold capacity for a waiting job; with sign -1, stop holding it."""
+        for name, count in placement:
+            i = self.position.get(name)
+            for k, amount in self.spread(i, needs(shape, count)) if i is not None else ():
+                self._put(self._held, k, add(self._held.get(k, NOTHING), amount, sign))
+
+    def clear_log(self) -> None:
+        """Forget the log, once every reader has read it."""
+        self._follow()
+        self.log.clear()
+        self._rows_read = 0
+
+    def begin(self) -> None:
+        """From here on, remember how to undo."""
+        self._undo = []
+
+    def rollback(self) -> None:
+        """Undo everything since `begin`."""
+        undo, self._undo = self._undo or [], None
+        for numbers, i, before in reversed(undo):
+            self._put(numbers, i, before or NOTHING)
+
+    def recount(self, world: World, names: Iterable[NodeName]) -> None:
+        """Read anew what workers and strays hold of these nodes, and of those that strays came to or left."""
+        strays = {key: (stray, world.goes_on(stray)) for key, stray in world.strays.items()}
+        moved: set[NodeName] = set()
+        if strays != self._strays:
+            for known, sign in ((self._strays, -1), (strays, 1)):
+                for stray, goes_on in known.values():
+                    moved.add(stray.node)
+                    for i, amount in () if goes_on else self.held_by(stray):
+                        self.come(i, amount, sign)
+            self._strays = strays
+        with_strays = {stray.node for stray in world.strays.values()}
+        for name in moved.union(names):
+            if name in self.position:
+                used = world.used(name) if name in with_strays else world.usage.get(name, NO_USAGE)
+                i = self.position[name]
+                foreign = world.foreign.get(name, NO_FOREIGN)
+                self._put(self._free, i, left_of(self.nodes[i], used, foreign))
+                if i in self._twin:
+                    to_share = left_to_share(self.nodes[i], used, foreign, world.crowded.get(name, ()))
+                    self._put(self._free, self._twin[i], to_share)
+
+    def _follow(self) -> None:
+        if self._rows_read < len(self.log):
+            changed = list(set(self.log[self._rows_read :]))
+            for view, rows in self._rows.items():
+                rows[changed] = [self.available(i, view) for i in changed]
+            self._rows_read = len(self.log)
+
+    def _put(self, numbers: dict[int, Amount], i: int, amount: Amount) -> None:
+        if self._undo is not None:
+            self._undo.append((numbers, i, numbers.get(i)))
+        if amount == NOTHING and numbers is not self._free:
+            numbers.pop(i, None)
+        else:
+            numbers[i] = amount
+        if i in self._coming or i in self._held or self._free[i][0] > 0:
+            self.occupied.add(i)
+        else:
+            self.occupied.discard(i)
+        self.log.append(i)
+
+
+def _alike(a: Worker, b: Worker) -> bool:
+    """Whether they have as much of one node, if that has all their slots."""
+    return (
+        a.node == b.node
+        and len(a.slot_ids) == len(b.slot_ids)
+        and a.cpus == b.cpus
+        and a.memory_mib == b.memory_mib
+        and a.shared is b.shared
+    )
+
+
+def left_of(node: Node, used: NodeUsage, foreign: ForeignUse) -> Amount:
+    """What is left of the node beside what workers and others use, and without closed slots."""
+    slots = node.slots - ((used.slot_mask | node.closed_mask) & ((1 << node.slots) - 1)).bit_count()
+    left = (slots, nano_cpus(node.cpus) - nano_cpus(used.cpus), node.memory_mib - used.memory_mib)
+    return left if foreign is NO_FOREIGN else add(left, foreign_amount(foreign), -1)
+
+
+def left_of_empty(node: Node, world: World) -> Amount:
+    """What the node has for workers where it holds none: all but closed slots and what others hold."""
+    return left_of(node, NO_USAGE, world.foreign.get(node.name, NO_FOREIGN))
+
+
+def left_to_share(node: Node, used: NodeUsage, foreign: ForeignUse, crowded: Collection[int]) -> Amount:
+    """What is left of the node's shared half while these of its slots are crowded."""
+    _, cpus, memory = left_of(node, used, foreign)
+    return (shareable(node, crowded) - used.slots_shared, cpus, memory)

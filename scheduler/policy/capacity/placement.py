@@ -1,0 +1,397 @@
+"""Where workers go: on slots of their own before shared ones, fewest nodes, one GPU type per job, then the nodes left
+fullest, then by name.
+
+`Suited` says what the nodes of a shape could hold at all; `Fits` keeps, for one shape and one view of the ledger, how
+many workers each node would take, in buckets, so that a placement need not look at every node.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.model.ids import NodeName
+from scheduler.model.job import Placement, WaitReason
+from scheduler.model.node import Node
+from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import Worker
+from scheduler.model.world import World
+from scheduler.policy.capacity.barred_nodes import barred_of
+from scheduler.policy.capacity.ledger import LOG_MAX, Ledger, View
+from scheduler.policy.capacity.pools import open_to_share, shareable, shared_half
+from scheduler.policy.capacity.resources import NOTHING, Amount, Rows, Spare, add, fit_in, fit_in_rows, least, needs
+
+#: Workers of a job are on nodes of one GPU type, and all on slots of their own (False) or all on shared ones.
+Group = tuple[bool, str | None]
+#: Workers per node position.
+Spots = dict[int, int]
+#: Shapes remembered between passes.
+SHAPES_MAX = 5_000
+#: From so many on, nodes that changed are looked at together before they are one by one.
+MANY = 64
+
+
+@dataclass(slots=True)
+class Kind:
+    """Halves of nodes that are alike, how many, and the positions of those that take new workers."""
+
+    node: Node
+    #: The same without slots that are closed.
+    reduced: Node
+    shared: bool
+    #: The most slots that one worker may have there.
+    slots_max: int
+    count: int = 0
+    positions: list[int] = field(default_factory=list)
+
+    def suits(self, shape: WorkerShape) -> bool:
+        if self.shared and not (shape.oversell and shape.slots <= self.slots_max):
+            return False
+        return self.node.suits(shape)
+
+    @property
+    def group(self) -> Group:
+        """Of workers there."""
+        return (self.shared, self.node.gpu_type)
+
+
+def group_of(world: World, worker: Worker) -> Group:
+    """Where other workers of its job may be."""
+    return (worker.shared, world.nodes[worker.node].gpu_type)
+
+
+class Sites:
+    """The positions of some kinds of nodes; the same for all shapes that these suit."""
+
+    def __init__(self, kinds: Sequence[Kind], count: int) -> None:
+        """`count`: positions there are."""
+        #: Position to group of nodes that take new workers.
+        self.types: dict[int, Group] = {}
+        for kind in kinds:
+            self.types |= dict.fromkeys(kind.positions, kind.group)
+        self.by_type: dict[Group, npt.NDArray[np.int64]] = {
+            group: np.array(sorted(i for kind in kinds if kind.group == group for i in kind.positions), np.int64)
+            for group in sorted({kind.group for kind in kinds}, key=str)
+        }
+        self.groups = list(self.by_type)
+        #: By position: the index of its group; -1 where it does not suit.
+        self.kinds = np.full(count, -1, np.int64)
+        for k, positions in enumerate(self.by_type.values()):
+            self.kinds[positions] = k
+        #: Whether a position suits.
+        self.mask = self.kinds >= 0
+
+
+class Suited:
+    """The nodes that suit one shape."""
+
+    def __init__(self, shape: WorkerShape, ledger: Ledger, kinds: Sequence[Kind], sites: Sites) -> None:
+        """`kinds` are those that suit it, and `sites` their positions."""
+        self.shape = shape
+        #: What one worker needs.
+        self.need = needs(shape)
+        everywhere: dict[Group, int] = {}
+        ready: dict[Group, int] = {}
+        for kind in kinds:
+            fit = kind.node.fits_empty(shape) * kind.count
+            everywhere[kind.group] = everywhere.get(kind.group, 0) + fit
+            ready[kind.group] = ready.get(kind.group, 0) + kind.reduced.fits_empty(shape) * len(kind.positions)
+        self.matched = bool(everywhere)
+        #: The most workers of one group that empty nodes would hold: of all nodes, and of those that take workers.
+        self.most_everywhere = max(everywhere.values(), default=0)
+        self.most_ready = max(ready.values(), default=0)
+        self.types, self.by_type, self.groups = sites.types, sites.by_type, sites.groups
+        self.kinds, self.mask = sites.kinds, sites.mask
+        self._ledger = ledger
+        self._fits: dict[View, Fits] = {}
+        self._bounded_fits: dict[tuple[View, Spare], Fits] = {}
+
+    def impossible(self, count: int) -> WaitReason | None:
+        """Why no plan can start so many workers; None if one could."""
+        if count <= self.most_ready:
+            return None
+        if not self.matched:
+            return WaitReason.NO_MATCHING_NODE
+        if count > self.most_everywhere:
+            return WaitReason.EXCEEDS_CLUSTER
+        return WaitReason.NODES_UNAVAILABLE
+
+    def fits(self, view: View, spare: Spare | None = None) -> "Fits":
+        """How many workers fit where in this view, at most what `spare` leaves."""
+        fits = self._fits.get(view) if spare is None else self._bounded_fits.get((view, spare))
+        if fits is None:
+            fits = Fits(self.need, self.types, self._ledger, view, spare)
+            if spare is None:
+                self._fits[view] = fits
+            else:
+                self._bounded_fits[view, spare] = fits
+        return fits
+
+    def totals(self, room: Rows) -> dict[Group, int]:
+        """How many workers would fit into this much room, by group."""
+        fit = fit_in_rows(self.need, room)
+        return {group: int(fit[positions].sum()) for group, positions in self.by_type.items()}
+
+    def all_fits(self) -> Iterable["Fits"]:
+        """What outlives a pass."""
+        return self._fits.values()
+
+    def forget_bounds(self) -> None:
+        """Bounds hold for one pass."""
+        self._bounded_fits.clear()
+
+
+class Fits:
+    """How many workers of one shape fit where, in one view; follows the ledger through its log."""
+
+    def __init__(self, need: Amount, types: dict[int, Group], ledger: Ledger, view: View, spare: Spare | None) -> None:
+        self._need = need
+        self._types = types
+        self._ledger = ledger
+        self._view = view
+        self._spare = spare
+        #: Workers that fit and slots left, where at least one fits.
+        self._at: dict[int, tuple[int, int]] = {}
+        self._groups: dict[Group, _Group] = {}
+        self._read = len(ledger.log)
+        # Who needs no slots may be where none are left.
+        looked_at = ledger.occupied if need[0] else types.keys()
+        for i in self._to_look_at([i for i in looked_at if i in types]):
+            self._update(i)
+
+    def fit(self, i: int, extra: Amount = NOTHING) -> int:
+        """How many workers node `i` takes if `extra` is free there besides."""
+        return fit_in(self._need, self._amount(i, extra))
+
+    def known(self, i: int) -> int:
+        """How many workers node `i` takes."""
+        self.follow()
+        return self._at[i][0] if i in self._at else 0
+
+    def totals(self) -> dict[Group, int]:
+        """Workers that fit, by group."""
+        self.follow()
+        return {key: group.total for key, group in self._groups.items()}
+
+    def most(self) -> int:
+        """The most workers that fit on nodes of one group."""
+        self.follow()
+        return max((group.total for group in self._groups.values()), default=0)
+
+    def place(self, count: int) -> Spots | None:
+        """The best spots for `count` workers of a job that has none yet; None if they do not fit."""
+        self.follow()
+        best: tuple[tuple[bool, int, int, str], Spots] | None = None
+        for (shared, gpu_type), group in self._groups.items():
+            if group.total >= count:
+                spots, slots_left = group.place(count)
+                rank = (shared, len(spots), slots_left, gpu_type or "")
+                if best is None or rank < best[0]:
+                    best = (rank, spots)
+        return best[1] if best else None
+
+    def place_more(self, count: int, like: Group, own: Collection[int]) -> Spots | None:
+        """Spots for `count` further workers of a job, on nodes of its group, its own nodes first."""
+        self.follow()
+        group = self._groups.get(like)
+        if group is None or group.total < count:
+            return None
+        spots: Spots = {}
+        # a node under it may have come to be of another type
+        mine = (i for i in own if i in self._at and self._types[i] == like)
+        here = sorted(mine, key=lambda i: (self._at[i], i))
+        for i in here:
+            if count:
+                spots[i] = min(count, self._at[i][0])
+                count -= spots[i]
+        if not count:
+            return spots
+        for i in here:
+            group.remove(*self._at[i], i)
+        spots |= group.place(count)[0]
+        for i in here:
+            group.add(*self._at[i], i)
+        return spots
+
+    def total(self, key: Group) -> int:
+        """Workers that fit on nodes of this group."""
+        self.follow()
+        group = self._groups.get(key)
+        return group.total if group else 0
+
+    def start_over(self) -> None:
+        """The ledger's log, all of which was read, begins anew."""
+        self._read = 0
+
+    def follow(self) -> None:
+        """Take notice of what changed in the ledger."""
+        log = self._ledger.log
+        if self._read < len(log):
+            changed = {i for i in log[self._read :] if i in self._types}
+            self._read = len(log)
+            for i in self._to_look_at(changed):
+                self._update(i)
+
+    def _amount(self, i: int, extra: Amount = NOTHING) -> Amount:
+        amount = self._ledger.available(i, self._view)
+        if extra is not NOTHING:
+            amount = add(amount, extra)
+        bound = self._spare.bound(i) if self._spare is not None else None
+        return amount if bound is None else least(amount, bound)
+
+    def _to_look_at(self, changed: Collection[int]) -> Iterable[int]:
+        """Of many nodes only those that take a worker now, or did."""
+        if len(changed) < MANY:
+            return changed
+        positions = np.fromiter(changed, np.int64, len(changed))
+        rows = self._ledger.rows_at(positions, self._view)
+        if self._spare is not None:
+            rows = self._spare.within(rows, positions)
+        taking: list[int] = positions[fit_in_rows(self._need, rows) > 0].tolist()
+        return self._at.keys() & changed | set(taking)
+
+    def _update(self, i: int) -> None:
+        amount = self._amount(i)
+        now = (fit_in(self._need, amount), amount[0])
+        before = self._at.get(i, (0, 0))
+        if now == before:
+            return
+        group = self._groups.setdefault(self._types[i], _Group())
+        if before[0]:
+            group.remove(*before, i)
+            del self._at[i]
+        if now[0]:
+            group.add(*now, i)
+            self._at[i] = now
+
+
+class _Group:
+    """Nodes that may hold one job together, by how many workers they take."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        #: Workers that fit -> (slots left, position), ascending.
+        self._buckets: dict[int, list[tuple[int, int]]] = {}
+
+    def add(self, fit: int, slots: int, i: int) -> None:
+        self.total += fit
+        insort(self._buckets.setdefault(fit, []), (slots, i))
+
+    def remove(self, fit: int, slots: int, i: int) -> None:
+        self.total -= fit
+        bucket = self._buckets[fit]
+        del bucket[bisect_left(bucket, (slots, i))]
+        if not bucket:
+            del self._buckets[fit]
+
+    def place(self, count: int) -> tuple[Spots, int]:
+        """Fewest nodes for `count` workers (at most `total`): the roomiest ones, then the tightest for the rest.
+
+        Also gives the slots that the last node has, which tells how tight it is.
+        """
+        spots: Spots = {}
+        rest = count
+        for fit, _, i in self._roomiest():
+            if rest <= fit:
+                break
+            spots[i] = fit
+            rest -= fit
+        for fit in sorted(self._buckets):
+            if fit >= rest:
+                for slots, i in self._buckets[fit]:
+                    if i not in spots:
+                        spots[i] = rest
+                        return spots, slots
+        raise AssertionError("the caller asked for more than fits")
+
+    def _roomiest(self) -> Iterator[tuple[int, int, int]]:
+        for fit in sorted(self._buckets, reverse=True):
+            for slots, i in self._buckets[fit]:
+                yield fit, slots, i
+
+
+class Places:
+    """Every shape's `Suited`, made when first asked for, and the way between positions and names."""
+
+    def __init__(self, world: World, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._kinds = _kinds(world, ledger)
+        self._suited: dict[WorkerShape, Suited] = {}
+        #: By the indexes of their kinds and the barred nodes.
+        self._sites: dict[tuple[tuple[int, ...], frozenset[NodeName]], Sites] = {}
+
+    def suited(self, shape: WorkerShape) -> Suited:
+        suited = self._suited.get(shape)
+        if suited is None:
+            suiting = tuple(k for k, kind in enumerate(self._kinds) if kind.suits(shape))
+            barred = barred_of(shape)
+            kinds = [self._without(self._kinds[k], barred) for k in suiting]
+            sites = self._sites.get((suiting, barred))
+            if sites is None:
+                sites = self._sites[suiting, barred] = Sites(kinds, len(self._ledger.nodes))
+            suited = self._suited[shape] = Suited(shape, self._ledger, kinds, sites)
+        return suited
+
+    def _without(self, kind: Kind, barred: frozenset[NodeName]) -> Kind:
+        """The kind without nodes that do not count for a shape."""
+        nodes = self._ledger.nodes
+        return replace(kind, positions=[i for i in kind.positions if nodes[i].name not in barred]) if barred else kind
+
+    def trim(self) -> None:
+        """Let go of what one pass needed, and of what has piled up."""
+        for shape in [shape for shape in self._suited if barred_of(shape)]:
+            del self._suited[shape]
+        for key in [key for key in self._sites if key[1]]:
+            del self._sites[key]
+        for suited in self._suited.values():
+            suited.forget_bounds()
+        if len(self._suited) > SHAPES_MAX:
+            self._suited.clear()
+        if len(self._ledger.log) > LOG_MAX:
+            kept = [fits for suited in self._suited.values() for fits in suited.all_fits()]
+            for fits in kept:
+                fits.follow()
+                fits.start_over()
+            self._ledger.clear_log()
+
+    def named(self, spots: Spots) -> Placement:
+        nodes = self._ledger.nodes
+        return tuple((nodes[i].name, spots[i]) for i in sorted(spots))
+
+    def spots(self, placement: Placement) -> Spots | None:
+        """The positions of a placement; None if a node of it takes no workers (any more)."""
+        position = self._ledger.position
+        if any(name not in position for name, _ in placement):
+            return None
+        return {position[name]: count for name, count in placement}
+
+    def amounts(self, placement: Placement, shape: WorkerShape) -> list[tuple[int, Amount]]:
+        """What a placement holds, by position, where nodes take workers."""
+        position = self._ledger.position
+        held = (self._ledger.spread(position[name], needs(shape, n)) for name, n in placement if name in position)
+        return [piece for pieces in held for piece in pieces]
+
+
+def _kinds(world: World, ledger: Ledger) -> list[Kind]:
+    """Halves that are alike stand together, for one of them tells what all of them are good for."""
+    kinds: dict[object, Kind] = {}
+    for node in world.nodes.values():
+        _count_in(kinds, Kind(node, node.reduced(), False, node.slots), ledger)
+        if node.extra_slots:
+            open_slots = open_to_share(node, world.crowded.get(node.name, ()))
+            half, reduced = shared_half(node), replace(shared_half(node), slots=shareable(node, ()))
+            _count_in(kinds, Kind(half, reduced, True, open_slots), ledger)
+    return list(kinds.values())
+
+
+def _count_in(kinds: dict[object, Kind], kind: Kind, ledger: Ledger) -> None:
+    part = kind.node
+    slots = (part.slots, kind.reduced.slots, kind.slots_max)
+    key = (part.gpu_type, part.labels, *slots, part.cpus, part.memory_mib, kind.shared)
+    kind = kinds.setdefault(key, kind)
+    kind.count += 1
+    position = ledger.position.get(part.name)
+    if position is not None:
+        kind.positions.append(position)

@@ -1,0 +1,322 @@
+"""Bookings, in terms that the planner knows.
+
+Jobs of an open booking stand above all others, so that nobody takes from them and they take from whoever is
+preemptible. What is booked and not theirs yet is asked for by *claims*: waiting jobs that do not exist, as important as
+can be. A claim that would start holds what is free, and one that would take makes others leave in time; nothing else
+comes of it. The plan for this world, without the claims, is the plan for the real one.
+
+    ahead    until the graces of those who may have to leave, and the lead, are all that is left: no claims
+    held     up to the start and for a while after it: claims for all that is booked
+    lent     then until the end: claims for what jobs of the booking could use
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from scheduler.config import PolicySettings
+from scheduler.model.booking import Booking
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job, JobSpec, JobState, Placement, StopReason, WaitReason
+from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Start, Waiting
+from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import LeaveReason
+from scheduler.model.world import Changes, World
+from scheduler.policy.capacity.barred_nodes import barred_from
+from scheduler.policy.overlay.booking_feasible import scarcest_first
+from scheduler.policy.overlay.placeholders import real_actions, real_waiting
+from scheduler.policy.snapshot.order import Order
+from scheduler.policy.snapshot.peers import cooled_at
+from scheduler.policy.start.wait_reasons import not_carried
+
+#: Above every priority that a job can be given.
+CLAIM_PRIORITY = 10**9
+MEMBER_PRIORITY = CLAIM_PRIORITY + 1
+
+#: Why jobs wait that find no room where they may be.
+_LACKS = frozenset({WaitReason.INSUFFICIENT_SLOTS, WaitReason.NODES_UNAVAILABLE})
+_SIZED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Booked room that is asked for."""
+
+    booking: str
+    #: The job of the booking that may have it; None if none can yet.
+    member: JobId | None
+
+
+def scheduled_job(world: World, job_id: JobId) -> Job:
+    """A job that waits or is active."""
+    return world.queued.get(job_id) or world.active[job_id]
+
+
+def hold_from(booking: Booking, world: World, settings: PolicySettings) -> float:
+    """When booked slots begin to be cleared: by the lead, and the largest grace of the jobs that may be there.
+
+    Who was stopped for a booking counts, too: it must not come back because it is gone.
+    """
+    shapes: dict[WorkerShape, bool] = {}
+    grace_seconds = 0.0
+    stopped = (job for job in world.queued.values() if job.stop_reason is StopReason.BOOKED)
+    for job in (*world.active.values(), *stopped):
+        if job.spec.stop_seconds > grace_seconds and not booking.admits(job):
+            if job.shape not in shapes:
+                nodes = world.nodes.values()
+                shapes[job.shape] = any(node.suits(booking.shape) and node.suits(job.shape) for node in nodes)
+            if shapes[job.shape] or job.spec.fixed is not None:
+                grace_seconds = job.spec.stop_seconds
+    return booking.start_at - grace_seconds - settings.booking_lead_seconds
+
+
+def pieces(count: int) -> Iterator[int]:
+    """The number as a sum of halves, quarters and so on: whatever part of it is to be had, some pieces make it up."""
+    while count > 1:
+        yield count // 2
+        count -= count // 2
+    if count:
+        yield count
+
+
+class Seen:
+    """The world as the planner is to see it, and what its plan means for the real one."""
+
+    def __init__(
+        self,
+        real: World,
+        now: float,
+        settings: PolicySettings,
+        kept_to: Mapping[JobId, int],
+        barred: Mapping[JobId, frozenset[NodeName]],
+        split: frozenset[str],
+        cramped: Mapping[JobId, int],
+    ) -> None:
+        """`kept_to` are jobs that get no more workers than so many, `split` bookings of which some part will do.
+
+        `barred` are jobs that do not get slots on these nodes, as bookings need them.
+
+        `cramped` are jobs of bookings that find no more room now than for so many workers: what else is booked is held
+        for other jobs.
+        """
+        self._real = real
+        self._now = now
+        self._settings = settings
+        self._split = split
+        self._cramped = cramped
+        self._barred = barred
+        #: Waiting jobs of bookings that may start now.
+        self._admitted: set[JobId] = set()
+        self._changed: dict[JobId, Job] = {}
+        self._claims: dict[JobId, Claim] = {}
+        #: Jobs that the planner does not see, and why they wait.
+        self._apart: dict[JobId, WaitReason] = {}
+        self._looks: list[float] = []
+        for job_id in sorted(kept_to):
+            self._keep_to(job_id, kept_to[job_id])
+        for job_id in sorted(barred):
+            self._changed[job_id] = barred_from(scheduled_job(real, job_id), barred[job_id])
+        for booking in scarcest_first(real.bookings.values(), real.nodes):
+            self._see(booking)
+        self.world = real.evolve(Changes(jobs=tuple(self._changed.values())))
+
+    def unmet(self, made: Plan) -> frozenset[str]:
+        """Bookings of which this plan does not get all that was claimed together."""
+        met = {action.job_id for action in made.actions if isinstance(action, Start | Reserve)}
+        return frozenset(claim.booking for job_id, claim in self._claims.items() if job_id not in met) - self._split
+
+    def cramped(self, made: Plan) -> dict[JobId, int]:
+        """Jobs of bookings for which this plan finds less room than they could use, and for how many workers."""
+        got = {each.job_id: each.placement for each in made.actions if isinstance(each, Start | Reserve)}
+        wanted: Counter[JobId] = Counter()
+        found: Counter[JobId] = Counter()
+        for job_id, claim in self._claims.items():
+            if claim.member is not None:
+                wanted[claim.member] += self._changed[job_id].min_workers
+                found[claim.member] += sum(count for _, count in got.get(job_id, ()))
+        for job_id in self._admitted:
+            minimum = self._changed[job_id].min_workers
+            wanted[job_id] += minimum
+            found[job_id] = found[job_id] + minimum if job_id in got else 0
+        return {job_id: found[job_id] for job_id in wanted if found[job_id] < wanted[job_id]}
+
+    def plan(self, made: Plan) -> Plan:
+        """What this plan for the seen world means for the real one."""
+        real = real_actions(made.actions, self._claims, StopReason.BOOKED, LeaveReason.BOOKED)
+        takes = {action.job_id: action for action in real if isinstance(action, Start | Grow)}
+        frees: list[Action] = [action for action in real if not isinstance(action, Start | Grow)]
+        frees += [Release(job_id) for job_id in sorted(self._apart) if self._real.queued[job_id].reservation]
+        for action in made.actions:
+            claim = self._claims.get(action.job_id)
+            if claim is not None and claim.member is not None and isinstance(action, Start):
+                self._hand_over(claim.member, action.placement, takes, frees)
+        actions = (*frees, *sorted(takes.values(), key=lambda each: isinstance(each, Grow)))
+        looks = [*self._looks, *([] if made.next_look_at is None else [made.next_look_at])]
+        return Plan(actions, self._waiting(made), min((at for at in looks if at > self._now), default=None))
+
+    def _see(self, booking: Booking) -> None:
+        now, begun = self._now, booking.start_at <= self._now
+        from_, until = (
+            hold_from(booking, self._real, self._settings),
+            booking.start_at + self._settings.booking_idle_seconds,
+        )
+        self._looks += [from_, until]
+        members = [job for job in self._real.active.values() if begun and booking.admits(job)]
+        waiting = Order(now, self._settings).queue(job for job in self._real.queued.values() if booking.admits(job))
+        left = max(booking.slots - sum(map(_used, members)), 0)  # a user may have raised the minimum of one that runs
+        for job in members:
+            most = min(job.max_workers, _size(job))
+            self._changed[job.id] = replace(job, priority=MEMBER_PRIORITY, max_workers=most)
+        if not begun:
+            for job in waiting:
+                self._set_apart(job, WaitReason.BOOKED_LATER)
+            if now < from_:
+                return
+        admitted = []
+        for job in waiting:
+            needed = job.min_workers * job.shape.slots
+            if begun and (self._room_for(job) < job.min_workers or not self._possible(job)):
+                continue
+            if needed <= left:
+                left -= needed
+                admitted.append(job)
+                self._admit(booking, job, len(admitted), begun=begun)
+            elif begun:
+                self._set_apart(job, WaitReason.BOOKING_FULL)
+        for job in [*members, *admitted]:
+            left -= self._claim_growth(booking, job, left, begun=begun)
+        if now < until:
+            whole, rest = divmod(left, booking.shape.slots)
+            self._claim(booking, booking.shape, whole)
+            self._claim(booking, replace(booking.shape, slots=1, cpus=0.0, memory_mib=0), rest)
+
+    def _admit(self, booking: Booking, job: Job, rank: int, *, begun: bool) -> None:
+        """Let it start at its minimum; where it may not yet, claim the room for that."""
+        if begun and job.not_before <= self._now:
+            first = replace(job, priority=MEMBER_PRIORITY, max_workers=job.min_workers, submitted_at=float(rank))
+            self._changed[job.id] = first
+            self._admitted.add(job.id)
+        else:
+            self._claim_at_once(booking, job.shape, job.min_workers, None)
+
+    def _room_for(self, job: Job) -> int:
+        """How many more workers of the job find room."""
+        return self._cramped.get(job.id, job.max_workers)
+
+    def _possible(self, job: Job) -> bool:
+        """Whether the nodes that take workers, all empty, would hold it; if not, the planner says why."""
+        nodes = self._real.nodes.values()
+        return sum(node.reduced().fits_empty(job.shape) for node in nodes if node.schedulable) >= job.min_workers
+
+    def _claim_growth(self, booking: Booking, job: Job, left: int, *, begun: bool) -> int:
+        """Claim what the job could grow by; gives the slots of that."""
+        if job.finishing or (job.state is not JobState.QUEUED and job.state not in _SIZED):
+            return 0
+        found = self._room_for(job) - (0 if job.workers else job.min_workers)
+        room = max(min(job.max_workers - _size(job), left // job.shape.slots, found), 0)
+        shape = job.shape
+        if job.workers and job.workers[0].node in self._real.nodes:
+            shape = replace(shape, gpu_type=self._real.nodes[job.workers[0].node].gpu_type)
+        self._claim(booking, shape, room, job.id if begun else None)
+        return room * shape.slots
+
+    def _claim(self, booking: Booking, shape: WorkerShape, count: int, member: JobId | None = None) -> None:
+        """All of it together; where that cannot be, as much as there is of one GPU type."""
+        split = booking.name in self._split
+        if split and shape.gpu_type is None:
+            shape = replace(shape, gpu_type=self._kind(booking))
+        for piece in pieces(count) if split or count == 0 else (count,):
+            self._claim_at_once(booking, shape, piece, member)
+
+    def _kind(self, booking: Booking) -> str | None:
+        """The GPU type that has most slots for the booking, beside those that its jobs hold."""
+        slots: dict[str | None, int] = {}
+        for job in self._real.active.values():
+            for worker in job.workers if booking.admits(job) else ():
+                if worker.node in self._real.nodes:
+                    kind = self._real.nodes[worker.node].gpu_type
+                    slots[kind] = slots.get(kind, 0) - len(worker.slot_ids)
+        for node in self._real.nodes.values():
+            if node.schedulable and node.suits(booking.shape):
+                slots[node.gpu_type] = slots.get(node.gpu_type, 0) + node.slots
+        return min(slots, key=lambda kind: (-slots[kind], kind or ""), default=None)
+
+    def _claim_at_once(self, booking: Booking, shape: WorkerShape, count: int, member: JobId | None) -> None:
+        number = len(self._claims) + 1
+        job_id = JobId(-number)
+        spec = JobSpec(booking.name, (), shape=replace(shape, oversell=False))
+        # each less important than the one before, which then does not keep it from what it cannot use itself
+        self._changed[job_id] = Job(job_id, spec, CLAIM_PRIORITY - number, count, count, self._now, self._now)
+        self._claims[job_id] = Claim(booking.name, member)
+
+    def _keep_to(self, job_id: JobId, most: int) -> None:
+        """The job neither starts nor grows beyond so many workers."""
+        job = scheduled_job(self._real, job_id)
+        if job.state is not JobState.QUEUED:
+            self._changed[job_id] = replace(job, max_workers=min(job.max_workers, max(_size(job), most)))
+        elif most < job.min_workers:
+            self._set_apart(job, WaitReason.BEHIND_BOOKING)
+        else:
+            self._changed[job_id] = replace(job, max_workers=min(job.max_workers, most))
+
+    def _set_apart(self, job: Job, reason: WaitReason) -> None:
+        self._changed[job.id] = replace(job.unreserved(), state=JobState.SUSPENDED)
+        self._apart[job.id] = reason
+
+    def _hand_over(
+        self, member: JobId, placement: Placement, takes: dict[JobId, Start | Grow], frees: list[Action]
+    ) -> None:
+        """The member starts larger, or grows, by what was claimed for it, if it can use that now."""
+        mine = takes.get(member)
+        if mine is not None:
+            if not mine.shared and self._alike(
+                (*(name for name, _ in mine.placement), *(name for name, _ in placement))
+            ):
+                takes[member] = replace(mine, placement=_together(mine.placement, placement))
+            return
+        job = self._real.active.get(member)
+        if job is None or job.state is not JobState.RUNNING or not all(w.wanted and w.member for w in job.workers):
+            return
+        if any(worker.shared for worker in job.workers):
+            return  # what is booked are slots of its own, and it may not have both
+        cooled = cooled_at(job, self._settings)
+        if cooled > self._now:
+            self._looks.append(cooled)
+        elif self._alike((job.workers[0].node, *(name for name, _ in placement))) and all(
+            action.job_id != member for action in frees
+        ):
+            takes[member] = Grow(member, placement)
+
+    def _alike(self, names: Iterable[NodeName]) -> bool:
+        """Whether the nodes have GPUs of one type."""
+        return len({self._real.nodes[name].gpu_type for name in names}) == 1
+
+    def _waiting(self, made: Plan) -> dict[JobId, Waiting]:
+        waiting = real_waiting(made.waiting, self._claims, WaitReason.BEHIND_BOOKING)
+        started = {action.job_id for action in made.actions if isinstance(action, Start)}
+        for job_id in self._barred.keys() & self._real.queued.keys():
+            said = waiting[job_id].reason if job_id in waiting else self._real.queued[job_id].wait_reason
+            if said in _LACKS and job_id not in started:
+                waiting[job_id] = Waiting(WaitReason.BEHIND_BOOKING)
+        waiting |= {job_id: Waiting(reason) for job_id, reason in self._apart.items()}
+        return not_carried(self._real, waiting)
+
+
+def _size(job: Job) -> int:
+    """Workers that the job has, or gets by its minimum: one that is below it is topped up."""
+    return max(len(job.wanted_workers), job.min_workers)
+
+
+def _used(job: Job) -> int:
+    """Slots that the active job holds, and those that its minimum lacks."""
+    held = sum(len(worker.slot_ids) for worker in job.wanted_workers)
+    if job.finishing or job.state not in _SIZED:
+        return held
+    return held + (_size(job) - len(job.wanted_workers)) * job.shape.slots
+
+
+def _together(one: Placement, other: Placement) -> Placement:
+    counts = dict(one)
+    for name, count in other:
+        counts[name] = counts.get(name, 0) + count
+    return tuple(sorted(counts.items()))

@@ -1,0 +1,86 @@
+"""Room for processes of others, in terms that the planner knows.
+
+What others wait for stands in the queue as a job that does not exist, more important than any but what is booked. Where
+it would start there is room, which then stays free until the cluster gives it to them; where it would take, workers
+leave. The plan for this world, without those jobs, is the plan for the real one.
+
+A demand that no node would hold even without any worker waits for others to go: nothing that the plan could do helps
+it, so nothing is kept free for it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from scheduler.model.foreign import Demand
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job, JobSpec, StopReason, WaitReason
+from scheduler.model.node import Node
+from scheduler.model.plan import Plan
+from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import LeaveReason
+from scheduler.model.world import Changes, World
+from scheduler.policy.capacity.ledger import left_of_empty
+from scheduler.policy.capacity.resources import fit_in, needs
+from scheduler.policy.overlay.placeholders import real_actions, real_waiting
+from scheduler.policy.start.wait_reasons import not_carried
+
+#: Above every priority that a job can be given, and below what is booked.
+DEMAND_PRIORITY = 10**9 // 2
+#: Ids of jobs that stand for demands go down from here; those of other jobs that do not exist never get there.
+FIRST_ID = -(10**9)
+#: A label for nodes on which a demand may run; no node of a user has it.
+LABEL = "\0demand"
+
+
+def plan_beside_others(world: World, now: float, make: Callable[[World], Plan]) -> Plan:
+    """The plan that `make` gives for a world in which nobody else waits for room, made to give them some."""
+    demands = list(_served(world))
+    if not demands:
+        return make(world)
+    stand_ins = {JobId(FIRST_ID - k): demand for k, demand in enumerate(demands)}
+    jobs = tuple(_stand_in(job_id, demand, now) for job_id, demand in stand_ins.items())
+    seen = world.evolve(Changes(jobs=jobs, nodes=tuple(_marked(world, demands))))
+    made = make(seen)
+    return replace(
+        made,
+        actions=tuple(real_actions(made.actions, stand_ins, StopReason.FOREIGN, LeaveReason.FOREIGN)),
+        waiting=not_carried(world, real_waiting(made.waiting, stand_ins, WaitReason.BEHIND_FOREIGN)),
+    )
+
+
+def _served(world: World) -> Iterator[Demand]:
+    """Demands that count, and for which workers could make room."""
+    possible: dict[tuple[WorkerShape, frozenset[NodeName] | None], bool] = {}
+    for demand in (awaited.demand for awaited in world.demands if awaited.ignored_until is None):
+        kind = (demand.shape, demand.nodes)
+        if kind not in possible:
+            possible[kind] = any(_would_hold(world, node, demand) for node in world.nodes.values())
+        if possible[kind]:
+            yield demand
+
+
+def _would_hold(world: World, node: Node, demand: Demand) -> bool:
+    """Whether the node has room for it where it holds no workers."""
+    if not (node.schedulable and demand.may_use(node.name) and node.suits(demand.shape)):
+        return False
+    return fit_in(needs(demand.shape), left_of_empty(node, world)) > 0
+
+
+def _stand_in(job_id: JobId, demand: Demand, now: float) -> Job:
+    shape = demand.shape
+    if demand.nodes is not None:
+        shape = replace(shape, node_selector=tuple(sorted((*shape.node_selector, (LABEL, demand.name)))))
+    place = float(FIRST_ID - job_id)  # they are served in the order in which they are named
+    return Job(job_id, JobSpec("", (), shape=shape), DEMAND_PRIORITY, 1, 1, submitted_at=place, queued_at=now)
+
+
+def _marked(world: World, demands: list[Demand]) -> Iterator[Node]:
+    """Nodes with a label for each demand that may run there and not everywhere."""
+    labels: dict[NodeName, list[tuple[str, str]]] = {}
+    for demand in demands:
+        for name in demand.nodes or ():
+            labels.setdefault(name, []).append((LABEL, demand.name))
+    for name, added in labels.items():
+        if name in world.nodes:
+            node = world.nodes[name]
+            yield replace(node, labels=tuple(sorted((*node.labels, *added))))

@@ -1,0 +1,283 @@
+"""Victims in the order in which they are asked, with all that they could give side by side.
+
+How far down the line one has to go until a job fits is found for all of it at once; only what then matters is looked at
+one by one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.policy.capacity.placement import Suited
+from scheduler.policy.capacity.resources import Rows
+from scheduler.policy.snapshot.taking import AMOUNT, BEFORE, TOGETHER, WHERE, WORKER, Taking
+from scheduler.policy.snapshot.victim_table import Holdings, Ints, stable_order, surplus
+
+Bools = npt.NDArray[np.bool_]
+#: Victims that are looked at first, and how many times as many each time after that.
+_FIRST, _FACTOR = 32, 4
+
+
+class Seeker(Protocol):
+    """Knows the job that looks for room, and what was taken for it so far."""
+
+    count: int
+
+    def fits_with(self, positions: Ints, freed: Rows) -> Ints:
+        """How many workers of the job each of these nodes would take if so much more were free there."""
+
+    def totals_by_kind(self) -> Ints:
+        """How many fit so far, by kind of node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Who may lose workers to a job, in the order in which they are asked."""
+
+    holdings: Holdings
+    #: Victims, by record.
+    records: Ints
+    #: By victim: whether it is as important as the job that asks.
+    equal: Bools
+    #: Equals give first those of their workers who are many (or few) on their node; None: they leave in their order,
+    #: and only what that frees before this position counts.
+    most_first: bool | None
+    own: int
+
+    def first(self, count: int) -> "Turn":
+        """No more than so many of them."""
+        return replace(self, records=self.records[:count], equal=self.equal[:count])
+
+
+class Asked(NamedTuple):
+    """What one victim could give, in the order in which its workers would leave."""
+
+    #: How many workers it has above its minimum.
+    surplus: int
+    #: Those that may leave alone, and its fixed group.
+    alone: list[Taking]
+    fixed: list[Taking]
+
+
+def growing(turn: Turn, suited: Suited) -> Iterator["Lineup"]:
+    """The first of the victims, then ever more of them, up to all."""
+    size = _FIRST
+    yield Lineup(turn.first(size), suited)
+    while size < len(turn.records):
+        size *= _FACTOR
+        yield Lineup(turn.first(size), suited)
+
+
+class Lineup:
+    """What victims could give, a row per piece: what one of their takings frees on one node that suits the job."""
+
+    def __init__(self, turn: Turn, suited: Suited) -> None:
+        self._turn = turn
+        table = turn.holdings.table[turn.records]
+        #: By victim: its job's id, and how many workers it has above its minimum.
+        self.jobs, self.surplus = table["job"], surplus(table)
+        counts = table["workers"] + table["fixed"]
+        self._end = counts.cumsum()
+        self._first = self._end - counts
+        #: By taking: whose it is, and which of the victim's workers.
+        self._owner = np.arange(len(counts)).repeat(counts)
+        self._worker = np.arange(len(self._owner)) - self._first[self._owner]
+        #: By taking: whether it goes with the whole job only.
+        self.tied = self._worker >= table["workers"][self._owner]
+        owner, pieces = turn.holdings.pieces_of(table)
+        taking = pieces[:, WORKER] + self._first[owner]
+        if turn.most_first is not None and turn.equal.any():
+            taking, order = self._by_company(taking, pieces[:, TOGETHER])
+            owner, pieces = owner[order], pieces[order]
+        where = pieces[:, WHERE]
+        suits = suited.kinds[where] >= 0
+        if turn.most_first is None:
+            suits &= ~turn.equal[owner] | (where < turn.own)
+        if not suits.all():
+            owner, taking, pieces, where = owner[suits], taking[suits], pieces[suits], where[suits]
+        #: By piece: its victim, its taking, its node and that one's kind, what it frees.
+        self.owner, self.taking, self.where, self.kind = owner, taking, where, suited.kinds[where]
+        self.frees = pieces[:, AMOUNT]
+        #: By piece: how many takings of the same victim before it free something there.
+        self.before_there = pieces[:, BEFORE]
+        #: By taking: whether it is among the first useful ones that the victim gives without going below its minimum.
+        self.spared = (self._useful_before() < self.surplus[self._owner]) & ~self.tied
+
+    def takings(self, which: Ints | list[int]) -> list[Taking]:
+        """Some of the takings."""
+        turn, owner = self._turn, self._owner[which]
+        whose, workers = turn.records[owner].tolist(), self._worker[which].tolist()
+        found = [turn.holdings.victim(k).takings[worker] for k, worker in zip(whose, workers, strict=True)]
+        if turn.most_first is None:
+            for k in np.flatnonzero(turn.equal[owner]).tolist():
+                found[k] = found[k]._replace(freed=tuple(piece for piece in found[k].freed if piece[0] < turn.own))
+        return found
+
+    def one_by_one(self) -> Iterator[Asked]:
+        """What each victim could give."""
+        for first, end, above in zip(self._first.tolist(), self._end.tolist(), self.surplus.tolist(), strict=True):
+            alone = first + np.flatnonzero(~self.tied[first:end])
+            yield Asked(above, self.takings(alone), self.takings(np.arange(first + len(alone), end)))
+
+    def spared_until_enough(self, search: Seeker) -> list[Taking] | None:
+        """What matters of all they can spare, in order until it is enough; None if all of it is too little."""
+        pick = self.spared[self.taking]
+        end, improved = self._until_enough(search, pick, self.taking[pick])
+        if end is None:
+            return None
+        return self.takings(_distinct(self.taking[pick][:end], improved))
+
+    def all_until_enough(self, search: Seeker) -> list[Taking] | None:
+        """The same if first all is taken that can be spared, and then the rest of the victims, each as a whole."""
+        spared = self.spared[self.taking]
+        order = np.concatenate((np.flatnonzero(spared), np.flatnonzero(~spared)))
+        step = np.where(spared, self.taking, len(self._owner) + self.owner)[order]
+        end, improved = self._until_enough(search, order, step)
+        if end is None:
+            return None
+        steps = _distinct(step[:end], improved)
+        whole = [k - len(self._owner) for k in steps if k >= len(self._owner)]
+        stopped = _among(self.owner[order][:end], np.array(whole, np.int64))
+        shrunk = [k for k in _distinct(step[:end], improved | stopped) if k < len(self._owner)]
+        return [*self.takings(shrunk), *map(self._rest, whole)]
+
+    def by_node(self, search: Seeker) -> "ByNode":
+        return ByNode(self, search)
+
+    def _until_enough(self, search: Seeker, pick: Bools | Ints, step: Ints) -> tuple[int | None, Bools]:
+        """How many of the picked pieces it takes, whole steps only, and which of these are where more fit then."""
+        where = self.where[pick]
+        gained = _gained(search, where, self.frees[pick])
+        end = _enough_at(search, self.kind[pick], gained)
+        if end is None:
+            return None, np.zeros(0, np.bool_)
+        end = int(step.searchsorted(step[end], side="right"))
+        return end, _among(where[:end], where[:end][gained[:end] > 0])
+
+    def _rest(self, owner: int) -> Taking:
+        """What is left of the victim when it has given what it can spare, as one taking."""
+        mine = np.arange(self._first[owner], self._end[owner])
+        useful = _among(mine, self.taking[self.owner == owner])
+        rest = self.takings(mine[~(self.spared[mine] & useful)])
+        workers = tuple(worker for taking in rest for worker in taking.workers)
+        return Taking(rest[0].victim, workers, True, tuple(piece for taking in rest for piece in taking.freed))
+
+    def _by_company(self, taking: Ints, together: Ints) -> tuple[Ints, Ints]:
+        """Takings of equals in their order, by piece as they were, and how to bring the pieces into it.
+
+        Those on one node stay as they are among each other.
+        """
+        company = np.zeros(len(self._owner), np.int64)
+        company[taking] = together
+        most = company.max(initial=0)
+        if self._turn.most_first:
+            company = most - company
+        company[~self._turn.equal[self._owner]] = 0
+        company[self.tied] = most + 1
+        order = stable_order(self._owner * (most + 2) + company)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        self._worker = self._worker[order]
+        order = stable_order(place[taking])
+        return place[taking][order], order
+
+    def _useful_before(self) -> Ints:
+        """By taking: how many of the same victim's takings before it free anything that suits the job."""
+        useful = np.zeros(len(self._owner) + 1, np.int64)
+        useful[self.taking + 1] = 1
+        before: Ints = useful.cumsum()[:-1]
+        before -= before[self._first][self._owner]
+        return before
+
+
+class ByNode:
+    """The same, node by node."""
+
+    def __init__(self, lineup: Lineup, search: Seeker) -> None:
+        self._lineup = lineup
+        alone = np.flatnonzero(~lineup.tied[lineup.taking])
+        self._order = alone[stable_order(lineup.where[alone])]
+        self._where = lineup.where[self._order]
+        #: (how many takings let one more worker fit, position), of nodes where that can be.
+        self.expected: list[tuple[int, int]] = []
+        self._on: dict[int, list[Taking]] = {}
+        #: Whether what can be spared is enough on no account.
+        self.hopeless = True
+        # what each victim could give of a node without going below its minimum
+        spared = self._order[(lineup.before_there < lineup.surplus[lineup.owner])[self._order]]
+        if len(spared):
+            gained = _gained(search, lineup.where[spared], lineup.frees[spared])
+            self.hopeless = _enough_at(search, lineup.kind[spared], gained) is None
+            self.expected = _first_gains(lineup.where[spared], gained)
+
+    @cached_property
+    def left(self) -> dict[int, int]:
+        """How many workers each victim may give, by job."""
+        return dict(zip(self._lineup.jobs.tolist(), self._lineup.surplus.tolist(), strict=True))
+
+    def on(self, i: int) -> list[Taking]:
+        """All takings that free something on this node, in the order of their victims."""
+        takings = self._on.get(i)
+        if takings is None:
+            first, last = self._where.searchsorted((i, i + 1)).tolist()
+            takings = self._on[i] = self._lineup.takings(self._lineup.taking[self._order[first:last]])
+        return takings
+
+
+def _gained(search: Seeker, where: Ints, frees: Rows) -> Ints:
+    """By piece: how many workers more its node takes once it is free, besides those before it."""
+    order = stable_order(where)
+    where, frees = where[order], frees[order]
+    begins = _begins(where)
+    first = np.flatnonzero(begins)
+    freed = frees.cumsum(axis=0)
+    freed -= (freed - frees)[first][begins.cumsum() - 1]
+    fit = search.fits_with(where, freed)
+    before = np.roll(fit, 1)
+    before[first] = search.fits_with(where[first], np.zeros((len(first), 3), np.int64))
+    gained = np.empty_like(fit)
+    gained[order] = fit - before
+    return gained
+
+
+def _enough_at(search: Seeker, kind: Ints, gained: Ints) -> int | None:
+    """The first piece at which it is enough on nodes of one kind; None if there is none."""
+    found = []
+    for k, total in enumerate(search.totals_by_kind().tolist()):
+        reached = total + np.where(kind == k, gained, 0).cumsum() >= search.count
+        if len(reached) and reached[-1]:
+            found.append(int(reached.argmax()))
+    return min(found, default=None)
+
+
+def _first_gains(where: Ints, gained: Ints) -> list[tuple[int, int]]:
+    """(how many pieces until the node takes one more, position) of pieces by node."""
+    first = np.flatnonzero(_begins(where))
+    gains = np.flatnonzero(gained > 0)
+    gains = gains[_begins(where[gains])]
+    nodes = where[gains]
+    needed = gains - first[where[first].searchsorted(nodes)] + 1
+    return list(zip(needed.tolist(), nodes.tolist(), strict=True))
+
+
+def _begins(where: Ints) -> Bools:
+    """Whether a node's pieces begin here, of pieces by node."""
+    begins = np.ones(len(where), np.bool_)
+    begins[1:] = where[1:] != where[:-1]
+    return begins
+
+
+def _among(numbers: Ints, some: Ints) -> Bools:
+    """Which of these numbers are among some of them."""
+    marked = np.zeros(numbers.max(initial=0) + 1, np.bool_)
+    marked[some] = True
+    return marked[numbers]
+
+
+def _distinct(steps: Ints, chosen: Bools) -> list[int]:
+    """Each of the chosen ones once, ascending."""
+    return sorted(set(steps[chosen].tolist()))

@@ -1,0 +1,61 @@
+"""Jobs of one priority that have workers above their minimum, and what they could give to an equal."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from scheduler.model.ids import JobId
+from scheduler.policy.capacity.resources import Rows, pour_rows
+from scheduler.policy.draft import Draft
+from scheduler.policy.snapshot.taking import AMOUNT, WHERE
+from scheduler.policy.snapshot.victim_table import Ints, Table, surplus
+
+
+class Givers:
+    """Givers of one priority, where the last worker is worth least first."""
+
+    def __init__(self, draft: Draft, priority: int) -> None:
+        self._holdings = draft.stakes.holdings
+        self._positions = len(draft.ledger.nodes)
+        ranks = sorted(rank for peers in draft.survey.peers if peers.priority == priority for rank in peers.givers)
+        job_ids = [job_id for _, _, job_id in ranks if job_id not in draft.grows]
+        self._place = {job_id: k for k, job_id in enumerate(job_ids)}
+        self._all = np.array([self._holdings.at(job_id) for job_id in job_ids], np.int64)
+        #: In order, by record: those that have something left to give.
+        self.records = self._with_surplus()
+        #: The most that nodes can get from them, and the records that are counted in it.
+        self._sum: Rows | None = None
+        self._counted = self._holdings.table[self._all]
+        #: Positions at which the sum changed, in order.
+        self.log: list[int] = []
+
+    def __bool__(self) -> bool:
+        return len(self.records) > 0
+
+    def most(self) -> Rows:
+        """No node can get more from them than this."""
+        if self._sum is None:
+            self._sum = np.zeros((self._positions, 3), np.int64)
+            self._counted = self._holdings.table[self._all]
+            self._count(self._sum, self._counted, 1)
+        return self._sum
+
+    def refresh(self, changed: Iterable[JobId]) -> None:
+        """Take notice of what the draft took from these jobs."""
+        places = [self._place[job_id] for job_id in changed if job_id in self._place]
+        if places:
+            self.records = self._with_surplus()
+        if places and self._sum is not None:
+            self.log += self._count(self._sum, self._counted[places], -1)
+            self._counted[places] = self._holdings.table[self._all[places]]
+            self._count(self._sum, self._counted[places], 1)
+
+    def _with_surplus(self) -> Ints:
+        return self._all[surplus(self._holdings.table)[self._all] > 0]
+
+    def _count(self, rows: Rows, table: Table, sign: int) -> list[int]:
+        """Add what these could give to the rows; gives the positions."""
+        gifts = self._holdings.gifts_of(table)
+        pour_rows(rows, gifts[:, WHERE], gifts[:, AMOUNT], sign)
+        positions: list[int] = gifts[:, WHERE].tolist()
+        return positions

@@ -1,0 +1,250 @@
+"""Taking slots for a more important job: how little of what others hold will do.
+
+Takings are tried from the mildest to the harshest, until the job fits: reservations of less important jobs, workers of
+elastic jobs above their minimum, whole jobs; each least important first, then those whom it costs least (see
+`estimate.lost_work`). Then every taking that turns out not to be needed is given back, harshest and latest first.
+Nothing is touched unless the job then fits.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import numpy as np
+
+from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.job import Job, StopReason
+from scheduler.model.worker import LeaveReason
+from scheduler.policy.capacity.ledger import View
+from scheduler.policy.capacity.placement import Fits, Suited
+from scheduler.policy.capacity.resources import NOTHING, Amount, Rows, Spare, add, fit_in, fit_in_rows, least
+from scheduler.policy.draft import Draft
+from scheduler.policy.preempt.bulk_search import Lineup, Turn, growing
+from scheduler.policy.preempt.victims import Victims
+from scheduler.policy.snapshot.taking import Taking
+from scheduler.policy.snapshot.victim_table import Ints
+
+
+class Search:
+    """Takings so far, and how many workers of the job would fit after them; the ledger is left alone."""
+
+    def __init__(self, draft: Draft, job: Job, suited: Suited, spare: Spare | None) -> None:
+        self.draft = draft
+        self.suited = suited
+        self.types = suited.types
+        self.takings: list[Taking] = []
+        self.count = job.min_workers
+        self.need = suited.need
+        self.fits: Fits = suited.fits(View.SOON, spare)
+        self._spare = spare
+        #: What nodes that lose workers have then, and how many workers of the job they would take.
+        self._room: dict[int, Amount] = {}
+        self._fit: dict[int, int] = {}
+        self._totals = self.fits.totals()
+        self.enough = self._is_enough()
+
+    def take(self, taking: Taking) -> None:
+        self.takings.append(taking)
+        self.put(taking, 1)
+
+    def take_all(self, takings: Iterable[Taking]) -> None:
+        for taking in takings:
+            self.take(taking)
+
+    def put(self, taking: Taking, sign: int) -> None:
+        """Count what the taking frees as available, or with sign -1 as not available any more."""
+        for i, amount in taking.freed:
+            if i in self.types:
+                room = self._room[i] = add(self.room(i), amount, sign)
+                fit, before = self._fit_in(i, room), self.fit(i)
+                if fit != before:
+                    self._fit[i] = fit
+                    self._totals[self.types[i]] = self._totals.get(self.types[i], 0) + fit - before
+                    self.enough = self._is_enough()
+
+    def room(self, i: int) -> Amount:
+        """What the node has after the takings, whatever bounds the job."""
+        room = self._room.get(i)
+        return self.draft.ledger.available(i, View.SOON) if room is None else room
+
+    def fit(self, i: int) -> int:
+        """How many workers of the job the node would take."""
+        fit = self._fit.get(i)
+        if fit is None:
+            fit = self._fit[i] = self.fits.known(i)
+        return fit
+
+    def fit_with(self, i: int, amount: Amount) -> int:
+        """The same if so much more were free."""
+        return self._fit_in(i, add(self.room(i), amount))
+
+    def fits_with(self, positions: Ints, freed: Rows) -> Ints:
+        """The same for many nodes and amounts."""
+        everywhere = self.draft.ledger.soon()
+        if self._room:
+            everywhere[list(self._room)] = list(self._room.values())
+        room = everywhere.take(positions, 0)
+        room += freed
+        return fit_in_rows(self.need, room if self._spare is None else self._spare.within(room, positions))
+
+    def totals_by_kind(self) -> Ints:
+        """How many fit so far, by kind of node as `Suited.kinds` has them."""
+        return np.array([self._totals.get(group, 0) for group in self.suited.groups], np.int64)
+
+    def improved(self) -> set[int]:
+        """Nodes that take more workers of the job than they did before the takings."""
+        return {i for i, fit in self._fit.items() if fit != self.fits.known(i)}
+
+    def _fit_in(self, i: int, room: Amount) -> int:
+        bound = self._spare.bound(i) if self._spare is not None else None
+        return fit_in(self.need, room if bound is None else least(room, bound))
+
+    def _is_enough(self) -> bool:
+        return any(total >= self.count for total in self._totals.values())
+
+
+#: A way to take from victims until it is enough.
+Step = Callable[[Search], None]
+
+
+def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
+    """The least that has to be taken for the job to fit, soon; None if everything would not be enough."""
+
+    def steps() -> Iterator[Step]:
+        shrinkable = victims.of(job, shrinkable=True)
+        yield partial(_take_in_turn, turn=shrinkable)
+        yield partial(_take_by_node, turn=shrinkable)
+        yield partial(_take_whole, turn=victims.of(job), shrinkable=shrinkable)
+
+    return _first_enough(draft, job, suited, spare, steps())
+
+
+def share_with(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
+    """Workers above the minimum, of less important jobs and then of equals, that let it start; None if too few."""
+    givers = victims.with_equals(job)
+    steps = (partial(_take_in_turn, turn=givers), partial(_take_by_node, turn=givers))
+    return _first_enough(draft, job, suited, spare, steps)
+
+
+def _first_enough(
+    draft: Draft, job: Job, suited: Suited, spare: Spare | None, steps: Iterable[Step]
+) -> list[Taking] | None:
+    """What is needed of the first step's takings that are enough, after reservations; None if none of them are."""
+    held = reservations(draft, job)
+    for step in steps:
+        search = Search(draft, job, suited, spare)
+        for taking in held:
+            if not search.enough:
+                search.take(taking)
+        step(search)
+        if search.enough:
+            return _give_back(search)
+    return None
+
+
+def dominated(draft: Draft, job: Job) -> list[Job]:
+    """Waiting jobs whose reservation this one may take over, least important first."""
+    holders = [holder for holder in draft.holders_below(job.priority) if draft.order.more_important(job, holder)]
+    return draft.order.queue(holders)[::-1]
+
+
+def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> None:
+    """Write the takings into the draft."""
+    losing: dict[JobId, list[Taking]] = {}
+    for taking in takings:
+        if taking.workers:
+            losing.setdefault(taking.victim.id, []).append(taking)
+        else:
+            draft.unhold(taking.victim)
+            draft.openings += 1
+    for mine in losing.values():
+        victim = mine[0].victim
+        if any(taking.whole for taking in mine):
+            draft.stop(victim, StopReason.PREEMPTED, job.id)
+        else:
+            leaving = tuple(worker for taking in mine for worker in taking.workers)
+            equals = victim.priority == job.priority
+            draft.shrink(victim, leaving, LeaveReason.REBALANCED if equals else LeaveReason.PREEMPTED, job.id)
+    victims.refresh(losing)
+
+
+def reservations(draft: Draft, job: Job) -> list[Taking]:
+    """What is held for less important jobs, least important first."""
+    return [Taking(holder, (), False, tuple(draft.held_for(holder))) for holder in dominated(draft, job)]
+
+
+def _take_in_turn(search: Search, turn: Turn) -> None:
+    """Job by job, the youngest useful workers first."""
+    for lineup in growing(turn, search.suited):
+        takings = lineup.spared_until_enough(search)
+        if takings is not None:
+            search.take_all(takings)
+            return
+
+
+def _take_by_node(search: Search, turn: Turn) -> None:
+    """Node by node, where fewest must leave: a worker that needs several slots needs them together."""
+    by_node = Lineup(turn, search.suited).by_node(search)
+    if by_node.hopeless:
+        return
+    gone: set[WorkerId] = set()
+    heap, left = by_node.expected, by_node.left
+    heapq.heapify(heap)
+    while heap and not search.enough:
+        expected, i = heapq.heappop(heap)
+        candidates = [taking for taking in by_node.on(i) if taking.workers[0].id not in gone]
+        needed = _needed_on(search, i, candidates, left)
+        if needed and len(needed) <= expected:
+            for taking in needed:
+                left[taking.victim.id] -= 1
+                search.take(taking)
+            gone.update(taking.workers[0].id for taking in needed)
+            candidates = [taking for taking in candidates if taking.workers[0].id not in gone]
+            needed = _needed_on(search, i, candidates, left)
+        if needed:
+            heapq.heappush(heap, (len(needed), i))
+
+
+def _needed_on(search: Search, i: int, candidates: list[Taking], left: dict[int, int]) -> list[Taking]:
+    """Who must leave node `i` until one more of the job fits there; nobody if that cannot be."""
+    before = search.fit(i)
+    used: dict[JobId, int] = {}
+    together: Amount = NOTHING
+    takings: list[Taking] = []
+    for taking in candidates:
+        victim = taking.victim
+        if used.get(victim.id, 0) < left[victim.id]:
+            used[victim.id] = used.get(victim.id, 0) + 1
+            together = add(together, dict(taking.freed)[i])
+            takings.append(taking)
+            if search.fit_with(i, together) > before:
+                return takings
+    return []
+
+
+def _take_whole(search: Search, turn: Turn, shrinkable: Turn) -> None:
+    """All that shrinking gives, and then whole jobs; each part by its own costs."""
+    takings = Lineup(turn, search.suited).all_until_enough(search) or []
+    ids = shrinkable.holdings.table["job"][shrinkable.records].tolist()
+    place = {job_id: k for k, job_id in enumerate(ids)}
+    whole = len(place)
+    search.take_all(sorted(takings, key=lambda taking: whole if taking.whole else place[taking.victim.id]))
+
+
+def _give_back(search: Search) -> list[Taking]:
+    """What is really needed, in the order in which it was taken."""
+    kept: list[Taking] = []
+    stopped: set[JobId] = set()
+    improved = search.improved()
+    for taking in reversed(search.takings):
+        if taking.victim.id in stopped:
+            kept.append(taking)
+        elif any(i in improved for i, _ in taking.freed):  # elsewhere it makes no difference
+            search.put(taking, -1)
+            if not search.enough:
+                search.put(taking, 1)
+                kept.append(taking)
+                if taking.whole:
+                    stopped.add(taking.victim.id)
+    kept.reverse()
+    return kept

@@ -1,0 +1,100 @@
+"""Which workers leave so that another job has room: as few as possible, from those who give first."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job
+from scheduler.model.worker import Worker
+from scheduler.policy.capacity.ledger import View
+from scheduler.policy.capacity.placement import Fits, Group, Suited
+from scheduler.policy.capacity.resources import NOTHING, Amount, add
+from scheduler.policy.draft import Draft
+
+
+@dataclass(frozen=True, slots=True)
+class Giver:
+    """A job that may lose workers, at most so many."""
+
+    job: Job
+    surplus: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A worker that may leave, and what that frees."""
+
+    giver: int
+    worker: Worker
+    amount: Amount
+
+
+def free_up(
+    draft: Draft, suited: Suited, group: Group, givers: Sequence[Giver], count: int, near: Collection[int] = ()
+) -> Mapping[JobId, list[Worker]]:
+    """Who must leave for `count` workers to fit on nodes of this group soon; nobody if that cannot be.
+
+    `givers` come in the order in which they give. Rather on the nodes `near`, and rather where a giver has few workers,
+    so that jobs come to be on fewer nodes.
+    """
+    fits = suited.fits(View.SOON)
+    on_node = _pieces(draft, suited, group, givers)
+    left = [giver.surplus for giver in givers]
+    freed: dict[int, Amount] = {}
+    leaving: dict[JobId, list[Worker]] = {}
+    for _ in range(fits.total(group), count):
+        choice = _fewest(fits, on_node, left, freed, near)
+        if choice is None:
+            return {}
+        i, pieces = choice
+        for piece in pieces:
+            left[piece.giver] -= 1
+            freed[i] = add(freed.get(i, NOTHING), piece.amount)
+            leaving.setdefault(givers[piece.giver].job.id, []).append(piece.worker)
+            on_node[i].remove(piece)
+    return leaving
+
+
+def _pieces(draft: Draft, suited: Suited, group: Group, givers: Sequence[Giver]) -> dict[int, list[_Piece]]:
+    """By node: workers in the order in which they leave, the youngest of each job first."""
+    on_node: dict[int, list[_Piece]] = {}
+    for giver, each in enumerate(givers):
+        for worker in reversed(draft.staying(each.job)):
+            i = draft.ledger.where(worker)
+            if i is not None and suited.types.get(i) == group:
+                piece = _Piece(giver, worker, dict(draft.ledger.held_by(worker))[i])
+                on_node.setdefault(i, []).append(piece)
+    return on_node
+
+
+def _fewest(
+    fits: Fits,
+    on_node: Mapping[int, list[_Piece]],
+    left: Sequence[int],
+    freed: Mapping[int, Amount],
+    near: Collection[int],
+) -> tuple[int, list[_Piece]] | None:
+    """The node where fewest have to leave until one more fits; among such a near one, where those who give first do."""
+    best: tuple[tuple[int, bool, int, int, int], list[_Piece]] | None = None
+    for i, pieces in on_node.items():
+        needed = _needed(fits, i, pieces, left, freed.get(i, NOTHING))
+        if needed:
+            last = needed[-1].giver
+            rank = (len(needed), i not in near, last, sum(piece.giver == last for piece in pieces), i)
+            if best is None or rank < best[0]:
+                best = (rank, needed)
+    return (best[0][-1], best[1]) if best else None
+
+
+def _needed(fits: Fits, i: int, pieces: Sequence[_Piece], left: Sequence[int], freed: Amount) -> list[_Piece]:
+    before = fits.fit(i, freed)
+    used: dict[int, int] = {}
+    needed: list[_Piece] = []
+    for piece in pieces:
+        if used.get(piece.giver, 0) < left[piece.giver]:
+            used[piece.giver] = used.get(piece.giver, 0) + 1
+            needed.append(piece)
+            freed = add(freed, piece.amount)
+            if fits.fit(i, freed) > before:
+                return needed
+    return []

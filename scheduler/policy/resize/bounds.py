@@ -1,0 +1,56 @@
+"""Running jobs outside their bounds: above the maximum (a user lowered it), below the minimum (a node was lost)."""
+
+from scheduler.model.job import Job, StopReason
+from scheduler.model.worker import LeaveReason, Worker
+from scheduler.model.world import World
+from scheduler.policy.capacity.ledger import View
+from scheduler.policy.capacity.placement import Spots, group_of
+from scheduler.policy.draft import Draft
+
+
+def shrink_over_maximum(draft: Draft) -> None:
+    """Take the surplus off, workers that have to move first, then the youngest."""
+    for job_id in sorted(draft.stakes.over):
+        job = draft.world.active[job_id]
+        staying = draft.staying(job)
+        surplus = len(staying) - job.max_workers
+        if surplus > 0:
+            leaving = sorted(staying, key=lambda w: (not _moves(draft.world, w), -w.ordinal))[:surplus]
+            draft.shrink(job, tuple(leaving), LeaveReason.SCALED)
+
+
+def repair_below_minimum(draft: Draft) -> None:
+    """Top up from free slots; a job for which there are none stops, so that it queues and may preempt as any other."""
+    for job_id in sorted(draft.stakes.under | draft.shrinks.keys()):
+        job = draft.world.active[job_id]
+        if job.id in draft.stops or job.id in draft.grows:
+            continue
+        staying = draft.staying(job)
+        missing = job.min_workers - len(staying)
+        if missing <= 0:
+            continue
+        spots = None if _restarts_whole(job) else more_spots(draft, job, missing)
+        if spots is None:
+            draft.stop(job, StopReason.BELOW_MINIMUM)
+        else:
+            draft.grow(job, spots)
+
+
+def more_spots(draft: Draft, job: Job, count: int) -> Spots | None:
+    """Where so many further workers of an active job fit now, leaving all reservations alone."""
+    fits = draft.places.suited(job.shape).fits(View.OPEN)
+    staying = draft.staying(job)
+    if not staying:
+        return fits.place(count)
+    own = {i for worker in staying if (i := draft.ledger.where(worker)) is not None}
+    return fits.place_more(count, group_of(draft.world, staying[0]), own)
+
+
+def _restarts_whole(job: Job) -> bool:
+    """An ordinary command of fixed size cannot take a newcomer into its group; one that is only kept at a size can."""
+    rigid = not job.elastic and job.spec.min_workers == job.spec.max_workers
+    return rigid and not job.spec.runtime.reports
+
+
+def _moves(world: World, worker: Worker) -> bool:
+    return world.nodes[worker.node].moves_off(worker.slot_ids)

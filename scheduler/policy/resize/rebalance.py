@@ -1,0 +1,212 @@
+"""Sharing among equals: a worker moves to where it is worth more, and everybody who waits gets the minimum first.
+
+Only workers above the minimum move, and only between jobs of one priority. Since both sides pay for a resize, a worker
+has to be worth a margin more to the one who gets it. Slots that are being freed already count as given.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job
+from scheduler.model.worker import LeaveReason, Worker
+from scheduler.policy.capacity.ledger import View
+from scheduler.policy.capacity.placement import Group
+from scheduler.policy.capacity.pools import owner_of
+from scheduler.policy.draft import Draft
+from scheduler.policy.estimate.marginal_gain import Worth
+from scheduler.policy.resize.grow import Dealing
+from scheduler.policy.snapshot.peers import GivingRank, GrowthRank, Peers, growth_rank
+from scheduler.policy.start.backfill import Blocked
+
+
+def share(draft: Draft, dealing: Dealing, blocked: Blocked | None) -> None:
+    """Let workers of running jobs go to their peers, after all that is open was dealt out."""
+    exchanges: list[_Exchange] = []
+    for peers in draft.survey.peers:
+        if not _compete(peers) and not draft.holding:
+            continue
+        draft.look_at(draft.now + draft.settings.share_interval_seconds)
+        if blocked is None or not blocked.bounds_all(peers.priority, peers.preemptible):
+            exchanges.append(_Exchange(draft, peers, dealing))
+    for exchange in exchanges:
+        exchange.run()
+
+
+def _compete(peers: Peers) -> bool:
+    """Whether one of them could have a worker of another."""
+    return bool(peers.growers and peers.givers) and {rank[-1] for rank in peers.growers[:2]} != {
+        rank[-1] for rank in peers.givers[:1]
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Party:
+    """A job that takes part: one of the peers, or one of their kind that is about to start."""
+
+    job: Job
+    worth: Worth
+    size: int
+    nodes: tuple[NodeName, ...]
+
+
+class _Exchange:
+    """Workers that change hands among one kind of peers."""
+
+    def __init__(self, draft: Draft, peers: Peers, dealing: Dealing) -> None:
+        self._draft = draft
+        self._peers = peers
+        self._margin = 1.0 + draft.settings.share_margin
+        self._sizes = dealing.sizes
+        #: Workers for whom slots are being freed before anything is exchanged.
+        self._coming = self._being_freed()
+        self._starting = {party.job.id: party for party in self._about_to_start()}
+        #: Who leaves, by the job that loses them, and for whom the first of them does.
+        self._leaving: dict[JobId, list[Worker]] = {}
+        self._for_job: dict[JobId, JobId] = {}
+        #: Where those who get workers have them, or get them.
+        self._nodes: dict[JobId, list[NodeName]] = {}
+        starting = [rank for job_id in self._starting if (rank := self._growing(job_id)) is not None]
+        self._growers: _Standing[GrowthRank] = _Standing(peers.growers, self._growing, starting)
+        self._givers: _Standing[GivingRank] = _Standing(peers.givers, self._giving)
+
+    def run(self) -> None:
+        for _ in range(self._coming):
+            if (grower := self._growers.head) is not None:
+                self._resize(grower[-1], 1)
+        while (grower := self._growers.head) is not None and (worker := self._worker_for(grower)) is not None:
+            self._leaving.setdefault(worker.job_id, []).append(worker)
+            self._for_job.setdefault(worker.job_id, grower[-1])
+            self._nodes[grower[-1]].append(worker.node)
+            self._resize(worker.job_id, -1)
+            self._resize(grower[-1], 1)
+        for job_id in sorted(self._leaving):
+            job, leaving = self._party(job_id).job, tuple(self._leaving[job_id])
+            self._draft.shrink(job, leaving, LeaveReason.REBALANCED, self._for_job[job_id])
+
+    def _about_to_start(self) -> Iterator[_Party]:
+        """Jobs that wait for slots which are held for them: more than the minimum may come with these."""
+        draft, peers = self._draft, self._peers
+        for job in draft.holders_of(peers.priority):
+            nodes = tuple(name for name, _ in draft.holding[job.id])
+            if job.elastic and job.shape == peers.shape and peers.group in map(self._group_at, nodes):
+                yield _Party(job, Worth(job, draft.now, draft.settings), job.min_workers, nodes)
+
+    def _group_at(self, half_name: NodeName) -> Group:
+        node, shared = owner_of(half_name)
+        return (shared, self._draft.world.nodes[node].gpu_type)
+
+    def _worker_for(self, grower: GrowthRank) -> Worker | None:
+        """The worker whose place the grower gets: on a node where it is or will be, if anybody can give one there."""
+        job_id, most = grower[-1], -grower[1] / self._margin
+        for node in self._nodes.setdefault(job_id, [*self._party(job_id).nodes]):
+            ranks = (self._giving(other) for other in self._draft.stakes.on.get(node, ()) if other != job_id)
+            for rank in sorted(rank for rank in ranks if rank is not None and rank[0] < most):
+                if workers := self._staying(rank[-1], node):
+                    return workers[-1]
+        first = self._givers.head
+        if first is None or first[0] >= most or first[-1] == job_id:
+            return None
+        return self._least_missed(first[-1], self._wanted(job_id, first[0] * self._margin))
+
+    def _least_missed(self, job_id: JobId, count: int) -> Worker:
+        """The first of so many to leave: where just enough of the job's workers are, else where most of them are."""
+        staying = self._staying(job_id)
+        together = Counter(worker.node for worker in staying)
+
+        def waste(worker: Worker) -> tuple[bool, int]:
+            left = together[worker.node] - count
+            return (left < 0, abs(left))
+
+        return min(staying, key=lambda w: (*waste(w), w.node, -w.ordinal))
+
+    def _wanted(self, job_id: JobId, least: float) -> int:
+        """How many workers the job would take if each has to be worth more than this; no more than a node's worth."""
+        party = self._party(job_id)
+        size, most = self._size(party), self._largest_node
+        return next((n for n in range(1, most) if party.worth.of_next(size + n) <= least), most)
+
+    @cached_property
+    def _largest_node(self) -> int:
+        return max(node.slots for node in self._draft.ledger.nodes)
+
+    def _staying(self, job_id: JobId, node: NodeName | None = None) -> list[Worker]:
+        """Its workers (on one node) that were not chosen so far and whose places others may have, oldest first."""
+        gone = {worker.id for worker in self._leaving.get(job_id, ())}
+        draft = self._draft
+        workers = (w for w in draft.staying(self._party(job_id).job) if draft.ledger.where(w) is not None)
+        return [w for w in workers if w.id not in gone and node in (None, w.node)]
+
+    def _being_freed(self) -> int:
+        suited = self._draft.places.suited(self._peers.shape)
+        soon, open_now = (suited.fits(view).total(self._peers.group) for view in (View.SOON, View.OPEN))
+        return max(soon - open_now, 0)
+
+    def _party(self, job_id: JobId) -> _Party:
+        if job_id in self._starting:
+            return self._starting[job_id]
+        peer = self._draft.survey.peers[job_id]
+        nodes = dict.fromkeys(worker.node for worker in peer.job.workers)
+        return _Party(peer.job, peer.worth, len(peer.job.workers), tuple(nodes))
+
+    def _size(self, party: _Party) -> int:
+        return self._sizes.get(party.job.id, party.size)
+
+    def _resize(self, job_id: JobId, by: int) -> None:
+        self._sizes[job_id] = self._size(self._party(job_id)) + by
+
+    def _growing(self, job_id: JobId) -> GrowthRank | None:
+        """Where it stands among growers at the size that it gets; None if it wants no more."""
+        party, draft = self._party(job_id), self._draft
+        size = self._size(party)
+        if job_id in draft.shrinks or job_id in draft.stops or job_id in self._leaving:
+            return None
+        if party.job.state.active and draft.near_end(party.job):
+            return None
+        return growth_rank(party.job, party.worth, size) if party.worth.of_next(size) > 0.0 else None
+
+    def _giving(self, job_id: JobId) -> GivingRank | None:
+        """Where it stands among givers at the size that it keeps; None if it gives no more."""
+        draft, known = self._draft, self._draft.survey.peers.get(job_id)
+        if known is None or known.gives is None or known.peers is not self._peers or job_id in self._nodes:
+            return None
+        size, job = self._sizes.get(job_id, len(known.job.workers)), known.job
+        if draft.touched(job) or size <= job.min_workers or known.ready_at > draft.now:
+            return None
+        if not self._staying(job_id):
+            return None
+        return (known.worth.of_last(size), -job.submitted_at, job_id)
+
+
+R = TypeVar("R", bound=tuple[Any, ...])
+
+
+class _Standing(Generic[R]):
+    """Ranks in order, read from a sorted row only as far as needed, while some of them change."""
+
+    def __init__(self, row: Sequence[R], now: Callable[[JobId], R | None], besides: Sequence[R] = ()) -> None:
+        self._row = row
+        self._read = 0
+        self._heap: list[R] = sorted(besides)
+        self._now = now
+
+    @property
+    def head(self) -> R | None:
+        """The first rank as it is now; None if there is no more."""
+        while True:
+            while self._read < len(self._row) and (not self._heap or self._row[self._read] <= self._heap[0]):
+                heapq.heappush(self._heap, self._row[self._read])
+                self._read += 1
+            if not self._heap:
+                return None
+            rank = self._now(self._heap[0][-1])
+            if rank == self._heap[0]:
+                return rank
+            if rank is None:
+                heapq.heappop(self._heap)
+            else:
+                heapq.heapreplace(self._heap, rank)

@@ -1,0 +1,228 @@
+"""Running elastic jobs that are alike, by what a worker more or less is worth to them; kept from pass to pass."""
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from scheduler.config import PolicySettings
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, JobState
+from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import WorkerState
+from scheduler.model.world import World
+from scheduler.policy.capacity.placement import Group, group_of
+from scheduler.policy.estimate.marginal_gain import Worth
+from scheduler.policy.estimate.speeds import Faster, faster_size
+from scheduler.policy.snapshot.order import end_of
+
+_GROWING_STATES = frozenset({JobState.RUNNING, JobState.RESIZING})
+
+#: Place in growth, smaller first: priority, worth of one more worker, size, age, id.
+GrowthRank = tuple[int, float, int, float, JobId]
+#: Place in giving, smaller first: worth of the last worker, youth, id.
+GivingRank = tuple[float, float, JobId]
+#: Shape, where they are, priority, preemptible.
+Kind = tuple[WorkerShape, Group, int, bool]
+
+
+class Peers:
+    """Running jobs that are alike: a worker's place in one of them serves each of the others."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.shape, self.group, self.priority, self.preemptible = kind
+        self.members = 0
+        #: Those with room below what is worth trying.
+        self.growers: list[GrowthRank] = []
+        #: Those with workers above their minimum.
+        self.givers: list[GivingRank] = []
+        #: Growers that have to cool down first: (when, job), soonest first.
+        self.cooling: list[tuple[float, JobId]] = []
+        #: When time limits end growers, soonest first.
+        self.ends: list[float] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One job among its peers."""
+
+    job: Job
+    worth: Worth
+    peers: Peers
+    grows: GrowthRank | None
+    gives: GivingRank | None
+    #: When it may grow again.
+    ready_at: float
+    end: float | None
+    #: The smaller size that it would better have; None: its own is right.
+    faster: Faster | None
+
+
+class AllPeers:
+    """All running elastic jobs whose size may change now."""
+
+    def __init__(self, settings: PolicySettings) -> None:
+        self._settings = settings
+        self._peers: dict[Kind, Peers] = {}
+        self._known: dict[JobId, Peer] = {}
+        #: (when, job) of those whose worth changes with time, soonest first.
+        self._changing: list[tuple[float, JobId]] = []
+        #: The same of those that may then try more workers.
+        self._widening: list[tuple[float, JobId]] = []
+        #: Those that would better have fewer workers.
+        self._slowed: set[JobId] = set()
+        self._now = -math.inf
+
+    def __iter__(self) -> Iterator[Peers]:
+        return iter(self._peers.values())
+
+    def __getitem__(self, job_id: JobId) -> Peer:
+        return self._known[job_id]
+
+    @property
+    def widens_at(self) -> float:
+        """When time alone next lets one of them try more workers; infinite: never."""
+        return self._widening[0][0] if self._widening else math.inf
+
+    def slowed(self) -> Iterator[Peer]:
+        """Those that would better have fewer workers, by id."""
+        return (self._known[job_id] for job_id in sorted(self._slowed))
+
+    def get(self, job_id: JobId) -> Peer | None:
+        """The job among its peers; None if it is not running, not elastic, or in the middle of a change."""
+        return self._known.get(job_id)
+
+    def update(self, world: World, now: float, jobs: Iterable[tuple[JobId, Job | None]]) -> None:
+        """Bring it to this moment and take notice of new values of active jobs (None: not active any more)."""
+        self._now = now
+        for job_id, job in jobs:
+            if job_id in self._known:
+                self._remove(job_id)
+            if job is not None and may_change(job):
+                self._add(job, world)
+        while self._changing and self._changing[0][0] <= now:
+            job_id = self._changing[0][1]
+            job = self._known[job_id].job
+            self._remove(job_id)
+            self._add(job, world)
+        for peers in self._peers.values():
+            while peers.cooling and peers.cooling[0][0] <= now:
+                rank = self._known[peers.cooling.pop(0)[1]].grows
+                assert rank is not None, "only growers cool down"
+                insort(peers.growers, rank)
+
+    def _add(self, job: Job, world: World) -> None:
+        kind = (job.shape, group_of(world, job.workers[0]), job.priority, job.spec.preemptible)
+        peers = self._peers.get(kind)
+        if peers is None:
+            peers = self._peers[kind] = Peers(kind)
+        peers.members += 1
+        peer = self._known[job.id] = self._peer(job, peers)
+        if peer.worth.changes_at < math.inf:
+            insort(self._changing, (peer.worth.changes_at, job.id))
+        if peer.worth.widens_at < math.inf:
+            insort(self._widening, (peer.worth.widens_at, job.id))
+        if peer.faster is not None:
+            self._slowed.add(job.id)
+        if peer.gives is not None:
+            insort(peers.givers, peer.gives)
+        if peer.grows is not None:
+            if peer.end is not None:
+                insort(peers.ends, peer.end)
+            if peer.ready_at > self._now:
+                insort(peers.cooling, (peer.ready_at, job.id))
+            else:
+                insort(peers.growers, peer.grows)
+
+    def _peer(self, job: Job, peers: Peers) -> Peer:
+        settings, size = self._settings, len(job.workers)
+        worth = Worth(job, self._now, settings)
+        grows = growth_rank(job, worth, size) if _grows(job, worth, settings) else None
+        gives = None
+        if settings.share and peers.preemptible and job.state is JobState.RUNNING and size > job.min_workers:
+            gives = (worth.of_last(size), -job.submitted_at, job.id)
+        faster = _faster(job, worth, settings) if peers.preemptible and job.state is JobState.RUNNING else None
+        return Peer(job, worth, peers, grows, gives, cooled_at(job, settings), end_of(job, job.started_at), faster)
+
+    def _remove(self, job_id: JobId) -> None:
+        peer = self._known.pop(job_id)
+        self._slowed.discard(job_id)
+        peers = peer.peers
+        if peer.worth.changes_at < math.inf:
+            del self._changing[bisect_left(self._changing, (peer.worth.changes_at, job_id))]
+        if peer.worth.widens_at < math.inf:
+            del self._widening[bisect_left(self._widening, (peer.worth.widens_at, job_id))]
+        if peer.gives is not None:
+            del peers.givers[bisect_left(peers.givers, peer.gives)]
+        if peer.grows is not None:
+            if peer.end is not None:
+                del peers.ends[bisect_left(peers.ends, peer.end)]
+            cooling = bisect_left(peers.cooling, (peer.ready_at, job_id))
+            if cooling < len(peers.cooling) and peers.cooling[cooling][1] == job_id:
+                del peers.cooling[cooling]
+            else:
+                del peers.growers[bisect_left(peers.growers, peer.grows)]
+        peers.members -= 1
+        if not peers.members:
+            del self._peers[peers.shape, peers.group, peers.priority, peers.preemptible]
+
+
+def growth_rank(job: Job, worth: Worth, size: int) -> GrowthRank:
+    """Where the job stands in growth at this size."""
+    return (-job.priority, -worth.of_next(size), size, job.submitted_at, job.id)
+
+
+def cooled_at(job: Job, settings: PolicySettings) -> float:
+    """When the job may be resized again for the sake of speed."""
+    if job.last_resize_at is None:
+        return 0.0
+    cost = job.progress.resize_seconds or 0.0
+    return job.last_resize_at + max(settings.grow_cooldown_seconds, settings.grow_cooldown_factor * cost)
+
+
+def _payback_seconds(job: Job, settings: PolicySettings) -> float:
+    """How much nearer the job's end has to come for a resize to pay."""
+    return settings.grow_payback_factor * (job.progress.resize_seconds or 0.0)
+
+
+def pays_back(job: Job, worth: Worth, settings: PolicySettings) -> bool:
+    """Whether growing pays for the resize before the job ends."""
+    cost = _payback_seconds(job, settings)
+    return cost == 0.0 or worth.seconds_saved(len(job.workers)) >= cost
+
+
+def _grows(job: Job, worth: Worth, settings: PolicySettings) -> bool:
+    """Whether one more worker serves the job, or may be tried again, and growing pays."""
+    return worth.wants_idle(len(job.workers)) and pays_back(job, worth, settings)
+
+
+def _faster(job: Job, worth: Worth, settings: PolicySettings) -> Faster | None:
+    """The smaller size that it would better have, where shrinking to it pays before the job ends."""
+    faster = faster_size(job) if settings.measured_gain else None
+    if faster is None:
+        return None
+    cost = _payback_seconds(job, settings)
+    return faster if worth.seconds_left(faster.workers) * (faster.times - 1.0) >= cost else None
+
+
+def may_change(job: Job) -> bool:
+    """Whether no worker is leaving, and its group stands.
+
+    Newcomers that still start do not matter: slots that come free one after the other make one resize together.
+    """
+    return job.state in _GROWING_STATES and job.elastic and not job.finishing and bool(job.workers) and _stands(job)
+
+
+def _stands(job: Job) -> bool:
+    """Whether nobody leaves, all members of its group have come to it, and others only start."""
+    generation = 0 if job.state is JobState.RUNNING else job.generation
+    ready = WorkerState.READY
+    for worker in job.workers:
+        if not worker.wanted:
+            return False
+        if worker.rank is None:
+            if worker.state is ready or worker.not_before != 0.0:
+                return False
+        elif worker.reported_generation < generation:
+            return False
+    return True

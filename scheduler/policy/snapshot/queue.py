@@ -1,0 +1,158 @@
+"""The waiting queue as lines of jobs that are alike, so that what is decided for one need not be asked for each.
+
+Jobs of a line have the same shape, minimum and preemptibility, and nobody stands behind one of lower priority: what
+fails for the first fails for all behind it, and whoever is left waiting in a line waits for the same reason.
+"""
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, WaitReason
+from scheduler.model.plan import Waiting
+from scheduler.model.shape import WorkerShape
+from scheduler.policy.snapshot.order import Order, Rank
+
+#: Shape, minimum, preemptible; where jobs age, and so may overtake those of higher priority, the priority as well.
+Kind = tuple[WorkerShape, int, bool, int | None]
+#: A reason as a job carries it.
+Carried = tuple[WaitReason | None, JobId | None]
+#: No pass has looked at jobs that carry these.
+UNEXPLAINED = frozenset({None, WaitReason.SUBMITTED})
+
+
+class Line:
+    """Waiting jobs that are alike, in the order in which they are served."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.shape, self.min_workers, self.preemptible, _ = kind
+        self.ranks: list[Rank] = []
+        #: Their time limits in seconds, and how many have each.
+        self.limits: Counter[float] = Counter()
+        self._carrying: dict[Carried, list[JobId]] = {}
+
+    def after(self, rank: Rank) -> int:
+        """The index of the first one behind this rank."""
+        return bisect_left(self.ranks, rank)
+
+    def carrying_other_than(self, said: Waiting) -> Iterator[tuple[Carried, list[JobId]]]:
+        """Jobs, by id, that carry another reason than this one; those that carry none come first."""
+        for carried in sorted(self._carrying, key=_first_reasons_first):
+            if carried != (said.reason, said.for_job):
+                yield carried, self._carrying[carried]
+
+    def note(self, job: Job) -> None:
+        """Everything about a member but its rank."""
+        if job.spec.time_limit_seconds is not None:
+            self.limits[job.spec.time_limit_seconds] += 1
+        carried = (job.wait_reason, job.wait_for)
+        job_ids = self._carrying.get(carried)
+        if job_ids is None:
+            self._carrying[carried] = [job.id]
+        elif job.id > job_ids[-1]:
+            job_ids.append(job.id)
+        else:
+            insort(job_ids, job.id)
+
+    def forget(self, job: Job) -> None:
+        limit = job.spec.time_limit_seconds
+        if limit is not None:
+            self.limits[limit] -= 1
+            if not self.limits[limit]:
+                del self.limits[limit]
+        carried = (job.wait_reason, job.wait_for)
+        job_ids = self._carrying[carried]
+        del job_ids[bisect_left(job_ids, job.id)]
+        if not job_ids:
+            del self._carrying[carried]
+
+
+def _first_reasons_first(carried: Carried) -> tuple[bool, str, int]:
+    reason, for_job = carried
+    return (reason not in UNEXPLAINED, str(reason), for_job or 0)
+
+
+class Queue:
+    """Waiting jobs: in lines, but for those that hold a reservation, have a fixed group, or pause after a failure."""
+
+    def __init__(self, order: Order, jobs: Iterable[Job]) -> None:
+        self._order = order
+        self._lines: dict[Kind, Line] = {}
+        #: Jobs that are looked at one by one.
+        self.singles: dict[JobId, Job] = {}
+        for job in jobs:
+            if self._alone(job):
+                self.singles[job.id] = job
+            else:
+                line = self._line(job)
+                line.ranks.append(order.rank(job))
+                line.note(job)
+        for line in self._lines.values():
+            for part in (2, 1, 0):  # one after the other is faster than by whole tuples
+                line.ranks.sort(key=itemgetter(part))
+
+    @property
+    def lines(self) -> Iterable[Line]:
+        return self._lines.values()
+
+    def advance(self, order: Order) -> None:
+        """Time has passed: pauses may be over."""
+        self._order = order
+        for job in [job for job in self.singles.values() if not self._alone(job)]:
+            del self.singles[job.id]
+            self._join(job)
+
+    def add(self, job: Job) -> None:
+        if self._alone(job):
+            self.singles[job.id] = job
+        else:
+            self._join(job)
+
+    def remove(self, job: Job) -> None:
+        if self.singles.pop(job.id, None) is None:
+            kind = self._kind(job)
+            line = self._lines[kind]
+            del line.ranks[line.after(self._order.rank(job))]
+            line.forget(job)
+            if not line.ranks:
+                del self._lines[kind]
+
+    def replace(self, old: Job, new: Job) -> None:
+        """A job has a new value, which often changes no more than the reason that it carries."""
+        if old.id in self.singles or self._alone(new) or not self._same_place(old, new):
+            self.remove(old)
+            self.add(new)
+        else:
+            line = self._lines[self._kind(new)]
+            line.forget(old)
+            line.note(new)
+
+    def _same_place(self, old: Job, new: Job) -> bool:
+        """Whether both values of a job plainly stand at one place of one line."""
+        return (
+            not self._order.ages
+            and old.spec is new.spec
+            and old.min_workers == new.min_workers
+            and old.priority == new.priority
+            and old.submitted_at == new.submitted_at
+        )
+
+    def _alone(self, job: Job) -> bool:
+        return bool(job.reservation) or job.not_before > self._order.now or job.spec.fixed is not None
+
+    def _join(self, job: Job) -> None:
+        line = self._line(job)
+        insort(line.ranks, self._order.rank(job))
+        line.note(job)
+
+    def _line(self, job: Job) -> Line:
+        kind = self._kind(job)
+        line = self._lines.get(kind)
+        if line is None:
+            line = self._lines[kind] = Line(kind)
+        return line
+
+    def _kind(self, job: Job) -> Kind:
+        return (job.spec.shape, job.min_workers, job.spec.preemptible, job.priority if self._order.ages else None)

@@ -1,0 +1,99 @@
+"""What the planner knows of a world, kept from pass to pass and brought up to date by what changed."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from scheduler.config import PolicySettings
+from scheduler.model.node import Node, NodeIntent
+from scheduler.model.world import Touched, World
+from scheduler.policy.capacity.ledger import Ledger
+from scheduler.policy.capacity.placement import Places
+from scheduler.policy.snapshot.order import Order
+from scheduler.policy.snapshot.peers import AllPeers
+from scheduler.policy.snapshot.queue import Queue
+from scheduler.policy.snapshot.usage_index import Stakes
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Survey:
+    """Indexes and sums over one world; never anything that the world alone does not tell."""
+
+    def __init__(self, world: World, now: float, settings: PolicySettings) -> None:
+        self.world = world
+        self.settings = settings
+        self.order = Order(now, settings)
+        self.ledger = Ledger(world)
+        self.places = Places(world, self.ledger)
+        self.stakes = Stakes(self.ledger)
+        self.stakes.update(world.active.items())
+        self.peers = AllPeers(settings)
+        self.peers.update(world, now, world.active.items())
+        self.queue = Queue(self.order, world.queued.values())
+        #: Nodes that workers are moved off, or off some of their slots.
+        self.draining = {
+            node.name for node in world.nodes.values() if node.intent is NodeIntent.DRAINING or node.unhealthy_mask
+        }
+
+    def follow(self, world: World, now: float) -> bool:
+        """Bring everything up to date; False where a new survey has to be made instead."""
+        touched = world.touched_since(self.world)
+        same_nodes = _same_nodes(self.world, world, touched) and self.world.crowded == world.crowded
+        if now < self.order.now or not same_nodes:
+            return False
+        before, self.world = self.world, world
+        job_ids = touched.jobs if touched is not None else None
+        self.order = Order(now, self.settings)
+        active = list(_changed(before.active, world.active, job_ids))
+        names = self.stakes.update((job_id, after) for job_id, _, after in active)
+        self.peers.update(world, now, ((job_id, after) for job_id, _, after in active))
+        names |= {name for name, _, _ in _changed(before.foreign, world.foreign, None)}
+        self.ledger.recount(world, names)
+        if self.order.ages:
+            self.queue = Queue(self.order, world.queued.values())
+        else:
+            for _, old, new in _changed(before.queued, world.queued, job_ids):
+                if old is not None and new is not None:
+                    self.queue.replace(old, new)
+                elif old is not None:
+                    self.queue.remove(old)
+                elif new is not None:
+                    self.queue.add(new)
+            self.queue.advance(self.order)
+        return True
+
+    def begin(self) -> None:
+        """A draft starts to try things out."""
+        self.ledger.begin()
+
+    def rollback(self) -> None:
+        """Undo what the draft tried."""
+        self.ledger.rollback()
+        self.stakes.rollback()
+        self.places.trim()
+
+
+def _changed(
+    before: Mapping[K, V], after: Mapping[K, V], touched: Iterable[K] | None
+) -> Iterator[tuple[K, V | None, V | None]]:
+    """(key, old, new) where the values are not the same object; None: there is none."""
+    if before is after:
+        return
+    for key in touched if touched is not None else {**before, **after}:
+        old, new = before.get(key), after.get(key)
+        if old is not new:
+            yield key, old, new
+
+
+def _same_nodes(before: World, after: World, touched: Touched | None) -> bool:
+    """Whether all nodes are the same in what decisions depend on."""
+    changed = _changed(before.nodes, after.nodes, touched.nodes if touched is not None else None)
+    return all(old is not None and new is not None and _facts(old) == _facts(new) for _, old, new in changed)
+
+
+def _facts(node: Node) -> Node:
+    """The node without what only the engine keeps of it."""
+    kept = replace(node, failures=(), quarantines=0, quarantined_until=None, accepted_faults=())
+    return replace(kept, unlisted_since=None, host="", version=0)

@@ -1,0 +1,84 @@
+"""One job that may lose workers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.model.job import Job
+from scheduler.model.worker import Worker
+from scheduler.policy.capacity.resources import Amount, Held, Rows
+
+#: Columns of pieces: which worker of the job, where, slots, billionths of a CPU, and MiB; whether it is of the fixed
+#: group; and, of those that are as it is: how many of the job's workers before it hold something there, how many do.
+WORKER, WHERE, AMOUNT, FIXED, BEFORE, TOGETHER = 0, 1, slice(2, 5), 5, 6, 7
+COLUMNS = 8
+
+
+class Taking(NamedTuple):
+    """One thing taken from a job, and what that frees on which nodes."""
+
+    victim: Job
+    #: Workers asked to leave; none where it is a reservation that is taken over.
+    workers: tuple[Worker, ...]
+    whole: bool
+    freed: Held
+
+
+@dataclass(frozen=True)
+class Victim:
+    """An active job that may lose workers."""
+
+    job: Job
+    #: Those that stay so far, in the order in which they would leave: youngest first, and the fixed group last.
+    workers: tuple[Worker, ...]
+    #: What they hold; see `laid_out`.
+    pieces: Rows
+
+    @cached_property
+    def takings(self) -> tuple[Taking, ...]:
+        """Each of its workers as something that could be taken."""
+        freed: list[list[tuple[int, Amount]]] = [[] for _ in self.workers]
+        for k, i, slots, cpus, memory, *_ in self.pieces.tolist():
+            freed[k].append((i, (slots, cpus, memory)))
+        return tuple(
+            Taking(self.job, (worker,), False, tuple(held)) for worker, held in zip(self.workers, freed, strict=True)
+        )
+
+
+def laid_out(jobs: Sequence[tuple[Sequence[Held], Sequence[Held]]]) -> tuple[Rows, list[int]]:
+    """Pieces of what the workers of each of these jobs hold, a row per worker and node, and how many each job has.
+
+    Of each job there are those workers that may leave alone, in the order in which they would, and its fixed group.
+    """
+    helds = [held for alone, fixed in jobs for held in chain(alone, fixed)]
+    held_pieces = list(chain.from_iterable(helds))
+    alone_counts = np.array([len(alone) for alone, _ in jobs], np.int64)
+    counts = alone_counts + np.array([len(fixed) for _, fixed in jobs], np.int64)
+    # by worker: whose it is, and which of the job's workers; then the same by piece
+    owner = np.arange(len(jobs)).repeat(counts)
+    worker = np.arange(len(helds)) - (counts.cumsum() - counts)[owner]
+    lengths = np.fromiter(map(len, helds), np.int64, len(helds))
+    owner, worker = owner.repeat(lengths), worker.repeat(lengths)
+    pieces = np.zeros((len(held_pieces), COLUMNS), np.int64)
+    pieces[:, WORKER] = worker
+    pieces[:, WHERE] = [i for i, _ in held_pieces]
+    amounts = chain.from_iterable([amount for _, amount in held_pieces])
+    pieces[:, AMOUNT] = np.fromiter(amounts, np.int64, 3 * len(held_pieces)).reshape(-1, 3)
+    pieces[:, FIXED] = worker >= alone_counts[owner]
+    count_by_node(pieces, owner)
+    return pieces, np.bincount(owner, minlength=len(jobs)).tolist()
+
+
+def count_by_node(pieces: Rows, whose: npt.NDArray[np.int64] | int = 0) -> None:
+    """Fill in the columns that count workers of the same job on the same node."""
+    keys = (2 * whose + pieces[:, FIXED]) * (pieces[:, WHERE].max(initial=0) + 1) + pieces[:, WHERE]
+    order = keys.argsort(kind="stable")
+    ordered = keys[order]
+    first = ordered.searchsorted(ordered)
+    pieces[order, BEFORE] = np.arange(len(keys)) - first
+    pieces[order, TOGETHER] = ordered.searchsorted(ordered, side="right") - first

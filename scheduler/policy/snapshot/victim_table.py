@@ -1,0 +1,278 @@
+"""What all jobs that may be taken from hold, side by side in arrays, so that thousands of them are looked at together.
+
+Kept from pass to pass; what a draft takes is taken out here, too, until it is undone.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job
+from scheduler.model.worker import Worker
+from scheduler.policy.capacity.resources import Rows, pour_rows
+from scheduler.policy.estimate.lost_work import shrink_cost, stop_cost
+from scheduler.policy.snapshot.taking import (
+    AMOUNT,
+    BEFORE,
+    COLUMNS,
+    FIXED,
+    WHERE,
+    WORKER,
+    Victim,
+    count_by_node,
+    laid_out,
+)
+from scheduler.policy.snapshot.usage import Stake
+
+S = TypeVar("S", bound=np.generic)
+Ints = npt.NDArray[np.int64]
+#: One record per job.
+Table = npt.NDArray[np.void]
+
+_RECORD = np.dtype(
+    [
+        ("job", np.int64),
+        ("priority", np.int64),
+        ("minimum", np.int64),
+        # whether any of its workers shares slots
+        ("shared", np.bool_),
+        # when it saved its work last (infinite: it has none to lose), what a shrink costs besides, and the slots whose
+        # work since then is lost by a shrink and by a stop; see `scheduler.policy.estimate.lost_work`
+        ("since", np.float64),
+        ("shrink_fixed", np.float64),
+        ("shrink_slots", np.int64),
+        ("stop_slots", np.int64),
+        # workers that stay so far and may leave alone, its fixed group, and where their pieces begin and how many
+        # there are
+        ("workers", np.int64),
+        ("fixed", np.int64),
+        ("first", np.int64),
+        ("pieces", np.int64),
+    ]
+)
+#: Pieces of jobs that are gone may take this much space besides those that are needed.
+_UNUSED_MAX = 10_000
+
+
+class Holdings:
+    """A record per job, in no order, and the pieces that its workers hold; see `laid_out` for these."""
+
+    def __init__(self) -> None:
+        self._records: Table = np.zeros(0, _RECORD)
+        self._pieces: Rows = np.zeros((0, COLUMNS), np.int64)
+        #: How many of the pieces are in use, or were; those of the draft come behind those that are kept.
+        self._end = self._kept_end = 0
+        #: By record: the job, and those of its workers that stay so far, in the order in which they would leave.
+        self._jobs: list[tuple[Job, tuple[Worker, ...]]] = []
+        self._at: dict[JobId, int] = {}
+        #: Jobs that were looked at one by one, as they are now.
+        self._victims: dict[JobId, Victim] = {}
+        #: Records in turn at one moment, by whether they are to shrink.
+        self._in_turn: dict[bool, Ints] = {}
+        self._in_turn_at = 0.0
+        #: Records whose pieces still have to be brought up to date, and the workers that these are of.
+        self._taken: dict[int, tuple[Worker, ...]] = {}
+        #: What the draft changed, as it was.
+        self._undo: list[tuple[int, tuple[object, ...], tuple[Worker, ...]]] = []
+
+    @property
+    def table(self) -> Table:
+        """The records; what a draft takes changes them."""
+        self._take_out()
+        return self._records[: len(self._jobs)]
+
+    def __contains__(self, job_id: JobId) -> bool:
+        return job_id in self._at
+
+    def at(self, job_id: JobId) -> int:
+        """Which record is the job's."""
+        return self._at[job_id]
+
+    def update(self, gone: Sequence[JobId], come: Sequence[Stake]) -> None:
+        """Drop some jobs, and then take in others."""
+        if gone or come:
+            self._in_turn.clear()
+            for job_id in gone:
+                self._drop(job_id)
+            self._add(come)
+            self._compact()
+            self._kept_end = self._end
+
+    def take(self, job_id: JobId, staying: tuple[Worker, ...], fixed: tuple[Worker, ...]) -> None:
+        """The draft leaves the job no more than these of its workers and of its fixed group."""
+        k = self._at[job_id]
+        job, before = self._jobs[k]
+        self._undo.append((k, self._records[k].item(), before))
+        self._taken.setdefault(k, before)
+        self._records[k]["workers"], self._records[k]["fixed"] = len(staying), len(fixed)
+        self._jobs[k] = (job, staying[::-1] + fixed)
+        self._victims.pop(job_id, None)
+
+    def rollback(self) -> None:
+        """Undo what the draft took."""
+        for k, record, workers in reversed(self._undo):
+            self._records[k] = record
+            job = self._jobs[k][0]
+            self._jobs[k] = (job, workers)
+            self._victims.pop(job.id, None)
+        self._undo.clear()
+        self._taken.clear()
+        self._end = self._kept_end
+
+    def in_turn(self, now: float, *, shrink: bool) -> Ints:
+        """All records in the order in which victims are asked: least important, least cost, newest first.
+
+        `shrink`: by what a shrink costs; else by what a stop does.
+        """
+        if self._in_turn_at != now:
+            self._in_turn.clear()
+            self._in_turn_at = now
+        records = self._in_turn.get(shrink)
+        if records is None:
+            table = self.table
+            records = np.lexsort((-table["job"], _costs(table, now, shrink=shrink)))
+            records = self._in_turn[shrink] = records[stable_order(table["priority"][records])]
+        return records
+
+    def pieces_of(self, table: Table) -> tuple[Ints, Rows]:
+        """The pieces of these records one after the other, a copy, and which of the records each belongs to.
+
+        The records may be as they were before the draft changed them.
+        """
+        counts, begin = table["pieces"], table["first"]
+        end = counts.cumsum()
+        where = np.arange(end[-1] if len(end) else 0) + (begin - end + counts).repeat(counts)
+        return np.arange(len(table)).repeat(counts), self._pieces.take(where, 0)
+
+    def gifts_of(self, table: Table) -> Rows:
+        """Pieces of what each could give of any node without going below its minimum: no more than that together."""
+        owner, pieces = self.pieces_of(table)
+        gifts: Rows = pieces[(pieces[:, BEFORE] < surplus(table)[owner]) & (pieces[:, FIXED] == 0)]
+        return gifts
+
+    def pour(self, rows: Rows, table: Table, sign: int = 1) -> None:
+        """Add what these jobs hold, or with sign -1 take it off."""
+        pieces = self.pieces_of(table)[1]
+        pour_rows(rows, pieces[:, WHERE], pieces[:, AMOUNT], sign)
+
+    def victim(self, k: int) -> Victim:
+        """One job to be looked at by itself."""
+        job, workers = self._jobs[k]
+        victim = self._victims.get(job.id)
+        if victim is None:
+            victim = self._victims[job.id] = Victim(job, workers, self.pieces_of(self.table[k : k + 1])[1])
+        return victim
+
+    def _take_out(self) -> None:
+        """Give those that were taken from pieces of no more than the workers that stay."""
+        if not self._taken:
+            return
+        records = list(self._taken)
+        stays: list[bool] = []
+        first = []
+        for k, before in self._taken.items():
+            ids = {worker.id for worker in self._jobs[k][1]}
+            first.append(len(stays))
+            stays += [worker.id in ids for worker in before]
+        owner, pieces = self.pieces_of(self._records[records])
+        begin = np.array(first, np.int64)[owner]
+        stay, staying_before = np.array(stays, np.bool_), np.concatenate(([0], np.cumsum(stays)))
+        which = begin + pieces[:, WORKER]
+        pieces[:, WORKER] = staying_before[which] - staying_before[begin]
+        owner, pieces = owner[stay[which]], pieces[stay[which]]
+        count_by_node(pieces, owner)
+        counts = np.bincount(owner, minlength=len(records))
+        self._records["pieces"][records] = counts
+        self._records["first"][records] = self._end + counts.cumsum() - counts
+        self._append(pieces)
+        self._taken.clear()
+
+    def _add(self, stakes: Sequence[Stake]) -> None:
+        pieces, counts = laid_out([(stake.each[::-1], stake.fixed_each) for stake in stakes])
+        first = len(self._jobs)
+        self._jobs += [(stake.job, stake.staying[::-1] + stake.fixed) for stake in stakes]
+        self._at |= {stake.job.id: k for k, stake in enumerate(stakes, first)}
+        if len(self._jobs) > len(self._records):
+            self._records = _longer(self._records, len(self._jobs))
+        ends = self._end + np.cumsum(counts)
+        self._records[first : len(self._jobs)] = [
+            _record(stake, end - count, count) for stake, end, count in zip(stakes, ends.tolist(), counts, strict=True)
+        ]
+        self._append(pieces)
+
+    def _drop(self, job_id: JobId) -> None:
+        """The last record takes the place of this one."""
+        k = self._at.pop(job_id)
+        self._victims.pop(job_id, None)
+        last = self._jobs.pop()
+        if k < len(self._jobs):
+            self._jobs[k], self._records[k] = last, self._records[len(self._jobs)]
+            self._at[last[0].id] = k
+
+    def _append(self, pieces: Rows) -> None:
+        end = self._end + len(pieces)
+        if end > len(self._pieces):
+            self._pieces = _longer(self._pieces, end)
+        self._pieces[self._end : end] = pieces
+        self._end = end
+
+    def _compact(self) -> None:
+        """Let go of pieces that no record has, where there are many."""
+        table = self.table
+        if self._end > 2 * table["pieces"].sum() + _UNUSED_MAX:
+            self._pieces = self.pieces_of(table)[1]
+            self._end = len(self._pieces)
+            table["first"] = table["pieces"].cumsum() - table["pieces"]
+
+
+def surplus(table: Table) -> Ints:
+    """How many workers each has above its minimum."""
+    above: Ints = np.maximum(table["workers"] - table["minimum"], 0)
+    return above
+
+
+def stable_order(numbers: Ints) -> Ints:
+    """How to bring these into ascending order, equal ones as they are; much faster where they are close together."""
+    span = numbers - numbers.min(initial=np.iinfo(np.int64).max)
+    order: Ints = span.astype(np.min_scalar_type(int(span.max(initial=0)))).argsort(kind="stable")
+    return order
+
+
+def _costs(table: Table, now: float, *, shrink: bool) -> npt.NDArray[np.float64]:
+    """By record: `Cost.at` of a shrink or a stop."""
+    unsaved_seconds = np.maximum(now - table["since"], 0.0)
+    costs: npt.NDArray[np.float64]
+    if shrink:
+        costs = table["shrink_fixed"] + table["shrink_slots"] * unsaved_seconds
+    else:
+        costs = table["stop_slots"] * unsaved_seconds
+    return costs
+
+
+def _record(stake: Stake, first: int, pieces: int) -> tuple[object, ...]:
+    job = stake.job
+    shrink, stop = shrink_cost(job), stop_cost(job)
+    return (
+        job.id,
+        job.priority,
+        job.min_workers,
+        any(worker.shared for worker in job.workers),
+        stop.since,
+        shrink.fixed,
+        shrink.slots,
+        stop.slots,
+        len(stake.staying),
+        len(stake.fixed),
+        first,
+        pieces,
+    )
+
+
+def _longer(rows: npt.NDArray[S], length: int) -> npt.NDArray[S]:
+    """The same with room for so many, and for some more."""
+    longer = np.zeros((length + length // 2, *rows.shape[1:]), rows.dtype)
+    longer[: len(rows)] = rows
+    return longer

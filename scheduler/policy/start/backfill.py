@@ -1,0 +1,126 @@
+"""EASY backfill: the first blocked job gets a promise, and whoever starts or grows later must not break it.
+
+The promise is a start time and nodes, computed from the time limits of running jobs. A later job may use anything if
+the blocked one could take it back (strictly less important and preemptible) or if it ends before the promise falls
+due; otherwise only what the blocked job will not need then. After D. Lifka, "The ANL/IBM SP Scheduling System" (1995).
+While no time limits tell when the promise falls due, running equals may grow, too: they share, so it gets that back.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job
+from scheduler.policy.capacity.placement import Group, Suited
+from scheduler.policy.capacity.resources import Amount, Held, Rows, Spare, add, fit_in, fit_in_rows, pour, row
+from scheduler.policy.draft import Draft
+from scheduler.policy.snapshot.order import end_of
+from scheduler.policy.snapshot.usage import RESIZABLE_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """The first job that could not be placed, when it can be (infinite: unknown), and what it leaves to others."""
+
+    job: Job
+    shadow: float
+    spare: Spare
+
+    def bounds(self, draft: Draft, job: Job) -> Spare | None:
+        """What limits this job if it starts or grows now; None if nothing does."""
+        if job.spec.preemptible and draft.order.more_important(self.job, job):
+            return None
+        started = job.started_at if job.state in RESIZABLE_STATES else draft.now
+        end = end_of(job, started)
+        return None if end is not None and end <= self.shadow else self.spare
+
+    def bounds_all(self, priority: int, preemptible: bool) -> bool:
+        """Whether it bounds every job of this priority that does not end by then."""
+        return not preemptible or priority >= self.job.priority
+
+    def gets_back(self, priority: int, preemptible: bool) -> bool:
+        """Whether jobs of this priority that share may have more than their minimum: the promise is as far off then."""
+        return self.shadow == math.inf and preemptible and priority == self.job.priority
+
+
+def promise(draft: Draft, job: Job) -> Blocked:
+    """The earliest start of a blocked job as far as time limits tell, and what others may use without delaying it."""
+    suited = draft.places.suited(job.shape)
+    room = reclaimable(draft, job)
+    enough = _enough_of(suited, room, job.min_workers)
+    if enough:
+        # It could take all it needs, only not in this plan: those who hold it are being resized.
+        return Blocked(job, draft.now, _left_over(draft, job, suited, room, enough[0]))
+    fits = suited.totals(room)
+    freed: dict[int, Amount] = {}
+    for when, together in groupby(endings(draft, job), key=lambda ending: ending[0]):
+        for _, held in together:
+            for i, amount in held:
+                if i in suited.types:
+                    before = freed[i] if i in freed else row(room, i)
+                    after = freed[i] = add(before, amount)
+                    fits[suited.types[i]] += fit_in(suited.need, after) - fit_in(suited.need, before)
+        enough = [group for group, fit in fits.items() if fit >= job.min_workers]
+        if enough:
+            for i, amount in freed.items():
+                room[i] = amount
+            return Blocked(job, max(when, draft.now), _left_over(draft, job, suited, room, enough[0]))
+    return Blocked(job, math.inf, draft.ledger.spare(np.zeros_like(room), suited.mask, suited.need))
+
+
+def _enough_of(suited: Suited, room: Rows, count: int) -> list[Group]:
+    """Groups in which so many fit, by the position at which it is enough."""
+    fit = fit_in_rows(suited.need, room)
+    enough_at: dict[Group, int] = {}
+    for group, positions in suited.by_type.items():
+        so_far = fit[positions].cumsum()
+        if len(so_far) and so_far[-1] >= count:
+            enough_at[group] = int(positions[so_far.searchsorted(count)])
+    return sorted(enough_at, key=lambda group: enough_at[group])
+
+
+def _left_over(draft: Draft, job: Job, suited: Suited, room: Rows, group: Group) -> Spare:
+    """The room without what the blocked job takes of it: roomiest nodes first, so that it takes few."""
+    positions = suited.by_type[group]
+    fit = fit_in_rows(suited.need, room[positions])
+    roomiest = np.argsort(-fit, kind="stable")
+    before = fit[roomiest].cumsum() - fit[roomiest]
+    workers = np.clip(job.min_workers - before, 0, fit[roomiest])
+    room[positions[roomiest]] -= workers[:, None] * np.array(suited.need)
+    return draft.ledger.spare(room, suited.mask, suited.need)
+
+
+def reclaimable(draft: Draft, job: Job) -> Rows:
+    """What is free soon, and what the job could take from others once it is enough."""
+    room = draft.ledger.soon()
+    if draft.order.ages:
+        for stake in draft.stakes.less_than(job.priority):
+            if draft.order.more_important(job, stake.job):
+                pour(room, draft.held(stake.job))
+    else:
+        room += draft.stakes.below(job.priority)
+    for holder in draft.holders_below(job.priority):
+        if draft.order.more_important(job, holder):
+            pour(room, draft.held_for(holder))
+    return room
+
+
+def endings(draft: Draft, job: Job) -> Iterator[tuple[float, Held]]:
+    """(time, what it frees) of each time limit, soonest first, of what the job cannot take anyway."""
+    started: list[tuple[float, JobId]] = []
+    for job_id in draft.starts:
+        end = end_of(draft.world.queued[job_id], draft.now)
+        if end is not None:
+            started.append((end, job_id))
+    standing = draft.stakes.endings
+    for when, job_id in sorted([*standing, *started]) if started else standing:
+        if job_id in draft.starts:
+            yield when, tuple(draft.given_to(draft.world.queued[job_id]))
+            continue
+        stake = draft.stakes[job_id]
+        if not (stake.takeable and draft.order.more_important(job, stake.job)):
+            yield when, draft.held(stake.job)

@@ -1,0 +1,94 @@
+"""Who fills what a blocked job leaves idle, only to lose it at once to a job that waits behind that one.
+
+Less important preemptible jobs may use what is promised, for they give it back. A job that waits behind the blocked
+one may not use it, yet it may take what less important ones hold. So that nobody starts or grows for a moment only, the
+plan is made once more, and who would take may have what the fillers would get.
+"""
+
+from collections.abc import Callable
+from itertools import chain
+
+from scheduler.model.shape import WorkerShape
+from scheduler.policy.capacity.placement import Spots
+from scheduler.policy.capacity.resources import NOTHING, Amount, Rows, add, least, needs, pour
+from scheduler.policy.draft import Draft
+from scheduler.policy.snapshot.snapshot import Survey
+
+#: Drafts made until nobody fills in vain.
+DRAFTS_MAX = 4
+#: Amounts by the fillers' priority and position.
+Gains = dict[tuple[int, int], Amount]
+
+
+def decided(survey: Survey, decide: "Callable[[Draft, Fillers], int | None]") -> Draft:
+    """A draft with all decisions in it, after which the survey is to be rolled back.
+
+    `decide` makes them, and gives the highest priority of the jobs that waited behind the blocked one.
+    """
+    offered: Gains = {}
+    for _ in range(DRAFTS_MAX - 1):
+        survey.begin()
+        draft, fillers = Draft(survey), Fillers(offered)
+        gains = _gains(draft, decide(draft, fillers))
+        following = fillers.used(gains)
+        if not gains or following == offered:
+            return draft
+        survey.rollback()
+        offered = following
+    survey.begin()
+    draft = Draft(survey)
+    decide(draft, Fillers(offered))
+    return draft
+
+
+class Fillers:
+    """What fillers would get, as long as nobody more important has it instead."""
+
+    def __init__(self, offered: Gains) -> None:
+        self._offered = offered
+        self._left = dict(offered)
+        #: Grows with every use.
+        self.uses = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._offered)
+
+    def added(self, rows: Rows, priority: int) -> Rows:
+        """These amounts, and what the fillers below this priority would get."""
+        if not self._offered:
+            return rows
+        rows = rows.copy()
+        pour(rows, ((i, amount) for (below, i), amount in self._left.items() if below < priority))
+        return rows
+
+    def use(self, spots: Spots, shape: WorkerShape, priority: int) -> None:
+        """A job of this priority has these spots now, at the cost of the least important fillers."""
+        self.uses += 1
+        wanted = {i: needs(shape, count) for i, count in spots.items()}
+        for below, i in sorted(self._left):
+            if below < priority and i in wanted:
+                used = least(wanted[i], self._left[below, i])
+                wanted[i] = add(wanted[i], used, -1)
+                self._left[below, i] = add(self._left[below, i], used, -1)
+
+    def used(self, besides: Gains) -> Gains:
+        """What others have instead, and these gains."""
+        total = dict(besides)
+        for key, amount in self._offered.items():
+            if self._left[key] != amount:
+                total[key] = add(total.get(key, NOTHING), add(amount, self._left[key], -1))
+        return total
+
+
+def _gains(draft: Draft, below: int | None) -> Gains:
+    """What preemptible jobs below this priority get in the draft; None: nobody would take it."""
+    gains: Gains = {}
+    if below is None:
+        return gains
+    started = ((job, draft.given_to(job)) for job in map(draft.world.queued.__getitem__, draft.starts))
+    grown = ((job, draft.added_to(job)) for job in map(draft.world.active.__getitem__, draft.grows))
+    for job, given in chain(started, grown):
+        if job.spec.preemptible and job.priority < below:
+            for k, amount in given:
+                gains[job.priority, k] = add(gains.get((job.priority, k), NOTHING), amount)
+    return gains

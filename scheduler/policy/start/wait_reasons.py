@@ -1,0 +1,89 @@
+"""Why each job that is left waiting does not start, judged by what the finished plan leaves."""
+
+from collections.abc import Mapping
+from itertools import islice
+
+from scheduler.model.ids import JobId
+from scheduler.model.job import Job, WaitReason
+from scheduler.model.plan import Waiting
+from scheduler.model.world import World
+from scheduler.policy.capacity.ledger import View
+from scheduler.policy.capacity.placement import Suited
+from scheduler.policy.draft import Draft
+from scheduler.policy.snapshot.queue import UNEXPLAINED
+from scheduler.policy.start.backfill import Blocked
+from scheduler.policy.start.fixed_starts import reason_with_fixed
+from scheduler.policy.start.starts import Starts
+
+#: Reasons that one plan replaces in lines: one slot that comes free may change those of all the queue, and they are
+#: for people to read.
+REWRITTEN_MAX = 1000
+
+#: Most workers that fit into free slots, most that fit without touching a reservation, the first who holds some.
+Room = tuple[int, int, JobId | None]
+
+
+def explain(draft: Draft, starts: Starts) -> None:
+    """Give every job that is left its reason; drop the reasons that the jobs carry already."""
+    rooms: dict[Suited, Room] = {}
+    waiting = not_carried(draft.world, draft.waiting)
+    for job, suited in starts.left:
+        if job.spec.fixed is not None:
+            said = reason_with_fixed(draft, job, starts.blocked)
+        else:
+            said = _reason(draft, suited, job.min_workers, starts.blocked, rooms)
+        if _differs(job, said):
+            waiting[job.id] = said
+    _explain_lines(draft, starts, rooms, waiting)
+    draft.waiting = waiting
+
+
+def not_carried(world: World, waiting: Mapping[JobId, Waiting]) -> dict[JobId, Waiting]:
+    """Those of the reasons that the jobs do not carry yet."""
+    return {job_id: said for job_id, said in waiting.items() if _differs(world.queued[job_id], said)}
+
+
+def _explain_lines(draft: Draft, starts: Starts, rooms: dict[Suited, Room], waiting: dict[JobId, Waiting]) -> None:
+    """Add what changes for jobs in lines, by place in the queue; at most so many that have a reason already."""
+    decided = draft.starts.keys() | draft.holding.keys()
+    rewritten = 0
+    for line in sorted(draft.survey.queue.lines, key=lambda line: line.ranks[0]):
+        if line in starts.impossible:
+            said = Waiting(starts.impossible[line])
+        else:
+            said = _reason(draft, draft.places.suited(line.shape), line.min_workers, starts.blocked, rooms)
+        for carried, job_ids in line.carrying_other_than(said):
+            left = (job_id for job_id in job_ids if job_id not in decided)
+            first = carried[0] in UNEXPLAINED
+            told = dict.fromkeys(left if first else islice(left, REWRITTEN_MAX - rewritten), said)
+            rewritten += 0 if first else len(told)
+            waiting |= told
+
+
+def _reason(draft: Draft, suited: Suited, count: int, blocked: Blocked | None, rooms: dict[Suited, Room]) -> Waiting:
+    """Why a job that needs so many workers does not start."""
+    room = rooms.get(suited)
+    if room is None:
+        room = rooms[suited] = _room(draft, suited)
+    if count > room[0]:
+        return Waiting(WaitReason.INSUFFICIENT_SLOTS)
+    if count <= room[1] and blocked is not None:
+        return Waiting(WaitReason.BEHIND_RESERVATION, blocked.job.id)
+    return Waiting(WaitReason.BEHIND_RESERVATION, room[2])
+
+
+def _differs(job: Job, said: Waiting) -> bool:
+    return job.wait_reason is not said.reason or job.wait_for != said.for_job
+
+
+def _room(draft: Draft, suited: Suited) -> Room:
+    open_now = suited.fits(View.OPEN).most()
+    if draft.ledger.plain:
+        return (open_now, open_now, None)
+    holder = next((job_id for job_id in draft.holding if _holds_some(draft, job_id, suited)), None)
+    return (suited.fits(View.FREE).most(), open_now, holder)
+
+
+def _holds_some(draft: Draft, holder: JobId, suited: Suited) -> bool:
+    position = draft.ledger.position
+    return any(position.get(name) in suited.types for name, _ in draft.holding[holder])

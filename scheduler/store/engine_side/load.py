@@ -1,0 +1,132 @@
+"""What the engine reads: the whole world at its start, then what others commit; and the inbox at every tick."""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, literal_column, select
+
+from scheduler.engine.ports import Inbox, StoredNews, StoredWorld
+from scheduler.model.ids import JobId
+from scheduler.model.intent import Intent, IntentKind
+from scheduler.model.job import TERMINAL_STATES, Job, JobState
+from scheduler.model.worker import Worker
+from scheduler.store.codec.job_reader import JOB_COLUMNS, jobs_from_rows
+from scheduler.store.codec.job_rows import WORKER_COLUMNS, homeless, workers_by_job
+from scheduler.store.codec.reading import Found, SetAside
+from scheduler.store.codec.rows import NODE_COLUMNS, intent_from_row, node_from_row, read_nodes
+from scheduler.store.engine_side import leadership
+from scheduler.store.requests import bookings
+from scheduler.store.sql.schema import intents, jobs, nodes, workers
+from scheduler.store.sql.sequences import highest_job_id
+
+#: Rows that are held beside the values made of them.
+ROWS_AT_ONCE = 1000
+
+_OPEN_STATES = sorted(state.value for state in JobState if state not in TERMINAL_STATES)
+#: Written out, since SQLite matches it with the condition of the index.
+_SUBMITTED: ColumnElement[bool] = literal_column("intents.kind = 'SUBMIT'")
+_IN_INBOX = exists().where(intents.c.job_id == jobs.c.id, _SUBMITTED)
+_KNOWN_STATES = sorted(state.value for state in JobState)
+_ADMITTED_OPEN_JOBS = select(*JOB_COLUMNS).where(jobs.c.state.in_(_OPEN_STATES), ~_IN_INBOX)
+#: What is in no state that there is may be anything: it is looked at, and set aside.
+_JOBS_IN_NO_STATE = select(*JOB_COLUMNS).where(jobs.c.state.not_in(_KNOWN_STATES) | jobs.c.state.is_(None))
+_LIVE_WORKERS = select(*WORKER_COLUMNS).where(workers.c.live.is_not(None)).order_by(workers.c.job_id, workers.c.ordinal)
+
+# Put together once: they are a part of every tick, or of every look of those that follow.
+_OLDEST_INTENTS = (
+    select(intents).where(intents.c.id > bindparam("after")).order_by(intents.c.id).limit(bindparam("most"))
+)
+_FIRST_IN_INBOX = select(func.min(intents.c.job_id)).where(_SUBMITTED)
+_NODES = select(*NODE_COLUMNS)
+
+_CHANGED_JOBS = select(*JOB_COLUMNS).where(jobs.c.revision > bindparam("since")).order_by(jobs.c.id)
+_THEIR_WORKERS = _LIVE_WORKERS.where(
+    workers.c.job_id.in_(select(jobs.c.id).where(jobs.c.revision > bindparam("since")))
+)
+_NODE_COUNT = select(func.count()).select_from(nodes)
+_CHANGED_NODES = select(*NODE_COLUMNS).where(nodes.c.revision > bindparam("since")).order_by(nodes.c.name)
+
+
+def load_world(connection: Connection, aside: SetAside) -> StoredWorld:
+    """Jobs and bookings that no tick has taken yet are left out: they come through the inbox, once."""
+    lease = leadership.read(connection)  # first: it begins the snapshot that all of it is read from
+    highest_job_id, admitted_job_id = _job_ids(connection)
+    found_nodes = read_nodes(connection.execute(_NODES), aside)
+    live = workers_by_job(connection.execute(_LIVE_WORKERS), aside)
+    names = {node.name for node in found_nodes}
+    with connection.execute(_ADMITTED_OPEN_JOBS, execution_options={"yield_per": ROWS_AT_ONCE}) as result:
+        rows = chain(chain.from_iterable(result.partitions()), connection.execute(_JOBS_IN_NO_STATE))
+        # Sorted here: the database would copy the whole rows to do it.
+        open_jobs = tuple(sorted(jobs_from_rows(rows, live, aside, names), key=lambda job: job.id))
+    _set_aside_homeless(live, open_jobs, aside)
+    return StoredWorld(
+        jobs=open_jobs,
+        nodes=found_nodes,
+        highest_job_id=highest_job_id,
+        bookings=bookings.promised(connection, aside),
+        admitted_job_id=admitted_job_id,
+        revision=lease.revision,
+        unreadable=tuple(aside.rows),
+        ahead_seconds=lease.ahead_seconds,
+    )
+
+
+def _set_aside_homeless(live: Mapping[JobId, tuple[Worker, ...]], found: Iterable[Job], aside: SetAside) -> None:
+    """Live workers whose job is none of those that were read hold their slots until somebody has looked at them."""
+    known = {job.id for job in found} | {row.job_id for row in aside.rows}
+    for job_id in live.keys() - known:
+        aside.found.append(Found(homeless(job_id, live[job_id]), (job_id,)))
+
+
+def load_news(connection: Connection, since: int, aside: SetAside) -> StoredNews:
+    """What commits after that revision changed. What is in the inbox has no revision, so it is left out here too."""
+    after = {"since": since}
+    lease = leadership.read(connection)
+    live = workers_by_job(connection.execute(_THEIR_WORKERS, after), aside)
+    return StoredNews(
+        jobs=tuple(jobs_from_rows(connection.execute(_CHANGED_JOBS, after), live, aside)),
+        nodes=tuple(aside.read(nodes, connection.execute(_CHANGED_NODES, after), node_from_row)),
+        bookings=bookings.promised(connection, aside),
+        highest_job_id=highest_job_id(connection),
+        revision=lease.revision,
+        node_count=connection.execute(_NODE_COUNT).scalar_one(),
+        unreadable=tuple(aside.rows),
+        ahead_seconds=lease.ahead_seconds,
+    )
+
+
+def _job_ids(connection: Connection) -> tuple[int, int]:
+    """The highest id that was given, and the highest that was taken out of the inbox: they are taken in their order."""
+    highest = highest_job_id(connection)
+    first_waiting = connection.execute(_FIRST_IN_INBOX).scalar_one()
+    return highest, highest if first_waiting is None else first_waiting - 1
+
+
+def take_inbox(connection: Connection, limit: int, aside: SetAside) -> Inbox:
+    """The oldest intents with the jobs and bookings that they ask for; these jobs have no workers yet."""
+    arrived = _arrived(connection, limit, aside)
+    if not arrived:
+        return Inbox((), (), unreadable=tuple(aside.rows))
+    named = [intent.job_id for intent in arrived if intent.kind is IntentKind.SUBMIT and intent.job_id is not None]
+    submitted = _submitted(connection, min(named), max(named), aside) if named else ()
+    booked = any(intent.kind is IntentKind.BOOK for intent in arrived)
+    requested = bookings.requested(connection, aside) if booked else ()
+    return Inbox(tuple(arrived), submitted, requested, tuple(aside.rows))
+
+
+def _arrived(connection: Connection, limit: int, aside: SetAside) -> list[Intent]:
+    """The oldest intents that can be read; others stay where they are and keep none from being taken."""
+    last = -1
+    while True:
+        rows = connection.execute(_OLDEST_INTENTS, {"after": last, "most": limit}).all()
+        if arrived := list(aside.read(intents, rows, intent_from_row)):
+            return arrived
+        if len(rows) < limit:
+            return []
+        last = rows[-1].id
+
+
+def _submitted(connection: Connection, first: int, last: int, aside: SetAside) -> tuple[Job, ...]:
+    """Jobs of this range whose SUBMIT intent is pending: ids of jobs and of their intents ascend together."""
+    query = select(*JOB_COLUMNS).where(jobs.c.id.between(first, last), _IN_INBOX).order_by(jobs.c.id)
+    return tuple(jobs_from_rows(connection.execute(query).all(), {}, aside))

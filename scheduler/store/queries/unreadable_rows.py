@@ -1,0 +1,157 @@
+"""Rows that cannot be read: those that this process has met, and all of them with what they hold."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, Table, and_, select
+
+from scheduler.model.ids import JobId
+from scheduler.model.unreadable import Unreadable
+from scheduler.store.codec.job_reader import JOB_COLUMNS, jobs_from_rows
+from scheduler.store.codec.job_rows import WORKER_COLUMNS, homeless, worker_from_row, workers_by_job
+from scheduler.store.codec.json_text import members_from_text
+from scheduler.store.codec.reading import Found, SetAside
+from scheduler.store.codec.row_check import RawRow, broken_text
+from scheduler.store.codec.rows import (
+    NODE_COLUMNS,
+    booking_from_row,
+    event_from_row,
+    intent_from_row,
+    node_from_row,
+    recurring_from_row,
+)
+from scheduler.store.codec.shard_rows import READER_COLUMNS, queue_from_row, reader_from_row, set_aside_from_row
+from scheduler.store.records import StoredRow
+from scheduler.store.sql.schema import (
+    bookings,
+    counters,
+    data_queues,
+    events,
+    generations,
+    intents,
+    jobs,
+    lease,
+    nodes,
+    recurring,
+    shard_readers,
+    shards_set_aside,
+    webhooks,
+    workers,
+)
+
+#: More are not remembered.
+ROWS_KEPT = 1000
+_ROWS_AT_ONCE = 1000
+
+Make = Callable[[Any], object]
+
+
+def _checked(row: RawRow) -> RawRow:
+    return row
+
+
+_QUEUES = select(*data_queues.columns, jobs.c.data).join(jobs, jobs.c.id == data_queues.c.job_id)
+#: How rows of each table are read, but for those of jobs, which are read with their workers.
+_READ: dict[str, tuple[Table, Select[Any], Make]] = {
+    table.name: (table, query, make)
+    for table, query, make in (
+        (workers, select(*WORKER_COLUMNS), worker_from_row),
+        (nodes, select(*NODE_COLUMNS), node_from_row),
+        (intents, select(intents), intent_from_row),
+        (bookings, select(bookings), booking_from_row),
+        (recurring, select(recurring), recurring_from_row),
+        (webhooks, select(webhooks), _checked),
+        (generations, select(generations), lambda row: members_from_text(row.members)),
+        (data_queues, _QUEUES, queue_from_row),
+        (shard_readers, select(*READER_COLUMNS), reader_from_row),
+        (shards_set_aside, select(shards_set_aside), set_aside_from_row),
+        (events, select(events), event_from_row),
+        (lease, select(lease), _checked),
+        (counters, select(counters), _checked),
+    )
+}
+
+
+class Met:
+    """The rows that this process has met, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[tuple[str, str], Found] = {}
+
+    def add(self, found: Iterable[Found]) -> None:
+        with self._lock:
+            for each in found:
+                key = (each.row.table, each.row.key)
+                if key in self._found or len(self._found) < ROWS_KEPT:
+                    self._found[key] = each
+
+    @property
+    def rows(self) -> tuple[Unreadable, ...]:
+        """By table and key."""
+        with self._lock:
+            return tuple(self._found[key].row for key in sorted(self._found))
+
+    def look_again(self, connection: Connection) -> tuple[Unreadable, ...]:
+        """Those that can be read by now, or are gone; they are met no more."""
+        with self._lock:
+            known = list(self._found.items())
+        over = [(key, each) for key, each in known if not _still(connection, each)]
+        with self._lock:
+            for key, _ in over:
+                self._found.pop(key, None)
+        return tuple(each.row for _, each in over)
+
+
+def _still(connection: Connection, found: Found) -> bool:
+    """Whether the row is there and cannot be read. One that cannot be asked for by its key is met again if it is."""
+    if any(isinstance(part, str) and broken_text(part) is not None for part in found.key):
+        return False
+    aside = SetAside()
+    if found.row.table == jobs.name:
+        return bool(list(_unread_jobs(connection, aside, found.key[0])))
+    table, query, make = _READ[found.row.table]
+    mine = and_(*(column == value for column, value in zip(table.primary_key.columns, found.key, strict=True)))
+    for _ in aside.read(table, connection.execute(query.where(mine)), make):
+        pass
+    return bool(aside.rows)
+
+
+def scan(connection: Connection) -> Iterator[StoredRow]:
+    """Every row of every table that cannot be read, with its columns as they are stored."""
+    yield from _unread_jobs(connection, SetAside())
+    for table, query, make in _READ.values():
+        with connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}) as result:
+            for row in result:
+                aside = SetAside()
+                for _ in aside.read(table, [row], make):
+                    pass
+                if aside.rows:
+                    yield stored_row(aside.rows[0], table, row)
+
+
+def _unread_jobs(connection: Connection, aside: SetAside, job_id: JobId | None = None) -> Iterator[StoredRow]:
+    """All jobs that cannot be read, or this one if it cannot; of one that is gone, only its workers tell."""
+    live_workers = select(*WORKER_COLUMNS).where(workers.c.live.is_not(None)).order_by(workers.c.ordinal)
+    query = select(*JOB_COLUMNS)
+    if job_id is not None:
+        live_workers, query = live_workers.where(workers.c.job_id == job_id), query.where(jobs.c.id == job_id)
+    live = workers_by_job(connection.execute(live_workers), aside)
+    gone = set(live)
+    names = set(connection.execute(select(nodes.c.name)).scalars())
+    with connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}) as result:
+        for row in result:
+            gone.discard(row[0])
+            before = len(aside.rows)
+            for _ in jobs_from_rows([row], live, aside, names):
+                pass
+            if len(aside.rows) > before:
+                yield stored_row(aside.rows[-1], jobs, row)
+    for each in sorted(gone):
+        yield StoredRow(homeless(each, live[each]), {})
+
+
+def stored_row(row: Unreadable, table: Table, columns: Row[Any]) -> StoredRow:
+    """The row with its columns by name."""
+    return StoredRow(row, {column.name: columns[k] for k, column in enumerate(table.columns)})

@@ -1,0 +1,49 @@
+"""Recurring jobs. A deleted one stays as history and is not listed."""
+
+from sqlalchemy import Connection, select
+
+from scheduler.model.job import JobSpec
+from scheduler.store.codec.json_text import spec_to_text
+from scheduler.store.codec.reading import SetAside, only
+from scheduler.store.codec.rows import recurring_from_row
+from scheduler.store.records import Recurring
+from scheduler.store.sql.schema import recurring
+from scheduler.store.sql.sequences import take_ids
+
+_PRESENT = recurring.c.deleted_at.is_(None)
+
+
+def add(connection: Connection, cron: str, timezone: str, spec: JobSpec, now: float) -> int:
+    new_id = take_ids(connection, recurring=1).recurring
+    connection.execute(
+        recurring.insert().values(id=new_id, cron=cron, timezone=timezone, spec=spec_to_text(spec), created_at=now)
+    )
+    return new_id
+
+
+def get(connection: Connection, recurring_id: int) -> Recurring | None:
+    """Raises `UnreadableRow`."""
+    row = connection.execute(select(recurring).where(recurring.c.id == recurring_id, _PRESENT)).one_or_none()
+    return None if row is None else only(recurring, row, recurring_from_row)
+
+
+def present(connection: Connection, aside: SetAside) -> list[Recurring]:
+    rows = connection.execute(select(recurring).where(_PRESENT).order_by(recurring.c.id))
+    return list(aside.read(recurring, rows, recurring_from_row))
+
+
+def delete(connection: Connection, recurring_id: int, now: float) -> bool:
+    """Whether there was one to delete."""
+    changed = recurring.update().where(recurring.c.id == recurring_id, _PRESENT).values(deleted_at=now)
+    return connection.execute(changed).rowcount == 1
+
+
+def mark_run(connection: Connection, recurring_id: int, fire_time: float) -> None:
+    """Remember the newest run; an older time changes nothing."""
+    newer = recurring.c.last_run_at.is_(None) | (recurring.c.last_run_at < fire_time)
+    connection.execute(recurring.update().where(recurring.c.id == recurring_id, newer).values(last_run_at=fire_time))
+
+
+def resume(connection: Connection, recurring_id: int, since: float) -> None:
+    """Go on from this time, also where it has gone farther."""
+    connection.execute(recurring.update().where(recurring.c.id == recurring_id).values(last_run_at=since))

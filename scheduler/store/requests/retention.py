@@ -1,0 +1,24 @@
+"""Removal of what is too old. Only ended jobs go, with their workers and generations; events go by their own age."""
+
+from sqlalchemy import Connection, select
+
+from scheduler.store.records import Purged
+from scheduler.store.sql.schema import events, jobs
+
+
+def purge(connection: Connection, before_jobs: float, before_events: float, limit: int) -> Purged:
+    """Remove at most `limit` jobs that ended, and as many events that happened, before these times."""
+    ended = select(jobs.c.id).where(jobs.c.finished_at < before_jobs).order_by(jobs.c.finished_at).limit(limit)
+    removed = connection.execute(jobs.delete().where(jobs.c.id.in_(ended)))
+    return Purged(removed.rowcount, _purge_events(connection, before_events, limit))
+
+
+def _purge_events(connection: Connection, before: float, limit: int) -> int:
+    """Ids follow time closely, so that looking at the lowest ones spares an index on time."""
+    oldest = connection.execute(select(events.c.id, events.c.at).order_by(events.c.id).limit(limit)).all()
+    last = 0
+    for row in oldest:
+        if isinstance(row.at, float) and row.at >= before:
+            break
+        last = row.id
+    return connection.execute(events.delete().where(events.c.id <= last)).rowcount if last else 0
