@@ -17,7 +17,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.subject import SubjectKind
 from scheduler.policy.snapshot import usage_index
-from scheduler.policy.snapshot.queue import Line, Queue
+from scheduler.policy.snapshot.queue import JobClass, Queue
 from scheduler.store.engine_side import commit
 
 #: Where a job is handled: (module or class, name). Together they see a job in every state it may be in.
@@ -30,7 +30,7 @@ POINTS: tuple[tuple[Any, str], ...] = (
     (usage_index, "stake_of"),
     (usage_index, "end_of"),
     (Queue, "_alone"),
-    (Line, "note"),
+    (JobClass, "note"),
     (reconcile, "start_worker"),
     (deciding, "post"),
     (commit, "job_values"),

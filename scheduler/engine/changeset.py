@@ -23,7 +23,7 @@ from scheduler.model.world import Changes, CrowdedSlot, Stray, World
 NO_CHANGES = Changes()
 
 
-class Draft:
+class Changeset:
     """An overlay of changed rows at one moment (`now`)."""
 
     def __init__(

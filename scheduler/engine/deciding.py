@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from scheduler.config import Settings
 from scheduler.engine.absorb.absorb import absorb
-from scheduler.engine.absorb.dirty_jobs import Attention
+from scheduler.engine.absorb.dirty_jobs import DirtyJobs
 from scheduler.engine.absorb.foreign import absorb_demands
 from scheduler.engine.absorb.forgotten_nodes import forget_nodes
 from scheduler.engine.absorb.shards import DataWatch, absorb_data
@@ -19,10 +19,10 @@ from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.apply.reconcile import due_actions
 from scheduler.engine.attribution.inputs import TickInputs
 from scheduler.engine.board import post
-from scheduler.engine.changeset import Draft, committed
+from scheduler.engine.changeset import Changeset, committed
 from scheduler.engine.ports import ActionFailure, ClusterAction
 from scheduler.engine.replay_case import Case, save_case
-from scheduler.engine.state.reports import Hearing, ReportBox
+from scheduler.engine.state.reports import Liveness, ReportBox
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
 from scheduler.model.observation import Observation
@@ -37,17 +37,17 @@ class Deciding:
     """What it remembers between ticks makes them cheap, and never changes what they decide."""
 
     def __init__(
-        self, settings: Settings, launch: LaunchContext, data: DataWatch, hearing: Hearing, reports: ReportBox
+        self, settings: Settings, launch: LaunchContext, data: DataWatch, liveness: Liveness, reports: ReportBox
     ) -> None:
         self._settings = settings
         self._launch = launch
         self._data = data
-        self._hearing = hearing
+        self._liveness = liveness
         self._reports = reports
         self._planner = Planner(settings.policy)
         #: The plan stays empty until then unless something that matters changes; None: it may not be empty.
         self._calm_until: float | None = None
-        self.attention = Attention(settings.engine, hearing)
+        self.dirty_jobs = DirtyJobs(settings.engine, liveness)
         #: Workers that this engine has asked to stop.
         self.told: set[WorkerId] = set()
         #: Workers whose last start or stop failed on the way, and why.
@@ -55,44 +55,44 @@ class Deciding:
 
     def reset(self) -> None:
         """Look at everything at the next tick."""
-        self.attention.reset()
+        self.dirty_jobs.reset()
         self._calm_until = None
 
-    def absorb(self, inputs: TickInputs, begun: Changes) -> Draft:
+    def absorb(self, inputs: TickInputs, begun: Changes) -> Changeset:
         """What follows from observations and requests. `begun`: what the tick changed before."""
         world, observation, now = inputs.world, inputs.observation, inputs.now
-        focus = self.attention.focus(world, observation, now)
+        focus = self.dirty_jobs.focus(world, observation, now)
         queues = inputs.queues
         if queues is None:
-            queues = self._data.queues(focus.jobs, observation, self._hearing, now)
-        self._hearing.look_up(queues)
-        draft = Draft(world, now, queues, begun)
-        absorb(draft, observation, inputs.inbox, focus, self._hearing, self.uncertain, self._settings.engine)
-        absorb_loads(draft, observation.loads, self._settings.policy)
-        absorb_demands(draft, observation.demands, self._settings.policy)
-        absorb_data(draft, inputs.shares, self._reports)
-        return draft
+            queues = self._data.queues(focus.jobs, observation, self._liveness, now)
+        self._liveness.look_up(queues)
+        changeset = Changeset(world, now, queues, begun)
+        absorb(changeset, observation, inputs.inbox, focus, self._liveness, self.uncertain, self._settings.engine)
+        absorb_loads(changeset, observation.loads, self._settings.policy)
+        absorb_demands(changeset, observation.demands, self._settings.policy)
+        absorb_data(changeset, inputs.shares, self._reports)
+        return changeset
 
-    def forget_nodes(self, draft: Draft, observation: Observation) -> None:
+    def forget_nodes(self, changeset: Changeset, observation: Observation) -> None:
         """Remove nodes that have been gone for as long as the settings say."""
-        forget_nodes(draft, observation.nodes.keys(), self._settings.retention.nodes_seconds)
+        forget_nodes(changeset, observation.nodes.keys(), self._settings.retention.nodes_seconds)
 
-    def plan(self, draft: Draft) -> tuple[Plan, tuple[Violation, ...]]:
+    def plan(self, changeset: Changeset) -> tuple[Plan, tuple[Violation, ...]]:
         """Put the plan into the draft; one that breaks an invariant is dropped, and its world kept as a test case."""
-        decided, violations = self._checked_plan(draft, draft.now)
-        enact(draft, decided, self._settings.engine)
-        give_addresses(draft, self._launch.host_of)
+        decided, violations = self._checked_plan(changeset, changeset.now)
+        enact(changeset, decided, self._settings.engine)
+        give_addresses(changeset, self._launch.host_of)
         return decided, violations
 
     def actions(self, world: World, unsettled: list[Job], observation: Observation, now: float) -> list[ClusterAction]:
         """What the cluster should be told now."""
-        ended = self.attention.ended(observation)
+        ended = self.dirty_jobs.ended(observation)
         return due_actions(world, unsettled, observation, ended, self.told, self._launch, now)
 
     def next_tick_at(self, world: World, unsettled: list[Job], decided: Plan, now: float) -> float:
         """The latest moment for the next tick."""
         latest = now + self._settings.engine.tick_interval_seconds
-        candidates = [latest, self.attention.next_deadline(world, now), decided.next_look_at]
+        candidates = [latest, self.dirty_jobs.next_deadline(world, now), decided.next_look_at]
         if _has_unstarted_leaver(unsettled):
             candidates.append(now)
         return min(max(c, now) for c in candidates if c is not None)
@@ -100,26 +100,26 @@ class Deciding:
     def rehearse(self, inputs: TickInputs, begun: Changes) -> Changes:
         """Everything that a tick does without its store and its cluster; what it would commit."""
         self.reset()
-        draft = self.absorb(inputs, begun)
-        self.forget_nodes(draft, inputs.observation)
-        decided, _ = self.plan(draft)
-        changes = draft.changes()
+        changeset = self.absorb(inputs, begun)
+        self.forget_nodes(changeset, inputs.observation)
+        decided, _ = self.plan(changeset)
+        changes = changeset.changes()
         stored = committed(changes)
-        world = draft.base.evolve(stored)
+        world = changeset.base.evolve(stored)
         for job in stored.jobs:
             if job.state.managed:
                 post(job)
-        unsettled = self.attention.unsettled(world)
+        unsettled = self.dirty_jobs.unsettled(world)
         self.actions(world, unsettled, inputs.observation, inputs.now)
         self.next_tick_at(world, unsettled, decided, inputs.now)
         return changes
 
-    def _checked_plan(self, draft: Draft, now: float) -> tuple[Plan, tuple[Violation, ...]]:
+    def _checked_plan(self, changeset: Changeset, now: float) -> tuple[Plan, tuple[Violation, ...]]:
         calm_until, self._calm_until = self._calm_until, None
-        if calm_until is not None and not draft.matters and now < calm_until:
+        if calm_until is not None and not changeset.matters and now < calm_until:
             self._calm_until = calm_until
             return Plan(next_look_at=calm_until if calm_until < math.inf else None), ()
-        world = draft.world()
+        world = changeset.world()
         decided = self._planner.plan(world, now)
         ages = self._settings.policy.aging_per_hour > 0  # then the order changes with every moment
         if not ages and not decided.actions and not decided.waiting:

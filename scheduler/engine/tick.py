@@ -35,7 +35,7 @@ from scheduler.engine.leadership.follower import Follower, Unloaded
 from scheduler.engine.leadership.lease_keeper import Candidate
 from scheduler.engine.leadership.repairs import Repairs
 from scheduler.engine.ports import ActionFailure, Cluster, EngineClock, Leader, Lease, Place, StopWorker, Store
-from scheduler.engine.state.reports import Hearing, ReportBox
+from scheduler.engine.state.reports import Liveness, ReportBox
 from scheduler.engine.timing.wall_watch import Jump, WallWatch
 from scheduler.errors import (
     ClusterError,
@@ -146,11 +146,11 @@ class Engine:
         self.world: World | None = None
         #: Stored jobs that the world could not be built with, and how that failed.
         self._unloaded: Unloaded = ()
-        self._hearing = Hearing(reports)
+        self._liveness = Liveness(reports)
         self._wall = WallWatch()
         self._data = DataWatch(store, settings.engine)
         self._repairs = Repairs(store)
-        self._deciding = Deciding(settings, launch, self._data, self._hearing, reports)
+        self._deciding = Deciding(settings, launch, self._data, self._liveness, reports)
         #: What is being decided by, and when that began in monotonic seconds; None: nothing is being decided.
         self.deciding: tuple[TickInputs, float] | None = None
         self.report = TickReport(at=0.0)
@@ -170,7 +170,7 @@ class Engine:
     @property
     def heard_since(self) -> float:
         """When this process began to hear others, or went on after it had stood still; unix seconds."""
-        return self._hearing.since
+        return self._liveness.since
 
     @property
     def jump(self) -> Jump | None:
@@ -197,7 +197,7 @@ class Engine:
         now, began = self._clock.now(), self._clock.monotonic()  # only the latter is never set by the leader's
         self._moved_at = began
         if now > self.report.next_tick_at + self._settings.engine.tick_interval_seconds:
-            self._hearing.since = now  # it stood still, and with it the ears of this process
+            self._liveness.since = now  # it stood still, and with it the ears of this process
         reached: list[tuple[Step, float]] = []
         try:
             yield from self._timed(self._steps(), reached)
@@ -211,7 +211,7 @@ class Engine:
             self.deciding = None
         ended, slow_seconds = self._clock.now(), 2 * self._candidate.write_seconds  # reports come in meanwhile
         if ended - now > self._settings.engine.tick_interval_seconds + slow_seconds:
-            self._hearing.since = ended  # it stood still in the middle
+            self._liveness.since = ended  # it stood still in the middle
         self._moved_at = self._clock.monotonic()
         self.report = replace(self.report, duration_seconds=self._moved_at - began, steps=tuple(reached))
 
@@ -258,7 +258,7 @@ class Engine:
         world = self.world
         yield Step.LEASED
         observation = self._observe()
-        self._hearing.cut_off.update((name, now) for name in world.nodes if not observation.reaches(name))
+        self._liveness.cut_off.update((name, now) for name in world.nodes if not observation.reaches(name))
         yield Step.OBSERVED
         inbox = self._store.take_inbox(INBOX_MAX)
         shares_done = self._data.shares_done(world, now)
@@ -266,20 +266,20 @@ class Engine:
         inputs = TickInputs(now, world, observation, inbox, shares_done, {job.id: job for job, _ in self._unloaded})
         inputs, begun = set_aside(inputs, self._culprits(inputs, lease))
         self.deciding = inputs, self._clock.monotonic()
-        draft = self._deciding.absorb(inputs, begun)
-        self._wall.look(draft, self._clock.wall() - self._clock.now())
+        changeset = self._deciding.absorb(inputs, begun)
+        self._wall.look(changeset, self._clock.wall() - self._clock.now())
         if self._wall.jump is None:  # else nobody knows yet how long they have been gone
-            self._deciding.forget_nodes(draft, inputs.observation)
+            self._deciding.forget_nodes(changeset, inputs.observation)
         yield Step.ABSORBED
-        decided, violations = self._deciding.plan(draft)
+        decided, violations = self._deciding.plan(changeset)
         self.deciding = None
         yield Step.PLANNED
-        changes = draft.changes()
+        changes = changeset.changes()
         if changes:
             self._commit(changes, lease, now)
         stored = committed(changes)
-        self.world = draft.base.evolve(stored)
-        self._deciding.attention.absorbed(inputs.observation)
+        self.world = changeset.base.evolve(stored)
+        self._deciding.dirty_jobs.absorbed(inputs.observation)
         self._passed(changes)
         self._reports.absorbed(observation.reports)
         yield Step.COMMITTED
@@ -287,7 +287,7 @@ class Engine:
         self._forget_ended(changes)
         gc_pauses.keep(len(inbox.jobs) + sum(worker.created_at == now for worker in changes.workers))
         yield Step.POSTED
-        unsettled = self._deciding.attention.unsettled(self.world)
+        unsettled = self._deciding.dirty_jobs.unsettled(self.world)
         failures = self._apply(self.world, unsettled, inputs.observation, now)
         self.report = TickReport(
             at=now,
@@ -318,7 +318,7 @@ class Engine:
         self._deciding.told.clear()
         self._deciding.uncertain = {}
         self._reports.clear()
-        self._hearing.called.clear()
+        self._liveness.called.clear()
         self._term = lease.term
         if self._caution is not None and self._candidate.outlived:
             self._caution.begin()
@@ -326,7 +326,7 @@ class Engine:
     def _load(self, now: float) -> World:
         world, self._unloaded = self._follower.take_over()
         self._deciding.reset()
-        self._hearing.since = now  # what was said to an engine before this one is not known
+        self._liveness.since = now  # what was said to an engine before this one is not known
         return world
 
     def _culprits(self, inputs: TickInputs, lease: Lease) -> Mapping[Subject, Failure]:
@@ -391,9 +391,9 @@ class Engine:
         ended = [w.id for w in changes.workers if not w.state.live]
         self._deciding.told.difference_update(ended)
         self._reports.forget(ended)
-        self._hearing.forget(ended)
+        self._liveness.forget(ended)
         for node in changes.forgotten:
-            self._hearing.cut_off.pop(node.name, None)
+            self._liveness.cut_off.pop(node.name, None)
 
     def _give_up(self, error: Exception, wait_seconds: float) -> None:
         now, leading = self._clock.now(), self._candidate.seconds_left() > 0

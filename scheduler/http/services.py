@@ -130,4 +130,4 @@ def services_of(request: Request) -> Services:
     return services
 
 
-Use = Annotated[Services, Depends(services_of)]
+ServicesDep = Annotated[Services, Depends(services_of)]

@@ -7,33 +7,33 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Placement, StopReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import LeaveReason, Worker
-from scheduler.policy.capacity.placement import Spots
+from scheduler.policy.capacity.placement import NodeCounts
 from scheduler.policy.capacity.pools import halves, whole
 from scheduler.policy.capacity.priority_sums import SumsBelow
 from scheduler.policy.capacity.resources import Amount, Held, Rows, needs, pour
 from scheduler.policy.snapshot.order import end_of
-from scheduler.policy.snapshot.snapshot import Survey
+from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.usage import held_by
 
 
 class Draft:
     """Decisions so far. Every method keeps the ledger in step with them."""
 
-    def __init__(self, survey: Survey) -> None:
-        self.survey = survey
-        self.world = survey.world
-        self.now = survey.order.now
-        self.settings = survey.settings
-        self.order = survey.order
-        self.ledger = survey.ledger
-        self.places = survey.places
-        self.stakes = survey.stakes
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.world = snapshot.world
+        self.now = snapshot.order.now
+        self.settings = snapshot.settings
+        self.order = snapshot.order
+        self.ledger = snapshot.ledger
+        self.places = snapshot.places
+        self.usages = snapshot.usages
         #: Grows with every change that may let a job fit that did not fit before.
         self.openings = 0
-        self.starts: dict[JobId, Spots] = {}
+        self.starts: dict[JobId, NodeCounts] = {}
         #: Where the fixed groups of those that start go.
-        self.fixed_starts: dict[JobId, Spots] = {}
-        self.grows: dict[JobId, Spots] = {}
+        self.fixed_starts: dict[JobId, NodeCounts] = {}
+        self.grows: dict[JobId, NodeCounts] = {}
         self.shrinks: dict[JobId, list[Shrink]] = {}
         self.stops: dict[JobId, StopJob] = {}
         #: What is held for queued jobs now, in queue order of their taking it.
@@ -53,12 +53,12 @@ class Draft:
 
     def staying(self, job: Job) -> tuple[Worker, ...]:
         """The active job's workers that nobody asked to leave, in the world or in this draft; oldest first."""
-        return self._staying[job.id] if job.id in self._staying else self.stakes[job.id].staying
+        return self._staying[job.id] if job.id in self._staying else self.usages[job.id].staying
 
     def held(self, job: Job) -> Held:
         """What these workers and its fixed group hold, by position."""
         if job.id not in self._staying:
-            return self.stakes[job.id].held
+            return self.usages[job.id].held
         return held_by(self._staying[job.id] + self._fixed(job), self.ledger)
 
     def touched(self, job: Job) -> bool:
@@ -70,14 +70,14 @@ class Draft:
         end = end_of(job, job.started_at if job.state.active else self.now)
         return end is not None and end - self.now < self.settings.near_end_seconds
 
-    def start(self, job: Job, spots: Spots) -> None:
-        self.starts[job.id] = dict(spots)
-        self._occupy(job, spots)
+    def start(self, job: Job, node_counts: NodeCounts) -> None:
+        self.starts[job.id] = dict(node_counts)
+        self._occupy(job, node_counts)
 
-    def start_fixed(self, job: Job, group: FixedGroup, spots: Spots) -> None:
+    def start_fixed(self, job: Job, group: FixedGroup, node_counts: NodeCounts) -> None:
         """Place its fixed group; `start` has to follow."""
-        self.fixed_starts[job.id] = spots
-        for i, count in spots.items():
+        self.fixed_starts[job.id] = node_counts
+        for i, count in node_counts.items():
             self.ledger.take(i, group.shape, count)
 
     def given_to(self, job: Job) -> Iterator[tuple[int, Amount]]:
@@ -93,12 +93,12 @@ class Draft:
         for i, count in self.grows[job.id].items():
             yield from self.ledger.spread(i, needs(job.shape, count))
 
-    def grow(self, job: Job, spots: Spots) -> None:
+    def grow(self, job: Job, node_counts: NodeCounts) -> None:
         """More workers for a running job, or for one that this draft starts."""
         total = self.starts[job.id] if job.id in self.starts else self.grows.setdefault(job.id, {})
-        for i, count in spots.items():
+        for i, count in node_counts.items():
             total[i] = total.get(i, 0) + count
-        self._occupy(job, spots)
+        self._occupy(job, node_counts)
 
     def shrink(self, job: Job, workers: tuple[Worker, ...], reason: LeaveReason, for_job: JobId | None = None) -> None:
         ids = {worker.id for worker in workers}
@@ -158,8 +158,8 @@ class Draft:
         for job_id in sorted(self.shrinks):
             actions += self.shrinks[job_id]
         actions += self._reservation_actions()
-        actions += [self._start_action(job_id, spots) for job_id, spots in self.starts.items()]
-        actions += [Grow(job_id, *whole(self.places.named(spots))) for job_id, spots in self.grows.items()]
+        actions += [self._start_action(job_id, node_counts) for job_id, node_counts in self.starts.items()]
+        actions += [Grow(job_id, *whole(self.places.named(node_counts))) for job_id, node_counts in self.grows.items()]
         return Plan(tuple(actions), self.waiting, self.next_look_at)
 
     def _reservation_actions(self) -> list[Action]:
@@ -175,9 +175,9 @@ class Draft:
                 actions.append(Reserve(job_id, *whole(placement), fixed))
         return actions
 
-    def _start_action(self, job_id: JobId, spots: Spots) -> Start:
+    def _start_action(self, job_id: JobId, node_counts: NodeCounts) -> Start:
         fixed = self.fixed_starts.get(job_id)
-        return Start(job_id, *whole(self.places.named(spots)), self.places.named(fixed) if fixed else ())
+        return Start(job_id, *whole(self.places.named(node_counts)), self.places.named(fixed) if fixed else ())
 
     def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
         """What is held for waiting jobs of these priorities."""
@@ -200,15 +200,15 @@ class Draft:
 
     def _fixed(self, job: Job) -> tuple[Worker, ...]:
         """Those of the active job's fixed group that stay."""
-        return () if job.id in self.stops else self.stakes[job.id].fixed
+        return () if job.id in self.stops else self.usages[job.id].fixed
 
-    def _occupy(self, job: Job, spots: Spots) -> None:
-        for i, count in spots.items():
+    def _occupy(self, job: Job, node_counts: NodeCounts) -> None:
+        for i, count in node_counts.items():
             self.ledger.take(i, job.shape, count)
 
     def _leave(self, job: Job, workers: Iterable[Worker]) -> None:
         freed = held_by(workers, self.ledger)
-        self.stakes.take(job, self._staying[job.id], self._fixed(job), freed)
+        self.usages.take(job, self._staying[job.id], self._fixed(job), freed)
         for i, amount in freed:
             self.ledger.come(i, amount)
         self.openings += 1

@@ -12,12 +12,12 @@ from scheduler.policy.published.plan import published_plan
 from scheduler.policy.resize.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.resize.drain import drain
 from scheduler.policy.resize.give_back import give_back
-from scheduler.policy.resize.grow import Dealing, grow
+from scheduler.policy.resize.grow import GrowthRound, grow
 from scheduler.policy.resize.rebalance import share
 from scheduler.policy.resize.relieve_oversold import relieve
-from scheduler.policy.snapshot.snapshot import Survey
-from scheduler.policy.start.backfill import Blocked
-from scheduler.policy.start.redraft import Fillers, decided
+from scheduler.policy.snapshot.snapshot import Snapshot
+from scheduler.policy.start.backfill import HeadReservation
+from scheduler.policy.start.redraft import BackfillGains, decided
 from scheduler.policy.start.starts import Starts
 from scheduler.policy.start.wait_reasons import explain
 
@@ -30,7 +30,7 @@ class Planner:
 
     def __init__(self, settings: PolicySettings) -> None:
         self._settings = settings
-        self._survey: Survey | None = None
+        self._snapshot: Snapshot | None = None
 
     def plan(self, world: World, now: float) -> Plan:
         """What should change now: a settled world gives an empty plan.
@@ -45,12 +45,12 @@ class Planner:
         return plan_around(world, now, self._settings, lambda seen: self._plan(seen, now))
 
     def _plan(self, world: World, now: float) -> Plan:
-        survey, self._survey = self._survey, None  # what an error leaves half done is not used again
-        if survey is None or not survey.follow(world, now):
-            survey = Survey(world, now, self._settings)
-        made = decided(survey, lambda draft, fillers: decide(draft, fillers).kept_back).plan()
-        survey.rollback()
-        self._survey = survey
+        snapshot, self._snapshot = self._snapshot, None  # what an error leaves half done is not used again
+        if snapshot is None or not snapshot.follow(world, now):
+            snapshot = Snapshot(world, now, self._settings)
+        made = decided(snapshot, lambda draft, backfill_gains: decide(draft, backfill_gains).kept_back).plan()
+        snapshot.rollback()
+        self._snapshot = snapshot
         return made
 
 
@@ -64,13 +64,13 @@ class Decided:
     """What else is known when all decisions are in the draft."""
 
     #: The first job that could not be placed.
-    blocked: Blocked | None
+    head_reservation: HeadReservation | None
     #: The highest priority of those who wait behind it.
     kept_back: int | None
-    dealing: Dealing
+    growth_round: GrowthRound
 
 
-def decide(draft: Draft, fillers: Fillers) -> Decided:
+def decide(draft: Draft, backfill_gains: BackfillGains) -> Decided:
     """Write all decisions into the draft."""
     # 1. Running jobs come off crowded slots and nodes that are being emptied, back inside their bounds, and back to
     #    the size at which they were faster.
@@ -80,11 +80,11 @@ def decide(draft: Draft, fillers: Fillers) -> Decided:
     drain(draft)
     repair_below_minimum(draft)
     # 2. The queue, in order: start, else take what is being freed, else preempt, else wait.
-    starts = Starts(draft, fillers)
+    starts = Starts(draft, backfill_gains)
     starts.run()
     # 3. What nobody waits for goes to elastic jobs; equals share.
-    dealing = grow(draft, starts.blocked)
-    share(draft, dealing, starts.blocked)
+    growth_round = grow(draft, starts.head_reservation)
+    share(draft, growth_round, starts.head_reservation)
     # 4. Every job that is left has a reason.
     explain(draft, starts)
-    return Decided(starts.blocked, starts.kept_back, dealing)
+    return Decided(starts.head_reservation, starts.kept_back, growth_round)

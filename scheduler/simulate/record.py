@@ -78,8 +78,8 @@ class Recorder:
             record.hold(slots, shared, now)
             self._held.append(SlotStep(now, record.index, slots, shared))
         if job.state.terminal and record.finished_at is None:
-            labour = self._cluster.labour(job.id)
-            done_at = labour.finished_at if labour is not None and job.state is JobState.SUCCEEDED else None
+            job_progress = self._cluster.job_progress(job.id)
+            done_at = job_progress.finished_at if job_progress is not None and job.state is JobState.SUCCEEDED else None
             record.finished_at = now if done_at is None else done_at - self._start
             self.ended += 1
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.clusters.simulated.process import Behaviour
-from scheduler.clusters.simulated.work import Labour, Pace, WorkerSeconds
+from scheduler.clusters.simulated.work import JobProgress, Pace, WorkerSeconds
 from scheduler.model.job import JobState, Runtime
 from tests.world import World
 
@@ -23,12 +23,12 @@ class Stairs:
         return Pace(sum(members) * 2.0 ** int(done), int(done) + 1.0)
 
 
-def go(labour: Labour, now: float, until: float) -> None:
+def go(job_progress: JobProgress, now: float, until: float) -> None:
     """Let time pass, looking again whenever a pace ends."""
-    while labour.due is not None and labour.due <= until:
-        assert labour.due >= now
-        assert labour.go_on(labour.due)
-    labour.count(until)
+    while job_progress.due is not None and job_progress.due <= until:
+        assert job_progress.due >= now
+        assert job_progress.go_on(job_progress.due)
+    job_progress.count(until)
 
 
 CHANGES = st.lists(st.tuples(st.floats(0.0, 50.0), st.lists(st.integers(1, 4), max_size=3).map(tuple)), max_size=20)
@@ -36,28 +36,28 @@ CHANGES = st.lists(st.tuples(st.floats(0.0, 50.0), st.lists(st.integers(1, 4), m
 
 @given(CHANGES)
 def test_what_is_done_is_the_sum_of_what_each_membership_did(changes: list[tuple[float, tuple[int, ...]]]) -> None:
-    labour, now, expected = Labour(WorkerSeconds(400.0), 0.0), 0.0, 0.0
+    job_progress, now, expected = JobProgress(WorkerSeconds(400.0), 0.0), 0.0, 0.0
     for seconds, members in changes:
-        labour.set_members(members, 1.0, now)
-        go(labour, now, now + seconds)
+        job_progress.set_members(members, 1.0, now)
+        go(job_progress, now, now + seconds)
         now += seconds
         expected = min(expected + seconds * sum(members), 400.0)
-        assert labour.done == pytest.approx(expected)
-        assert (labour.finished_at is not None) == (labour.done >= 400.0)
+        assert job_progress.done == pytest.approx(expected)
+        assert (job_progress.finished_at is not None) == (job_progress.done >= 400.0)
 
 
 def test_the_pace_follows_the_work_itself() -> None:
-    labour = Labour(Stairs(), 0.0)
-    labour.set_members((1,), 1.0, 0.0)
-    go(labour, 0.0, 100.0)
-    assert labour.finished_at == pytest.approx(1.0 + 1 / 2 + 1 / 4 + 1 / 8)
+    job_progress = JobProgress(Stairs(), 0.0)
+    job_progress.set_members((1,), 1.0, 0.0)
+    go(job_progress, 0.0, 100.0)
+    assert job_progress.finished_at == pytest.approx(1.0 + 1 / 2 + 1 / 4 + 1 / 8)
 
 
 def test_workers_that_share_their_slots_are_slower() -> None:
-    labour = Labour(WorkerSeconds(10.0), 0.0)
-    labour.set_members((2,), 0.5, 0.0)
-    go(labour, 0.0, 100.0)
-    assert labour.finished_at == pytest.approx(10.0)
+    job_progress = JobProgress(WorkerSeconds(10.0), 0.0)
+    job_progress.set_members((2,), 0.5, 0.0)
+    go(job_progress, 0.0, 100.0)
+    assert job_progress.finished_at == pytest.approx(10.0)
 
 
 def test_when_a_member_is_lost_nobody_works_until_the_group_has_formed_again(tmp_path: Path) -> None:
@@ -68,15 +68,15 @@ def test_when_a_member_is_lost_nobody_works_until_the_group_has_formed_again(tmp
         job_id = w.job("j", workers=(1, 2), behaviour=behaviour)
         w.advance(50.0)
         job = w.expect(job_id, JobState.RUNNING, workers=2)
-        labour = w.cluster.labour(job_id)
-        assert labour is not None
-        labour.count(w.clock.now())
-        before = labour.done
+        job_progress = w.cluster.job_progress(job_id)
+        assert job_progress is not None
+        job_progress.count(w.clock.now())
+        before = job_progress.done
         assert before == pytest.approx(2 * 30.0, abs=0.5)
         w.cluster.crash(job.workers[0].id, 1)
         w.advance(15.0)
-        labour.count(w.clock.now())
-        assert labour.done == before
+        job_progress.count(w.clock.now())
+        assert job_progress.done == before
         w.advance(300.0)
         w.expect(job_id, JobState.SUCCEEDED)
     finally:

@@ -10,8 +10,8 @@ import pytest
 from scheduler.clusters.simulated.cluster import Fault
 from scheduler.clusters.simulated.process import NO_PROGRAM_DETAIL, Behaviour
 from scheduler.config import EngineSettings, Settings
-from scheduler.engine.absorb.dirty_jobs import Attention
-from scheduler.engine.state.reports import Hearing
+from scheduler.engine.absorb.dirty_jobs import DirtyJobs
+from scheduler.engine.state.reports import Liveness
 from scheduler.model.event import EventKind
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import JobState, Runtime, StopReason
@@ -210,8 +210,8 @@ def test_a_job_whose_workers_report_is_looked_at_no_more_often_than_their_silenc
     w.node("a", slots=1)
     job_id = w.job("j", workers=1, behaviour=Behaviour(runtime=ELASTIC, heartbeat_seconds=5.0))
     w.settle()
-    attention = Attention(w.settings.engine, hearing := Hearing(w.reports))
-    hearing.since = w.clock.now()
+    dirty_jobs = DirtyJobs(w.settings.engine, liveness := Liveness(w.reports))
+    liveness.since = w.clock.now()
     looked = 0
     for _ in range(120):
         w.clock.advance(1.0)
@@ -219,9 +219,9 @@ def test_a_job_whose_workers_report_is_looked_at_no_more_often_than_their_silenc
         world = w.engine.world
         assert world is not None
         observation = replace(w.cluster.observe(), reports={})
-        looked += len(attention.focus(world, observation, w.clock.now()).jobs)
-        attention.absorbed(observation)
-        assert not attention.unsettled(world)
+        looked += len(dirty_jobs.focus(world, observation, w.clock.now()).jobs)
+        dirty_jobs.absorbed(observation)
+        assert not dirty_jobs.unsettled(world)
     assert looked == 1, "at first"
     w.expect(job_id, JobState.RUNNING, workers=1)
     w.close()

@@ -9,7 +9,7 @@ import pytest
 from scheduler.config import RetentionSettings, Settings
 from scheduler.engine.absorb.forgotten_nodes import forget_nodes
 from scheduler.engine.board import Board
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.engine.leadership.follower import Follower
 from scheduler.engine.tick import Engine
 from scheduler.engine.timing.steady_clock import SteadyClock
@@ -148,9 +148,9 @@ def test_a_node_that_a_job_names_stays(w: World, named_by: str) -> None:
         "nobody": queued,
     }
     gone = Node(B, "b", 2, health=NodeHealth.DOWN, unlisted_since=1.0, version=1)
-    draft = Draft(ModelWorld.of([naming[named_by]], [Node(A, "a", 2, version=1), gone]), 2.0 + KEPT_SECONDS)
-    forget_nodes(draft, {A}, KEPT_SECONDS)
-    assert draft.changes().forgotten == ((gone,) if named_by == "nobody" else ())
+    changeset = Changeset(ModelWorld.of([naming[named_by]], [Node(A, "a", 2, version=1), gone]), 2.0 + KEPT_SECONDS)
+    forget_nodes(changeset, {A}, KEPT_SECONDS)
+    assert changeset.changes().forgotten == ((gone,) if named_by == "nobody" else ())
 
 
 def test_nodes_are_kept_for_ever_where_the_settings_say_so(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from scheduler.engine.absorb import absorb, worker_ends
 from scheduler.engine.absorb.exits import FAILURES
 from scheduler.engine.absorb.workers import absorb_job_workers
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.engine.leadership import follower
 from scheduler.engine.leadership.lease_keeper import Candidate
 from scheduler.engine.ports import Lease, StoredNews
@@ -55,12 +55,12 @@ class Mutation:
         return found is not None and found[0] == self.invariant and play(scenario, box.fresh()).broken is None
 
 
-def _free_on_asking(draft: Draft, job: Job, observation: Observation, uncertain: frozenset[str]) -> list[Worker]:
+def _free_on_asking(changeset: Changeset, job: Job, observation: Observation, uncertain: frozenset[str]) -> list[Worker]:
     """Count who was asked to leave as gone."""
-    ended = absorb_job_workers(draft, job, observation, uncertain)  # type: ignore[arg-type]
-    for worker in draft.the_job(job.id).workers:
+    ended = absorb_job_workers(changeset, job, observation, uncertain)  # type: ignore[arg-type]
+    for worker in changeset.the_job(job.id).workers:
         if worker.desired is Desired.STOP:
-            ended.append(draft.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None))
+            ended.append(changeset.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None))
     return ended
 
 
@@ -88,7 +88,7 @@ MUTATIONS = (
     Mutation(
         "workers that return from a lost node are overlooked",
         "I3",
-        lambda patch: patch.setattr(absorb, "find_strays", lambda draft, observation, moved: {}),
+        lambda patch: patch.setattr(absorb, "find_strays", lambda changeset, observation, moved: {}),
     ),
     Mutation(
         "a deposed leader may commit",
@@ -128,7 +128,7 @@ MUTATIONS = (
     Mutation(
         "a worker that fails is replaced where others have come",
         "I1",
-        lambda patch: patch.setattr(worker_ends, "others_took", lambda draft, worker: False),
+        lambda patch: patch.setattr(worker_ends, "others_took", lambda changeset, worker: False),
     ),
     Mutation(
         "a worker that fails is replaced on a closed slot",

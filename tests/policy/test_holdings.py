@@ -12,8 +12,8 @@ from scheduler.model.job import Job, Runtime
 from scheduler.policy.capacity.resources import Held
 from scheduler.policy.estimate.lost_work import shrink_cost, stop_cost
 from scheduler.policy.snapshot import victim_table
-from scheduler.policy.snapshot.usage import Stake
-from scheduler.policy.snapshot.victim_table import Holdings, surplus
+from scheduler.policy.snapshot.usage import JobUsage
+from scheduler.policy.snapshot.victim_table import VictimTable, surplus
 from tests.policy.worlds import NOW, Cluster
 
 POSITIONS = 4
@@ -37,7 +37,7 @@ def job_of(dice: random.Random, number: int) -> Job:
     return cluster.running(number, on, workers=(low, 12), **fields).jobs[JobId(number)]
 
 
-def stake_of(dice: random.Random, job: Job) -> Stake:
+def stake_of(dice: random.Random, job: Job) -> JobUsage:
     """Some workers hold something on a second node, and some nothing at all; some jobs have a fixed group."""
     each: list[Held] = []
     for worker in job.workers:
@@ -45,17 +45,17 @@ def stake_of(dice: random.Random, job: Job) -> Stake:
         each.append(((), ((i, amount),), ((i, amount), ((i + 1) % POSITIONS, (0, *amount[1:]))))[dice.randrange(3)])
     fixed = dice.choice((0, 0, 1, 2))
     group = tuple(replace(job.workers[0], id=WorkerId(f"{job.id}-fixed-{k}"), fixed_index=k) for k in range(fixed))
-    return Stake(job, job.workers, tuple(each), group, (((1, (0, 1, 0)),),) * fixed, (), ())
+    return JobUsage(job, job.workers, tuple(each), group, (((1, (0, 1, 0)),),) * fixed, (), ())
 
 
-def without(stake: Stake, kept: list[int], *, stopped: bool) -> Stake:
+def without(usage: JobUsage, kept: list[int], *, stopped: bool) -> JobUsage:
     """What is left of it when no more than these workers stay."""
-    staying, each = (tuple(row[k] for k in kept) for row in (stake.staying, stake.each))
-    fixed, fixed_each = ((), ()) if stopped else (stake.fixed, stake.fixed_each)
-    return replace(stake, staying=staying, each=each, fixed=fixed, fixed_each=fixed_each)
+    staying, each = (tuple(row[k] for k in kept) for row in (usage.staying, usage.each))
+    fixed, fixed_each = ((), ()) if stopped else (usage.fixed, usage.fixed_each)
+    return replace(usage, staying=staying, each=each, fixed=fixed, fixed_each=fixed_each)
 
 
-def shown(kept: Holdings) -> list[Shown]:
+def shown(kept: VictimTable) -> list[Shown]:
     """All jobs in turn: as they shrink, and then as they stop."""
     seen = []
     for k in [*kept.in_turn(NOW, shrink=True).tolist(), *kept.in_turn(NOW, shrink=False).tolist()]:
@@ -65,16 +65,16 @@ def shown(kept: Holdings) -> list[Shown]:
     return seen
 
 
-def poured(kept: Holdings) -> list[list[int]]:
+def poured(kept: VictimTable) -> list[list[int]]:
     rows = np.zeros((POSITIONS, 3), np.int64)
     kept.pour(rows, kept.table)
     summed: list[list[int]] = rows.tolist()
     return summed
 
 
-def fresh(stakes: Iterable[Stake]) -> Holdings:
-    made = Holdings()
-    made.update((), list(stakes))
+def fresh(usages: Iterable[JobUsage]) -> VictimTable:
+    made = VictimTable()
+    made.update((), list(usages))
     return made
 
 
@@ -92,16 +92,16 @@ def test_they_stand_in_the_order_of_priority_and_then_of_cost(seed: int) -> None
 def test_they_follow_who_comes_goes_and_is_taken_from(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(victim_table, "_UNUSED_MAX", 10)
     dice = random.Random(seed)
-    kept, stakes = Holdings(), dict[JobId, Stake]()
+    kept, usages = VictimTable(), dict[JobId, JobUsage]()
     for _ in range(12):
-        gone = dice.sample(sorted(stakes), dice.randrange(len(stakes) + 1) // 2)
+        gone = dice.sample(sorted(usages), dice.randrange(len(usages) + 1) // 2)
         changed = [*(JobId(dice.randrange(1, 99)) for _ in range(4)), *gone[:1]]
         come = {number: stake_of(dice, job_of(dice, number)) for number in changed}
-        gone = sorted({*gone, *(stakes.keys() & come.keys())})
+        gone = sorted({*gone, *(usages.keys() & come.keys())})
         kept.update(gone, list(come.values()))
-        stakes = {number: stake for number, stake in stakes.items() if number not in gone} | come
-        assert shown(kept) == shown(fresh(stakes.values()))
-        taken = dict(stakes)
+        usages = {number: usage for number, usage in usages.items() if number not in gone} | come
+        assert shown(kept) == shown(fresh(usages.values()))
+        taken = dict(usages)
         for _ in range(6):
             number = dice.choice(sorted(taken))
             stopped = dice.random() < 0.2
@@ -111,5 +111,5 @@ def test_they_follow_who_comes_goes_and_is_taken_from(seed: int, monkeypatch: py
             assert shown(kept) == shown(fresh(taken.values()))
             assert poured(kept) == poured(fresh(taken.values()))
         kept.rollback()
-        assert shown(kept) == shown(fresh(stakes.values()))
-        assert poured(kept) == poured(fresh(stakes.values()))
+        assert shown(kept) == shown(fresh(usages.values()))
+        assert poured(kept) == poured(fresh(usages.values()))

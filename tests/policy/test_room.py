@@ -10,14 +10,14 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, Runtime
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import Suited
+from scheduler.policy.capacity.placement import FeasibleNodes
 from scheduler.policy.capacity.resources import Amount, add, fit_in
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.bulk_search import Lineup
+from scheduler.policy.preempt.bulk_search import VictimBatch
 from scheduler.policy.preempt.fit_bounds import with_all, with_reservations
 from scheduler.policy.preempt.search import Search
 from scheduler.policy.preempt.victims import Victims
-from scheduler.policy.snapshot.snapshot import Survey
+from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.taking import Taking
 from tests.policy.worlds import Cluster
 
@@ -48,9 +48,9 @@ def draft_of(dice: random.Random) -> Draft:
             cluster.running(number, dict(on), workers=bounds, preemptible=dice.random() < 0.9, **fields)
     for number in range(20, 24):
         cluster.waiting(number, priority=dice.choice(PRIORITIES))
-    survey = Survey(cluster.world(), cluster.now, cluster.settings)
-    survey.begin()
-    return Draft(survey)
+    snapshot = Snapshot(cluster.world(), cluster.now, cluster.settings)
+    snapshot.begin()
+    return Draft(snapshot)
 
 
 def disturb(dice: random.Random, draft: Draft) -> None:
@@ -75,10 +75,10 @@ def asking(dice: random.Random) -> Job:
     return Cluster().waiting(99, workers=(count, count), **fields).jobs[JobId(99)]
 
 
-def most(suited: Suited, room: dict[int, Amount]) -> int:
+def most(feasible: FeasibleNodes, room: dict[int, Amount]) -> int:
     totals = Counter[object]()
-    for i, group in suited.types.items():
-        totals[group] += fit_in(suited.need, room[i])
+    for i, group in feasible.types.items():
+        totals[group] += fit_in(feasible.need, room[i])
     return max(totals.values(), default=0)
 
 
@@ -98,18 +98,18 @@ def test_room_follows_what_a_draft_takes_and_holds(seed: int) -> None:
     for _ in range(15):
         disturb(dice, draft)
         job = asking(dice)
-        suited = draft.places.suited(job.shape)
+        feasible = draft.places.feasible(job.shape)
         soon = {i: draft.ledger.available(i, View.SOON) for i in positions}
         everything = reserved_below(draft, job.priority, dict(soon))
-        for stake in draft.stakes.less_than(job.priority):
-            for i, amount in draft.held(stake.job):
+        for usage in draft.usages.less_than(job.priority):
+            for i, amount in draft.held(usage.job):
                 everything[i] = add(everything[i], amount)
         free = {i: draft.ledger.available(i, View.FREE) for i in positions}
         given_up = reserved_below(draft, job.priority, dict(soon))
-        opened = {i: min(free[i], given_up[i], key=lambda amount: fit_in(suited.need, amount)) for i in positions}
+        opened = {i: min(free[i], given_up[i], key=lambda amount: fit_in(feasible.need, amount)) for i in positions}
         all_taken, reservations = rooms[job.priority]
-        assert all_taken.most(suited) == most(suited, everything)
-        assert reservations.most(suited) == most(suited, opened)
+        assert all_taken.most(feasible) == most(feasible, everything)
+        assert reservations.most(feasible) == most(feasible, opened)
 
 
 def in_turn(draft: Draft, job: Job) -> Iterator[tuple[int, list[Taking]]]:
@@ -120,17 +120,17 @@ def in_turn(draft: Draft, job: Job) -> Iterator[tuple[int, list[Taking]]]:
         pause_seconds = PAUSES[victim.spec.runtime] if measured is None else measured
         return victim.priority, pause_seconds * len(victim.workers) * victim.shape.slots, -victim.id
 
-    for victim in sorted((stake.job for stake in draft.stakes.less_than(job.priority)), key=place):
+    for victim in sorted((usage.job for usage in draft.usages.less_than(job.priority)), key=place):
         staying = draft.staying(victim)
         takings = [Taking(victim, (worker,), False, draft.ledger.held_by(worker)) for worker in reversed(staying)]
         yield max(len(staying) - victim.min_workers, 0), takings
 
 
-def one_by_one(draft: Draft, job: Job, suited: Suited) -> list[Taking] | None:
+def one_by_one(draft: Draft, job: Job, feasible: FeasibleNodes) -> list[Taking] | None:
     """Takings in turn until it is enough, and of these the ones on nodes that take more then."""
-    search = Search(draft, job, suited, None)
+    search = Search(draft, job, feasible, None)
     for surplus, takings in in_turn(draft, job):
-        useful = [each for each in takings if any(i in suited.types for i, _ in each.freed)]
+        useful = [each for each in takings if any(i in feasible.types for i, _ in each.freed)]
         for taking in useful[:surplus]:
             search.take(taking)
             if search.enough:
@@ -148,8 +148,8 @@ def test_a_lineup_takes_what_victims_can_spare_as_if_asked_one_by_one(seed: int)
     victims = Victims(draft)
     for _ in range(10):
         job = asking(dice)
-        suited = draft.places.suited(job.shape)
-        search = Search(draft, job, suited, None)
+        feasible = draft.places.feasible(job.shape)
+        search = Search(draft, job, feasible, None)
         if not search.enough:
-            lineup = Lineup(victims.of(job, shrinkable=True), suited)
-            assert lineup.spared_until_enough(search) == one_by_one(draft, job, suited)
+            batch = VictimBatch(victims.of(job, shrinkable=True), feasible)
+            assert batch.spared_until_enough(search) == one_by_one(draft, job, feasible)

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from examples.webhook_receiver import AGE_SECONDS_MAX, verified
 from scheduler.config import WebhookSettings, load_settings
-from scheduler.daemon.webhooks.courier import LOOK_SECONDS, Courier, drain, pause_seconds
+from scheduler.daemon.webhooks.courier import LOOK_SECONDS, WebhookSender, drain, pause_seconds
 from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
 from scheduler.errors import ConfigError
 from scheduler.model.job import JobState
@@ -40,12 +40,12 @@ def receiver() -> Iterator[Receiver]:
         yield listening
 
 
-def courier(world: World, url: str, *kinds: str, leading: bool = True, name: str = "hook") -> Courier:
+def courier(world: World, url: str, *kinds: str, leading: bool = True, name: str = "hook") -> WebhookSender:
     settings = WebhookSettings(url=url, secret=SECRET, events=kinds, backoff_seconds=1.0, backoff_max_seconds=60.0)
-    return Courier(name, settings, world.store, world.clock, lambda: leading, Random(7))
+    return WebhookSender(name, settings, world.store, world.clock, lambda: leading, Random(7))
 
 
-def run(courier: Courier) -> None:
+def run(courier: WebhookSender) -> None:
     """Steps until nothing is due at once."""
     for _ in range(STEPS_MAX):
         if courier.step() > 0:
@@ -226,7 +226,7 @@ def test_a_success_counts_though_the_rest_of_the_answer_never_comes(world: World
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         settings = WebhookSettings(url=url, secret=SECRET, events=("JOB_CANCELLED",), timeout_seconds=3.0)
-        telling = Courier("hook", settings, world.store, world.clock, lambda: True, Random(7))
+        telling = WebhookSender("hook", settings, world.store, world.clock, lambda: True, Random(7))
         run(telling)
         finished(world, 1)
         with ThreadPoolExecutor(1) as pool:

@@ -17,7 +17,7 @@ from typing import Protocol
 from scheduler.clusters.simulated.foreign import ForeignProcesses
 from scheduler.clusters.simulated.job import SimulatedJob
 from scheduler.clusters.simulated.process import EXIT_KILLED, HARMLESS_EXITS, Behaviour, Process
-from scheduler.clusters.simulated.work import Labour
+from scheduler.clusters.simulated.work import JobProgress
 from scheduler.engine.absorb.exits import EXIT_DONE, EXIT_DRAINED
 from scheduler.engine.board import Board
 from scheduler.engine.ports import (
@@ -203,9 +203,9 @@ class SimulatedCluster:
         """Every process that exists, reachable or not, with what it was started with."""
         return [(process.node, process.start) for process in self._processes.values() if process.alive]
 
-    def labour(self, job_id: JobId) -> Labour | None:
+    def job_progress(self, job_id: JobId) -> JobProgress | None:
         """How far the job's work has got; None for a job that runs for ever."""
-        return self._jobs[job_id].labour
+        return self._jobs[job_id].job_progress
 
     def next_event_at(self) -> float | None:
         """When something happens next by itself; None if nothing will."""
@@ -416,14 +416,14 @@ class SimulatedCluster:
 
     def _report(self, process: Process, now: float, *, formed: bool = False) -> None:
         job = self._jobs[process.start.job_id]
-        behaviour, labour = job.behaviour, job.labour
-        pace = labour.pace if labour is not None and behaviour.work is not None else None
+        behaviour, job_progress = job.behaviour, job.job_progress
+        pace = job_progress.pace if job_progress is not None and behaviour.work is not None else None
         process.heard_at = now
         watches = behaviour.runtime.watches_checkpoints
         if watches and process.generation > 0:
             job.write_checkpoint(now)
-        if labour is not None and behaviour.loses_work:
-            labour.keep(now)
+        if job_progress is not None and behaviour.loses_work:
+            job_progress.keep(now)
         if behaviour.heartbeat_seconds is not None:
             self._move_on(process, now + behaviour.heartbeat_seconds)
         report = WorkerReport(
@@ -438,7 +438,7 @@ class SimulatedCluster:
             samples_per_second=pace.samples_per_second if pace is not None else None,
             efficiency=pace.efficiency if pace is not None else None,
             resize_seconds=behaviour.form_seconds if formed and pace is not None else None,
-            fraction=labour.fraction_at(now) if labour is not None and behaviour.tells_fraction else None,
+            fraction=job_progress.fraction_at(now) if job_progress is not None and behaviour.tells_fraction else None,
         )
         if self._reports.put(report):
             self._wake()
@@ -451,17 +451,17 @@ class SimulatedCluster:
 
     def _work_later(self, job: SimulatedJob) -> None:
         """Look again when the pace ends; if the work is done, its workers end."""
-        labour = job.labour
-        if labour is None:
+        job_progress = job.job_progress
+        if job_progress is None:
             return
-        if labour.finished_at is not None:
+        if job_progress.finished_at is not None:
             for process in job.working():
                 self._exit(process, EXIT_DONE)
-        elif labour.due is not None:
-            self._at(labour.due, lambda: self._work_on(job, labour))
+        elif job_progress.due is not None:
+            self._at(job_progress.due, lambda: self._work_on(job, job_progress))
 
-    def _work_on(self, job: SimulatedJob, labour: Labour) -> None:
-        if labour.go_on(self._clock.now()):
+    def _work_on(self, job: SimulatedJob, job_progress: JobProgress) -> None:
+        if job_progress.go_on(self._clock.now()):
             self._work_later(job)
 
     def _end(self, process: Process, exit_code: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from scheduler.clusters.simulated.process import HARMLESS_EXITS, Behaviour, Process
-from scheduler.clusters.simulated.work import Labour
+from scheduler.clusters.simulated.work import JobProgress
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
 
@@ -16,7 +16,7 @@ class SimulatedJob:
 
     behaviour: Behaviour = Behaviour()
     #: How far its work has got; None: it runs for ever.
-    labour: Labour | None = None
+    job_progress: JobProgress | None = None
     processes: dict[WorkerId, Process] = field(default_factory=dict)
     #: The newest generation that its workers have read of, and who belongs to it.
     generation: int = 0
@@ -28,8 +28,8 @@ class SimulatedJob:
         """Workers that start from now on behave so; what has been done of the work stays done."""
         self.behaviour = behaviour
         work = behaviour.whole_work
-        if work is not None and self.labour is None:
-            self.labour = Labour(work, now)
+        if work is not None and self.job_progress is None:
+            self.job_progress = JobProgress(work, now)
 
     def read(self, job: Job) -> bool:
         """Take over the published membership; whether it is a new one."""
@@ -60,20 +60,20 @@ class SimulatedJob:
 
     def left(self, process: Process, now: float) -> None:
         """A worker has ended: its job's work is committed if it was asked to leave, and lost if it was the last."""
-        if self.labour is None or not self.behaviour.loses_work:
+        if self.job_progress is None or not self.behaviour.loses_work:
             return
         others = any(each.alive and each.generation > 0 for each in self.processes.values())
         if process.asked_at is not None:
-            self.labour.keep(now)
+            self.job_progress.keep(now)
         elif process.exit_code not in HARMLESS_EXITS and not others:
-            self.labour.lose(now)
+            self.job_progress.lose(now)
 
     def share_work(self, now: float) -> None:
         """Who works may have changed: count what was done before, and go on as they can."""
-        if self.labour is not None:
+        if self.job_progress is not None:
             working = self.working()
             members = tuple(Counter(process.node for process in working).values())
-            self.labour.set_members(members, self._speed_of_each(working), now)
+            self.job_progress.set_members(members, self._speed_of_each(working), now)
 
     def _speed_of_each(self, working: Sequence[Process]) -> float:
         """Mean speed of these in relation to workers that have their slots to themselves."""

@@ -56,7 +56,7 @@ class WorkerSeconds:
         return done / self.total
 
 
-class Labour:
+class JobProgress:
     """The work of one job as it goes on. Whoever changes who works calls `set_members`, and `go_on` at `due`."""
 
     def __init__(self, work: Work, now: float) -> None:

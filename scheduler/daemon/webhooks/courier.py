@@ -43,7 +43,7 @@ def pause_seconds(attempts: int, settings: WebhookSettings, random: Random) -> f
     return whole * random.uniform(0.5, 1.0)
 
 
-class Courier:
+class WebhookSender:
     """`step` does the next thing that is due. Called by one thread at a time."""
 
     def __init__(

@@ -8,7 +8,7 @@ from random import Random
 import structlog
 
 from scheduler.config import WebhookSettings
-from scheduler.daemon.webhooks.courier import LOOK_SECONDS, Courier
+from scheduler.daemon.webhooks.courier import LOOK_SECONDS, WebhookSender
 from scheduler.engine.ports import EngineClock
 from scheduler.errors import ConfigError, SchedulerError
 from scheduler.model.event import EventKind
@@ -44,7 +44,7 @@ class Couriers:
     ) -> None:
         self._stopping = threading.Event()
         self._rounds = [
-            _Round(name, Courier(name, each, store, clock, leading, random), self._stopping)
+            _Round(name, WebhookSender(name, each, store, clock, leading, random), self._stopping)
             for name, each in webhooks.items()
         ]
 
@@ -76,7 +76,7 @@ class Couriers:
 class _Round:
     """One courier's thread."""
 
-    def __init__(self, name: str, courier: Courier, stopping: threading.Event) -> None:
+    def __init__(self, name: str, courier: WebhookSender, stopping: threading.Event) -> None:
         self._name = name
         self.courier = courier
         self._stopping = stopping

@@ -16,12 +16,12 @@ from scheduler.engine.absorb.workers import (
     absorb_report,
     find_strays,
 )
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.engine.ports import ActionFailure, Inbox
 from scheduler.engine.state.bookings import open_and_end
 from scheduler.engine.state.deadlines import absence, hang_deadline, silence
 from scheduler.engine.state.membership import adopt, settle
-from scheduler.engine.state.reports import Hearing
+from scheduler.engine.state.reports import Liveness
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
 from scheduler.model.observation import Missed, Observation, WorkerReport
@@ -29,97 +29,101 @@ from scheduler.model.worker import LeaveReason, Worker
 
 
 def absorb(
-    draft: Draft,
+    changeset: Changeset,
     observation: Observation,
     inbox: Inbox,
     focus: Focus,
-    hearing: Hearing,
+    liveness: Liveness,
     uncertain: Mapping[WorkerId, ActionFailure],
     settings: EngineSettings,
 ) -> None:
     """Put into the draft what follows from observation, reports, deadlines and intents.
 
-    `focus` is what needs a look, `hearing` tells when a worker last reported, and `uncertain` are workers
+    `focus` is what needs a look, `liveness` tells when a worker last reported, and `uncertain` are workers
     whose last start or stop failed on the way, and why.
     """
-    gone = absorb_nodes(draft, observation.nodes)
-    absorb_use(draft, observation.nodes, gone)
-    gone = _absorb_strays(draft, observation, focus, gone)  # those of jobs that came to be held, say
+    gone = absorb_nodes(changeset, observation.nodes)
+    absorb_use(changeset, observation.nodes, gone)
+    gone = _absorb_strays(changeset, observation, focus, gone)  # those of jobs that came to be held, say
     for job in focus.jobs:
-        _absorb_job(draft, job, observation, hearing, uncertain, settings)
-    absorb_inbox(draft, inbox)
-    for job_id in draft.released:
-        job = draft.the_job(job_id)
+        _absorb_job(changeset, job, observation, liveness, uncertain, settings)
+    absorb_inbox(changeset, inbox)
+    for job_id in changeset.released:
+        job = changeset.the_job(job_id)
         if job.state.active:
-            _absorb_job(draft, job, observation, hearing, uncertain, settings, released=True)
-    open_and_end(draft)
-    _absorb_strays(draft, observation, focus, gone)  # those that jobs have left behind just now
-    end_cancelled(draft)
+            _absorb_job(changeset, job, observation, liveness, uncertain, settings, released=True)
+    open_and_end(changeset)
+    _absorb_strays(changeset, observation, focus, gone)  # those that jobs have left behind just now
+    end_cancelled(changeset)
 
 
-def _absorb_strays(draft: Draft, observation: Observation, focus: Focus, gone: Gone) -> Gone:
+def _absorb_strays(changeset: Changeset, observation: Observation, focus: Focus, gone: Gone) -> Gone:
     """Take in what strays hold of the nodes, of what is gone there too; what is gone in all."""
-    strays = find_strays(draft, observation, focus.moved)
-    if strays == draft.base.strays:
+    strays = find_strays(changeset, observation, focus.moved)
+    if strays == changeset.base.strays:
         return gone
-    draft.see_strays(strays)
-    gone = gone | absorb_held(draft, observation.nodes, {stray.node for stray in strays.values()})
-    absorb_use(draft, observation.nodes, gone)
+    changeset.see_strays(strays)
+    gone = gone | absorb_held(changeset, observation.nodes, {stray.node for stray in strays.values()})
+    absorb_use(changeset, observation.nodes, gone)
     return gone
 
 
 def _absorb_job(
-    draft: Draft,
+    changeset: Changeset,
     job: Job,
     observation: Observation,
-    hearing: Hearing,
+    liveness: Liveness,
     uncertain: Mapping[WorkerId, ActionFailure],
     settings: EngineSettings,
     *,
     released: bool = False,
 ) -> None:
     """`released`: it was held until now, and what its workers had may be others' by now."""
-    ended = end_unstarted(draft, job, observation) if released else []
-    ended += absorb_job_workers(draft, draft.the_job(job.id) if ended else job, observation, uncertain)
-    _absorb_reports(draft, job, observation.reports, hearing, settings)
+    ended = end_unstarted(changeset, job, observation) if released else []
+    ended += absorb_job_workers(changeset, changeset.the_job(job.id) if ended else job, observation, uncertain)
+    _absorb_reports(changeset, job, observation.reports, liveness, settings)
     if ended:
-        count_failures(draft, ended, settings)
-        react(draft, job.id, ended, settings)
-    current = draft.the_job(job.id)
+        count_failures(changeset, ended, settings)
+        react(changeset, job.id, ended, settings)
+    current = changeset.the_job(job.id)
     if current.state.active:
-        expire(draft, current)
-        _condemn_hung(draft, draft.the_job(job.id), hearing, settings)
-        settle(draft, job.id, settings)
+        expire(changeset, current)
+        _condemn_hung(changeset, changeset.the_job(job.id), liveness, settings)
+        settle(changeset, job.id, settings)
 
 
 def _absorb_reports(
-    draft: Draft, job: Job, reports: Mapping[WorkerId, WorkerReport], hearing: Hearing, settings: EngineSettings
+    changeset: Changeset,
+    job: Job,
+    reports: Mapping[WorkerId, WorkerReport],
+    liveness: Liveness,
+    settings: EngineSettings,
 ) -> None:
     if not reports:
         return
     for worker in job.workers:
         report = reports.get(worker.id)
-        current = draft.the_job(job.id).worker(worker.id) if report is not None else None
+        current = changeset.the_job(job.id).worker(worker.id) if report is not None else None
         if report is None or current is None:
             continue
-        absorb_report(draft, draft.the_job(job.id), current, report)
+        absorb_report(changeset, changeset.the_job(job.id), current, report)
         if report.agreed is not None:
-            adopt(draft, job.id, report.agreed)
+            adopt(changeset, job.id, report.agreed)
         if report.missed is not None and current.wanted:
-            _condemn_missed(draft, draft.the_job(job.id), current, report.missed)
+            _condemn_missed(changeset, changeset.the_job(job.id), current, report.missed)
         if current.rank == 0:
-            absorb_progress(draft, job.id, report, hearing.reports.last_checkpoint_at(job), settings)
+            absorb_progress(changeset, job.id, report, liveness.reports.last_checkpoint_at(job), settings)
 
 
-def _condemn_hung(draft: Draft, job: Job, hearing: Hearing, settings: EngineSettings) -> None:
+def _condemn_hung(changeset: Changeset, job: Job, liveness: Liveness, settings: EngineSettings) -> None:
     """Mark hung workers to be killed. They keep their place until they are gone: what follows is a failure's way."""
     for worker in job.all_workers:
-        deadline = hang_deadline(job, worker, hearing, settings)
-        if deadline is not None and draft.now >= deadline and not worker.condemned:
-            _condemn(draft, worker, silence(job, worker, settings))
+        deadline = hang_deadline(job, worker, liveness, settings)
+        if deadline is not None and changeset.now >= deadline and not worker.condemned:
+            _condemn(changeset, worker, silence(job, worker, settings))
 
 
-def _condemn_missed(draft: Draft, job: Job, waiting: Worker, missed: Missed) -> None:
+def _condemn_missed(changeset: Changeset, job: Job, waiting: Worker, missed: Missed) -> None:
     """Mark members for killing that do not come to their group, in whatever step of theirs they hang.
 
     They may report as ever: that is done by a thread that does not train.
@@ -128,8 +132,8 @@ def _condemn_missed(draft: Draft, job: Job, waiting: Worker, missed: Missed) -> 
         return
     for worker in job.members:
         if worker.id in missed.workers and worker.id != waiting.id and worker.wanted and not worker.condemned:
-            _condemn(draft, worker, absence(job, missed.seconds, waiting))
+            _condemn(changeset, worker, absence(job, missed.seconds, waiting))
 
 
-def _condemn(draft: Draft, worker: Worker, detail: str) -> None:
-    draft.put_worker(replace(worker, leave_reason=LeaveReason.HUNG, stop_deadline=draft.now, detail=detail))
+def _condemn(changeset: Changeset, worker: Worker, detail: str) -> None:
+    changeset.put_worker(replace(worker, leave_reason=LeaveReason.HUNG, stop_deadline=changeset.now, detail=detail))

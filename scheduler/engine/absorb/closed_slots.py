@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.model.event import Cause, EventKind
 from scheduler.model.ids import NodeName
 from scheduler.model.node import Node
@@ -26,7 +26,9 @@ def closed_slots(before: Node | None, seen: NodeObservation) -> tuple[tuple[Clos
     return tuple(each for each in seen.closed_slots if each not in accepted), accepted
 
 
-def tell_of_slots(draft: Draft, name: NodeName, before: tuple[ClosedSlot, ...], after: tuple[ClosedSlot, ...]) -> None:
+def tell_of_slots(
+    changeset: Changeset, name: NodeName, before: tuple[ClosedSlot, ...], after: tuple[ClosedSlot, ...]
+) -> None:
     """One event for all slots that close for the same reason, and one for all that open again."""
     if before == after:
         return
@@ -41,14 +43,14 @@ def tell_of_slots(draft: Draft, name: NodeName, before: tuple[ClosedSlot, ...], 
                 alike.setdefault(each.detail, []).append(each)
         for detail, slots in alike.items():
             told = f"{named_slots(slots)}: {detail}{_THEN[closure]}"
-            draft.event(
+            changeset.event(
                 EventKind.NODE_SLOTS_CLOSED, node=name, cause=closure.value, detail=told, amount=float(len(slots))
             )
     if opened:
         causes = {each.closure for each in opened}
         cause = causes.pop().value if len(causes) == 1 else Cause.OBSERVED.value
         count = float(len(opened))
-        draft.event(EventKind.NODE_SLOTS_OPENED, node=name, cause=cause, detail=named_slots(opened), amount=count)
+        changeset.event(EventKind.NODE_SLOTS_OPENED, node=name, cause=cause, detail=named_slots(opened), amount=count)
 
 
 def accept_faults(node: Node) -> Node:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from scheduler.config import EngineSettings
 from scheduler.engine.absorb.workers import progress_is_due
 from scheduler.engine.state.deadlines import job_deadline
-from scheduler.engine.state.reports import Hearing
+from scheduler.engine.state.reports import Liveness
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, JobState
 from scheduler.model.observation import Observation, WorkerObservation, WorkerReport
@@ -37,12 +37,12 @@ class Focus:
     moved: list[WorkerObservation]
 
 
-class Attention:
+class DirtyJobs:
     """Remembers what was absorbed last. `reset` after a load: then everything is looked at."""
 
-    def __init__(self, settings: EngineSettings, hearing: Hearing) -> None:
+    def __init__(self, settings: EngineSettings, liveness: Liveness) -> None:
         self._settings = settings
-        self._hearing = hearing
+        self._liveness = liveness
         self._known: dict[JobId, _Known] = {}
         self._seen: Observation | None = None
         #: Workers whose end was seen.
@@ -88,7 +88,7 @@ class Attention:
         deadlines: list[float] = []
         for job in world.active.values():
             known = self._look(job)
-            deadline = known.deadline if known.settled else job_deadline(job, self._hearing, now, self._settings)
+            deadline = known.deadline if known.settled else job_deadline(job, self._liveness, now, self._settings)
             if deadline is not None:
                 deadlines.append(deadline)
         deadlines.extend(at for b in world.bookings.values() for at in (b.start_at, b.end_at))
@@ -121,7 +121,7 @@ class Attention:
         return known if known is not None and known.job is job else self._judge(job)
 
     def _judge(self, job: Job) -> _Known:
-        deadline = job_deadline(job, self._hearing, 0.0, self._settings)
+        deadline = job_deadline(job, self._liveness, 0.0, self._settings)
         known = self._known[job.id] = _Known(job, is_settled(job), deadline)
         return known
 

@@ -7,7 +7,7 @@ waits for something else) must not keep slots idle for ever: after some patience
 from collections.abc import Collection, Mapping, Sequence
 
 from scheduler.config import PolicySettings
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.model.foreign import NO_FOREIGN, Awaited, Demand
 from scheduler.model.ids import NodeName
 from scheduler.model.node import Node
@@ -22,43 +22,45 @@ from scheduler.policy.capacity.resources import amount_of, enough, fit_in, needs
 IGNORED_TIMES = 10
 
 
-def absorb_use(draft: Draft, seen: Mapping[NodeName, NodeObservation], gone: Mapping[NodeName, WorkerShape]) -> None:
+def absorb_use(
+    changeset: Changeset, seen: Mapping[NodeName, NodeObservation], gone: Mapping[NodeName, WorkerShape]
+) -> None:
     """Take in what processes of others hold; what is gone of a node counts as it, for nobody may have it either."""
     foreign = {name: node.foreign for name, node in seen.items() if node.foreign != NO_FOREIGN}
     for name, lost in gone.items():
         foreign[name] = foreign.get(name, NO_FOREIGN).plus(lost)
-    draft.see_foreign(foreign, draft.base.demands)
+    changeset.see_foreign(foreign, changeset.base.demands)
 
 
-def absorb_demands(draft: Draft, wanted: Sequence[Demand], settings: PolicySettings) -> None:
+def absorb_demands(changeset: Changeset, wanted: Sequence[Demand], settings: PolicySettings) -> None:
     """Take in what they wait for; whether there is room depends on what they hold now."""
-    if not wanted and not draft.base.demands:
+    if not wanted and not changeset.base.demands:
         return
-    before = {awaited.demand.name: awaited for awaited in draft.base.demands}
-    nodes = draft.world().nodes.values() if wanted else ()
-    demands = tuple(_follow(draft, nodes, demand, before.get(demand.name), settings) for demand in wanted)
-    draft.see_foreign(draft.base.foreign, demands)
+    before = {awaited.demand.name: awaited for awaited in changeset.base.demands}
+    nodes = changeset.world().nodes.values() if wanted else ()
+    demands = tuple(_follow(changeset, nodes, demand, before.get(demand.name), settings) for demand in wanted)
+    changeset.see_foreign(changeset.base.foreign, demands)
 
 
-def others_took(draft: Draft, worker: Worker) -> bool:
+def others_took(changeset: Changeset, worker: Worker) -> bool:
     """Whether others have come to be where a worker was that ended in this tick, or its slots are gone or closed."""
-    node, foreign = draft.node(worker.node), draft.base.foreign.get(worker.node)
+    node, foreign = changeset.node(worker.node), changeset.base.foreign.get(worker.node)
     if node is not None and node.closed_among(worker.slot_ids):
         return True
     if node is None or foreign is None:
         return False
-    left = left_of(node, draft.base.used(node.name), foreign)  # beside the worker, too
+    left = left_of(node, changeset.base.used(node.name), foreign)  # beside the worker, too
     return not enough(left, amount_of(worker, node))
 
 
 def _follow(
-    draft: Draft, nodes: Collection[Node], demand: Demand, before: Awaited | None, settings: PolicySettings
+    changeset: Changeset, nodes: Collection[Node], demand: Demand, before: Awaited | None, settings: PolicySettings
 ) -> Awaited:
-    now, patience_seconds = draft.now, settings.demand_patience_seconds
+    now, patience_seconds = changeset.now, settings.demand_patience_seconds
     ignored_until = before.ignored_until if before is not None else None
     if ignored_until is not None and now < ignored_until:
         return Awaited(demand, ignored_until=ignored_until)
-    if not _has_room(draft.base, nodes, demand):
+    if not _has_room(changeset.base, nodes, demand):
         return Awaited(demand)
     since = before.room_since if before is not None and before.room_since is not None else now
     if now - since >= patience_seconds:

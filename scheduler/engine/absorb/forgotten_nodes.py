@@ -2,36 +2,36 @@
 
 from collections.abc import Collection, Iterator
 
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.model.event import Cause, EventKind
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.node import Node, NodeIntent
 
 
-def forget_nodes(draft: Draft, listed: Collection[NodeName], after_seconds: float) -> None:
+def forget_nodes(changeset: Changeset, listed: Collection[NodeName], after_seconds: float) -> None:
     """Remove nodes that were last listed `after_seconds` ago or earlier; 0: never.
 
     A node stays while a worker or a reservation names it, while a row that might do so cannot be read, and after
     somebody cordoned or drained it: that is remembered for its return.
     """
-    if after_seconds <= 0 or draft.base.unreadable:
+    if after_seconds <= 0 or changeset.base.unreadable:
         return
-    due = [node for node in _unlisted(draft, listed) if _is_due(node, draft.now, after_seconds)]
+    due = [node for node in _unlisted(changeset, listed) if _is_due(node, changeset.now, after_seconds)]
     if not due:
         return
-    named = {name for job in _jobs(draft) for name in _nodes_of(job)}
-    named.update(stray.node for stray in draft.base.strays.values())
+    named = {name for job in _jobs(changeset) for name in _nodes_of(job)}
+    named.update(stray.node for stray in changeset.base.strays.values())
     for node in due:
         if node.name not in named:
-            draft.forget_node(node)
-            detail = f"not listed by the cluster for {draft.now - (node.unlisted_since or 0.0):.0f} s"
-            draft.event(EventKind.NODE_FORGOTTEN, node=node.name, cause=Cause.TIME, detail=detail)
+            changeset.forget_node(node)
+            detail = f"not listed by the cluster for {changeset.now - (node.unlisted_since or 0.0):.0f} s"
+            changeset.event(EventKind.NODE_FORGOTTEN, node=node.name, cause=Cause.TIME, detail=detail)
 
 
-def _unlisted(draft: Draft, listed: Collection[NodeName]) -> Iterator[Node]:
-    for name in draft.base.nodes:
-        if name not in listed and name not in draft.base.usage and (node := draft.node(name)) is not None:
+def _unlisted(changeset: Changeset, listed: Collection[NodeName]) -> Iterator[Node]:
+    for name in changeset.base.nodes:
+        if name not in listed and name not in changeset.base.usage and (node := changeset.node(name)) is not None:
             yield node
 
 
@@ -40,10 +40,10 @@ def _is_due(node: Node, now: float, after_seconds: float) -> bool:
     return node.intent is NodeIntent.ACTIVE and since is not None and now - since >= after_seconds
 
 
-def _jobs(draft: Draft) -> Iterator[Job]:
+def _jobs(changeset: Changeset) -> Iterator[Job]:
     """All that have not ended, held ones too."""
-    yield from draft.world().all_jobs()
-    yield from draft.held_jobs()
+    yield from changeset.world().all_jobs()
+    yield from changeset.held_jobs()
 
 
 def _nodes_of(job: Job) -> Iterator[NodeName]:

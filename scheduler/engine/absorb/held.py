@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.model.event import EventKind
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobState, StopReason, WaitReason
@@ -10,55 +10,59 @@ from scheduler.model.observation import Observation
 from scheduler.model.worker import ExitReason, Worker, WorkerState
 
 
-def absorb_held_intent(draft: Draft, job: Job, intent: Intent) -> str:
+def absorb_held_intent(changeset: Changeset, job: Job, intent: Intent) -> str:
     """Cancel or release the job; why any other request is refused."""
     if intent.kind is IntentKind.CANCEL:
-        draft.put_held(replace(job, stop_reason=StopReason.CANCELLED, stop_for=None))
+        changeset.put_held(replace(job, stop_reason=StopReason.CANCELLED, stop_for=None))
         return ""
     if job.cancelled and job.held_from is not JobState.STOPPING:
         return "it is being cancelled"
     if intent.kind is IntentKind.RESUME:
-        _release(draft, job)
+        _release(changeset, job)
         return ""
     return "it is held: only resume and cancel are possible"
 
 
-def end_cancelled(draft: Draft) -> None:
+def end_cancelled(changeset: Changeset) -> None:
     """Held jobs that were cancelled end once the cluster lists no worker of theirs as alive."""
-    alive = {stray.job_id for stray in draft.base.strays.values()}
-    for job in draft.held_jobs():
+    alive = {stray.job_id for stray in changeset.base.strays.values()}
+    for job in changeset.held_jobs():
         if job.cancelled and job.id not in alive:
-            _end(draft, job)
+            _end(changeset, job)
 
 
-def _release(draft: Draft, job: Job) -> None:
+def _release(changeset: Changeset, job: Job) -> None:
     """Back to what it was; what has happened to its workers since is absorbed next."""
     assert job.held_from is not None, "a held job has the state that it was in"
     queued = job.held_from is JobState.QUEUED
     wait_reason = WaitReason.SUBMITTED if queued else None
-    draft.move(replace(job, held_from=None, wait_reason=wait_reason, detail=""), job.held_from)
-    draft.see_strays(
-        {key: stray for key, stray in draft.base.strays.items() if (stray.job_id, stray.nonce) != (job.id, job.nonce)}
+    changeset.move(replace(job, held_from=None, wait_reason=wait_reason, detail=""), job.held_from)
+    changeset.see_strays(
+        {
+            key: stray
+            for key, stray in changeset.base.strays.items()
+            if (stray.job_id, stray.nonce) != (job.id, job.nonce)
+        }
     )
-    draft.released.append(job.id)
-    draft.event(EventKind.JOB_RELEASED, job_id=job.id, cause=IntentKind.RESUME)
+    changeset.released.append(job.id)
+    changeset.event(EventKind.JOB_RELEASED, job_id=job.id, cause=IntentKind.RESUME)
 
 
-def end_unstarted(draft: Draft, job: Job, observation: Observation) -> list[Worker]:
+def end_unstarted(changeset: Changeset, job: Job, observation: Observation) -> list[Worker]:
     """End workers of a released job that were not started before it was held: others may have their slots now."""
     unstarted = [w for w in job.all_workers if w.state is WorkerState.PENDING and w.id not in observation.workers]
     detail = "not started while the job was held"
-    return [draft.end_worker(worker, WorkerState.LOST, ExitReason.LOST, None, detail) for worker in unstarted]
+    return [changeset.end_worker(worker, WorkerState.LOST, ExitReason.LOST, None, detail) for worker in unstarted]
 
 
-def _end(draft: Draft, job: Job) -> None:
+def _end(changeset: Changeset, job: Job) -> None:
     for worker in job.all_workers:
-        draft.keep_ended(
-            replace(worker, state=WorkerState.EXITED, exit_reason=ExitReason.ASKED, ended_at=draft.now, rank=None)
+        changeset.keep_ended(
+            replace(worker, state=WorkerState.EXITED, exit_reason=ExitReason.ASKED, ended_at=changeset.now, rank=None)
         )
     ended = replace(
-        job, held_from=None, workers=(), fixed_workers=(), fixed_hosts=(), published_size=0, finished_at=draft.now
+        job, held_from=None, workers=(), fixed_workers=(), fixed_hosts=(), published_size=0, finished_at=changeset.now
     )
-    draft.move(ended, JobState.CANCELLED)
+    changeset.move(ended, JobState.CANCELLED)
     cause = StopReason.CANCELLED.value
-    draft.event(EventKind.JOB_CANCELLED, job_id=job.id, cause=cause, detail=f"it was held: {job.detail}")
+    changeset.event(EventKind.JOB_CANCELLED, job_id=job.id, cause=cause, detail=f"it was held: {job.detail}")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from scheduler.engine.absorb.closed_slots import accept_faults, tell_of_slots
 from scheduler.engine.absorb.held import absorb_held_intent
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.engine.ports import Inbox
 from scheduler.engine.state.bookings import promise, unbook
 from scheduler.engine.state.lifecycle import begin_stop, by_user, cancel_waiting
@@ -15,97 +15,97 @@ from scheduler.model.job import STOP_TARGETS, Job, JobState, StopReason, WaitRea
 from scheduler.model.node import NODE_TRANSITIONS, Node, NodeIntent
 
 
-def absorb_inbox(draft: Draft, inbox: Inbox) -> None:
+def absorb_inbox(changeset: Changeset, inbox: Inbox) -> None:
     """Let new jobs into the queue and do what users asked, in the order of arrival."""
-    draft.see_unreadable(inbox.unreadable)
+    changeset.see_unreadable(inbox.unreadable)
     arrived = {job.id: job for job in inbox.jobs}
     asked = {booking.name: booking for booking in inbox.bookings}
     for intent in inbox.intents:
-        draft.intents_done.append(intent.id)
+        changeset.intents_done.append(intent.id)
         if intent.kind is IntentKind.SUBMIT:
             job = arrived.get(intent.job_id) if intent.job_id is not None else None
             if job is not None:
-                _admit(draft, job)
+                _admit(changeset, job)
         elif intent.job_id is not None:
-            _absorb_job_intent(draft, intent)
+            _absorb_job_intent(changeset, intent)
         elif intent.node is not None:
-            _absorb_node_intent(draft, intent)
+            _absorb_node_intent(changeset, intent)
         elif intent.booking is not None and intent.kind is IntentKind.BOOK:
             if intent.booking in asked:
-                promise(draft, asked[intent.booking])
+                promise(changeset, asked[intent.booking])
             else:
                 why = f"booking {intent.booking}: it cannot be read, or is gone"
-                draft.event(EventKind.REQUEST_REFUSED, cause=intent.kind, detail=why)
+                changeset.event(EventKind.REQUEST_REFUSED, cause=intent.kind, detail=why)
         elif intent.booking is not None:
-            unbook(draft, intent.booking)
+            unbook(changeset, intent.booking)
 
 
-def _admit(draft: Draft, job: Job) -> None:
+def _admit(changeset: Changeset, job: Job) -> None:
     if job.state is JobState.HELD:
-        draft.put_held(job)
-    elif draft.job(job.id) is None:
-        draft.put(job)
+        changeset.put_held(job)
+    elif changeset.job(job.id) is None:
+        changeset.put(job)
 
 
-def _absorb_job_intent(draft: Draft, intent: Intent) -> None:
+def _absorb_job_intent(changeset: Changeset, intent: Intent) -> None:
     assert intent.job_id is not None
-    held = draft.held_job(intent.job_id)
-    job = draft.job(intent.job_id) if held is None else held
+    held = changeset.held_job(intent.job_id)
+    job = changeset.job(intent.job_id) if held is None else held
     if job is None or job.state.terminal:
-        unread = draft.base.unread(intent.job_id)
+        unread = changeset.base.unread(intent.job_id)
         why = "the job has already ended" if unread is None else f"the job cannot be read: {unread}"
-        draft.event(EventKind.REQUEST_REFUSED, job_id=intent.job_id, cause=intent.kind, detail=why)
+        changeset.event(EventKind.REQUEST_REFUSED, job_id=intent.job_id, cause=intent.kind, detail=why)
         return
     absorb = _JOB_INTENTS[intent.kind] if held is None else absorb_held_intent
-    refusal = absorb(draft, job, intent)
+    refusal = absorb(changeset, job, intent)
     if refusal:
-        draft.event(EventKind.REQUEST_REFUSED, job_id=job.id, cause=intent.kind, detail=refusal)
+        changeset.event(EventKind.REQUEST_REFUSED, job_id=job.id, cause=intent.kind, detail=refusal)
 
 
-def _cancel(draft: Draft, job: Job, intent: Intent) -> str:
+def _cancel(changeset: Changeset, job: Job, intent: Intent) -> str:
     if job.state in (JobState.QUEUED, JobState.SUSPENDED):
-        cancel_waiting(draft, job)
+        cancel_waiting(changeset, job)
     elif job.state is not JobState.STOPPING:
-        begin_stop(draft, job.id, StopReason.CANCELLED)
+        begin_stop(changeset, job.id, StopReason.CANCELLED)
     elif job.stop_reason is not None and STOP_TARGETS[job.stop_reason] is not JobState.FAILED:
-        draft.put(by_user(job, StopReason.CANCELLED))
+        changeset.put(by_user(job, StopReason.CANCELLED))
     return ""
 
 
-def _suspend(draft: Draft, job: Job, intent: Intent) -> str:
+def _suspend(changeset: Changeset, job: Job, intent: Intent) -> str:
     if job.state is JobState.SUSPENDED:
         return "it is already suspended"
     if job.state is JobState.QUEUED:
-        moved = draft.move(by_user(job, StopReason.SUSPENDED), JobState.SUSPENDED)
-        draft.put(replace(moved.unreserved(), wait_reason=None, wait_for=None, queued_at=draft.now))
-        draft.event(EventKind.JOB_SUSPENDED, job_id=job.id, cause=StopReason.SUSPENDED)
+        moved = changeset.move(by_user(job, StopReason.SUSPENDED), JobState.SUSPENDED)
+        changeset.put(replace(moved.unreserved(), wait_reason=None, wait_for=None, queued_at=changeset.now))
+        changeset.event(EventKind.JOB_SUSPENDED, job_id=job.id, cause=StopReason.SUSPENDED)
     elif job.state is not JobState.STOPPING:
-        begin_stop(draft, job.id, StopReason.SUSPENDED)
+        begin_stop(changeset, job.id, StopReason.SUSPENDED)
     elif job.stop_reason is not None and STOP_TARGETS[job.stop_reason] is JobState.QUEUED:
-        draft.put(by_user(job, StopReason.SUSPENDED))
+        changeset.put(by_user(job, StopReason.SUSPENDED))
     else:
         return f"it is being stopped ({job.stop_reason})"
     return ""
 
 
-def _resume(draft: Draft, job: Job, intent: Intent) -> str:
+def _resume(changeset: Changeset, job: Job, intent: Intent) -> str:
     if job.state is JobState.SUSPENDED:
-        moved = draft.move(job, JobState.QUEUED)
-        waiting = replace(moved, queued_at=draft.now, waited_seconds=0.0, wait_reason=WaitReason.SUBMITTED)
-        draft.put(replace(waiting, stop_reason=None))
+        moved = changeset.move(job, JobState.QUEUED)
+        waiting = replace(moved, queued_at=changeset.now, waited_seconds=0.0, wait_reason=WaitReason.SUBMITTED)
+        changeset.put(replace(waiting, stop_reason=None))
     elif job.state is JobState.STOPPING and job.stop_reason is StopReason.SUSPENDED:
-        draft.put(replace(job, stop_reason=StopReason.RESUMED))
+        changeset.put(replace(job, stop_reason=StopReason.RESUMED))
     else:
         return "it is not suspended"
-    draft.event(EventKind.JOB_RESUMED, job_id=job.id, cause=intent.kind)
+    changeset.event(EventKind.JOB_RESUMED, job_id=job.id, cause=intent.kind)
     return ""
 
 
-def _set_priority(draft: Draft, job: Job, intent: Intent) -> str:
+def _set_priority(changeset: Changeset, job: Job, intent: Intent) -> str:
     if intent.priority is None:
         return "no priority given"
-    draft.put(replace(job, priority=intent.priority))
-    draft.event(
+    changeset.put(replace(job, priority=intent.priority))
+    changeset.event(
         EventKind.JOB_CHANGED,
         job_id=job.id,
         cause=intent.kind,
@@ -114,13 +114,13 @@ def _set_priority(draft: Draft, job: Job, intent: Intent) -> str:
     return ""
 
 
-def _scale(draft: Draft, job: Job, intent: Intent) -> str:
+def _scale(changeset: Changeset, job: Job, intent: Intent) -> str:
     low = job.min_workers if intent.min_workers is None else intent.min_workers
     high = job.max_workers if intent.max_workers is None else intent.max_workers
     if not 1 <= low <= high:
         return f"the minimum {low} must be at least 1 and at most the maximum {high}"
-    draft.put(replace(job, min_workers=low, max_workers=high))
-    draft.event(
+    changeset.put(replace(job, min_workers=low, max_workers=high))
+    changeset.event(
         EventKind.JOB_CHANGED,
         job_id=job.id,
         cause=intent.kind,
@@ -129,7 +129,7 @@ def _scale(draft: Draft, job: Job, intent: Intent) -> str:
     return ""
 
 
-_JOB_INTENTS: dict[IntentKind, Callable[[Draft, Job, Intent], str]] = {
+_JOB_INTENTS: dict[IntentKind, Callable[[Changeset, Job, Intent], str]] = {
     IntentKind.CANCEL: _cancel,
     IntentKind.SUSPEND: _suspend,
     IntentKind.RESUME: _resume,
@@ -144,23 +144,23 @@ _NODE_INTENTS: dict[IntentKind, tuple[NodeIntent, EventKind]] = {
 }
 
 
-def _absorb_node_intent(draft: Draft, intent: Intent) -> None:
+def _absorb_node_intent(changeset: Changeset, intent: Intent) -> None:
     assert intent.node is not None
-    node = draft.node(intent.node)
+    node = changeset.node(intent.node)
     if node is None:
-        draft.event(EventKind.REQUEST_REFUSED, node=intent.node, cause=intent.kind, detail="node not found")
+        changeset.event(EventKind.REQUEST_REFUSED, node=intent.node, cause=intent.kind, detail="node not found")
         return
     target, kind = _NODE_INTENTS[intent.kind]
     if target is NodeIntent.ACTIVE:
-        node = _accept_faults(draft, node)
+        node = _accept_faults(changeset, node)
     if node.intent is target:
         return
     if target not in NODE_TRANSITIONS[node.intent]:
         detail = f"the node is {node.intent}"
-        draft.event(EventKind.REQUEST_REFUSED, node=node.name, cause=intent.kind, detail=detail)
+        changeset.event(EventKind.REQUEST_REFUSED, node=node.name, cause=intent.kind, detail=detail)
         return
     fresh = target is NodeIntent.ACTIVE
-    draft.put_node(
+    changeset.put_node(
         replace(
             node,
             intent=target,
@@ -169,13 +169,13 @@ def _absorb_node_intent(draft: Draft, intent: Intent) -> None:
             quarantines=0 if fresh else node.quarantines,
         )
     )
-    draft.event(kind, node=node.name, cause=intent.kind)
+    changeset.event(kind, node=node.name, cause=intent.kind)
 
 
-def _accept_faults(draft: Draft, node: Node) -> Node:
+def _accept_faults(changeset: Changeset, node: Node) -> Node:
     """Whoever uncordons a node says that its slots may be used, whatever has been reported of them until now."""
     accepted = accept_faults(node)
     if accepted != node:
-        draft.put_node(accepted)
-        tell_of_slots(draft, node.name, node.closed_slots, accepted.closed_slots)
+        changeset.put_node(accepted)
+        tell_of_slots(changeset, node.name, node.closed_slots, accepted.closed_slots)
     return accepted

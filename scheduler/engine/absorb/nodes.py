@@ -6,7 +6,7 @@ from dataclasses import replace
 from scheduler.config import EngineSettings
 from scheduler.engine.absorb.closed_slots import closed_slots, tell_of_slots
 from scheduler.engine.absorb.exits import FAILURES
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.model.event import Cause, EventKind
 from scheduler.model.ids import NodeName
 from scheduler.model.node import CPU_EPSILON, Node, NodeFailure, NodeHealth, NodeIntent
@@ -22,53 +22,55 @@ FAILURES_KEPT = 32
 Gone = dict[NodeName, WorkerShape]
 
 
-def absorb_nodes(draft: Draft, seen: Mapping[NodeName, NodeObservation]) -> Gone:
+def absorb_nodes(changeset: Changeset, seen: Mapping[NodeName, NodeObservation]) -> Gone:
     """New nodes, changed capacity, nodes that went away or came back; quarantines that are over."""
-    gone = {name: lost for name, observed in seen.items() if (lost := _absorb_node(draft, name, observed)) is not None}
-    for name, node in draft.base.nodes.items():
+    gone = {
+        name: lost for name, observed in seen.items() if (lost := _absorb_node(changeset, name, observed)) is not None
+    }
+    for name, node in changeset.base.nodes.items():
         # What cannot be read of a node stays as it is stored until the cluster tells of the node.
         if name not in seen and node.unlisted_since is None and (node.version or node.health is NodeHealth.UP):
-            _miss(draft, node)
-    for name in draft.base.nodes:
-        end_quarantine(draft, name)
+            _miss(changeset, node)
+    for name in changeset.base.nodes:
+        end_quarantine(changeset, name)
     return gone
 
 
-def _miss(draft: Draft, node: Node) -> None:
+def _miss(changeset: Changeset, node: Node) -> None:
     """The cluster lists the node no more."""
-    draft.put_node(replace(node, health=NodeHealth.DOWN, unlisted_since=draft.now))
+    changeset.put_node(replace(node, health=NodeHealth.DOWN, unlisted_since=changeset.now))
     if node.health is NodeHealth.UP:
         detail = f"{node.slots} slots; not listed by the cluster"
-        draft.event(EventKind.NODE_DOWN, node=node.name, cause=Cause.OBSERVED, detail=detail)
+        changeset.event(EventKind.NODE_DOWN, node=node.name, cause=Cause.OBSERVED, detail=detail)
 
 
-def _absorb_node(draft: Draft, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
+def _absorb_node(changeset: Changeset, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
     """What is gone and still held, and slots below one that is; None: nothing."""
-    before = draft.node(name)
+    before = changeset.node(name)
     if before is not None and _same(before, seen):
         return None
-    return _take_and_keep(draft, name, seen)
+    return _take_and_keep(changeset, name, seen)
 
 
-def absorb_held(draft: Draft, seen: Mapping[NodeName, NodeObservation], among: Iterable[NodeName]) -> Gone:
+def absorb_held(changeset: Changeset, seen: Mapping[NodeName, NodeObservation], among: Iterable[NodeName]) -> Gone:
     """The same for these nodes alone, where strays were found after they had been absorbed."""
-    again = {name: _take_and_keep(draft, name, seen[name]) for name in among if name in seen}
+    again = {name: _take_and_keep(changeset, name, seen[name]) for name in among if name in seen}
     return {name: lost for name, lost in again.items() if lost is not None}
 
 
-def _take_and_keep(draft: Draft, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
-    used = draft.base.used(name)
+def _take_and_keep(changeset: Changeset, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
+    used = changeset.base.used(name)
     # what is still held exists until it is given back
-    slots = max(seen.slots, _slots_held(draft.base, name))
+    slots = max(seen.slots, _slots_held(changeset.base, name))
     cpus = seen.cpus if used.cpus <= seen.cpus + CPU_EPSILON else used.cpus
     memory_mib = max(seen.memory_mib, used.memory_mib)
-    _take_facts(draft, draft.node(name), replace(seen, slots=slots, cpus=cpus, memory_mib=memory_mib))
+    _take_facts(changeset, changeset.node(name), replace(seen, slots=slots, cpus=cpus, memory_mib=memory_mib))
     if (slots, cpus, memory_mib) == (seen.slots, seen.cpus, seen.memory_mib):
         return None
     return WorkerShape(slots - seen.slots, cpus - seen.cpus, memory_mib - seen.memory_mib)
 
 
-def _take_facts(draft: Draft, before: Node | None, seen: NodeObservation) -> None:
+def _take_facts(changeset: Changeset, before: Node | None, seen: NodeObservation) -> None:
     health = NodeHealth.UP if seen.up else NodeHealth.DOWN
     closed, accepted = closed_slots(before, seen)
     facts = {
@@ -87,21 +89,21 @@ def _take_facts(draft: Draft, before: Node | None, seen: NodeObservation) -> Non
         "unlisted_since": None,
     }
     if before is None:
-        draft.put_node(Node(name=seen.name, **facts))  # type: ignore[arg-type]
-        draft.event(EventKind.NODE_UP, node=seen.name, cause=Cause.OBSERVED, detail=f"{seen.slots} slots")
-        tell_of_slots(draft, seen.name, (), closed)
+        changeset.put_node(Node(name=seen.name, **facts))  # type: ignore[arg-type]
+        changeset.event(EventKind.NODE_UP, node=seen.name, cause=Cause.OBSERVED, detail=f"{seen.slots} slots")
+        tell_of_slots(changeset, seen.name, (), closed)
         return
     after = replace(before, **facts)  # type: ignore[arg-type]
     if after == before:
         return
-    draft.put_node(after)
+    changeset.put_node(after)
     if after.health is not before.health:
         kind = EventKind.NODE_UP if after.health is NodeHealth.UP else EventKind.NODE_DOWN
-        draft.event(kind, node=seen.name, cause=Cause.OBSERVED, detail=f"{after.slots} slots")
+        changeset.event(kind, node=seen.name, cause=Cause.OBSERVED, detail=f"{after.slots} slots")
     elif after.slots != before.slots and after.health is NodeHealth.UP:
         detail = f"{before.slots} -> {after.slots} slots"
-        draft.event(EventKind.NODE_RESIZED, node=seen.name, cause=Cause.OBSERVED, detail=detail)
-    tell_of_slots(draft, seen.name, before.closed_slots, closed)
+        changeset.event(EventKind.NODE_RESIZED, node=seen.name, cause=Cause.OBSERVED, detail=detail)
+    tell_of_slots(changeset, seen.name, before.closed_slots, closed)
 
 
 def _slots_held(world: World, name: NodeName) -> int:
@@ -134,33 +136,33 @@ def _same(node: Node, seen: NodeObservation) -> bool:
     )
 
 
-def end_quarantine(draft: Draft, name: NodeName) -> None:
+def end_quarantine(changeset: Changeset, name: NodeName) -> None:
     """Let the node take work again if quarantine ended."""
-    node = draft.node(name)
+    node = changeset.node(name)
     if node is None or node.intent is not NodeIntent.QUARANTINED:
         return
-    if node.quarantined_until is not None and draft.now >= node.quarantined_until:
-        draft.put_node(replace(node, intent=NodeIntent.ACTIVE, failures=()))
-        draft.event(EventKind.NODE_UNCORDONED, node=name, cause=Cause.TIME, detail="quarantine ended")
+    if node.quarantined_until is not None and changeset.now >= node.quarantined_until:
+        changeset.put_node(replace(node, intent=NodeIntent.ACTIVE, failures=()))
+        changeset.event(EventKind.NODE_UNCORDONED, node=name, cause=Cause.TIME, detail="quarantine ended")
 
 
-def count_failures(draft: Draft, ended: Sequence[Worker], settings: EngineSettings) -> None:
+def count_failures(changeset: Changeset, ended: Sequence[Worker], settings: EngineSettings) -> None:
     """Remember failures by node, and quarantine a node where several jobs keep failing.
 
     One job that always fails says nothing about its node, so failures of at least two jobs are needed; and the
     last node that takes work is left alone.
     """
     for worker in ended:
-        node = draft.node(worker.node)
+        node = changeset.node(worker.node)
         if not _tells_of_node(worker) or node is None:
             continue
-        since = draft.now - settings.quarantine_window_seconds
+        since = changeset.now - settings.quarantine_window_seconds
         recent = [f for f in node.failures if f.at >= since]
-        recent.append(NodeFailure(worker.job_id, draft.now))
-        node = draft.put_node(replace(node, failures=tuple(recent[-FAILURES_KEPT:])))
+        recent.append(NodeFailure(worker.job_id, changeset.now))
+        node = changeset.put_node(replace(node, failures=tuple(recent[-FAILURES_KEPT:])))
         suspicious = len(recent) >= settings.quarantine_failures and len({f.job_id for f in recent}) >= 2
-        if suspicious and node.schedulable and _others_take_work(draft, node.name):
-            _quarantine(draft, node, settings)
+        if suspicious and node.schedulable and _others_take_work(changeset, node.name):
+            _quarantine(changeset, node, settings)
 
 
 def _tells_of_node(worker: Worker) -> bool:
@@ -173,20 +175,21 @@ def _tells_of_node(worker: Worker) -> bool:
     return worker.exit_reason in FAILURES or worker.leave_reason is LeaveReason.NOT_ADMITTED
 
 
-def _others_take_work(draft: Draft, name: NodeName) -> bool:
+def _others_take_work(changeset: Changeset, name: NodeName) -> bool:
     return any(
-        other != name and (node := draft.node(other)) is not None and node.schedulable for other in draft.base.nodes
+        other != name and (node := changeset.node(other)) is not None and node.schedulable
+        for other in changeset.base.nodes
     )
 
 
-def _quarantine(draft: Draft, node: Node, settings: EngineSettings) -> None:
-    since = draft.now - node.quarantined_until if node.quarantined_until is not None else 0.0
+def _quarantine(changeset: Changeset, node: Node, settings: EngineSettings) -> None:
+    since = changeset.now - node.quarantined_until if node.quarantined_until is not None else 0.0
     times = min(node.quarantines + 1, 30) if since < settings.quarantine_max_seconds else 1
     seconds = min(settings.quarantine_seconds * 2.0 ** (times - 1), settings.quarantine_max_seconds)
-    draft.put_node(
-        replace(node, intent=NodeIntent.QUARANTINED, quarantines=times, quarantined_until=draft.now + seconds)
+    changeset.put_node(
+        replace(node, intent=NodeIntent.QUARANTINED, quarantines=times, quarantined_until=changeset.now + seconds)
     )
-    draft.event(
+    changeset.event(
         EventKind.NODE_QUARANTINED,
         node=node.name,
         cause=Cause.FAILURES,

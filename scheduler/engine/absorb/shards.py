@@ -7,10 +7,10 @@ from dataclasses import replace
 from scheduler import bounds
 from scheduler.config import EngineSettings
 from scheduler.engine.absorb.workers import with_fraction
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.engine.ports import Store
 from scheduler.engine.state.deadlines import hang_deadline
-from scheduler.engine.state.reports import Hearing, ReportBox
+from scheduler.engine.state.reports import Liveness, ReportBox
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
@@ -38,13 +38,13 @@ class DataWatch:
         return self._store.data_shares_done()
 
     def queues(
-        self, jobs: Iterable[Job], observation: Observation, hearing: Hearing, now: float
+        self, jobs: Iterable[Job], observation: Observation, liveness: Liveness, now: float
     ) -> Mapping[JobId, DataQueue]:
         """The data of those of these jobs that may end now, or of which a worker has ended or seems to hang."""
 
         def matters(job: Job, worker: Worker) -> bool:
             seen = observation.workers.get(worker.id)
-            deadline = hang_deadline(job, worker, hearing, self._settings)
+            deadline = hang_deadline(job, worker, liveness, self._settings)
             return (seen is not None and not seen.alive) or (deadline is not None and deadline <= now)
 
         reading = [job for job in jobs if job.spec.data is not None]
@@ -52,18 +52,18 @@ class DataWatch:
         return self._store.read_queues(wanted) if wanted else {}
 
 
-def absorb_data(draft: Draft, shares: Mapping[JobId, float], reports: ReportBox) -> None:
+def absorb_data(changeset: Changeset, shares: Mapping[JobId, float], reports: ReportBox) -> None:
     """Keep the share as the job's fraction, unless its workers report one of their own."""
     for job_id, exact in shares.items():
-        job, share = draft.job(job_id), bounds.FRACTION.nearest(exact)
+        job, share = changeset.job(job_id), bounds.FRACTION.nearest(exact)
         if job is None or not job.state.active or job.progress.fraction == share:
             continue
         report = _report_of_oldest(job, reports)
         if report is None:
-            draft.put_progress(job, replace(with_fraction(job, share, draft.now), reported_at=draft.now))
+            changeset.put_progress(job, replace(with_fraction(job, share, changeset.now), reported_at=changeset.now))
         elif report.fraction is None:
             # When it was reported last decides when the next report is kept.
-            draft.put_progress(job, with_fraction(job, share, draft.now))
+            changeset.put_progress(job, with_fraction(job, share, changeset.now))
 
 
 def _report_of_oldest(job: Job, reports: ReportBox) -> WorkerReport | None:

@@ -7,7 +7,7 @@ time after it came below, and well below, or else those who left would come back
 from collections.abc import Mapping
 
 from scheduler.config import PolicySettings
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.model.ids import NodeName
 from scheduler.model.observation import SlotLoad
 from scheduler.model.world import CrowdedSlot, Stray, World, sharers
@@ -16,28 +16,30 @@ from scheduler.model.world import CrowdedSlot, Stray, World, sharers
 MARGIN = 0.1
 
 
-def absorb_loads(draft: Draft, loads: Mapping[NodeName, tuple[SlotLoad, ...]], settings: PolicySettings) -> None:
+def absorb_loads(
+    changeset: Changeset, loads: Mapping[NodeName, tuple[SlotLoad, ...]], settings: PolicySettings
+) -> None:
     """Take in the load of every slot of oversold nodes; one that was not read any more counts as not busy."""
-    loads = {name: seen for name, seen in loads.items() if _oversold(draft, name)}
-    if not loads and not draft.base.crowded:
+    loads = {name: seen for name, seen in loads.items() if _oversold(changeset, name)}
+    if not loads and not changeset.base.crowded:
         return
-    leaving = _leaving(draft.base)
+    leaving = _leaving(changeset.base)
     crowded: dict[NodeName, dict[int, CrowdedSlot]] = {}
-    for name in {**loads, **draft.base.crowded}:
-        before = draft.base.crowded.get(name, {})
+    for name in {**loads, **changeset.base.crowded}:
+        before = changeset.base.crowded.get(name, {})
         read = dict(enumerate(loads.get(name, ())))
         for slot in {**read, **before}:
             load = read.get(slot, SlotLoad())
-            after = _judge(before.get(slot), load, draft.now, settings)
+            after = _judge(before.get(slot), load, changeset.now, settings)
             if after is not None and after.reopen_at is None and (name, slot) in leaving:
-                after = CrowdedSlot(draft.now + settings.oversell_cooldown_seconds)
+                after = CrowdedSlot(changeset.now + settings.oversell_cooldown_seconds)
             if after is not None:
                 crowded.setdefault(name, {})[slot] = after
-    draft.see_crowded(crowded)
+    changeset.see_crowded(crowded)
 
 
-def _oversold(draft: Draft, name: NodeName) -> bool:
-    node = draft.node(name)
+def _oversold(changeset: Changeset, name: NodeName) -> bool:
+    node = changeset.node(name)
     return node is not None and node.extra_slots > 0
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from scheduler.config import EngineSettings
 from scheduler.engine.absorb.exits import FAILURES
 from scheduler.engine.absorb.foreign import others_took
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.engine.state.deadlines import limit_deadline
 from scheduler.engine.state.lifecycle import ask_to_leave, begin_stop, finish_if_empty
 from scheduler.model.data import Charge
@@ -41,18 +41,18 @@ _UNREPLACED = frozenset(
 )
 
 
-def react(draft: Draft, job_id: JobId, ended: Sequence[Worker], settings: EngineSettings) -> None:
+def react(changeset: Changeset, job_id: JobId, ended: Sequence[Worker], settings: EngineSettings) -> None:
     """Decide about a job whose workers ended just now."""
-    job = draft.the_job(job_id)
+    job = changeset.the_job(job_id)
     hopeless = next((w for w in ended if job.state in _SIZED and _is_hopeless(job, w)), None)
     if hopeless is not None:
         detail = f"{_named(hopeless)} cannot start: {hopeless.detail}"
-        begin_stop(draft, job_id, StopReason.CANNOT_START, detail=detail)
+        begin_stop(changeset, job_id, StopReason.CANNOT_START, detail=detail)
         return
     if job.state in _SIZED:
-        _react_to_ends(draft, job, [w for w in ended if not w.fixed], settings)
-    _react_to_fixed(draft, draft.the_job(job_id), [w for w in ended if w.fixed], settings)
-    finish_if_empty(draft, job_id)
+        _react_to_ends(changeset, job, [w for w in ended if not w.fixed], settings)
+    _react_to_fixed(changeset, changeset.the_job(job_id), [w for w in ended if w.fixed], settings)
+    finish_if_empty(changeset, job_id)
 
 
 def _is_hopeless(job: Job, worker: Worker) -> bool:
@@ -72,65 +72,65 @@ def backoff_seconds(retries_used: int, settings: EngineSettings) -> float:
     return min(settings.backoff_seconds * 2.0**doublings, settings.backoff_max_seconds)
 
 
-def _react_to_ends(draft: Draft, job: Job, ended: Sequence[Worker], settings: EngineSettings) -> None:
+def _react_to_ends(changeset: Changeset, job: Job, ended: Sequence[Worker], settings: EngineSettings) -> None:
     done = [w for w in ended if w.exit_reason is ExitReason.DONE]
     early = job.detail if job.finishing else ""
     if done and not early:
         early = f"{_named(done[0])} ended with exit code 0 before the others: all ranks of a group must end together"
     failed = [w for w in ended if w.exit_reason in FAILURES]
     if failed:
-        job = _count_failure(draft, job, failed, settings, before=early)
+        job = _count_failure(changeset, job, failed, settings, before=early)
         if not job.elastic or job.finishing or job.retries_used > job.spec.max_retries:
-            _stop_failed(draft, job, settings)
+            _stop_failed(changeset, job, settings)
             return
     gone = [w for w in ended if w.exit_reason in _UNREPLACED]
     if gone and (_is_broken(job) or _cannot_start(job, gone)):
-        _stop_incomplete(draft, job, gone[0], settings)
+        _stop_incomplete(changeset, job, gone[0], settings)
         return
     if done:
-        left = draft.the_job(job.id)
-        _finish(draft, draft.put(replace(left, finishing=True, detail=early if left.wanted_workers else "")))
+        left = changeset.the_job(job.id)
+        _finish(changeset, changeset.put(replace(left, finishing=True, detail=early if left.wanted_workers else "")))
     for worker in ended:
-        _replace_worker(draft, worker, settings)
+        _replace_worker(changeset, worker, settings)
 
 
-def _react_to_fixed(draft: Draft, job: Job, ended: Sequence[Worker], settings: EngineSettings) -> None:
+def _react_to_fixed(changeset: Changeset, job: Job, ended: Sequence[Worker], settings: EngineSettings) -> None:
     """Nothing replaces a fixed worker that failed or is lost: all of the job starts again. One that is done is done.
 
     What happens once the other workers are done does not matter any more. A driver that is done ends the job.
     """
     if job.spec.runtime.driven and job.state in _SIZED and any(w.exit_reason is ExitReason.DONE for w in ended):
-        draft.put(replace(job, finishing=True))
+        changeset.put(replace(job, finishing=True))
         for worker in job.wanted_workers:
-            ask_to_leave(draft, job.id, worker.id, LeaveReason.JOB_FINISHING)
+            ask_to_leave(changeset, job.id, worker.id, LeaveReason.JOB_FINISHING)
         return
     missed = [w for w in ended if w.exit_reason not in (ExitReason.ASKED, ExitReason.DONE)]
     if not missed or job.state not in _SIZED or (job.finishing and not job.workers):
         return
     failed = [w for w in missed if w.exit_reason in FAILURES]
     if failed:
-        _stop_failed(draft, _count_failure(draft, job, failed, settings), settings)
+        _stop_failed(changeset, _count_failure(changeset, job, failed, settings), settings)
     else:
-        _stop_incomplete(draft, job, missed[0], settings)
+        _stop_incomplete(changeset, job, missed[0], settings)
 
 
-def _stop_failed(draft: Draft, job: Job, settings: EngineSettings) -> None:
+def _stop_failed(changeset: Changeset, job: Job, settings: EngineSettings) -> None:
     """The attempt cannot go on after a failure, which was counted: start again after a pause, or give up."""
     if job.retries_used > job.spec.max_retries:
-        begin_stop(draft, job.id, StopReason.RETRIES_EXHAUSTED, detail=job.detail)
+        begin_stop(changeset, job.id, StopReason.RETRIES_EXHAUSTED, detail=job.detail)
         return
     pause = backoff_seconds(job.retries_used, settings)
-    draft.put(replace(job, not_before=draft.now + pause))
-    begin_stop(draft, job.id, StopReason.GANG_RESTART, detail=job.detail)
+    changeset.put(replace(job, not_before=changeset.now + pause))
+    begin_stop(changeset, job.id, StopReason.GANG_RESTART, detail=job.detail)
 
 
-def _stop_incomplete(draft: Draft, job: Job, gone: Worker, settings: EngineSettings) -> None:
+def _stop_incomplete(changeset: Changeset, job: Job, gone: Worker, settings: EngineSettings) -> None:
     """A worker is gone that nothing can replace, and no failure: the job starts again as a whole."""
     pause = backoff_seconds(1, settings) if gone.exit_reason in _PAUSED else 0.0
-    draft.put(replace(job, not_before=draft.now + pause))
+    changeset.put(replace(job, not_before=changeset.now + pause))
     told = f": {gone.detail}" if gone.detail else ""
     detail = f"{_named(gone)}: {gone.exit_reason}{told}"
-    begin_stop(draft, job.id, StopReason.BELOW_MINIMUM, detail=detail)
+    begin_stop(changeset, job.id, StopReason.BELOW_MINIMUM, detail=detail)
 
 
 def _named(worker: Worker) -> str:
@@ -149,13 +149,15 @@ def _cannot_start(job: Job, gone: Sequence[Worker]) -> bool:
     return refused and left < job.min_workers and (left == 0 or job.state is JobState.STARTING)
 
 
-def _count_failure(draft: Draft, job: Job, failed: Sequence[Worker], settings: EngineSettings, before: str = "") -> Job:
+def _count_failure(
+    changeset: Changeset, job: Job, failed: Sequence[Worker], settings: EngineSettings, before: str = ""
+) -> Job:
     """Consume a retry, unless a shard may be why; failures of one moment count once, and old ones are forgotten.
 
     `before`: what had happened that may be why it failed, for people.
     """
-    charge, worker = max(((_charge(draft, each), each) for each in failed), key=lambda charged: charged[0])
-    since = draft.now - job.last_failure_at if job.last_failure_at is not None else None
+    charge, worker = max(((_charge(changeset, each), each) for each in failed), key=lambda charged: charged[0])
+    since = changeset.now - job.last_failure_at if job.last_failure_at is not None else None
     old = charge is Charge.FORGIVEN or (since is not None and since > settings.failure_reset_seconds)
     used = 0 if old else job.retries_used
     peer = job.last_failure_at is not None and worker.created_at < job.last_failure_at
@@ -163,43 +165,43 @@ def _count_failure(draft: Draft, job: Job, failed: Sequence[Worker], settings: E
     code = f"exit code {worker.exit_code}" if worker.exit_code is not None else "no exit code"
     told = f": {worker.detail}" if worker.detail else ""
     after = f"; {before}" if before else ""
-    return draft.put(
+    return changeset.put(
         replace(
             job,
             retries_used=used + counts,
-            last_failure_at=draft.now if counts else job.last_failure_at,
+            last_failure_at=changeset.now if counts else job.last_failure_at,
             exit_code=worker.exit_code,
             detail=f"{_named(worker)}: {worker.exit_reason}, {code}{told}{after}{_CHARGED[charge]}",
         )
     )
 
 
-def _charge(draft: Draft, worker: Worker) -> Charge:
-    queue = draft.queues.get(worker.job_id)
+def _charge(changeset: Changeset, worker: Worker) -> Charge:
+    queue = changeset.queues.get(worker.job_id)
     return Charge.RETRY if queue is None else queue.charge(worker.ordinal)
 
 
-def _finish(draft: Draft, job: Job) -> None:
+def _finish(changeset: Changeset, job: Job) -> None:
     """A worker is done: what never trained in an elastic group has nothing to join any more."""
     if not job.spec.runtime.reports:
         return
     for worker in job.wanted_workers:
         if worker.reported_generation == 0:
-            ask_to_leave(draft, job.id, worker.id, LeaveReason.JOB_FINISHING)
+            ask_to_leave(changeset, job.id, worker.id, LeaveReason.JOB_FINISHING)
 
 
-def _replace_worker(draft: Draft, worker: Worker, settings: EngineSettings) -> None:
+def _replace_worker(changeset: Changeset, worker: Worker, settings: EngineSettings) -> None:
     """A new worker on the same slots in place of one that failed or asked for it.
 
     The slots stay with the job during a pause. A lost or drained worker is not replaced here, nor one whose place
     others have taken: its node may be gone, and the planner finds a place.
     """
-    job = draft.the_job(worker.job_id)
+    job = changeset.the_job(worker.job_id)
     hung_or_failed = worker.exit_reason in FAILURES or worker.exit_reason is ExitReason.REPLACE
     if not hung_or_failed or job.finishing or not job.state.active:
         return
-    node = draft.node(worker.node)
-    if node is None or not node.schedulable or others_took(draft, worker):
+    node = changeset.node(worker.node)
+    if node is None or not node.schedulable or others_took(changeset, worker):
         return
     if len(job.wanted_workers) >= job.max_workers:
         return
@@ -211,15 +213,15 @@ def _replace_worker(draft: Draft, worker: Worker, settings: EngineSettings) -> N
         node=worker.node,
         host=node.host,
         slot_ids=worker.slot_ids,
-        created_at=draft.now,
+        created_at=changeset.now,
         cpus=worker.cpus,
         memory_mib=worker.memory_mib,
         shared=worker.shared,
-        not_before=draft.now + pause,
+        not_before=changeset.now + pause,
     )
-    draft.put(replace(job, next_ordinal=job.next_ordinal + 1))
-    draft.put_worker(replacement)
-    draft.event(
+    changeset.put(replace(job, next_ordinal=job.next_ordinal + 1))
+    changeset.put_worker(replacement)
+    changeset.event(
         EventKind.WORKER_REPLACED,
         job_id=job.id,
         worker_id=replacement.id,
@@ -237,9 +239,9 @@ def _pause_before_replacement(job: Job, worker: Worker, settings: EngineSettings
     return backoff_seconds(max(job.retries_used, 1), settings)
 
 
-def expire(draft: Draft, job: Job) -> None:
+def expire(changeset: Changeset, job: Job) -> None:
     """Stop a job whose attempt has used up its time."""
     deadline = limit_deadline(job)
-    if deadline is not None and draft.now >= deadline:
+    if deadline is not None and changeset.now >= deadline:
         detail = f"ran longer than its time limit of {job.spec.time_limit_seconds:g} s"
-        begin_stop(draft, job.id, StopReason.TIME_LIMIT, detail=detail)
+        begin_stop(changeset, job.id, StopReason.TIME_LIMIT, detail=detail)

@@ -7,7 +7,7 @@ from scheduler import bounds
 from scheduler.config import EngineSettings
 from scheduler.engine.absorb.closed_slots import named_slots
 from scheduler.engine.absorb.exits import classify_exit
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.engine.ports import ActionFailure
 from scheduler.engine.state.lifecycle import ask_to_leave
 from scheduler.engine.state.reports import latest_moment
@@ -25,7 +25,7 @@ GOLDEN_RATIO = 0.6180339887498949
 
 
 def absorb_job_workers(
-    draft: Draft, job: Job, observation: Observation, uncertain: Mapping[WorkerId, ActionFailure]
+    changeset: Changeset, job: Job, observation: Observation, uncertain: Mapping[WorkerId, ActionFailure]
 ) -> list[Worker]:
     """Bring the job's workers to what was observed; returns those that ended.
 
@@ -38,16 +38,16 @@ def absorb_job_workers(
         if seen is not None and seen.nonce != job.nonce:
             seen = None  # the worker of a job that had this id in another life of the database
         if seen is not None and not seen.alive:
-            ended.append(_absorb_end(draft, worker, seen))
+            ended.append(_absorb_end(changeset, worker, seen))
         elif seen is not None:
-            _absorb_alive(draft, job, worker, seen)
+            _absorb_alive(changeset, job, worker, seen)
             if not observation.reaches(worker.node):
-                _go_on_without(draft, job.id, worker.id)
+                _go_on_without(changeset, job.id, worker.id)
         elif not observation.reaches(worker.node):
-            gone = draft.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "its node is down")
+            gone = changeset.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "its node is down")
             ended.append(gone)
         else:
-            gone_or_none = _absorb_absence(draft, worker, uncertain)
+            gone_or_none = _absorb_absence(changeset, worker, uncertain)
             if gone_or_none is not None:
                 ended.append(gone_or_none)
     return ended
@@ -57,104 +57,104 @@ def _lost_reason(worker: Worker) -> ExitReason:
     return ExitReason.ASKED if worker.desired is Desired.STOP else ExitReason.LOST
 
 
-def _go_on_without(draft: Draft, job_id: JobId, worker_id: WorkerId) -> None:
+def _go_on_without(changeset: Changeset, job_id: JobId, worker_id: WorkerId) -> None:
     """The worker's node is out of reach and the cluster does not say that it is gone: an elastic group re-forms.
 
     It keeps its slots until the cluster lists it no more; a job that needs it waits for its node.
     """
-    job = draft.the_job(job_id)
+    job = changeset.the_job(job_id)
     worker = job.worker(worker_id)
     if worker is None or worker.fixed:
         return
     if worker.wanted and len(job.wanted_workers) > job.min_workers and not job.finishing:
-        ask_to_leave(draft, job_id, worker_id, LeaveReason.UNREACHABLE)
+        ask_to_leave(changeset, job_id, worker_id, LeaveReason.UNREACHABLE)
 
 
-def _note(draft: Draft, worker: Worker, detail: str) -> Worker:
+def _note(changeset: Changeset, worker: Worker, detail: str) -> Worker:
     """Keep what the cluster says of a worker; of one that hangs it is known better."""
     if detail == worker.detail or worker.leave_reason is LeaveReason.HUNG:
         return worker
     noted = replace(worker, detail=detail)
-    draft.put_worker(noted)
+    changeset.put_worker(noted)
     return noted
 
 
-def _absorb_absence(draft: Draft, worker: Worker, uncertain: Mapping[WorkerId, ActionFailure]) -> Worker | None:
+def _absorb_absence(changeset: Changeset, worker: Worker, uncertain: Mapping[WorkerId, ActionFailure]) -> Worker | None:
     """A worker that its node does not have."""
     failure = uncertain.get(worker.id)
     if failure is not None:
-        worker = _note(draft, worker, failure.error)
+        worker = _note(changeset, worker, failure.error)
         if not failure.final:
             return None
-        return draft.end_worker(worker, WorkerState.EXITED, ExitReason.LAUNCH_FAILED, None, failure.error)
+        return changeset.end_worker(worker, WorkerState.EXITED, ExitReason.LAUNCH_FAILED, None, failure.error)
     if worker.state is not WorkerState.PENDING:
-        return draft.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "unknown to its node")
+        return changeset.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "unknown to its node")
     if worker.desired is Desired.STOP:
-        return draft.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None, "never started")
+        return changeset.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None, "never started")
     if worker.condemned:  # it was given up before it ran, and its end went unseen
         blameless = worker.leave_reason is LeaveReason.NOT_ADMITTED
         reason = ExitReason.NOT_ADMITTED if blameless else ExitReason.LAUNCH_FAILED
-        return draft.end_worker(worker, WorkerState.EXITED, reason, None, worker.detail)
+        return changeset.end_worker(worker, WorkerState.EXITED, reason, None, worker.detail)
     return None
 
 
-def _absorb_alive(draft: Draft, job: Job, worker: Worker, seen: WorkerObservation) -> None:
-    worker = _note(draft, worker, seen.detail)
+def _absorb_alive(changeset: Changeset, job: Job, worker: Worker, seen: WorkerObservation) -> None:
+    worker = _note(changeset, worker, seen.detail)
     if seen.phase is not Phase.RUNNING:
         if seen.stuck and worker.wanted and not worker.condemned:
             blameless = seen.cause is EndCause.NOT_ADMITTED
             reason = LeaveReason.NOT_ADMITTED if blameless else LeaveReason.NOT_LAUNCHED
-            draft.put_worker(replace(worker, leave_reason=reason, stop_deadline=draft.now))
+            changeset.put_worker(replace(worker, leave_reason=reason, stop_deadline=changeset.now))
         return
     if worker.state is WorkerState.PENDING:
-        worker = draft.move_worker(worker, WorkerState.STARTING)
-        draft.event(EventKind.WORKER_STARTED, job_id=job.id, worker_id=worker.id, node=worker.node)
+        worker = changeset.move_worker(worker, WorkerState.STARTING)
+        changeset.event(EventKind.WORKER_STARTED, job_id=job.id, worker_id=worker.id, node=worker.node)
     if worker.state is WorkerState.STARTING and (worker.fixed or not job.spec.runtime.reports):
-        draft.move_worker(worker, WorkerState.READY)
+        changeset.move_worker(worker, WorkerState.READY)
 
 
-def _absorb_end(draft: Draft, worker: Worker, seen: WorkerObservation) -> Worker:
+def _absorb_end(changeset: Changeset, worker: Worker, seen: WorkerObservation) -> Worker:
     reason = classify_exit(worker, seen)
     state = WorkerState.LOST if seen.phase is Phase.LOST else WorkerState.EXITED
     # why it was given up says more than how it was removed
     detail = worker.detail if worker.condemned else seen.detail
-    broken = _broken_slots(draft, worker) if reason in (ExitReason.FAILED, ExitReason.HUNG) else ()
+    broken = _broken_slots(changeset, worker) if reason in (ExitReason.FAILED, ExitReason.HUNG) else ()
     if broken:  # nobody can tell whether it would have failed elsewhere
         reason, detail = ExitReason.LOST, f"{named_slots(broken)}: {broken[0].detail}"
-    return draft.end_worker(worker, state, reason, seen.exit_code, detail)
+    return changeset.end_worker(worker, state, reason, seen.exit_code, detail)
 
 
-def _broken_slots(draft: Draft, worker: Worker) -> tuple[ClosedSlot, ...]:
+def _broken_slots(changeset: Changeset, worker: Worker) -> tuple[ClosedSlot, ...]:
     """Those of its slots that are unhealthy, or of which nothing can be read."""
-    node = draft.node(worker.node)
+    node = changeset.node(worker.node)
     closed = node.closed_among(worker.slot_ids) if node is not None else ()
     return tuple(each for each in closed if each.closure is not SlotClosure.FOREIGN)
 
 
-def absorb_report(draft: Draft, job: Job, worker: Worker, report: WorkerReport) -> None:
+def absorb_report(changeset: Changeset, job: Job, worker: Worker, report: WorkerReport) -> None:
     """Readiness and membership as the worker says; a report of another generation than the published one is old."""
     if worker.state is WorkerState.PENDING:
-        worker = draft.move_worker(worker, WorkerState.STARTING)  # it talks, so it runs
-        draft.event(EventKind.WORKER_STARTED, job_id=job.id, worker_id=worker.id, node=worker.node)
+        worker = changeset.move_worker(worker, WorkerState.STARTING)  # it talks, so it runs
+        changeset.event(EventKind.WORKER_STARTED, job_id=job.id, worker_id=worker.id, node=worker.node)
     if report.ready and worker.state is WorkerState.STARTING and worker.wanted:
         told = replace(worker, endpoint=report.endpoint, peer=report.peer)
-        worker = draft.move_worker(told, WorkerState.READY)
-        draft.event(EventKind.WORKER_READY, job_id=job.id, worker_id=worker.id, node=worker.node)
+        worker = changeset.move_worker(told, WorkerState.READY)
+        changeset.event(EventKind.WORKER_READY, job_id=job.id, worker_id=worker.id, node=worker.node)
     if worker.reported_generation < report.generation <= job.generation and worker.member:
-        draft.put_worker(replace(worker, reported_generation=report.generation))
+        changeset.put_worker(replace(worker, reported_generation=report.generation))
 
 
 def absorb_progress(
-    draft: Draft, job_id: JobId, report: WorkerReport, checkpoint_at: float | None, settings: EngineSettings
+    changeset: Changeset, job_id: JobId, report: WorkerReport, checkpoint_at: float | None, settings: EngineSettings
 ) -> None:
     """Keep what rank 0 reports of the job, at most once per interval.
 
     `checkpoint_at`: when any of its workers last saw a checkpoint; the one that writes them may be any of them.
     """
-    job = draft.the_job(job_id)
+    job = changeset.the_job(job_id)
     before = job.progress
     interval_seconds = settings.progress_interval_seconds
-    if not job.state.active or not progress_is_due(job, report, draft.now, interval_seconds):
+    if not job.state.active or not progress_is_due(job, report, changeset.now, interval_seconds):
         return
     size = job.published_size
     speeds, scatter = before.speeds, before.scatter
@@ -167,7 +167,7 @@ def absorb_progress(
         rate = bounds.RATE.nearest(useful)
         speeds, scatter = after_report((speeds, scatter), size, rate, report.generation)
     progress = replace(
-        with_fraction(job, report.fraction, draft.now),
+        with_fraction(job, report.fraction, changeset.now),
         step=before.step if report.step is None else report.step,
         epoch=before.epoch if report.epoch is None else report.epoch,
         samples_per_second=_newest(report.samples_per_second, before.samples_per_second),
@@ -178,9 +178,9 @@ def absorb_progress(
         scatter=scatter,
         efficiency=efficiency,
         metrics=report.metrics or before.metrics,
-        reported_at=draft.now,
+        reported_at=changeset.now,
     )
-    draft.put_progress(job, progress)
+    changeset.put_progress(job, progress)
 
 
 def with_fraction(job: Job, fraction: float | None, now: float) -> Progress:
@@ -221,18 +221,20 @@ def _newest(new: float | None, old: float | None) -> float | None:
     return old if new is None else new
 
 
-def find_strays(draft: Draft, observation: Observation, moved: Iterable[WorkerObservation]) -> dict[WorkerId, Stray]:
+def find_strays(
+    changeset: Changeset, observation: Observation, moved: Iterable[WorkerObservation]
+) -> dict[WorkerId, Stray]:
     """Workers seen alive that no job has: fenced, and holding their slots until they are gone.
 
     Only workers that were seen otherwise than before (`moved`) can have become strays.
     """
     strays = {
         stray.id: stray
-        for stray in draft.base.strays.values()
+        for stray in changeset.base.strays.values()
         if (seen := observation.workers.get(stray.id)) is not None and seen.alive and seen.nonce == stray.nonce
     }
     for seen in moved:
-        job = draft.job(seen.job_id)
+        job = changeset.job(seen.job_id)
         if seen.alive and (job is None or job.nonce != seen.nonce or job.worker(seen.id) is None):
             strays[seen.id] = Stray(
                 seen.id, seen.job_id, seen.node, seen.slot_ids, seen.cpus, seen.memory_mib, seen.shared, seen.nonce

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.model.job import Job
 from scheduler.model.worker import Worker
 
@@ -16,20 +16,20 @@ def nodes_address(job: Job, worker: Worker) -> str:
     return worker.host
 
 
-def give_addresses(draft: Draft, host_of: HostOf) -> None:
+def give_addresses(changeset: Changeset, host_of: HostOf) -> None:
     """Once, before anybody is told of them."""
-    for worker in draft.new_workers():
-        job = draft.the_job(worker.job_id)
+    for worker in changeset.new_workers():
+        job = changeset.the_job(worker.job_id)
         host = host_of(job, worker)
         if host == worker.host:
             continue
-        draft.put_worker(replace(worker, host=host))
+        changeset.put_worker(replace(worker, host=host))
         if worker.fixed_index is not None:
-            _tell_fixed_host(draft, job, worker.fixed_index, host)
+            _tell_fixed_host(changeset, job, worker.fixed_index, host)
 
 
-def _tell_fixed_host(draft: Draft, job: Job, index: int, host: str) -> None:
+def _tell_fixed_host(changeset: Changeset, job: Job, index: int, host: str) -> None:
     """The fixed worker listens at this host, on the port that it was given."""
     hosts = list(job.fixed_hosts)
     hosts[index] = f"{host}:{hosts[index].rpartition(':')[2]}"
-    draft.put(replace(draft.the_job(job.id), fixed_hosts=tuple(hosts)))
+    changeset.put(replace(changeset.the_job(job.id), fixed_hosts=tuple(hosts)))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from scheduler.config import EngineSettings
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.engine.state.lifecycle import ask_to_leave, begin_stop
 from scheduler.engine.state.membership import settle
 from scheduler.model.event import Cause, EventKind
@@ -20,77 +20,77 @@ from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import mask_of, sharers
 
 
-def enact(draft: Draft, plan: Plan, settings: EngineSettings) -> None:
+def enact(changeset: Changeset, plan: Plan, settings: EngineSettings) -> None:
     """Put every action of the plan, and the reasons of those who wait, into the draft."""
-    slots = _Slots(draft)
-    ports = _Ports(draft, settings)
+    slots = _Slots(changeset)
+    ports = _Ports(changeset, settings)
     for action in plan.actions:
         match action:
             case StopJob():
-                begin_stop(draft, action.job_id, action.reason, action.for_job)
+                begin_stop(changeset, action.job_id, action.reason, action.for_job)
             case Shrink():
-                _shrink(draft, action, settings)
+                _shrink(changeset, action, settings)
             case Release():
-                _release(draft, action)
+                _release(changeset, action)
             case Reserve():
-                _reserve(draft, action)
+                _reserve(changeset, action)
             case Start():
-                _start(draft, action, slots, ports)
+                _start(changeset, action, slots, ports)
             case Grow():
-                _grow(draft, action, slots)
+                _grow(changeset, action, slots)
             case _:
                 assert_never(action)
     for job_id, waiting in plan.waiting.items():
-        _wait(draft, draft.the_job(job_id), waiting)
+        _wait(changeset, changeset.the_job(job_id), waiting)
 
 
-def _wait(draft: Draft, job: Job, waiting: Waiting) -> None:
+def _wait(changeset: Changeset, job: Job, waiting: Waiting) -> None:
     """Whom it waits for changes often in a long queue; only another reason is told in history."""
     if (job.wait_reason, job.wait_for) != (waiting.reason, waiting.for_job):
-        draft.put(replace(job, wait_reason=waiting.reason, wait_for=waiting.for_job))
+        changeset.put(replace(job, wait_reason=waiting.reason, wait_for=waiting.for_job))
     if job.wait_reason is not waiting.reason:
-        draft.event(EventKind.JOB_WAITS, job_id=job.id, cause=waiting.reason.value, for_job=waiting.for_job)
+        changeset.event(EventKind.JOB_WAITS, job_id=job.id, cause=waiting.reason.value, for_job=waiting.for_job)
 
 
-def _shrink(draft: Draft, action: Shrink, settings: EngineSettings) -> None:
-    job = draft.the_job(action.job_id)
+def _shrink(changeset: Changeset, action: Shrink, settings: EngineSettings) -> None:
+    job = changeset.the_job(action.job_id)
     before = len(job.wanted_workers)
     if action.reason is LeaveReason.NO_GAIN:
-        draft.put_progress(job, replace(job.progress, speeds=after_loss(job.progress.speeds, before)))
+        changeset.put_progress(job, replace(job.progress, speeds=after_loss(job.progress.speeds, before)))
     for leaving in action.workers:
-        ask_to_leave(draft, action.job_id, leaving, action.reason, action.for_job)
-    draft.event(
+        ask_to_leave(changeset, action.job_id, leaving, action.reason, action.for_job)
+    changeset.event(
         EventKind.JOB_SHRANK,
         job_id=action.job_id,
         cause=action.reason.value,
         for_job=action.for_job,
         detail=f"{before} -> {before - len(action.workers)} workers",
     )
-    settle(draft, action.job_id, settings)
+    settle(changeset, action.job_id, settings)
 
 
-def _release(draft: Draft, action: Release) -> None:
-    draft.put(draft.the_job(action.job_id).unreserved())
+def _release(changeset: Changeset, action: Release) -> None:
+    changeset.put(changeset.the_job(action.job_id).unreserved())
 
 
-def _reserve(draft: Draft, action: Reserve) -> None:
-    job = draft.the_job(action.job_id)
+def _reserve(changeset: Changeset, action: Reserve) -> None:
+    job = changeset.the_job(action.job_id)
     held = replace(job, reservation=action.placement, reservation_shared=action.shared)
-    draft.put(replace(held, fixed_reservation=action.fixed))
+    changeset.put(replace(held, fixed_reservation=action.fixed))
     cause = Cause.SLOTS_BEING_FREED.value
-    draft.event(EventKind.JOB_RESERVED, job_id=action.job_id, cause=cause, detail=_describe(action))
+    changeset.event(EventKind.JOB_RESERVED, job_id=action.job_id, cause=cause, detail=_describe(action))
 
 
-def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> None:
-    job = draft.move(draft.the_job(action.job_id), JobState.STARTING)
+def _start(changeset: Changeset, action: Start, slots: "_Slots", ports: "_Ports") -> None:
+    job = changeset.move(changeset.the_job(action.job_id), JobState.STARTING)
     cause = Cause.RESERVED_SLOTS if job.reservation else Cause.FREE_SLOTS
-    wait_seconds = max(0.0, draft.now - job.queued_at)
-    draft.put(
+    wait_seconds = max(0.0, changeset.now - job.queued_at)
+    changeset.put(
         replace(
             job.unreserved(),
             attempt=job.attempt + 1,
-            first_started_at=draft.now if job.attempt == 0 else job.first_started_at,
-            started_at=draft.now,
+            first_started_at=changeset.now if job.attempt == 0 else job.first_started_at,
+            started_at=changeset.now,
             running_at=None,
             waited_seconds=job.waited_seconds + wait_seconds,
             wait_reason=None,
@@ -103,20 +103,20 @@ def _start(draft: Draft, action: Start, slots: "_Slots", ports: "_Ports") -> Non
             master_port=ports.take(job),
         )
     )
-    _add_fixed_group(draft, job, action, slots, ports)
-    _add_workers(draft, action, slots)
+    _add_fixed_group(changeset, job, action, slots, ports)
+    _add_workers(changeset, action, slots)
     detail = _describe(action)
-    draft.event(EventKind.JOB_STARTED, job_id=job.id, cause=cause.value, detail=detail, amount=wait_seconds)
+    changeset.event(EventKind.JOB_STARTED, job_id=job.id, cause=cause.value, detail=detail, amount=wait_seconds)
 
 
-def _grow(draft: Draft, action: Grow, slots: "_Slots") -> None:
-    job = draft.the_job(action.job_id)
+def _grow(changeset: Changeset, action: Grow, slots: "_Slots") -> None:
+    job = changeset.the_job(action.job_id)
     before = len(job.wanted_workers)
-    _add_workers(draft, action, slots)
+    _add_workers(changeset, action, slots)
     after = before + sum(count for _, count in action.placement)
     if job.state is JobState.RUNNING:
-        draft.move(draft.the_job(job.id), JobState.RESIZING)
-    draft.event(
+        changeset.move(changeset.the_job(job.id), JobState.RESIZING)
+    changeset.event(
         EventKind.JOB_GREW,
         job_id=job.id,
         cause=Cause.FREE_SLOTS.value,
@@ -124,29 +124,29 @@ def _grow(draft: Draft, action: Grow, slots: "_Slots") -> None:
     )
 
 
-def _add_fixed_group(draft: Draft, job: Job, action: Start, slots: "_Slots", ports: "_Ports") -> None:
+def _add_fixed_group(changeset: Changeset, job: Job, action: Start, slots: "_Slots", ports: "_Ports") -> None:
     """Its workers first: the others start once these run. Each listens where all of the job are told."""
     group = job.spec.fixed
     if group is None:
         return
     workers = [
-        _add_worker(draft, job.id, name, group.shape, slots.take(name, group.shape.slots, False), index)
+        _add_worker(changeset, job.id, name, group.shape, slots.take(name, group.shape.slots, False), index)
         for index, name in enumerate(name for name, count in action.fixed for _ in range(count))
     ]
     hosts = tuple(f"{worker.host}:{ports.take(job)}" for worker in workers)
-    draft.put(replace(draft.the_job(job.id), fixed_hosts=hosts))
+    changeset.put(replace(changeset.the_job(job.id), fixed_hosts=hosts))
 
 
-def _add_workers(draft: Draft, action: Start | Grow, slots: "_Slots") -> None:
-    shape = draft.the_job(action.job_id).shape
+def _add_workers(changeset: Changeset, action: Start | Grow, slots: "_Slots") -> None:
+    shape = changeset.the_job(action.job_id).shape
     for name, count in action.placement:
         for _ in range(count):
             chosen = slots.take(name, shape.slots, action.shared)
-            _add_worker(draft, action.job_id, name, shape, chosen, shared=action.shared)
+            _add_worker(changeset, action.job_id, name, shape, chosen, shared=action.shared)
 
 
 def _add_worker(
-    draft: Draft,
+    changeset: Changeset,
     job_id: JobId,
     name: NodeName,
     shape: WorkerShape,
@@ -155,7 +155,7 @@ def _add_worker(
     *,
     shared: bool = False,
 ) -> Worker:
-    job, node = draft.the_job(job_id), draft.node(name)
+    job, node = changeset.the_job(job_id), changeset.node(name)
     assert node is not None, "the planner places on known nodes"
     worker = Worker(
         id=worker_id(job_id, job.next_ordinal),
@@ -164,14 +164,14 @@ def _add_worker(
         node=name,
         host=node.host,
         slot_ids=slot_ids,
-        created_at=draft.now,
+        created_at=changeset.now,
         cpus=shape.cpus,
         memory_mib=shape.memory_mib,
         shared=shared,
         fixed_index=fixed_index,
     )
-    draft.put(replace(job, next_ordinal=job.next_ordinal + 1))
-    draft.put_worker(worker)
+    changeset.put(replace(job, next_ordinal=job.next_ordinal + 1))
+    changeset.put_worker(worker)
     return worker
 
 
@@ -189,15 +189,15 @@ def _places(placement: Placement) -> str:
 class _Slots:
     """Slot numbers for new workers: of their own, the lowest free ones; shared, those with the fewest sharers."""
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self._world = draft.world()
+    def __init__(self, changeset: Changeset) -> None:
+        self._changeset = changeset
+        self._world = changeset.world()
         self._masks: dict[NodeName, int] = {}
         #: Node and slot -> how many share it; None until somebody is to share.
         self._sharers: Counter[tuple[NodeName, int]] | None = None
 
     def take(self, name: NodeName, count: int, shared: bool) -> tuple[int, ...]:
-        node = self._draft.node(name)
+        node = self._changeset.node(name)
         assert node is not None
         chosen = self._to_share(node, count) if shared else self._free(node, count)
         if len(chosen) < count:
@@ -227,14 +227,14 @@ class _Slots:
 class _Ports:
     """Ports for rank 0 of ordinary torch.distributed scripts and for fixed workers; no two that live share one."""
 
-    def __init__(self, draft: Draft, settings: EngineSettings) -> None:
-        self._draft = draft
+    def __init__(self, changeset: Changeset, settings: EngineSettings) -> None:
+        self._changeset = changeset
         self._settings = settings
         self._used: set[int] | None = None
 
     def take(self, job: Job) -> int:
         if self._used is None:
-            self._used = {port for other in self._draft.active_jobs() for port in _ports_of(other)}
+            self._used = {port for other in self._changeset.active_jobs() for port in _ports_of(other)}
         for port in self._candidates(job):
             if port not in self._used:
                 self._used.add(port)

@@ -1,17 +1,17 @@
 """When time alone changes something for a job."""
 
 from scheduler.config import EngineSettings
-from scheduler.engine.state.reports import Hearing
+from scheduler.engine.state.reports import Liveness
 from scheduler.model.job import Job, JobState, Runtime
 from scheduler.model.worker import Worker, WorkerState
 
 
-def job_deadline(job: Job, hearing: Hearing, now: float, settings: EngineSettings) -> float | None:
+def job_deadline(job: Job, liveness: Liveness, now: float, settings: EngineSettings) -> float | None:
     """The earliest moment after `now` for this job; None if there is none."""
     deadlines = [limit_deadline(job), join_deadline(job, settings)]
     for worker in job.all_workers:
         not_before = worker.not_before if worker.state is WorkerState.PENDING else None
-        deadlines += (worker.stop_deadline, not_before, hang_deadline(job, worker, hearing, settings))
+        deadlines += (worker.stop_deadline, not_before, hang_deadline(job, worker, liveness, settings))
     return min((d for d in deadlines if d is not None and d > now), default=None)
 
 
@@ -31,19 +31,19 @@ def join_deadline(job: Job, settings: EngineSettings) -> float | None:
     return min(waiting) + settings.join_wait_seconds if waiting else None
 
 
-def hang_deadline(job: Job, worker: Worker, hearing: Hearing, settings: EngineSettings) -> float | None:
+def hang_deadline(job: Job, worker: Worker, liveness: Liveness, settings: EngineSettings) -> float | None:
     """When a worker counts as hung: it never got ready, or has been silent for too long; None if it is not watched.
 
     A fixed one need not report; one that has is expected to go on.
     """
-    if not worker.wanted or (worker.fixed and hearing.reports.latest(worker.id) is None):
+    if not worker.wanted or (worker.fixed and liveness.reports.latest(worker.id) is None):
         return None
     if worker.state is WorkerState.STARTING and job.spec.runtime.reports:
-        return max(hearing.could_since(worker), worker.started_at or 0.0) + settings.ready_seconds
+        return max(liveness.could_since(worker), worker.started_at or 0.0) + settings.ready_seconds
     limit = silence_seconds_max(job, worker, settings)
     if limit is None or worker.state is not WorkerState.READY:
         return None
-    return max(hearing.last(worker), worker.ready_at or 0.0) + limit
+    return max(liveness.last(worker), worker.ready_at or 0.0) + limit
 
 
 def silence_seconds_max(job: Job, worker: Worker, settings: EngineSettings) -> float | None:

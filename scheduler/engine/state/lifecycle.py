@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import (
@@ -28,66 +28,68 @@ _TAKEN_FROM = frozenset({StopReason.PREEMPTED, StopReason.REBALANCED})
 
 
 def ask_to_leave(
-    draft: Draft, job_id: JobId, worker_id: WorkerId, reason: LeaveReason, for_job: JobId | None = None
+    changeset: Changeset, job_id: JobId, worker_id: WorkerId, reason: LeaveReason, for_job: JobId | None = None
 ) -> None:
     """Two-phase shrink, first phase: it is no member of the next list; it has the job's grace to go."""
-    job = draft.the_job(job_id)
+    job = changeset.the_job(job_id)
     worker = next(w for w in job.all_workers if w.id == worker_id)
     if worker.desired is Desired.STOP:
         return
-    draft.put_worker(
+    changeset.put_worker(
         replace(
             worker,
             desired=Desired.STOP,
             rank=None,
             leave_reason=reason,
             leave_for=for_job,
-            stop_deadline=draft.now + job.spec.grace_seconds,
+            stop_deadline=changeset.now + job.spec.grace_seconds,
         )
     )
 
 
-def begin_stop(draft: Draft, job_id: JobId, reason: StopReason, for_job: JobId | None = None, detail: str = "") -> None:
+def begin_stop(
+    changeset: Changeset, job_id: JobId, reason: StopReason, for_job: JobId | None = None, detail: str = ""
+) -> None:
     """Withdraw the job's list and ask its workers to leave; where it goes then follows from the reason.
 
     Its fixed group is asked when the others are gone.
     """
-    job = draft.move(draft.the_job(job_id), JobState.STOPPING)
-    draft.put(replace(job, stop_reason=reason, stop_for=for_job, detail=detail, published_size=0))
+    job = changeset.move(changeset.the_job(job_id), JobState.STOPPING)
+    changeset.put(replace(job, stop_reason=reason, stop_for=for_job, detail=detail, published_size=0))
     for worker in job.workers:
-        ask_to_leave(draft, job_id, worker.id, LeaveReason.JOB_STOPPING, for_job)
-    draft.event(
+        ask_to_leave(changeset, job_id, worker.id, LeaveReason.JOB_STOPPING, for_job)
+    changeset.event(
         EventKind.JOB_STOPPING,
         job_id=job_id,
         cause=reason.value,
         for_job=for_job,
         detail=detail,
-        amount=stop_cost(job).at(draft.now) if reason in _TAKEN_FROM else None,
+        amount=stop_cost(job).at(changeset.now) if reason in _TAKEN_FROM else None,
     )
-    finish_if_empty(draft, job_id)
+    finish_if_empty(changeset, job_id)
 
 
-def finish_if_empty(draft: Draft, job_id: JobId) -> None:
+def finish_if_empty(changeset: Changeset, job_id: JobId) -> None:
     """Take the job out of its active state once no worker of it is left; the fixed ones are asked last."""
-    job = draft.the_job(job_id)
+    job = changeset.the_job(job_id)
     if job.workers or not job.state.active:
         return
     if job.fixed_workers and (job.finishing or job.state is JobState.STOPPING):
         reason = LeaveReason.JOB_FINISHING if job.state is not JobState.STOPPING else LeaveReason.JOB_STOPPING
         for worker in job.fixed_workers:
-            ask_to_leave(draft, job_id, worker.id, reason, job.stop_for)
+            ask_to_leave(changeset, job_id, worker.id, reason, job.stop_for)
     elif job.state is JobState.STOPPING:
-        _stopped(draft, job)
+        _stopped(changeset, job)
     elif job.finishing:
-        done = draft.move(replace(job, detail=_left_undone(draft, job.id)), JobState.SUCCEEDED)
-        _ended(draft, done, EventKind.JOB_SUCCEEDED, ExitReason.DONE.value)
+        done = changeset.move(replace(job, detail=_left_undone(changeset, job.id)), JobState.SUCCEEDED)
+        _ended(changeset, done, EventKind.JOB_SUCCEEDED, ExitReason.DONE.value)
     else:
-        begin_stop(draft, job_id, StopReason.BELOW_MINIMUM, detail="no workers are left")
+        begin_stop(changeset, job_id, StopReason.BELOW_MINIMUM, detail="no workers are left")
 
 
-def _left_undone(draft: Draft, job_id: JobId) -> str:
+def _left_undone(changeset: Changeset, job_id: JobId) -> str:
     """What its workers, who say that they are done, leave of its data, for people; empty: nothing."""
-    queue = draft.queues.get(job_id)
+    queue = changeset.queues.get(job_id)
     if queue is None or queue.done == queue.data.total:
         return ""
     left, all_of_it = queue.data.total - queue.done, f"{queue.data.total:,} shards"
@@ -97,24 +99,24 @@ def _left_undone(draft: Draft, job_id: JobId) -> str:
     return f"ended with {left:,} of {all_of_it} not done{aside}"
 
 
-def _stopped(draft: Draft, job: Job) -> None:
+def _stopped(changeset: Changeset, job: Job) -> None:
     assert job.stop_reason is not None, "a stopping job has a reason"
     target = STOP_TARGETS[job.stop_reason]
-    moved = draft.move(job, target)
+    moved = changeset.move(job, target)
     kind = _STOP_EVENTS[target]
     if target.terminal:
-        _ended(draft, moved, kind, job.stop_reason.value)
+        _ended(changeset, moved, kind, job.stop_reason.value)
     elif target is JobState.QUEUED:
-        requeue(draft, moved, kind, job.stop_reason.value)
+        requeue(changeset, moved, kind, job.stop_reason.value)
     else:
-        draft.put(replace(_without_attempt(moved), queued_at=draft.now))
-        draft.event(kind, job_id=job.id, cause=job.stop_reason.value)
+        changeset.put(replace(_without_attempt(moved), queued_at=changeset.now))
+        changeset.event(kind, job_id=job.id, cause=job.stop_reason.value)
 
 
-def requeue(draft: Draft, job: Job, kind: EventKind, cause: str) -> None:
+def requeue(changeset: Changeset, job: Job, kind: EventKind, cause: str) -> None:
     """Back into the queue, where a wait of its own begins."""
-    draft.put(replace(_without_attempt(job), queued_at=draft.now, wait_reason=WaitReason.SUBMITTED))
-    draft.event(kind, job_id=job.id, cause=cause, for_job=job.stop_for)
+    changeset.put(replace(_without_attempt(job), queued_at=changeset.now, wait_reason=WaitReason.SUBMITTED))
+    changeset.event(kind, job_id=job.id, cause=cause, for_job=job.stop_for)
 
 
 def _without_attempt(job: Job) -> Job:
@@ -131,11 +133,11 @@ def _without_attempt(job: Job) -> Job:
     )
 
 
-def _ended(draft: Draft, job: Job, kind: EventKind, cause: str) -> None:
-    draft.put(
+def _ended(changeset: Changeset, job: Job, kind: EventKind, cause: str) -> None:
+    changeset.put(
         replace(
             job.unreserved(),
-            finished_at=draft.now,
+            finished_at=changeset.now,
             published_size=0,
             fixed_hosts=(),
             wait_reason=None,
@@ -143,7 +145,7 @@ def _ended(draft: Draft, job: Job, kind: EventKind, cause: str) -> None:
             exit_code=0 if job.state is JobState.SUCCEEDED else job.exit_code,
         )
     )
-    draft.event(kind, job_id=job.id, cause=cause, for_job=job.stop_for, detail=job.detail)
+    changeset.event(kind, job_id=job.id, cause=cause, for_job=job.stop_for, detail=job.detail)
 
 
 def by_user(job: Job, reason: StopReason) -> Job:
@@ -151,7 +153,7 @@ def by_user(job: Job, reason: StopReason) -> Job:
     return replace(job, stop_reason=reason, stop_for=None, detail="")
 
 
-def cancel_waiting(draft: Draft, job: Job) -> None:
+def cancel_waiting(changeset: Changeset, job: Job) -> None:
     """Cancel a job that has no workers."""
-    cancelled = draft.move(by_user(job, StopReason.CANCELLED), JobState.CANCELLED)
-    _ended(draft, cancelled, EventKind.JOB_CANCELLED, StopReason.CANCELLED.value)
+    cancelled = changeset.move(by_user(job, StopReason.CANCELLED), JobState.CANCELLED)
+    _ended(changeset, cancelled, EventKind.JOB_CANCELLED, StopReason.CANCELLED.value)

@@ -7,7 +7,7 @@ new generation with a new list, written in one transaction.
 from dataclasses import replace
 
 from scheduler.config import EngineSettings
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.engine.state.lifecycle import ask_to_leave
 from scheduler.model.event import Cause, EventKind
 from scheduler.model.hosts import host_list
@@ -22,29 +22,29 @@ _REFORMING = frozenset({Runtime.ELASTIC, Runtime.TORCHRUN})
 _NAMED_MAX = 8
 
 
-def settle(draft: Draft, job_id: JobId, settings: EngineSettings) -> None:
+def settle(changeset: Changeset, job_id: JobId, settings: EngineSettings) -> None:
     """Publish the next generation if it is due, and move the job between STARTING, RUNNING and RESIZING."""
-    job = draft.the_job(job_id)
+    job = changeset.the_job(job_id)
     if job.state not in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING):
         return
-    members = next_members(job, draft.now, settings)
+    members = next_members(job, changeset.now, settings)
     if members is not None:
-        job = _publish(draft, job, members)
-    _follow(draft, job)
+        job = _publish(changeset, job, members)
+    _follow(changeset, job)
 
 
-def adopt(draft: Draft, job_id: JobId, agreed: Agreed) -> None:
+def adopt(changeset: Changeset, job_id: JobId, agreed: Agreed) -> None:
     """Go by what a majority of the job's workers agreed on while they heard from no scheduler; once.
 
     Those that were left out and live have to leave: `settle` then publishes the others as the next generation. Where
     that is published already, since all left out were found dead, nothing is left to do.
     """
-    job = draft.the_job(job_id)
+    job = changeset.the_job(job_id)
     if (agreed.generation, agreed.sub) <= job.progress.adopted or agreed.generation > job.generation:
         return
-    draft.put(replace(job, progress=replace(job.progress, adopted=(agreed.generation, agreed.sub))))
+    changeset.put(replace(job, progress=replace(job.progress, adopted=(agreed.generation, agreed.sub))))
     names = ", ".join(agreed.lost[:_NAMED_MAX]) + (", …" if len(agreed.lost) > _NAMED_MAX else "")
-    draft.event(
+    changeset.event(
         EventKind.SUBGENERATION_ADOPTED,
         job_id=job_id,
         cause=Cause.WORKERS_LOST,
@@ -55,7 +55,7 @@ def adopt(draft: Draft, job_id: JobId, agreed: Agreed) -> None:
         return
     for worker in job.members:
         if worker.id in agreed.lost and worker.wanted:
-            ask_to_leave(draft, job_id, worker.id, LeaveReason.LEFT_OUT)
+            ask_to_leave(changeset, job_id, worker.id, LeaveReason.LEFT_OUT)
 
 
 def next_members(job: Job, now: float, settings: EngineSettings) -> tuple[Worker, ...] | None:
@@ -81,7 +81,7 @@ def next_members(job: Job, now: float, settings: EngineSettings) -> tuple[Worker
     return None if slower and waited < settings.join_wait_seconds else target
 
 
-def _publish(draft: Draft, job: Job, members: tuple[Worker, ...]) -> Job:
+def _publish(changeset: Changeset, job: Job, members: tuple[Worker, ...]) -> Job:
     """Write generation + 1: ranks, size and host list."""
     generation = job.generation + 1
     ranks = {worker.id: rank for rank, worker in enumerate(members)}
@@ -90,20 +90,20 @@ def _publish(draft: Draft, job: Job, members: tuple[Worker, ...]) -> Job:
         rank = ranks.get(worker.id)
         reported = generation if rank is not None and at_once else worker.reported_generation
         if rank != worker.rank or reported != worker.reported_generation:
-            draft.put_worker(replace(worker, rank=rank, reported_generation=reported))
+            changeset.put_worker(replace(worker, rank=rank, reported_generation=reported))
     first = job.state is JobState.STARTING
-    job = draft.put(
+    job = changeset.put(
         replace(
-            draft.the_job(job.id),
+            changeset.the_job(job.id),
             generation=generation,
             published_size=len(members),
-            last_resize_at=job.last_resize_at if first else draft.now,
+            last_resize_at=job.last_resize_at if first else changeset.now,
         )
     )
     hosts = host_list(job)
     assert hosts is not None, "a job with members in a published state has a list"
-    draft.publish(hosts)
-    draft.event(
+    changeset.publish(hosts)
+    changeset.event(
         EventKind.GENERATION_PUBLISHED,
         job_id=job.id,
         cause=Cause.MEMBERS_CHANGED,
@@ -113,18 +113,18 @@ def _publish(draft: Draft, job: Job, members: tuple[Worker, ...]) -> Job:
     return job
 
 
-def _follow(draft: Draft, job: Job) -> None:
+def _follow(changeset: Changeset, job: Job) -> None:
     """Take the edge that the membership asks for, if any."""
     formed = job.published_size > 0 and all(w.reported_generation >= job.generation for w in job.members)
     if job.state is JobState.STARTING:
         if formed and len(job.members) == job.published_size:
-            draft.put(replace(job, running_at=draft.now))
-            job = draft.move(draft.the_job(job.id), JobState.RUNNING)
-            draft.event(EventKind.JOB_RUNNING, job_id=job.id, detail=f"{job.published_size} workers")
+            changeset.put(replace(job, running_at=changeset.now))
+            job = changeset.move(changeset.the_job(job.id), JobState.RUNNING)
+            changeset.event(EventKind.JOB_RUNNING, job_id=job.id, detail=f"{job.published_size} workers")
         else:
             return
     settled = formed and len(job.members) == job.published_size == len(job.workers)
     if job.state is JobState.RUNNING and not settled and not job.finishing:
-        draft.move(job, JobState.RESIZING)
+        changeset.move(job, JobState.RESIZING)
     elif job.state is JobState.RESIZING and settled:
-        draft.move(job, JobState.RUNNING)
+        changeset.move(job, JobState.RUNNING)

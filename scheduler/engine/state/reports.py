@@ -65,7 +65,7 @@ class ReportBox:
 
 
 @dataclass(slots=True)
-class Hearing:
+class Liveness:
     """When workers were last heard. While nobody could hear them, silence proves nothing."""
 
     reports: ReportBox

@@ -7,7 +7,7 @@ again, moves nothing.
 from dataclasses import dataclass, replace
 
 from scheduler.bounds import MOMENT
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.model.event import Cause, EventKind
 
 #: Smaller differences are those of two clocks that are set by a time server.
@@ -43,29 +43,29 @@ class WallWatch:
         #: None: the machine's time is as it was confirmed last.
         self.jump: Jump | None = None
 
-    def look(self, draft: Draft, ahead_seconds: float) -> None:
+    def look(self, changeset: Changeset, ahead_seconds: float) -> None:
         """Compare the clocks: `ahead_seconds` is the machine's time less the engine's."""
-        jump, confirmed = self.jump, draft.base.ahead_seconds
+        jump, confirmed = self.jump, changeset.base.ahead_seconds
         if abs(ahead_seconds - confirmed) <= JUMP_SECONDS:
             self.jump = None
         elif jump is None or abs(ahead_seconds - jump.ahead_seconds) > JUMP_SECONDS:
-            self.jump = Jump(draft.now, ahead_seconds - confirmed, ahead_seconds)
-            self._tell(draft, EventKind.CLOCK_JUMPED, self.jump)
-        elif draft.now - jump.at >= CONFIRM_SECONDS:
+            self.jump = Jump(changeset.now, ahead_seconds - confirmed, ahead_seconds)
+            self._tell(changeset, EventKind.CLOCK_JUMPED, self.jump)
+        elif changeset.now - jump.at >= CONFIRM_SECONDS:
             self.jump = None
-            _move_bookings(draft, ahead_seconds)
-            self._tell(draft, EventKind.CLOCK_CONFIRMED, jump)
+            _move_bookings(changeset, ahead_seconds)
+            self._tell(changeset, EventKind.CLOCK_CONFIRMED, jump)
 
-    def _tell(self, draft: Draft, kind: EventKind, jump: Jump) -> None:
+    def _tell(self, changeset: Changeset, kind: EventKind, jump: Jump) -> None:
         detail = str(jump) if kind is EventKind.CLOCK_JUMPED else "bookings follow the machine's clock"
-        draft.event(kind, cause=Cause.OBSERVED, detail=detail, amount=jump.seconds)
+        changeset.event(kind, cause=Cause.OBSERVED, detail=detail, amount=jump.seconds)
 
 
-def _move_bookings(draft: Draft, ahead_seconds: float) -> None:
+def _move_bookings(changeset: Changeset, ahead_seconds: float) -> None:
     """They are promised for times that people read off their clocks."""
-    earlier_seconds = ahead_seconds - draft.base.ahead_seconds
-    draft.ahead_seconds = ahead_seconds
-    for booking in draft.bookings():
+    earlier_seconds = ahead_seconds - changeset.base.ahead_seconds
+    changeset.ahead_seconds = ahead_seconds
+    for booking in changeset.bookings():
         # a clock that was set by centuries moves none out of the times that can be stored
         seconds = min(max(earlier_seconds, booking.end_at - MOMENT.high), booking.start_at)
-        draft.put_booking(replace(booking, start_at=booking.start_at - seconds, end_at=booking.end_at - seconds))
+        changeset.put_booking(replace(booking, start_at=booking.start_at - seconds, end_at=booking.end_at - seconds))

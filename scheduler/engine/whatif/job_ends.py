@@ -32,20 +32,20 @@ class _Course:
     since: float
 
 
-class Courses:
+class JobEnds:
     """Follows every job through its changes of size."""
 
     def __init__(self) -> None:
-        self._courses: dict[JobId, _Course] = {}
+        self._job_ends: dict[JobId, _Course] = {}
         #: The next end of each job that works and of which one is known.
         self.endings: dict[JobId, Ending] = {}
 
     def follow(self, job: Job, now: float) -> None:
         """Take notice of the job as it is from now on."""
-        course = self._courses.get(job.id)
+        course = self._job_ends.get(job.id)
         if course is None:
             left, basis = work_left(job, now) or (None, EndBasis.DECLARED)
-            course = self._courses[job.id] = _Course(job.attempt, left, basis, 0.0, now)
+            course = self._job_ends[job.id] = _Course(job.attempt, left, basis, 0.0, now)
         elif course.left is not None:
             course.left = max(course.left - (now - course.since) * course.speed, 0.0)
         if course.attempt != job.attempt and not keeps_work(job):

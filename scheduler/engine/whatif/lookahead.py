@@ -12,11 +12,11 @@ from scheduler.config import Settings
 from scheduler.engine.absorb.nodes import end_quarantine
 from scheduler.engine.absorb.worker_ends import expire
 from scheduler.engine.apply.enact import enact
-from scheduler.engine.changeset import Draft
+from scheduler.engine.changeset import Changeset
 from scheduler.engine.state.bookings import open_and_end
 from scheduler.engine.state.lifecycle import finish_if_empty
 from scheduler.engine.state.membership import settle
-from scheduler.engine.whatif.job_ends import Courses, Ending
+from scheduler.engine.whatif.job_ends import Ending, JobEnds
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job, JobState
 from scheduler.model.node import NodeIntent
@@ -38,26 +38,26 @@ class Rollout:
         self.world = world.with_crowded(_as_they_are(world))
         self.now = now
         self._settings = settings
-        self._courses = Courses()
+        self._job_ends = JobEnds()
         self._planner = Planner(settings.policy)
         self._look_at: float | None = None
-        draft = Draft(self.world, now)
+        changeset = Changeset(self.world, now)
         for job in world.active.values():
-            self._courses.follow(job, now)
+            self._job_ends.follow(job, now)
             if job.state is not JobState.RUNNING:
-                self._come_up(draft, job.id)
-        self._take(draft)
+                self._come_up(changeset, job.id)
+        self._take(changeset)
 
     def decide(self) -> Plan:
         """Plan at this moment, and do what the plan says."""
         made = self._planner.plan(self.world, self.now)
         self._look_at = made.next_look_at
-        draft = Draft(self.world, self.now)
-        enact(draft, made, self._settings.engine)
+        changeset = Changeset(self.world, self.now)
+        enact(changeset, made, self._settings.engine)
         for action in made.actions:
             if isinstance(action, Start | Grow | Shrink):
-                self._come_up(draft, action.job_id)
-        self._take(draft)
+                self._come_up(changeset, action.job_id)
+        self._take(changeset)
         return made
 
     def settle(self, in_time: Callable[[], bool]) -> bool:
@@ -80,21 +80,21 @@ class Rollout:
         """Let everything happen that is due by then; gives the jobs that ended."""
         self.now = max(when, self.now)
         going_on = {key: stray for key, stray in self.world.strays.items() if self.world.goes_on(stray)}
-        draft = Draft(self.world.with_strays(going_on), self.now)
+        changeset = Changeset(self.world.with_strays(going_on), self.now)
         for name, node in self.world.nodes.items():
             if node.intent is NodeIntent.QUARANTINED:
-                end_quarantine(draft, name)
-        open_and_end(draft)
-        ended = [ending for ending in self._courses.endings.values() if ending.at <= self.now]
+                end_quarantine(changeset, name)
+        open_and_end(changeset)
+        ended = [ending for ending in self._job_ends.endings.values() if ending.at <= self.now]
         for ending in ended:
-            job = draft.the_job(ending.job_id)
+            job = changeset.the_job(ending.job_id)
             if ending.basis is EndBasis.TIME_LIMIT:
-                expire(draft, job)
+                expire(changeset, job)
             elif job.state is not JobState.STOPPING:  # a booking that ended at the same moment may have stopped it
-                _finish(draft, job)
+                _finish(changeset, job)
         for job in _with_leavers(self.world):
-            self._let_go(draft, job.id)
-        self._take(draft)
+            self._let_go(changeset, job.id)
+        self._take(changeset)
         return ended
 
     def next_change(self) -> float | None:
@@ -115,7 +115,7 @@ class Rollout:
 
     def next_end(self) -> float | None:
         """When a job ends next, as far as that is known."""
-        ends = [ending.at for ending in self._courses.endings.values()]
+        ends = [ending.at for ending in self._job_ends.endings.values()]
         return max(min(ends), self.now) if ends else None
 
     def gone_by(self, nodes: Collection[NodeName]) -> float:
@@ -132,34 +132,34 @@ class Rollout:
         return [
             job
             for job in self.world.active.values()
-            if job.state is not JobState.STOPPING and job.id not in self._courses.endings
+            if job.state is not JobState.STOPPING and job.id not in self._job_ends.endings
         ]
 
-    def _take(self, draft: Draft) -> None:
-        changes = draft.changes()
-        self.world = draft.world()
+    def _take(self, changeset: Changeset) -> None:
+        changes = changeset.changes()
+        self.world = changeset.world()
         for job in changes.jobs:
-            self._courses.follow(job, self.now)
+            self._job_ends.follow(job, self.now)
 
-    def _let_go(self, draft: Draft, job_id: JobId) -> None:
+    def _let_go(self, changeset: Changeset, job_id: JobId) -> None:
         """Whoever has used up the grace is gone."""
-        for worker in draft.the_job(job_id).all_leaving:
+        for worker in changeset.the_job(job_id).all_leaving:
             if _gone_at(worker) <= self.now:
-                draft.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None)
-        finish_if_empty(draft, job_id)
-        self._come_up(draft, job_id)
+                changeset.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None)
+        finish_if_empty(changeset, job_id)
+        self._come_up(changeset, job_id)
 
-    def _come_up(self, draft: Draft, job_id: JobId) -> None:
+    def _come_up(self, changeset: Changeset, job_id: JobId) -> None:
         """Every worker is ready, and the group stands."""
-        job = draft.the_job(job_id)
+        job = changeset.the_job(job_id)
         if job.state not in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING) or job.finishing:
             return
         for worker in (*job.fixed_workers, *job.wanted_workers):
             if worker.state is not WorkerState.READY:
-                draft.move_worker(worker, WorkerState.READY)
+                changeset.move_worker(worker, WorkerState.READY)
         for _ in ("the generation that stands", "the one with the newcomers"):
-            _form(draft, job_id)
-            settle(draft, job_id, self._settings.engine)
+            _form(changeset, job_id)
+            settle(changeset, job_id, self._settings.engine)
 
 
 def _as_they_are(world: World) -> dict[NodeName, dict[int, CrowdedSlot]]:
@@ -170,19 +170,19 @@ def _as_they_are(world: World) -> dict[NodeName, dict[int, CrowdedSlot]]:
     }
 
 
-def _form(draft: Draft, job_id: JobId) -> None:
+def _form(changeset: Changeset, job_id: JobId) -> None:
     """All members report the published generation."""
-    job = draft.the_job(job_id)
+    job = changeset.the_job(job_id)
     for worker in job.workers:
         if worker.member and worker.reported_generation < job.generation:
-            draft.put_worker(replace(worker, reported_generation=job.generation))
+            changeset.put_worker(replace(worker, reported_generation=job.generation))
 
 
-def _finish(draft: Draft, job: Job) -> None:
-    draft.put(replace(job, finishing=True))
+def _finish(changeset: Changeset, job: Job) -> None:
+    changeset.put(replace(job, finishing=True))
     for worker in job.all_workers:
-        draft.end_worker(worker, WorkerState.EXITED, ExitReason.DONE, 0)
-    finish_if_empty(draft, job.id)
+        changeset.end_worker(worker, WorkerState.EXITED, ExitReason.DONE, 0)
+    finish_if_empty(changeset, job.id)
 
 
 def _gone_at(leaving: Worker) -> float:

@@ -15,7 +15,7 @@ from scheduler.model.world import Changes, World
 
 
 @dataclass(frozen=True, slots=True)
-class Starts:
+class StartForecasts:
     """When a waiting job would start."""
 
     as_it_is: Forecast
@@ -45,12 +45,12 @@ class Sizes:
 
 def reprice(
     world: World, job: Job, priority: int, now: float, settings: Settings, in_time: Callable[[], bool]
-) -> Starts | Sizes:
+) -> StartForecasts | Sizes:
     """The difference that a priority makes for a job that waits or has workers, and is not being stopped."""
     changed = replace(job, priority=priority)
     if job.state is JobState.QUEUED:
         as_it_is = forecast(world, job, now, settings, in_time)
-        return Starts(as_it_is, forecast(world, changed, now, settings, in_time))
+        return StartForecasts(as_it_is, forecast(world, changed, now, settings, in_time))
     before, settled_before = _settled(world, now, settings, in_time)
     after, settled_after = _settled(world.evolve(Changes(jobs=(changed,))), now, settings, in_time)
     sizes = [_size(other.id, before, after) for other in world.all_jobs()]

@@ -3,7 +3,7 @@
 from fastapi import Request
 
 from scheduler.http.errors import ErrorCode, Refusal
-from scheduler.http.services import Use
+from scheduler.http.services import ServicesDep
 
 
 def authorization_of(request: Request) -> bytes | None:
@@ -15,13 +15,13 @@ def unauthorized(message: str) -> Refusal:
     return Refusal(401, ErrorCode.UNAUTHORIZED, message, headers={"www-authenticate": "Bearer"})
 
 
-async def require_user(request: Request, services: Use) -> None:
+async def require_user(request: Request, services: ServicesDep) -> None:
     """Raise 401 unless users need no token or this is theirs."""
     if not services.access.user_may(authorization_of(request)):
         raise unauthorized("missing or invalid token: send Authorization: Bearer <http.token of the daemon>")
 
 
-async def require_metrics(request: Request, services: Use) -> None:
+async def require_metrics(request: Request, services: ServicesDep) -> None:
     """Raise 401 unless metrics need no token, or this is one that opens them."""
     if not services.access.metrics_may(authorization_of(request)):
         raise unauthorized("missing or invalid token: send Authorization: Bearer <http.metrics_token of the daemon>")

@@ -13,7 +13,7 @@ from scheduler.http.explain.planner_query import look_at
 from scheduler.http.explain.room import closed_slots, free_slots
 from scheduler.http.explain.words import are, counted, growth_text, job_name, keeper_name, named
 from scheduler.http.json import JsonResponse
-from scheduler.http.services import Use
+from scheduler.http.services import ServicesDep
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.shape import WorkerShape
@@ -60,7 +60,7 @@ class IdleSlotsView(TypedDict):
 
 
 @router.get("/v1/explain", response_model=IdleSlotsView, responses=documented())
-def explain_idle(services: Use) -> Response:
+def explain_idle(services: ServicesDep) -> Response:
     """Explain why slots are idle: reserved, on a node closed to new workers, or not usable by any job."""
     world, not_ready = services.board.world or World(), services.not_ready()
     parts = [*_away(world), *_closed(world), *_held(world)]

@@ -14,7 +14,7 @@ from scheduler.http.json import JsonResponse
 from scheduler.http.routes.jobs import find_job
 from scheduler.http.schemas.forecast import ForecastView, forecast_view
 from scheduler.http.schemas.parameters import JobNumber
-from scheduler.http.services import Services, Use
+from scheduler.http.services import Services, ServicesDep
 from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.world import World
 from scheduler.policy.explain.counterfactuals import Trials
@@ -32,7 +32,7 @@ class ExplainView(Explanation, Past):
 
 
 @router.get("/v1/jobs/{job_id}/explain", response_model=ExplainView, responses=documented(404))
-def explain_job(services: Use, job_id: JobNumber) -> Response:
+def explain_job(services: ServicesDep, job_id: JobNumber) -> Response:
     """Explain the state of a job: why, since when, what would change it, and when a waiting job starts."""
     job = find_job(services, job_id)
     world, now, policy = services.board.world or World(), services.clock.now(), services.settings.policy

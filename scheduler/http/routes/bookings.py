@@ -14,7 +14,7 @@ from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.schemas.fields import BOOKING_NAME
 from scheduler.http.schemas.requests import BookingRequest, parse_request
-from scheduler.http.services import Services, Use
+from scheduler.http.services import Services, ServicesDep
 from scheduler.model.booking import Booking
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec
@@ -90,7 +90,7 @@ class BookingNamed(TypedDict):
     responses=documented(409, 413, 415),
     openapi_extra=documented_body("BookingRequest"),
 )
-def book(services: Use, body: Body) -> Response:
+def book(services: ServicesDep, body: Body) -> Response:
     """Request a booking. The next tick confirms it, or refuses it if nodes have been lost meanwhile."""
     if services.settings.policy.name != "elastic":
         raise Conflict(f"policy {services.settings.policy.name} does not support bookings: set policy.name to elastic")
@@ -112,7 +112,7 @@ def book(services: Use, body: Body) -> Response:
 
 
 @router.get("/v1/bookings", response_model=BookingList, responses=documented())
-def list_bookings(services: Use) -> Response:
+def list_bookings(services: ServicesDep) -> Response:
     """List the bookings that have not ended, by start."""
     world = services.board.world or World()
     view: BookingList = {"bookings": [_view(booking, world) for booking in services.store.list_bookings()]}
@@ -120,13 +120,13 @@ def list_bookings(services: Use) -> Response:
 
 
 @router.get("/v1/bookings/{name}", response_model=BookingView, responses=documented(404))
-def show_booking(services: Use, name: BookingPath) -> Response:
+def show_booking(services: ServicesDep, name: BookingPath) -> Response:
     """Get a booking."""
     return JsonResponse(_view(_find(services, name), services.board.world or World()))
 
 
 @router.delete("/v1/bookings/{name}", status_code=202, response_model=BookingNamed, responses=documented(404))
-def unbook(services: Use, name: BookingPath) -> Response:
+def unbook(services: ServicesDep, name: BookingPath) -> Response:
     """Cancel a booking. Its jobs continue as ordinary jobs."""
     _find(services, name)
     services.store.add_intent(IntentKind.UNBOOK, services.clock.now(), booking=name)

@@ -12,7 +12,7 @@ from scheduler.http.schemas.held import HeldView, held_views
 from scheduler.http.schemas.node_views import NodeView, node_views
 from scheduler.http.schemas.unreadable import UnreadableView, unreadable_views
 from scheduler.http.schemas.views import JobView, job_view
-from scheduler.http.services import Services, Use
+from scheduler.http.services import Services, ServicesDep
 from scheduler.model.job import Job
 
 router = APIRouter(tags=["cluster"])
@@ -59,7 +59,7 @@ class ClusterView(TypedDict):
 
 
 @router.get("/v1/cluster", response_model=ClusterView, responses=documented())
-def show_cluster(services: Use) -> Response:
+def show_cluster(services: ServicesDep) -> Response:
     """Get slots, nodes, the number of jobs by state, and the jobs that have not ended."""
     world = services.board.world
     nodes = node_views(world.nodes.values() if world is not None else services.store.list_nodes(), world)

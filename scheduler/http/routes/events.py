@@ -11,7 +11,7 @@ from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.schemas.parameters import SQL_ID_MAX, Limit, Wait
 from scheduler.http.schemas.views import EventView, event_view
-from scheduler.http.services import Services, Use
+from scheduler.http.services import Services, ServicesDep
 from scheduler.model.event import Event
 from scheduler.model.ids import JobId
 
@@ -27,7 +27,7 @@ class EventPage(TypedDict):
 
 @router.get("/v1/events", response_model=EventPage, responses=documented())
 async def list_events(
-    services: Use,
+    services: ServicesDep,
     after: Annotated[
         int, Query(ge=-1, le=SQL_ID_MAX, description="Id of the last event seen. -1 returns the newest events only.")
     ] = 0,

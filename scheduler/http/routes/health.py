@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from scheduler.http.auth.authorize import require_metrics
 from scheduler.http.errors import ErrorCode, Refusal, documented
 from scheduler.http.json import JsonResponse
-from scheduler.http.services import Use
+from scheduler.http.services import ServicesDep
 
 router = APIRouter(tags=["operation"])
 
@@ -37,7 +37,7 @@ async def healthz() -> Response:
 
 
 @router.get("/readyz", response_model=ReadyView, responses=documented())
-async def readyz(services: Use) -> Response:
+async def readyz(services: ServicesDep) -> Response:
     """Report whether the jobs are loaded, and this daemon makes decisions or follows the leader."""
     reason = services.not_ready()
     if reason is not None:
@@ -52,7 +52,7 @@ async def readyz(services: Use) -> Response:
     responses={200: {"content": {kind: {"schema": {"type": "string"}} for kind in METRICS_TYPES}}, **documented()},
     dependencies=[Depends(require_metrics)],
 )
-async def metrics(request: Request, services: Use) -> Response:
+async def metrics(request: Request, services: ServicesDep) -> Response:
     """Get metrics in the text format of Prometheus, or as OpenMetrics if accepted."""
     body, content_type = await run_in_threadpool(services.metrics, request.headers.get("accept", ""))
     return Response(body, headers={"content-type": content_type})

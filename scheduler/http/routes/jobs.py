@@ -15,7 +15,7 @@ from scheduler.http.schemas.parameters import LINE, SQL_ID_MAX, JobNumber, Limit
 from scheduler.http.schemas.requests import ChangeRequest, parse_request
 from scheduler.http.schemas.unreadable import UnreadableView, unreadable_views
 from scheduler.http.schemas.views import JobDetail, JobView, WorkerView, job_detail, job_view, worker_view
-from scheduler.http.services import Services, Use
+from scheduler.http.services import Services, ServicesDep
 from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobState
@@ -49,7 +49,7 @@ class AcceptedView(TypedDict):
 
 @router.get("/v1/jobs", response_model=JobPage, responses=documented())
 def list_jobs(
-    services: Use,
+    services: ServicesDep,
     state: Annotated[
         list[JobState] | None, Query(max_length=20, description="Only jobs in this state; repeatable.")
     ] = None,
@@ -91,7 +91,7 @@ def _states(named: list[JobState] | None, *, active: bool) -> tuple[JobState, ..
 
 
 @router.get("/v1/jobs/{job_id}", response_model=JobDetail, responses=documented(404))
-def show_job(services: Use, job_id: JobNumber) -> Response:
+def show_job(services: ServicesDep, job_id: JobNumber) -> Response:
     """Get a job with its live workers."""
     job = find_job(services, job_id)
     return JsonResponse(job_detail(job, services.reports, _data_progress(services, job)))
@@ -109,7 +109,7 @@ def _data_progress(services: Services, job: Job) -> DataProgressView | None:
 
 @router.get("/v1/jobs/{job_id}/workers", response_model=WorkerPage, responses=documented(404))
 def list_workers(
-    services: Use,
+    services: ServicesDep,
     job_id: JobNumber,
     after: Annotated[int, Query(ge=0, le=SQL_ID_MAX, description="Ordinal of the last worker seen.")] = 0,
     limit: Limit = 100,
@@ -133,7 +133,7 @@ def list_workers(
     responses=documented(404, 409, 413, 415),
     openapi_extra=documented_body("ChangeRequest"),
 )
-def change_job(services: Use, job_id: JobNumber, body: Body) -> Response:
+def change_job(services: ServicesDep, job_id: JobNumber, body: Body) -> Response:
     """Request a new priority or new bounds."""
     request = parse_request(ChangeRequest, body)
     job = unfinished(services, job_id)
@@ -157,19 +157,19 @@ def _intents(request: ChangeRequest, job_id: JobId, now: float) -> list[Intent]:
 
 
 @router.post("/v1/jobs/{job_id}/cancel", status_code=202, response_model=AcceptedView, responses=documented(404, 409))
-def cancel_job(services: Use, job_id: JobNumber) -> Response:
+def cancel_job(services: ServicesDep, job_id: JobNumber) -> Response:
     """Request cancellation. The workers get their grace period."""
     return _ask(services, job_id, IntentKind.CANCEL)
 
 
 @router.post("/v1/jobs/{job_id}/suspend", status_code=202, response_model=AcceptedView, responses=documented(404, 409))
-def suspend_job(services: Use, job_id: JobNumber) -> Response:
+def suspend_job(services: ServicesDep, job_id: JobNumber) -> Response:
     """Request suspension: the job is stopped and kept until it is resumed."""
     return _ask(services, job_id, IntentKind.SUSPEND)
 
 
 @router.post("/v1/jobs/{job_id}/resume", status_code=202, response_model=AcceptedView, responses=documented(404, 409))
-def resume_job(services: Use, job_id: JobNumber) -> Response:
+def resume_job(services: ServicesDep, job_id: JobNumber) -> Response:
     """Request that a suspended job goes back to the queue, or that decisions look at a held job again."""
     return _ask(services, job_id, IntentKind.RESUME)
 

@@ -11,7 +11,7 @@ from scheduler.http.errors import Refusal, documented
 from scheduler.http.routes.jobs import find_job
 from scheduler.http.runtime.relay import FORWARDED
 from scheduler.http.schemas.parameters import JobNumber
-from scheduler.http.services import Services, Use
+from scheduler.http.services import Services, ServicesDep
 from scheduler.model.ids import JobId, WorkerId, worker_id
 from scheduler.model.job import Job
 
@@ -37,7 +37,7 @@ OFFSET_MAX = 2**62
 )
 async def read_logs(
     request: Request,
-    services: Use,
+    services: ServicesDep,
     job_id: JobNumber,
     worker: Annotated[
         str | None, Query(max_length=40, pattern=r"^[0-9]{1,18}-[0-9]{1,18}$", description="Id of the worker.")

@@ -9,7 +9,7 @@ from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.schemas.node_views import NodeView, node_views
 from scheduler.http.schemas.parameters import NodePath
-from scheduler.http.services import Services, Use
+from scheduler.http.services import Services, ServicesDep
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
 
@@ -29,7 +29,7 @@ class AcceptedNodeView(TypedDict):
 
 
 @router.get("/v1/nodes", response_model=NodeList, responses=documented())
-def list_nodes(services: Use) -> Response:
+def list_nodes(services: ServicesDep) -> Response:
     """List all nodes with their workers."""
     world = services.board.world
     nodes = world.nodes.values() if world is not None else services.store.list_nodes()
@@ -38,19 +38,19 @@ def list_nodes(services: Use) -> Response:
 
 
 @router.post("/v1/nodes/{name}/cordon", status_code=202, response_model=AcceptedNodeView, responses=documented(404))
-def cordon_node(services: Use, name: NodePath) -> Response:
+def cordon_node(services: ServicesDep, name: NodePath) -> Response:
     """Start no new workers on a node."""
     return _ask(services, name, IntentKind.CORDON)
 
 
 @router.post("/v1/nodes/{name}/uncordon", status_code=202, response_model=AcceptedNodeView, responses=documented(404))
-def uncordon_node(services: Use, name: NodePath) -> Response:
+def uncordon_node(services: ServicesDep, name: NodePath) -> Response:
     """Allow workers on a node again; also ends a quarantine."""
     return _ask(services, name, IntentKind.UNCORDON)
 
 
 @router.post("/v1/nodes/{name}/drain", status_code=202, response_model=AcceptedNodeView, responses=documented(404))
-def drain_node(services: Use, name: NodePath) -> Response:
+def drain_node(services: ServicesDep, name: NodePath) -> Response:
     """Cordon a node and move its workers to others."""
     return _ask(services, name, IntentKind.DRAIN)
 

@@ -15,7 +15,7 @@ from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.schemas.requests import RecurringRequest, parse_request
 from scheduler.http.schemas.views import ExportView, export_view
-from scheduler.http.services import Schedule, Use
+from scheduler.http.services import Schedule, ServicesDep
 
 router = APIRouter(tags=["recurring jobs"])
 
@@ -72,7 +72,7 @@ class RecurringDeleted(TypedDict):
     responses=documented(413, 415),
     openapi_extra=documented_body("RecurringRequest"),
 )
-def add_recurring(services: Use, body: JobBody) -> Response:
+def add_recurring(services: ServicesDep, body: JobBody) -> Response:
     """Create a recurring job. Runs missed while the daemon was down are replaced by a single one."""
     request = parse_request(RecurringRequest, body)
     spec, _ = keep_export(request.job.spec(), services.settings, "job.")
@@ -86,14 +86,14 @@ def add_recurring(services: Use, body: JobBody) -> Response:
 
 
 @router.get("/v1/recurring", response_model=RecurringList, responses=documented())
-def list_recurring(services: Use) -> Response:
+def list_recurring(services: ServicesDep) -> Response:
     """List all recurring jobs."""
     view: RecurringList = {"recurring": [_view(schedule) for schedule in services.recurrence.list()]}
     return JsonResponse(view)
 
 
 @router.get("/v1/recurring/{recurring_id}", response_model=RecurringView, responses=documented(404))
-def show_recurring(services: Use, recurring_id: RecurringPath) -> Response:
+def show_recurring(services: ServicesDep, recurring_id: RecurringPath) -> Response:
     """Get a recurring job."""
     schedule = services.recurrence.get(int(recurring_id[1:]))
     if schedule is None:
@@ -102,7 +102,7 @@ def show_recurring(services: Use, recurring_id: RecurringPath) -> Response:
 
 
 @router.delete("/v1/recurring/{recurring_id}", response_model=RecurringDeleted, responses=documented(404))
-def delete_recurring(services: Use, recurring_id: RecurringPath) -> Response:
+def delete_recurring(services: ServicesDep, recurring_id: RecurringPath) -> Response:
     """Delete a recurring job. Jobs that it has submitted continue."""
     if not services.recurrence.delete(int(recurring_id[1:])):
         raise NotFound(f"recurring job {recurring_id} not found")

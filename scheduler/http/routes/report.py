@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from scheduler.errors import InvalidInput
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
-from scheduler.http.services import Services, Use
+from scheduler.http.services import Services, ServicesDep
 from scheduler.metrics import DEFAULT_CLASSES, LOWEST_CLASS
 from scheduler.model.event import EventKind
 from scheduler.model.job import StopReason
@@ -152,7 +152,7 @@ Parts = Annotated[int, Query(ge=1, le=PARTS_MAX, description="Number of equal pa
 
 
 @router.get("/v1/utilization", response_model=UsageView, responses=documented())
-def show_utilization(services: Use, since: Since, until: Until = None, parts: Parts = 60) -> Response:
+def show_utilization(services: ServicesDep, since: Since, until: Until = None, parts: Parts = 60) -> Response:
     """Get total and used slots over time."""
     window = _window(services, since, until, parts)
     classes = _classes(services)
@@ -163,7 +163,7 @@ def show_utilization(services: Use, since: Since, until: Until = None, parts: Pa
 
 @router.get("/v1/report", response_model=ReportView, responses=documented())
 def show_report(
-    services: Use,
+    services: ServicesDep,
     since: Since,
     until: Until = None,
     parts: Parts = 84,

@@ -15,7 +15,7 @@ from scheduler.http.routes.workers import require_worker, worker_of
 from scheduler.http.schemas.parameters import JobNumber, WorkerPath
 from scheduler.http.schemas.requests import parse_request
 from scheduler.http.schemas.worker_requests import ShardsRequest
-from scheduler.http.services import Services, Use
+from scheduler.http.services import Services, ServicesDep
 from scheduler.model.ids import JobId, WorkerId, ordinal_of
 from scheduler.model.ranges import Ranges
 from scheduler.model.shard_calls import ReaderKey, ShardCall
@@ -54,7 +54,7 @@ class ShardsAnswer(TypedDict):
     dependencies=[Depends(require_worker)],
 )
 async def exchange_shards(
-    request: Request, services: Use, job_id: JobNumber, worker_id: WorkerPath, body: ShardsBody
+    request: Request, services: ServicesDep, job_id: JobNumber, worker_id: WorkerPath, body: ShardsBody
 ) -> Response:
     """Report shards and lease others in one durable step, on any replica. Each call renews the leases that are held.
 

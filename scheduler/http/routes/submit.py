@@ -18,7 +18,7 @@ from scheduler.http.json import JsonResponse
 from scheduler.http.routes.batch import parse_batch
 from scheduler.http.routes.bookings import check_bookings
 from scheduler.http.schemas.requests import JobRequest, parse_request
-from scheduler.http.services import Use
+from scheduler.http.services import ServicesDep
 from scheduler.model.client_key import broken_key_rule
 from scheduler.model.job import JobSpec
 
@@ -49,7 +49,7 @@ class BatchView(TypedDict):
     responses={200: {"model": SubmittedView, "description": "Already submitted"}, **documented(413, 415)},
     openapi_extra=documented_body("JobRequest"),
 )
-def submit_job(services: Use, body: JobBody, idempotency_key: IdempotencyKey = None) -> Response:
+def submit_job(services: ServicesDep, body: JobBody, idempotency_key: IdempotencyKey = None) -> Response:
     """Submit a job. A known client key returns status 200 and the id of the first job."""
     request = parse_request(JobRequest, body)
     if idempotency_key is not None:
@@ -75,7 +75,7 @@ def submit_job(services: Use, body: JobBody, idempotency_key: IdempotencyKey = N
     responses=documented(413, 415),
     openapi_extra=documented_body("BatchRequest"),
 )
-def submit_batch(services: Use, body: BatchBody) -> Response:
+def submit_batch(services: ServicesDep, body: BatchBody) -> Response:
     """Submit several jobs in one transaction: all of them or none."""
     settings = services.settings
     jobs = enumerate(parse_batch(body, settings.http))

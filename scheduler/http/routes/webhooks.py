@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from scheduler.config import WebhookSettings
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
-from scheduler.http.services import Services, Use
+from scheduler.http.services import Services, ServicesDep
 from scheduler.store.records import Delivery
 
 router = APIRouter(tags=["operation"])
@@ -49,7 +49,7 @@ class WebhookList(TypedDict):
 
 
 @router.get("/v1/webhooks", response_model=WebhookList, responses=documented())
-def list_webhooks(services: Use) -> Response:
+def list_webhooks(services: ServicesDep) -> Response:
     """List the webhooks in the settings of this daemon."""
     stored = {delivery.name: delivery for delivery in services.store.list_deliveries()}
     webhooks = services.settings.webhooks

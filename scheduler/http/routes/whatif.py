@@ -7,7 +7,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from scheduler.engine.whatif.forecast import Forecast, forecast_spec
-from scheduler.engine.whatif.priority_change import Size, Sizes, Starts, reprice
+from scheduler.engine.whatif.priority_change import Size, Sizes, StartForecasts, reprice
 from scheduler.errors import Conflict
 from scheduler.http.admission.pods import check_pods
 from scheduler.http.body import JobBody, documented_body
@@ -20,7 +20,7 @@ from scheduler.http.schemas.fields import PRIORITY_MAX
 from scheduler.http.schemas.forecast import ForecastView, forecast_view
 from scheduler.http.schemas.parameters import JobNumber
 from scheduler.http.schemas.requests import JobRequest, parse_request
-from scheduler.http.services import Services, Use
+from scheduler.http.services import Services, ServicesDep
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState
 from scheduler.model.world import World
@@ -110,7 +110,7 @@ class PriorityView(TypedDict):
     responses=documented(413, 415),
     openapi_extra=documented_body("JobRequest"),
 )
-def what_if(services: Use, body: JobBody) -> Response:
+def what_if(services: ServicesDep, body: JobBody) -> Response:
     """Predict when, where and with how many workers a job would start, and which jobs would lose workers."""
     spec = parse_request(JobRequest, body).spec()
     check_bookings(services, [spec])
@@ -129,7 +129,7 @@ def what_if(services: Use, body: JobBody) -> Response:
 
 @router.get("/v1/jobs/{job_id}/whatif", response_model=PriorityView, responses=documented(404, 409))
 def what_if_priority(
-    services: Use,
+    services: ServicesDep,
     job_id: JobNumber,
     priority: Annotated[int, Query(ge=-PRIORITY_MAX, le=PRIORITY_MAX, description="The priority to try.")],
 ) -> Response:
@@ -145,7 +145,7 @@ def what_if_priority(
         "state": job.state,
         "priority": job.priority,
         "changed_priority": priority,
-        "start": _starts_view(found, world, services) if isinstance(found, Starts) else None,
+        "start": _starts_view(found, world, services) if isinstance(found, StartForecasts) else None,
         "size": _sizes_view(job, found) if isinstance(found, Sizes) else None,
     }
     return JsonResponse(view)
@@ -186,7 +186,7 @@ def _wait_view(found: Forecast, world: World, services: Services) -> WaitView:
     return {"wait": wait, "reason": job.wait_reason, "for_job": job.wait_for}
 
 
-def _starts_view(found: Starts, world: World, services: Services) -> StartsView:
+def _starts_view(found: StartForecasts, world: World, services: Services) -> StartsView:
     return {
         **_wait_view(found.changed, world, services),
         "as_it_is": forecast_view(found.as_it_is),

@@ -18,7 +18,7 @@ from scheduler.http.runtime.relay import FORWARDED
 from scheduler.http.schemas.parameters import SQL_ID_MAX, JobNumber, Wait, WorkerPath
 from scheduler.http.schemas.requests import parse_request
 from scheduler.http.schemas.worker_requests import ReportRequest
-from scheduler.http.services import Services, Use
+from scheduler.http.services import Services, ServicesDep
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.observation import WorkerReport
 
@@ -79,13 +79,13 @@ _HOSTS_HEADERS = {
 }
 
 
-async def require_worker(request: Request, services: Use, job_id: JobNumber) -> None:
+async def require_worker(request: Request, services: ServicesDep, job_id: JobNumber) -> None:
     """Before the body is read."""
     if not services.access.worker_may(authorization_of(request), JobId(job_id)):
         raise unauthorized("missing or invalid token: the worker token of this job is required")
 
 
-async def require_reader(request: Request, services: Use, job_id: JobNumber) -> None:
+async def require_reader(request: Request, services: ServicesDep, job_id: JobNumber) -> None:
     if not services.access.hosts_may(authorization_of(request), JobId(job_id)):
         raise unauthorized("missing or invalid token: the user token or the worker token of this job is required")
 
@@ -101,7 +101,7 @@ async def require_reader(request: Request, services: Use, job_id: JobNumber) -> 
     dependencies=[Depends(require_reader)],
 )
 async def discover_hosts(
-    services: Use,
+    services: ServicesDep,
     job_id: JobNumber,
     wait: Wait = 0.0,
     generation: Annotated[
@@ -155,7 +155,9 @@ def _raw(answer: HostAnswer, status: int) -> Response:
     openapi_extra=documented_body("ReportRequest"),
     dependencies=[Depends(require_worker)],
 )
-async def report(request: Request, services: Use, job_id: JobNumber, worker_id: WorkerPath, body: Body) -> Response:
+async def report(
+    request: Request, services: ServicesDep, job_id: JobNumber, worker_id: WorkerPath, body: Body
+) -> Response:
     """Report the state of a worker, repeated at every heartbeat. 409: the worker is fenced and must exit."""
     job, worker = worker_of(job_id, worker_id)
     parsed = parse_request(ReportRequest, body)

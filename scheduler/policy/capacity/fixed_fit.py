@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
-from scheduler.policy.capacity.placement import Spots
+from scheduler.policy.capacity.placement import NodeCounts
 from scheduler.policy.capacity.resources import Amount, Rows, add, fit_in, fit_in_rows, nano_cpus, needs, row
 
 Ints = npt.NDArray[np.int64]
@@ -25,13 +25,13 @@ class Found(NamedTuple):
     """Room for all of the job."""
 
     #: Where the fixed group goes.
-    fixed: Spots
+    fixed: NodeCounts
     #: Nodes among which there is room for the others then.
     positions: Ints
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class GroupRequest:
     """What a job with a fixed group needs, and which nodes suit what of it."""
 
     #: Of each fixed worker, and how many they are.
@@ -65,19 +65,19 @@ class Sought:
         rest[found.positions[roomiest]] -= workers[:, None] * np.array(self.need)
         return rest
 
-    def _beside(self, room: Rows, positions: Ints) -> Spots | None:
+    def _beside(self, room: Rows, positions: Ints) -> NodeCounts | None:
         """Spots of the fixed group that leave enough room at these positions for the others."""
         room = room.copy()
         takes = np.where(self.suits_fixed, fit_in_rows(self.need_fixed, room), 0)
         fit = self._fit(room, positions)
         spare, left = int(fit.sum()) - self.count, self.replicas
-        spots: Spots = {}
+        node_counts: NodeCounts = {}
         while left:
             candidates = np.flatnonzero(takes)
             if spare < 0 or not len(candidates):
                 return None
             loss = fit[candidates] - self._fit(room - np.array(self.need_fixed), positions)[candidates]
-            elsewhere = np.array([i not in spots for i in candidates.tolist()])
+            elsewhere = np.array([i not in node_counts for i in candidates.tolist()])
             slots = room[candidates, 0]
             i = int(candidates[np.lexsort((candidates, -takes[candidates], slots, elsewhere, loss))[0]])
             count = self._as_cheap(row(room, i), left, of_others=bool(fit[i]))
@@ -85,8 +85,8 @@ class Sought:
             before, takes[i] = int(fit[i]), fit_in(self.need_fixed, row(room, i))
             fit[i] = fit_in(self.need, row(room, i)) if before else 0
             spare, left = spare - before + int(fit[i]), left - count
-            spots[i] = spots.get(i, 0) + count
-        return spots if spare >= 0 else None
+            node_counts[i] = node_counts.get(i, 0) + count
+        return node_counts if spare >= 0 else None
 
     def _fit(self, room: Rows, positions: Ints) -> Ints:
         """By position: how many of the other workers fit."""
@@ -119,5 +119,5 @@ def fits_empty(nodes: Collection[Node], shape: WorkerShape, count: int, group: F
         for kind in kinds
     )
     suits_fixed = np.array([node.suits(group.shape) for node in nodes], np.bool_)
-    sought = Sought(needs(group.shape), group.replicas, needs(shape), count, suits_fixed, groups)
-    return sought.find(room) is not None
+    request = GroupRequest(needs(group.shape), group.replicas, needs(shape), count, suits_fixed, groups)
+    return request.find(room) is not None

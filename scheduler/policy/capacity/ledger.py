@@ -29,9 +29,9 @@ from scheduler.policy.capacity.resources import (
     NOTHING,
     UNBOUNDED,
     Amount,
+    Headroom,
     Held,
     Rows,
-    Spare,
     add,
     amount_of,
     foreign_amount,
@@ -163,7 +163,7 @@ class Ledger:
             return ((i, amount),)
         return ((i, amount), (twin, (0, *amount[1:])))
 
-    def spare(self, rest: Rows, suits: npt.NDArray[np.bool_], need: Amount) -> Spare:
+    def headroom(self, rest: Rows, suits: npt.NDArray[np.bool_], need: Amount) -> Headroom:
         """What bounds others where a blocked job that needs this suits, of which it leaves `rest`; a row per position.
 
         What it does not need itself is no bound. Of the other half of an oversold node, CPUs and memory are bounded.
@@ -174,7 +174,7 @@ class Ledger:
             rest[half, 1:] = rest[half, 1:].min(axis=0)
             rest[half[~suits[half]], 0] = UNBOUNDED
             bounded[half] = suits[half].any()
-        return Spare(rest, bounded, self.spread)
+        return Headroom(rest, bounded, self.spread)
 
     def come(self, i: int, amount: Amount, sign: int = 1) -> None:
         """So much of node `i` is being freed; with sign -1, no more."""

@@ -1,8 +1,8 @@
 """Where workers go: on slots of their own before shared ones, fewest nodes, one GPU type per job, then the nodes left
 fullest, then by name.
 
-`Suited` says what the nodes of a shape could hold at all; `Fits` keeps, for one shape and one view of the ledger, how
-many workers each node would take, in buckets, so that a placement need not look at every node.
+`FeasibleNodes` says what the nodes of a shape could hold at all; `Fits` keeps, for one shape and one view of the
+ledger, how many workers each node would take, in buckets, so that a placement need not look at every node.
 """
 
 from bisect import bisect_left, insort
@@ -21,12 +21,12 @@ from scheduler.model.world import World
 from scheduler.policy.capacity.barred_nodes import barred_of
 from scheduler.policy.capacity.ledger import LOG_MAX, Ledger, View
 from scheduler.policy.capacity.pools import open_to_share, shareable, shared_half
-from scheduler.policy.capacity.resources import NOTHING, Amount, Rows, Spare, add, fit_in, fit_in_rows, least, needs
+from scheduler.policy.capacity.resources import NOTHING, Amount, Headroom, Rows, add, fit_in, fit_in_rows, least, needs
 
 #: Workers of a job are on nodes of one GPU type, and all on slots of their own (False) or all on shared ones.
 Group = tuple[bool, str | None]
 #: Workers per node position.
-Spots = dict[int, int]
+NodeCounts = dict[int, int]
 #: Shapes remembered between passes.
 SHAPES_MAX = 5_000
 #: From so many on, nodes that changed are looked at together before they are one by one.
@@ -34,7 +34,7 @@ MANY = 64
 
 
 @dataclass(slots=True)
-class Kind:
+class NodeKind:
     """Halves of nodes that are alike, how many, and the positions of those that take new workers."""
 
     node: Node
@@ -65,7 +65,7 @@ def group_of(world: World, worker: Worker) -> Group:
 class Sites:
     """The positions of some kinds of nodes; the same for all shapes that these suit."""
 
-    def __init__(self, kinds: Sequence[Kind], count: int) -> None:
+    def __init__(self, kinds: Sequence[NodeKind], count: int) -> None:
         """`count`: positions there are."""
         #: Position to group of nodes that take new workers.
         self.types: dict[int, Group] = {}
@@ -84,10 +84,10 @@ class Sites:
         self.mask = self.kinds >= 0
 
 
-class Suited:
+class FeasibleNodes:
     """The nodes that suit one shape."""
 
-    def __init__(self, shape: WorkerShape, ledger: Ledger, kinds: Sequence[Kind], sites: Sites) -> None:
+    def __init__(self, shape: WorkerShape, ledger: Ledger, kinds: Sequence[NodeKind], sites: Sites) -> None:
         """`kinds` are those that suit it, and `sites` their positions."""
         self.shape = shape
         #: What one worker needs.
@@ -106,7 +106,7 @@ class Suited:
         self.kinds, self.mask = sites.kinds, sites.mask
         self._ledger = ledger
         self._fits: dict[View, Fits] = {}
-        self._bounded_fits: dict[tuple[View, Spare], Fits] = {}
+        self._bounded_fits: dict[tuple[View, Headroom], Fits] = {}
 
     def impossible(self, count: int) -> WaitReason | None:
         """Why no plan can start so many workers; None if one could."""
@@ -118,15 +118,15 @@ class Suited:
             return WaitReason.EXCEEDS_CLUSTER
         return WaitReason.NODES_UNAVAILABLE
 
-    def fits(self, view: View, spare: Spare | None = None) -> "Fits":
-        """How many workers fit where in this view, at most what `spare` leaves."""
-        fits = self._fits.get(view) if spare is None else self._bounded_fits.get((view, spare))
+    def fits(self, view: View, headroom: Headroom | None = None) -> "Fits":
+        """How many workers fit where in this view, at most what `headroom` leaves."""
+        fits = self._fits.get(view) if headroom is None else self._bounded_fits.get((view, headroom))
         if fits is None:
-            fits = Fits(self.need, self.types, self._ledger, view, spare)
-            if spare is None:
+            fits = Fits(self.need, self.types, self._ledger, view, headroom)
+            if headroom is None:
                 self._fits[view] = fits
             else:
-                self._bounded_fits[view, spare] = fits
+                self._bounded_fits[view, headroom] = fits
         return fits
 
     def totals(self, room: Rows) -> dict[Group, int]:
@@ -146,12 +146,14 @@ class Suited:
 class Fits:
     """How many workers of one shape fit where, in one view; follows the ledger through its log."""
 
-    def __init__(self, need: Amount, types: dict[int, Group], ledger: Ledger, view: View, spare: Spare | None) -> None:
+    def __init__(
+        self, need: Amount, types: dict[int, Group], ledger: Ledger, view: View, headroom: Headroom | None
+    ) -> None:
         self._need = need
         self._types = types
         self._ledger = ledger
         self._view = view
-        self._spare = spare
+        self._headroom = headroom
         #: Workers that fit and slots left, where at least one fits.
         self._at: dict[int, tuple[int, int]] = {}
         self._groups: dict[Group, _Group] = {}
@@ -180,40 +182,40 @@ class Fits:
         self.follow()
         return max((group.total for group in self._groups.values()), default=0)
 
-    def place(self, count: int) -> Spots | None:
+    def place(self, count: int) -> NodeCounts | None:
         """The best spots for `count` workers of a job that has none yet; None if they do not fit."""
         self.follow()
-        best: tuple[tuple[bool, int, int, str], Spots] | None = None
+        best: tuple[tuple[bool, int, int, str], NodeCounts] | None = None
         for (shared, gpu_type), group in self._groups.items():
             if group.total >= count:
-                spots, slots_left = group.place(count)
-                rank = (shared, len(spots), slots_left, gpu_type or "")
+                node_counts, slots_left = group.place(count)
+                rank = (shared, len(node_counts), slots_left, gpu_type or "")
                 if best is None or rank < best[0]:
-                    best = (rank, spots)
+                    best = (rank, node_counts)
         return best[1] if best else None
 
-    def place_more(self, count: int, like: Group, own: Collection[int]) -> Spots | None:
+    def place_more(self, count: int, like: Group, own: Collection[int]) -> NodeCounts | None:
         """Spots for `count` further workers of a job, on nodes of its group, its own nodes first."""
         self.follow()
         group = self._groups.get(like)
         if group is None or group.total < count:
             return None
-        spots: Spots = {}
+        node_counts: NodeCounts = {}
         # a node under it may have come to be of another type
         mine = (i for i in own if i in self._at and self._types[i] == like)
         here = sorted(mine, key=lambda i: (self._at[i], i))
         for i in here:
             if count:
-                spots[i] = min(count, self._at[i][0])
-                count -= spots[i]
+                node_counts[i] = min(count, self._at[i][0])
+                count -= node_counts[i]
         if not count:
-            return spots
+            return node_counts
         for i in here:
             group.remove(*self._at[i], i)
-        spots |= group.place(count)[0]
+        node_counts |= group.place(count)[0]
         for i in here:
             group.add(*self._at[i], i)
-        return spots
+        return node_counts
 
     def total(self, key: Group) -> int:
         """Workers that fit on nodes of this group."""
@@ -238,7 +240,7 @@ class Fits:
         amount = self._ledger.available(i, self._view)
         if extra is not NOTHING:
             amount = add(amount, extra)
-        bound = self._spare.bound(i) if self._spare is not None else None
+        bound = self._headroom.bound(i) if self._headroom is not None else None
         return amount if bound is None else least(amount, bound)
 
     def _to_look_at(self, changed: Collection[int]) -> Iterable[int]:
@@ -247,8 +249,8 @@ class Fits:
             return changed
         positions = np.fromiter(changed, np.int64, len(changed))
         rows = self._ledger.rows_at(positions, self._view)
-        if self._spare is not None:
-            rows = self._spare.within(rows, positions)
+        if self._headroom is not None:
+            rows = self._headroom.within(rows, positions)
         taking: list[int] = positions[fit_in_rows(self._need, rows) > 0].tolist()
         return self._at.keys() & changed | set(taking)
 
@@ -286,24 +288,24 @@ class _Group:
         if not bucket:
             del self._buckets[fit]
 
-    def place(self, count: int) -> tuple[Spots, int]:
+    def place(self, count: int) -> tuple[NodeCounts, int]:
         """Fewest nodes for `count` workers (at most `total`): the roomiest ones, then the tightest for the rest.
 
         Also gives the slots that the last node has, which tells how tight it is.
         """
-        spots: Spots = {}
+        node_counts: NodeCounts = {}
         rest = count
         for fit, _, i in self._roomiest():
             if rest <= fit:
                 break
-            spots[i] = fit
+            node_counts[i] = fit
             rest -= fit
         for fit in sorted(self._buckets):
             if fit >= rest:
                 for slots, i in self._buckets[fit]:
-                    if i not in spots:
-                        spots[i] = rest
-                        return spots, slots
+                    if i not in node_counts:
+                        node_counts[i] = rest
+                        return node_counts, slots
         raise AssertionError("the caller asked for more than fits")
 
     def _roomiest(self) -> Iterator[tuple[int, int, int]]:
@@ -313,54 +315,54 @@ class _Group:
 
 
 class Places:
-    """Every shape's `Suited`, made when first asked for, and the way between positions and names."""
+    """Every shape's `FeasibleNodes`, made when first asked for, and the way between positions and names."""
 
     def __init__(self, world: World, ledger: Ledger) -> None:
         self._ledger = ledger
         self._kinds = _kinds(world, ledger)
-        self._suited: dict[WorkerShape, Suited] = {}
+        self._feasible: dict[WorkerShape, FeasibleNodes] = {}
         #: By the indexes of their kinds and the barred nodes.
         self._sites: dict[tuple[tuple[int, ...], frozenset[NodeName]], Sites] = {}
 
-    def suited(self, shape: WorkerShape) -> Suited:
-        suited = self._suited.get(shape)
-        if suited is None:
+    def feasible(self, shape: WorkerShape) -> FeasibleNodes:
+        feasible = self._feasible.get(shape)
+        if feasible is None:
             suiting = tuple(k for k, kind in enumerate(self._kinds) if kind.suits(shape))
             barred = barred_of(shape)
             kinds = [self._without(self._kinds[k], barred) for k in suiting]
             sites = self._sites.get((suiting, barred))
             if sites is None:
                 sites = self._sites[suiting, barred] = Sites(kinds, len(self._ledger.nodes))
-            suited = self._suited[shape] = Suited(shape, self._ledger, kinds, sites)
-        return suited
+            feasible = self._feasible[shape] = FeasibleNodes(shape, self._ledger, kinds, sites)
+        return feasible
 
-    def _without(self, kind: Kind, barred: frozenset[NodeName]) -> Kind:
+    def _without(self, kind: NodeKind, barred: frozenset[NodeName]) -> NodeKind:
         """The kind without nodes that do not count for a shape."""
         nodes = self._ledger.nodes
         return replace(kind, positions=[i for i in kind.positions if nodes[i].name not in barred]) if barred else kind
 
     def trim(self) -> None:
         """Let go of what one pass needed, and of what has piled up."""
-        for shape in [shape for shape in self._suited if barred_of(shape)]:
-            del self._suited[shape]
+        for shape in [shape for shape in self._feasible if barred_of(shape)]:
+            del self._feasible[shape]
         for key in [key for key in self._sites if key[1]]:
             del self._sites[key]
-        for suited in self._suited.values():
-            suited.forget_bounds()
-        if len(self._suited) > SHAPES_MAX:
-            self._suited.clear()
+        for feasible in self._feasible.values():
+            feasible.forget_bounds()
+        if len(self._feasible) > SHAPES_MAX:
+            self._feasible.clear()
         if len(self._ledger.log) > LOG_MAX:
-            kept = [fits for suited in self._suited.values() for fits in suited.all_fits()]
+            kept = [fits for feasible in self._feasible.values() for fits in feasible.all_fits()]
             for fits in kept:
                 fits.follow()
                 fits.start_over()
             self._ledger.clear_log()
 
-    def named(self, spots: Spots) -> Placement:
+    def named(self, node_counts: NodeCounts) -> Placement:
         nodes = self._ledger.nodes
-        return tuple((nodes[i].name, spots[i]) for i in sorted(spots))
+        return tuple((nodes[i].name, node_counts[i]) for i in sorted(node_counts))
 
-    def spots(self, placement: Placement) -> Spots | None:
+    def node_counts(self, placement: Placement) -> NodeCounts | None:
         """The positions of a placement; None if a node of it takes no workers (any more)."""
         position = self._ledger.position
         if any(name not in position for name, _ in placement):
@@ -374,19 +376,19 @@ class Places:
         return [piece for pieces in held for piece in pieces]
 
 
-def _kinds(world: World, ledger: Ledger) -> list[Kind]:
+def _kinds(world: World, ledger: Ledger) -> list[NodeKind]:
     """Halves that are alike stand together, for one of them tells what all of them are good for."""
-    kinds: dict[object, Kind] = {}
+    kinds: dict[object, NodeKind] = {}
     for node in world.nodes.values():
-        _count_in(kinds, Kind(node, node.reduced(), False, node.slots), ledger)
+        _count_in(kinds, NodeKind(node, node.reduced(), False, node.slots), ledger)
         if node.extra_slots:
             open_slots = open_to_share(node, world.crowded.get(node.name, ()))
             half, reduced = shared_half(node), replace(shared_half(node), slots=shareable(node, ()))
-            _count_in(kinds, Kind(half, reduced, True, open_slots), ledger)
+            _count_in(kinds, NodeKind(half, reduced, True, open_slots), ledger)
     return list(kinds.values())
 
 
-def _count_in(kinds: dict[object, Kind], kind: Kind, ledger: Ledger) -> None:
+def _count_in(kinds: dict[object, NodeKind], kind: NodeKind, ledger: Ledger) -> None:
     part = kind.node
     slots = (part.slots, kind.reduced.slots, kind.slots_max)
     key = (part.gpu_type, part.labels, *slots, part.cpus, part.memory_mib, kind.shared)

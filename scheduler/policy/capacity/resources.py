@@ -110,7 +110,7 @@ def pour_rows(rows: Rows, positions: npt.NDArray[np.int64], amounts: Rows, sign:
         np.add.at(rows[:, resource], positions, sign * amounts[:, resource])
 
 
-class Spare:
+class Headroom:
     """What a blocked job ahead will not need of each node by the time it can start; other nodes are unbounded."""
 
     def __init__(self, rows: Rows, bounded: npt.NDArray[np.bool_], spread: Spread, lent: Rows | None = None) -> None:
@@ -132,14 +132,14 @@ class Spare:
             bounds = bounds + self._lent[positions]
         return np.where(self._bounded[positions, None], np.minimum(rows, bounds), rows)
 
-    def widened(self, by: Rows) -> "Spare":
+    def widened(self, by: Rows) -> "Headroom":
         """The same bounds, as they are from now on, with so much more room."""
-        return Spare(self._rows, self._bounded, self._spread, by)
+        return Headroom(self._rows, self._bounded, self._spread, by)
 
-    def as_it_is(self) -> "Spare":
+    def as_it_is(self) -> "Headroom":
         """The same bounds, whatever is used or lent from now on."""
         lent = None if self._lent is None else self._lent.copy()
-        return Spare(self._rows.copy(), self._bounded, self._spread, lent)
+        return Headroom(self._rows.copy(), self._bounded, self._spread, lent)
 
     def use_beyond(self, lent: Amount, i: int, shape: WorkerShape, count: int) -> None:
         """Use it for what `count` workers need beyond an amount that they had from elsewhere."""

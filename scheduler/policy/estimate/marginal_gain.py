@@ -31,7 +31,7 @@ _EVERY_SIZE = 64
 _STRIDE = 1.1
 
 
-class Worth:
+class MarginalGain:
     """What workers are worth to one value of a job at one moment, and until when that stands."""
 
     __slots__ = ("_idle", "_steps", "_weight", "cap", "changes_at", "remaining", "widens_at")

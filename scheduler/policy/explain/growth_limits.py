@@ -14,7 +14,7 @@ from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import Group, group_of
 from scheduler.policy.checks.plan import FIXED_SIZES
-from scheduler.policy.estimate.marginal_gain import Worth
+from scheduler.policy.estimate.marginal_gain import MarginalGain
 from scheduler.policy.explain.held_slots import Keeper, Look
 from scheduler.policy.explain.shortage import Lack, Vacancies, vacancies_of
 from scheduler.policy.snapshot.order import end_of
@@ -124,13 +124,13 @@ class GrowthLimits:
         end = end_of(job, job.started_at)
         if end is not None and end - self._now < self._settings.near_end_seconds:
             return Growth(Limit.NEAR_END)
-        worth = Worth(job, self._now, self._settings)
+        marginal_gain = MarginalGain(job, self._now, self._settings)
         size = len(job.workers)
-        if not worth.wants_idle(size):
-            untried = size >= worth.cap
-            until = worth.widens_at if worth.widens_at < math.inf else None
+        if not marginal_gain.wants_idle(size):
+            untried = size >= marginal_gain.cap
+            until = marginal_gain.widens_at if marginal_gain.widens_at < math.inf else None
             return Growth(Limit.UNTRIED if untried else Limit.NO_GAIN, until)
-        return None if pays_back(job, worth, self._settings) else Growth(Limit.PAYBACK)
+        return None if pays_back(job, marginal_gain, self._settings) else Growth(Limit.PAYBACK)
 
     def _by_room(self, job: Job) -> Growth | None:
         """What is free for nobody or for others."""

@@ -16,8 +16,8 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.overlay.booking_guard import plan_around
 from scheduler.policy.overlay.foreign_demands import FIRST_ID, plan_beside_others
 from scheduler.policy.planner import Decided, decide, plan
-from scheduler.policy.snapshot.snapshot import Survey
-from scheduler.policy.start.redraft import Fillers, decided
+from scheduler.policy.snapshot.snapshot import Snapshot
+from scheduler.policy.start.redraft import BackfillGains, decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Look:
         if shape not in self._kept:
             slots = Counter[Keeper]()
             for keeper, i, count in self._kept_apart(draft):
-                if shape is None or i in draft.places.suited(shape).types:
+                if shape is None or i in draft.places.feasible(shape).types:
                     slots[keeper] += count
             self._kept[shape] = slots.most_common()
         return self._kept[shape]
@@ -57,37 +57,37 @@ class Look:
     def kept_back(self) -> tuple[Keeper, int] | None:
         """The blocked job, and how many free slots are not for those who could delay it; None if there are none."""
         draft, decision = self._draft, self._decision
-        if draft is None or decision is None or decision.blocked is None:
+        if draft is None or decision is None or decision.head_reservation is None:
             return None
         slots = 0
         for i in range(draft.ledger.own):
-            bound, left = decision.blocked.spare.bound(i), draft.ledger.available(i, View.OPEN)[0]
+            bound, left = decision.head_reservation.headroom.bound(i), draft.ledger.available(i, View.OPEN)[0]
             if bound is not None and left > 0:
                 slots += max(left - max(bound[0], 0), 0)
-        return (self._keeper(decision.blocked.job), slots) if slots else None
+        return (self._keeper(decision.head_reservation.job), slots) if slots else None
 
     def keeper_from(self, job: Job, group: Group) -> Keeper | None:
         """For whom the room for one more worker of the running job is kept; None: it is not, or that is not known."""
         draft, decision = self._draft, self._decision
         if draft is None or decision is None:
             return None
-        suited = draft.places.suited(job.shape)
-        if not suited.fits(View.OPEN).total(group):
+        feasible = draft.places.feasible(job.shape)
+        if not feasible.fits(View.OPEN).total(group):
             own = draft.world.booking_of(job)
             keepers = (keeper for keeper, _ in self.kept(job.shape))
             return next((keeper for keeper in keepers if own is None or keeper.booking != own.name), None)
-        spare = decision.dealing.spare(job)
-        if decision.blocked is None or spare is None or suited.fits(View.OPEN, spare).total(group):
+        headroom = decision.growth_round.headroom(job)
+        if decision.head_reservation is None or headroom is None or feasible.fits(View.OPEN, headroom).total(group):
             return None
-        return self._keeper(decision.blocked.job)
+        return self._keeper(decision.head_reservation.job)
 
     def _kept_apart(self, draft: Draft) -> Iterator[tuple[Keeper, int, int]]:
         """(for whom, position, free slots) of what stands in for a job that does not exist."""
         left = {i: max(draft.ledger.available(i, View.FREE)[0], 0) for i in range(draft.ledger.own)}
-        for job_id, spots in draft.starts.items():
+        for job_id, node_counts in draft.starts.items():
             if job_id < 0:
                 job = draft.world.queued[job_id]
-                for i, count in spots.items():
+                for i, count in node_counts.items():
                     yield self._keeper(job), i, count * job.shape.slots
         for job_id, placement in draft.holding.items():
             if job_id < 0:
@@ -115,11 +115,11 @@ def look(world: World, now: float, settings: PolicySettings) -> Look:
     def make(seen_world: World) -> Plan:
         decisions: list[Decided] = []
 
-        def note(draft: Draft, fillers: Fillers) -> int | None:
-            decisions.append(decide(draft, fillers))
+        def note(draft: Draft, backfill_gains: BackfillGains) -> int | None:
+            decisions.append(decide(draft, backfill_gains))
             return decisions[-1].kept_back
 
-        draft = decided(Survey(seen_world, now, settings), note)
+        draft = decided(Snapshot(seen_world, now, settings), note)
         seen.append((draft, decisions[-1]))
         return draft.plan()
 

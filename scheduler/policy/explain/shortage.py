@@ -36,7 +36,7 @@ class Vacancies:
 
     def fit(self, shape: WorkerShape, view: View, group: Group | None = None) -> int:
         """How many workers there is room for."""
-        fits = self._places.suited(shape).fits(view)
+        fits = self._places.feasible(shape).fits(view)
         return fits.most() if group is None else fits.total(group)
 
     def slots(self, shape: WorkerShape, view: View, group: Group) -> int:
@@ -45,7 +45,7 @@ class Vacancies:
 
     def lack(self, shape: WorkerShape, count: int, view: View, group: Group | None = None) -> Lack | None:
         """What so many workers lack; None if there is room for them."""
-        groups = self._places.suited(shape).groups if group is None else [group]
+        groups = self._places.feasible(shape).groups if group is None else [group]
         rows = [self._rows(shape, view, each) for each in groups]
         lacks = [_lack(shape, count, each) for each in rows]
         if any(lack is None for lack in lacks):
@@ -57,7 +57,7 @@ class Vacancies:
         return worst
 
     def _rows(self, shape: WorkerShape, view: View, group: Group) -> Rows:
-        positions = self._places.suited(shape).by_type.get(group)
+        positions = self._places.feasible(shape).by_type.get(group)
         if positions is None:
             return np.zeros((0, 3), np.int64)
         return self._ledger.rows_at(positions, view)

@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.policy.capacity.placement import Suited
+from scheduler.policy.capacity.placement import FeasibleNodes
 from scheduler.policy.capacity.resources import Rows
 from scheduler.policy.snapshot.taking import AMOUNT, BEFORE, TOGETHER, WHERE, WORKER, Taking
-from scheduler.policy.snapshot.victim_table import Holdings, Ints, stable_order, surplus
+from scheduler.policy.snapshot.victim_table import Ints, VictimTable, stable_order, surplus
 
 Bools = npt.NDArray[np.bool_]
 #: Victims that are looked at first, and how many times as many each time after that.
@@ -35,10 +35,10 @@ class Seeker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class VictimOrder:
     """Who may lose workers to a job, in the order in which they are asked."""
 
-    holdings: Holdings
+    victim_table: VictimTable
     #: Victims, by record.
     records: Ints
     #: By victim: whether it is as important as the job that asks.
@@ -48,7 +48,7 @@ class Turn:
     most_first: bool | None
     own: int
 
-    def first(self, count: int) -> "Turn":
+    def first(self, count: int) -> "VictimOrder":
         """No more than so many of them."""
         return replace(self, records=self.records[:count], equal=self.equal[:count])
 
@@ -63,21 +63,21 @@ class Asked(NamedTuple):
     fixed: list[Taking]
 
 
-def growing(turn: Turn, suited: Suited) -> Iterator["Lineup"]:
+def growing(victim_order: VictimOrder, feasible: FeasibleNodes) -> Iterator["VictimBatch"]:
     """The first of the victims, then ever more of them, up to all."""
     size = _FIRST
-    yield Lineup(turn.first(size), suited)
-    while size < len(turn.records):
+    yield VictimBatch(victim_order.first(size), feasible)
+    while size < len(victim_order.records):
         size *= _FACTOR
-        yield Lineup(turn.first(size), suited)
+        yield VictimBatch(victim_order.first(size), feasible)
 
 
-class Lineup:
+class VictimBatch:
     """What victims could give, a row per piece: what one of their takings frees on one node that suits the job."""
 
-    def __init__(self, turn: Turn, suited: Suited) -> None:
-        self._turn = turn
-        table = turn.holdings.table[turn.records]
+    def __init__(self, victim_order: VictimOrder, feasible: FeasibleNodes) -> None:
+        self._victim_order = victim_order
+        table = victim_order.victim_table.table[victim_order.records]
         #: By victim: its job's id, and how many workers it has above its minimum.
         self.jobs, self.surplus = table["job"], surplus(table)
         counts = table["workers"] + table["fixed"]
@@ -88,19 +88,19 @@ class Lineup:
         self._worker = np.arange(len(self._owner)) - self._first[self._owner]
         #: By taking: whether it goes with the whole job only.
         self.tied = self._worker >= table["workers"][self._owner]
-        owner, pieces = turn.holdings.pieces_of(table)
+        owner, pieces = victim_order.victim_table.pieces_of(table)
         taking = pieces[:, WORKER] + self._first[owner]
-        if turn.most_first is not None and turn.equal.any():
+        if victim_order.most_first is not None and victim_order.equal.any():
             taking, order = self._by_company(taking, pieces[:, TOGETHER])
             owner, pieces = owner[order], pieces[order]
         where = pieces[:, WHERE]
-        suits = suited.kinds[where] >= 0
-        if turn.most_first is None:
-            suits &= ~turn.equal[owner] | (where < turn.own)
+        suits = feasible.kinds[where] >= 0
+        if victim_order.most_first is None:
+            suits &= ~victim_order.equal[owner] | (where < victim_order.own)
         if not suits.all():
             owner, taking, pieces, where = owner[suits], taking[suits], pieces[suits], where[suits]
         #: By piece: its victim, its taking, its node and that one's kind, what it frees.
-        self.owner, self.taking, self.where, self.kind = owner, taking, where, suited.kinds[where]
+        self.owner, self.taking, self.where, self.kind = owner, taking, where, feasible.kinds[where]
         self.frees = pieces[:, AMOUNT]
         #: By piece: how many takings of the same victim before it free something there.
         self.before_there = pieces[:, BEFORE]
@@ -109,12 +109,14 @@ class Lineup:
 
     def takings(self, which: Ints | list[int]) -> list[Taking]:
         """Some of the takings."""
-        turn, owner = self._turn, self._owner[which]
-        whose, workers = turn.records[owner].tolist(), self._worker[which].tolist()
-        found = [turn.holdings.victim(k).takings[worker] for k, worker in zip(whose, workers, strict=True)]
-        if turn.most_first is None:
-            for k in np.flatnonzero(turn.equal[owner]).tolist():
-                found[k] = found[k]._replace(freed=tuple(piece for piece in found[k].freed if piece[0] < turn.own))
+        victim_order, owner = self._victim_order, self._owner[which]
+        whose, workers = victim_order.records[owner].tolist(), self._worker[which].tolist()
+        found = [victim_order.victim_table.victim(k).takings[worker] for k, worker in zip(whose, workers, strict=True)]
+        if victim_order.most_first is None:
+            for k in np.flatnonzero(victim_order.equal[owner]).tolist():
+                found[k] = found[k]._replace(
+                    freed=tuple(piece for piece in found[k].freed if piece[0] < victim_order.own)
+                )
         return found
 
     def one_by_one(self) -> Iterator[Asked]:
@@ -174,9 +176,9 @@ class Lineup:
         company = np.zeros(len(self._owner), np.int64)
         company[taking] = together
         most = company.max(initial=0)
-        if self._turn.most_first:
+        if self._victim_order.most_first:
             company = most - company
-        company[~self._turn.equal[self._owner]] = 0
+        company[~self._victim_order.equal[self._owner]] = 0
         company[self.tied] = most + 1
         order = stable_order(self._owner * (most + 2) + company)
         place = np.empty_like(order)
@@ -197,34 +199,34 @@ class Lineup:
 class ByNode:
     """The same, node by node."""
 
-    def __init__(self, lineup: Lineup, search: Seeker) -> None:
-        self._lineup = lineup
-        alone = np.flatnonzero(~lineup.tied[lineup.taking])
-        self._order = alone[stable_order(lineup.where[alone])]
-        self._where = lineup.where[self._order]
+    def __init__(self, batch: VictimBatch, search: Seeker) -> None:
+        self._batch = batch
+        alone = np.flatnonzero(~batch.tied[batch.taking])
+        self._order = alone[stable_order(batch.where[alone])]
+        self._where = batch.where[self._order]
         #: (how many takings let one more worker fit, position), of nodes where that can be.
         self.expected: list[tuple[int, int]] = []
         self._on: dict[int, list[Taking]] = {}
         #: Whether what can be spared is enough on no account.
         self.hopeless = True
         # what each victim could give of a node without going below its minimum
-        spared = self._order[(lineup.before_there < lineup.surplus[lineup.owner])[self._order]]
+        spared = self._order[(batch.before_there < batch.surplus[batch.owner])[self._order]]
         if len(spared):
-            gained = _gained(search, lineup.where[spared], lineup.frees[spared])
-            self.hopeless = _enough_at(search, lineup.kind[spared], gained) is None
-            self.expected = _first_gains(lineup.where[spared], gained)
+            gained = _gained(search, batch.where[spared], batch.frees[spared])
+            self.hopeless = _enough_at(search, batch.kind[spared], gained) is None
+            self.expected = _first_gains(batch.where[spared], gained)
 
     @cached_property
     def left(self) -> dict[int, int]:
         """How many workers each victim may give, by job."""
-        return dict(zip(self._lineup.jobs.tolist(), self._lineup.surplus.tolist(), strict=True))
+        return dict(zip(self._batch.jobs.tolist(), self._batch.surplus.tolist(), strict=True))
 
     def on(self, i: int) -> list[Taking]:
         """All takings that free something on this node, in the order of their victims."""
         takings = self._on.get(i)
         if takings is None:
             first, last = self._where.searchsorted((i, i + 1)).tolist()
-            takings = self._on[i] = self._lineup.takings(self._lineup.taking[self._order[first:last]])
+            takings = self._on[i] = self._batch.takings(self._batch.taking[self._order[first:last]])
         return takings
 
 

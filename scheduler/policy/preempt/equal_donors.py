@@ -11,21 +11,21 @@ from scheduler.policy.snapshot.taking import AMOUNT, WHERE
 from scheduler.policy.snapshot.victim_table import Ints, Table, surplus
 
 
-class Givers:
+class EqualDonors:
     """Givers of one priority, where the last worker is worth least first."""
 
     def __init__(self, draft: Draft, priority: int) -> None:
-        self._holdings = draft.stakes.holdings
+        self._victim_table = draft.usages.victim_table
         self._positions = len(draft.ledger.nodes)
-        ranks = sorted(rank for peers in draft.survey.peers if peers.priority == priority for rank in peers.givers)
+        ranks = sorted(rank for peers in draft.snapshot.peers if peers.priority == priority for rank in peers.donors)
         job_ids = [job_id for _, _, job_id in ranks if job_id not in draft.grows]
         self._place = {job_id: k for k, job_id in enumerate(job_ids)}
-        self._all = np.array([self._holdings.at(job_id) for job_id in job_ids], np.int64)
+        self._all = np.array([self._victim_table.at(job_id) for job_id in job_ids], np.int64)
         #: In order, by record: those that have something left to give.
         self.records = self._with_surplus()
         #: The most that nodes can get from them, and the records that are counted in it.
         self._sum: Rows | None = None
-        self._counted = self._holdings.table[self._all]
+        self._counted = self._victim_table.table[self._all]
         #: Positions at which the sum changed, in order.
         self.log: list[int] = []
 
@@ -36,7 +36,7 @@ class Givers:
         """No node can get more from them than this."""
         if self._sum is None:
             self._sum = np.zeros((self._positions, 3), np.int64)
-            self._counted = self._holdings.table[self._all]
+            self._counted = self._victim_table.table[self._all]
             self._count(self._sum, self._counted, 1)
         return self._sum
 
@@ -47,15 +47,15 @@ class Givers:
             self.records = self._with_surplus()
         if places and self._sum is not None:
             self.log += self._count(self._sum, self._counted[places], -1)
-            self._counted[places] = self._holdings.table[self._all[places]]
+            self._counted[places] = self._victim_table.table[self._all[places]]
             self._count(self._sum, self._counted[places], 1)
 
     def _with_surplus(self) -> Ints:
-        return self._all[surplus(self._holdings.table)[self._all] > 0]
+        return self._all[surplus(self._victim_table.table)[self._all] > 0]
 
     def _count(self, rows: Rows, table: Table, sign: int) -> list[int]:
         """Add what these could give to the rows; gives the positions."""
-        gifts = self._holdings.gifts_of(table)
+        gifts = self._victim_table.gifts_of(table)
         pour_rows(rows, gifts[:, WHERE], gifts[:, AMOUNT], sign)
         positions: list[int] = gifts[:, WHERE].tolist()
         return positions

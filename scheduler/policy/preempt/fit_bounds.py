@@ -5,17 +5,17 @@ from collections.abc import Callable
 import numpy as np
 
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import Suited
-from scheduler.policy.capacity.resources import Rows, Spare, fit_in_rows
+from scheduler.policy.capacity.placement import FeasibleNodes
+from scheduler.policy.capacity.resources import Headroom, Rows, fit_in_rows
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.equal_donors import Givers
+from scheduler.policy.preempt.equal_donors import EqualDonors
 from scheduler.policy.snapshot.victim_table import Ints
 
 #: Gives what nodes at these positions have, a row each.
 At = Callable[[Ints | slice], Rows]
 
 
-class Room:
+class FitBounds:
     """What each node would have; follows logs of the positions at which that changes."""
 
     def __init__(self, at: At, *logs: list[int]) -> None:
@@ -26,27 +26,27 @@ class Room:
         #: Positions that changed, one array per time.
         self._changes: list[Ints] = []
         #: By shape: the changes that it has seen, how many workers each node would take, and all of each kind.
-        self._fits: dict[Suited, tuple[int, Ints, Ints]] = {}
+        self._fits: dict[FeasibleNodes, tuple[int, Ints, Ints]] = {}
 
-    def most(self, suited: Suited) -> int:
+    def most(self, feasible: FeasibleNodes) -> int:
         """The most workers that would fit on nodes of one kind."""
         self._follow()
-        if suited in self._fits:
-            seen, fit, totals = self._fits[suited]
+        if feasible in self._fits:
+            seen, fit, totals = self._fits[feasible]
             if seen < len(self._changes):
                 changed = np.zeros(len(fit), np.bool_)
                 changed[np.concatenate(self._changes[seen:])] = True
-                self._update(suited, fit, totals, np.flatnonzero(changed))
+                self._update(feasible, fit, totals, np.flatnonzero(changed))
         else:
-            fit = fit_in_rows(suited.need, self._rows)
-            totals = np.array([fit[positions].sum() for positions in suited.by_type.values()], np.int64)
-        self._fits[suited] = (len(self._changes), fit, totals)
+            fit = fit_in_rows(feasible.need, self._rows)
+            totals = np.array([fit[positions].sum() for positions in feasible.by_type.values()], np.int64)
+        self._fits[feasible] = (len(self._changes), fit, totals)
         return int(totals.max(initial=0))
 
-    def _update(self, suited: Suited, fit: Ints, totals: Ints, changed: Ints) -> None:
-        changed = changed[suited.mask[changed]]
-        now = fit_in_rows(suited.need, self._rows[changed])
-        np.add.at(totals, suited.kinds[changed], now - fit[changed])
+    def _update(self, feasible: FeasibleNodes, fit: Ints, totals: Ints, changed: Ints) -> None:
+        changed = changed[feasible.mask[changed]]
+        now = fit_in_rows(feasible.need, self._rows[changed])
+        np.add.at(totals, feasible.kinds[changed], now - fit[changed])
         fit[changed] = now
 
     def _follow(self) -> None:
@@ -59,36 +59,36 @@ class Room:
             self._read = read
 
 
-def with_reservations(draft: Draft, priority: int, spare: Spare | None) -> Room:
+def with_reservations(draft: Draft, priority: int, headroom: Headroom | None) -> FitBounds:
     """What is open if less important jobs give up their reservations."""
 
     def at(positions: Ints | slice) -> Rows:
         soon = draft.ledger.rows_at(positions, View.SOON)
         soon += draft.held_below(priority)[positions]
         room = np.minimum(soon, draft.ledger.rows_at(positions, View.FREE))
-        return room if spare is None else spare.within(room, positions)
+        return room if headroom is None else headroom.within(room, positions)
 
-    return Room(at, draft.ledger.log)
+    return FitBounds(at, draft.ledger.log)
 
 
-def with_all(draft: Draft, priority: int, spare: Spare | None, givers: Givers | None) -> Room:
+def with_all(draft: Draft, priority: int, headroom: Headroom | None, donors: EqualDonors | None) -> FitBounds:
     """What there is soon if a job of this priority takes all that it may take.
 
-    Those of the same priority that share leave for those with own slots; `givers` give above their minimum.
+    Those of the same priority that share leave for those with own slots; `donors` give above their minimum.
     """
 
     def at(positions: Ints | slice) -> Rows:
         room = draft.ledger.rows_at(positions, View.SOON)
-        room += draft.stakes.below(priority)[positions]
+        room += draft.usages.below(priority)[positions]
         room += draft.held_below(priority)[positions]
         if draft.ledger.oversold:
-            holdings, besides = draft.stakes.holdings, np.zeros((len(draft.ledger.nodes), 3), np.int64)
-            table = holdings.table
-            holdings.pour(besides, table[table["shared"] & (table["priority"] == priority)])
+            victim_table, besides = draft.usages.victim_table, np.zeros((len(draft.ledger.nodes), 3), np.int64)
+            table = victim_table.table
+            victim_table.pour(besides, table[table["shared"] & (table["priority"] == priority)])
             besides[draft.ledger.own :] = 0
             room += besides[positions]
-        if givers is not None:
-            room += givers.most()[positions]
-        return room if spare is None else spare.within(room, positions)
+        if donors is not None:
+            room += donors.most()[positions]
+        return room if headroom is None else headroom.within(room, positions)
 
-    return Room(at, draft.ledger.log, *([givers.log] if givers is not None else []))
+    return FitBounds(at, draft.ledger.log, *([donors.log] if donors is not None else []))

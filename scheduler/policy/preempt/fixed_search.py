@@ -7,30 +7,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.policy.capacity.fixed_fit import Found, Sought
+from scheduler.policy.capacity.fixed_fit import Found, GroupRequest
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.resources import Rows, Spare, pour
+from scheduler.policy.capacity.resources import Headroom, Rows, pour
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.bulk_search import Asked, Lineup
+from scheduler.policy.preempt.bulk_search import Asked, VictimBatch
 from scheduler.policy.preempt.search import reservations
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.snapshot.taking import Taking
 
 
-def fixed_takings(draft: Draft, job: Job, sought: Sought, victims: Victims, spare: Spare | None) -> list[Taking] | None:
+def fixed_takings(
+    draft: Draft, job: Job, request: GroupRequest, victims: Victims, headroom: Headroom | None
+) -> list[Taking] | None:
     """The least of the first way to take that is enough; None if none is."""
-    search = _Search(draft.ledger.rows_at(slice(None), View.SOON), sought, spare)
+    search = _Search(draft.ledger.rows_at(slice(None), View.SOON), request, headroom)
     first = reservations(draft, job)
-    suited = draft.places.suited(job.shape)
-    shrinkable = list(Lineup(victims.of(job, shrinkable=True), suited).one_by_one())
+    feasible = draft.places.feasible(job.shape)
+    shrinkable = list(VictimBatch(victims.of(job, shrinkable=True), feasible).one_by_one())
     shrunk = search.in_turn(shrinkable)
-    givers = list(Lineup(victims.with_equals(job), suited).one_by_one())
+    donors = list(VictimBatch(victims.with_equals(job), feasible).one_by_one())
     ways: tuple[Callable[[], list[Taking]], ...] = (
         lambda: shrunk,
         lambda: search.by_node(shrinkable),
-        lambda: [*shrunk, *_whole(Lineup(victims.of(job), suited).one_by_one(), shrunk)],
-        lambda: search.in_turn(givers),
-        lambda: search.by_node(givers),
+        lambda: [*shrunk, *_whole(VictimBatch(victims.of(job), feasible).one_by_one(), shrunk)],
+        lambda: search.in_turn(donors),
+        lambda: search.by_node(donors),
     )
     for way in ways:
         found = search.least([*first, *way()])
@@ -40,13 +42,13 @@ def fixed_takings(draft: Draft, job: Job, sought: Sought, victims: Victims, spar
 
 
 class _Search:
-    def __init__(self, soon: Rows, sought: Sought, spare: Spare | None) -> None:
+    def __init__(self, soon: Rows, request: GroupRequest, headroom: Headroom | None) -> None:
         self._soon = soon
-        self._sought = sought
-        self._spare = spare
+        self._request = request
+        self._headroom = headroom
         #: Positions that suit any of the job's workers.
-        self._useful = sought.suits_fixed.copy()
-        for positions in sought.groups:
+        self._useful = request.suits_fixed.copy()
+        for positions in request.groups:
             self._useful[positions] = True
 
     def in_turn(self, victims: Iterable[Asked]) -> list[Taking]:
@@ -96,9 +98,9 @@ class _Search:
     def _where_it_goes(self, takings: Sequence[Taking]) -> list[Taking]:
         """Those that free something where the job would be."""
         room = self._room(takings)
-        found = self._sought.find(room)
+        found = self._request.find(room)
         assert found is not None, "they are enough"
-        used = (self._sought.rest(room, found) != room).any(axis=1)
+        used = (self._request.rest(room, found) != room).any(axis=1)
         kept = [taking for taking in takings if any(used[i] for i, _ in taking.freed)]
         return kept if self._fits(kept) is not None else list(takings)
 
@@ -107,12 +109,12 @@ class _Search:
         return [taking for taking in victim.alone if any(self._useful[i] for i, _ in taking.freed)]
 
     def _fits(self, takings: Iterable[Taking]) -> Found | None:
-        return self._sought.find(self._room(takings))
+        return self._request.find(self._room(takings))
 
     def _room(self, takings: Iterable[Taking]) -> Rows:
         room = self._soon.copy()
         pour(room, (piece for taking in takings for piece in taking.freed))
-        return room if self._spare is None else self._spare.within(room)
+        return room if self._headroom is None else self._headroom.within(room)
 
 
 def _whole(victims: Iterable[Asked], shrunk: Iterable[Taking]) -> Iterator[Taking]:

@@ -16,10 +16,10 @@ from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, StopReason
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import Fits, Suited
-from scheduler.policy.capacity.resources import NOTHING, Amount, Rows, Spare, add, fit_in, fit_in_rows, least
+from scheduler.policy.capacity.placement import FeasibleNodes, Fits
+from scheduler.policy.capacity.resources import NOTHING, Amount, Headroom, Rows, add, fit_in, fit_in_rows, least
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.bulk_search import Lineup, Turn, growing
+from scheduler.policy.preempt.bulk_search import VictimBatch, VictimOrder, growing
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.snapshot.victim_table import Ints
@@ -28,15 +28,15 @@ from scheduler.policy.snapshot.victim_table import Ints
 class Search:
     """Takings so far, and how many workers of the job would fit after them; the ledger is left alone."""
 
-    def __init__(self, draft: Draft, job: Job, suited: Suited, spare: Spare | None) -> None:
+    def __init__(self, draft: Draft, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> None:
         self.draft = draft
-        self.suited = suited
-        self.types = suited.types
+        self.feasible = feasible
+        self.types = feasible.types
         self.takings: list[Taking] = []
         self.count = job.min_workers
-        self.need = suited.need
-        self.fits: Fits = suited.fits(View.SOON, spare)
-        self._spare = spare
+        self.need = feasible.need
+        self.fits: Fits = feasible.fits(View.SOON, headroom)
+        self._headroom = headroom
         #: What nodes that lose workers have then, and how many workers of the job they would take.
         self._room: dict[int, Amount] = {}
         self._fit: dict[int, int] = {}
@@ -85,18 +85,18 @@ class Search:
             everywhere[list(self._room)] = list(self._room.values())
         room = everywhere.take(positions, 0)
         room += freed
-        return fit_in_rows(self.need, room if self._spare is None else self._spare.within(room, positions))
+        return fit_in_rows(self.need, room if self._headroom is None else self._headroom.within(room, positions))
 
     def totals_by_kind(self) -> Ints:
-        """How many fit so far, by kind of node as `Suited.kinds` has them."""
-        return np.array([self._totals.get(group, 0) for group in self.suited.groups], np.int64)
+        """How many fit so far, by kind of node as `FeasibleNodes.kinds` has them."""
+        return np.array([self._totals.get(group, 0) for group in self.feasible.groups], np.int64)
 
     def improved(self) -> set[int]:
         """Nodes that take more workers of the job than they did before the takings."""
         return {i for i, fit in self._fit.items() if fit != self.fits.known(i)}
 
     def _fit_in(self, i: int, room: Amount) -> int:
-        bound = self._spare.bound(i) if self._spare is not None else None
+        bound = self._headroom.bound(i) if self._headroom is not None else None
         return fit_in(self.need, room if bound is None else least(room, bound))
 
     def _is_enough(self) -> bool:
@@ -107,32 +107,36 @@ class Search:
 Step = Callable[[Search], None]
 
 
-def find_takings(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
+def find_takings(
+    draft: Draft, job: Job, feasible: FeasibleNodes, victims: Victims, headroom: Headroom | None
+) -> list[Taking] | None:
     """The least that has to be taken for the job to fit, soon; None if everything would not be enough."""
 
     def steps() -> Iterator[Step]:
         shrinkable = victims.of(job, shrinkable=True)
-        yield partial(_take_in_turn, turn=shrinkable)
-        yield partial(_take_by_node, turn=shrinkable)
-        yield partial(_take_whole, turn=victims.of(job), shrinkable=shrinkable)
+        yield partial(_take_in_turn, victim_order=shrinkable)
+        yield partial(_take_by_node, victim_order=shrinkable)
+        yield partial(_take_whole, victim_order=victims.of(job), shrinkable=shrinkable)
 
-    return _first_enough(draft, job, suited, spare, steps())
+    return _first_enough(draft, job, feasible, headroom, steps())
 
 
-def share_with(draft: Draft, job: Job, suited: Suited, victims: Victims, spare: Spare | None) -> list[Taking] | None:
+def share_with(
+    draft: Draft, job: Job, feasible: FeasibleNodes, victims: Victims, headroom: Headroom | None
+) -> list[Taking] | None:
     """Workers above the minimum, of less important jobs and then of equals, that let it start; None if too few."""
-    givers = victims.with_equals(job)
-    steps = (partial(_take_in_turn, turn=givers), partial(_take_by_node, turn=givers))
-    return _first_enough(draft, job, suited, spare, steps)
+    donors = victims.with_equals(job)
+    steps = (partial(_take_in_turn, victim_order=donors), partial(_take_by_node, victim_order=donors))
+    return _first_enough(draft, job, feasible, headroom, steps)
 
 
 def _first_enough(
-    draft: Draft, job: Job, suited: Suited, spare: Spare | None, steps: Iterable[Step]
+    draft: Draft, job: Job, feasible: FeasibleNodes, headroom: Headroom | None, steps: Iterable[Step]
 ) -> list[Taking] | None:
     """What is needed of the first step's takings that are enough, after reservations; None if none of them are."""
     held = reservations(draft, job)
     for step in steps:
-        search = Search(draft, job, suited, spare)
+        search = Search(draft, job, feasible, headroom)
         for taking in held:
             if not search.enough:
                 search.take(taking)
@@ -173,18 +177,18 @@ def reservations(draft: Draft, job: Job) -> list[Taking]:
     return [Taking(holder, (), False, tuple(draft.held_for(holder))) for holder in dominated(draft, job)]
 
 
-def _take_in_turn(search: Search, turn: Turn) -> None:
+def _take_in_turn(search: Search, victim_order: VictimOrder) -> None:
     """Job by job, the youngest useful workers first."""
-    for lineup in growing(turn, search.suited):
-        takings = lineup.spared_until_enough(search)
+    for batch in growing(victim_order, search.feasible):
+        takings = batch.spared_until_enough(search)
         if takings is not None:
             search.take_all(takings)
             return
 
 
-def _take_by_node(search: Search, turn: Turn) -> None:
+def _take_by_node(search: Search, victim_order: VictimOrder) -> None:
     """Node by node, where fewest must leave: a worker that needs several slots needs them together."""
-    by_node = Lineup(turn, search.suited).by_node(search)
+    by_node = VictimBatch(victim_order, search.feasible).by_node(search)
     if by_node.hopeless:
         return
     gone: set[WorkerId] = set()
@@ -222,10 +226,10 @@ def _needed_on(search: Search, i: int, candidates: list[Taking], left: dict[int,
     return []
 
 
-def _take_whole(search: Search, turn: Turn, shrinkable: Turn) -> None:
+def _take_whole(search: Search, victim_order: VictimOrder, shrinkable: VictimOrder) -> None:
     """All that shrinking gives, and then whole jobs; each part by its own costs."""
-    takings = Lineup(turn, search.suited).all_until_enough(search) or []
-    ids = shrinkable.holdings.table["job"][shrinkable.records].tolist()
+    takings = VictimBatch(victim_order, search.feasible).all_until_enough(search) or []
+    ids = shrinkable.victim_table.table["job"][shrinkable.records].tolist()
     place = {job_id: k for k, job_id in enumerate(ids)}
     whole = len(place)
     search.take_all(sorted(takings, key=lambda taking: whole if taking.whole else place[taking.victim.id]))

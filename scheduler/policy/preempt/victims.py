@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.policy.capacity.placement import Suited
-from scheduler.policy.capacity.resources import Spare
+from scheduler.policy.capacity.placement import FeasibleNodes
+from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.bulk_search import Bools, Turn
-from scheduler.policy.preempt.equal_donors import Givers
-from scheduler.policy.preempt.fit_bounds import Room, with_all, with_reservations
+from scheduler.policy.preempt.bulk_search import Bools, VictimOrder
+from scheduler.policy.preempt.equal_donors import EqualDonors
+from scheduler.policy.preempt.fit_bounds import FitBounds, with_all, with_reservations
 from scheduler.policy.snapshot.victim_table import Ints, surplus
 
 #: Rooms that are remembered: the queue is served by priority.
@@ -26,19 +26,19 @@ class Victims:
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self._holdings = draft.stakes.holdings
-        self._givers: dict[int, Givers] = {}
+        self._victim_table = draft.usages.victim_table
+        self._donors: dict[int, EqualDonors] = {}
         #: By priority, bounds, and whether equals give, too.
-        self._rooms: dict[tuple[int, Spare | None, bool], Room] = {}
-        self._open_rooms: dict[tuple[int, Spare | None], Room] = {}
+        self._rooms: dict[tuple[int, Headroom | None, bool], FitBounds] = {}
+        self._open_rooms: dict[tuple[int, Headroom | None], FitBounds] = {}
 
-    def of(self, job: Job, *, shrinkable: bool = False) -> Turn:
+    def of(self, job: Job, *, shrinkable: bool = False) -> VictimOrder:
         """Those that may lose workers to this job now; `shrinkable`: without going below their minimum.
 
         Who shares makes room for a job of the same importance, too, if that needs CPUs or memory beside its own slots.
         What counts as their cost is that of a shrink where they are shrinkable, else that of a stop.
         """
-        table, everybody = self._holdings.table, self._holdings.in_turn(self._draft.now, shrink=shrinkable)
+        table, everybody = self._victim_table.table, self._victim_table.in_turn(self._draft.now, shrink=shrinkable)
         records = self._less_important(job, everybody)
         if self._draft.ledger.oversold:
             shares = table["shared"]
@@ -46,32 +46,32 @@ class Victims:
             sharers = np.concatenate((records, equals))
             records = np.concatenate((sharers[shares[sharers]], records[~shares[records]]))
         gives = surplus(table) > 0 if shrinkable else table["workers"] + table["fixed"] > 0
-        return self._turn(job, records[(gives & self._open)[records]])
+        return self._victim_order(job, records[(gives & self._open)[records]])
 
-    def with_equals(self, job: Job) -> Turn:
+    def with_equals(self, job: Job) -> VictimOrder:
         """Workers above the minimum: of less important jobs, then of equals, where the last is worth least first.
 
         A job that will not grow gets the places of workers that are few on their node, one that will those of many.
         """
         lower = self.of(job, shrinkable=True)
         equals = self._givers_of(job.priority).records
-        return self._turn(job, np.concatenate((lower.records[~lower.equal], equals)), most_first=job.elastic)
+        return self._victim_order(job, np.concatenate((lower.records[~lower.equal], equals)), most_first=job.elastic)
 
-    def _turn(self, job: Job, records: Ints, *, most_first: bool | None = None) -> Turn:
-        equal = self._holdings.table["priority"][records] == job.priority
-        return Turn(self._holdings, records, equal, most_first, self._draft.ledger.own)
+    def _victim_order(self, job: Job, records: Ints, *, most_first: bool | None = None) -> VictimOrder:
+        equal = self._victim_table.table["priority"][records] == job.priority
+        return VictimOrder(self._victim_table, records, equal, most_first, self._draft.ledger.own)
 
     def _less_important(self, job: Job, everybody: Ints) -> Ints:
         """Those that are less important than the job, of all in turn."""
         order = self._draft.order
-        records = everybody[: np.count_nonzero(self._holdings.table["priority"] < job.priority)]
+        records = everybody[: np.count_nonzero(self._victim_table.table["priority"] < job.priority)]
         return records[self._effective[records] < order.effective(job)] if order.ages else records
 
     @cached_property
     def _open(self) -> Bools:
         """By record: whether this draft did not make the job larger."""
-        grown = [self._holdings.at(job_id) for job_id in self._draft.grows if job_id in self._holdings]
-        not_grown = np.ones(len(self._holdings.table), np.bool_)
+        grown = [self._victim_table.at(job_id) for job_id in self._draft.grows if job_id in self._victim_table]
+        not_grown = np.ones(len(self._victim_table.table), np.bool_)
         not_grown[grown] = False
         return not_grown
 
@@ -79,52 +79,52 @@ class Victims:
     def _effective(self) -> npt.NDArray[np.float64]:
         """By record: priorities with what waiting added to them."""
         draft = self._draft
-        job_ids = self._holdings.table["job"].tolist()
+        job_ids = self._victim_table.table["job"].tolist()
         return np.array([draft.order.effective(draft.world.active[JobId(job_id)]) for job_id in job_ids], np.float64)
 
     def refresh(self, changed: Collection[JobId]) -> None:
         """Take notice of what the draft took from these jobs."""
-        for givers in self._givers.values():
-            givers.refresh(changed)
+        for donors in self._donors.values():
+            donors.refresh(changed)
 
-    def reach(self, job: Job, suited: Suited, spare: Spare | None) -> int:
+    def reach(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """An upper bound on the workers that would fit if everything less important were taken."""
-        return self._room(job.priority, spare, None).most(suited)
+        return self._room(job.priority, headroom, None).most(feasible)
 
-    def reach_with_equals(self, job: Job, suited: Suited, spare: Spare | None) -> int:
+    def reach_with_equals(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """The same if equals gave what they have above their minimum, too; 0 if they have nothing."""
-        givers = self._givers_of(job.priority)
-        return self._room(job.priority, spare, givers).most(suited) if givers else 0
+        donors = self._givers_of(job.priority)
+        return self._room(job.priority, headroom, donors).most(feasible) if donors else 0
 
-    def reach_of_any(self, job: Job, suited: Suited, spare: Spare | None) -> int:
+    def reach_of_any(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """The higher of these bounds, for any job of this priority and shape."""
-        return max(self.reach(job, suited, spare), self.reach_with_equals(job, suited, spare))
+        return max(self.reach(job, feasible, headroom), self.reach_with_equals(job, feasible, headroom))
 
-    def room_with_reservations(self, job: Job, suited: Suited, spare: Spare | None) -> int:
+    def room_with_reservations(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """An upper bound on the workers that would fit if less important jobs gave up their reservations."""
-        key = (job.priority, spare)
+        key = (job.priority, headroom)
         room = self._open_rooms.get(key)
         if room is None:
             room = with_reservations(self._draft, *key)
             _remember(self._open_rooms, key, room)
-        return room.most(suited)
+        return room.most(feasible)
 
-    def _room(self, priority: int, spare: Spare | None, givers: Givers | None) -> Room:
-        key = (priority, spare, givers is not None)
+    def _room(self, priority: int, headroom: Headroom | None, donors: EqualDonors | None) -> FitBounds:
+        key = (priority, headroom, donors is not None)
         room = self._rooms.get(key)
         if room is None:
-            room = with_all(self._draft, priority, spare, givers)
+            room = with_all(self._draft, priority, headroom, donors)
             _remember(self._rooms, key, room)
         return room
 
-    def _givers_of(self, priority: int) -> Givers:
-        givers = self._givers.get(priority)
-        if givers is None:
-            givers = self._givers[priority] = Givers(self._draft, priority)
-        return givers
+    def _givers_of(self, priority: int) -> EqualDonors:
+        donors = self._donors.get(priority)
+        if donors is None:
+            donors = self._donors[priority] = EqualDonors(self._draft, priority)
+        return donors
 
 
-def _remember(rooms: dict[Any, Room], key: object, room: Room) -> None:
+def _remember(rooms: dict[Any, FitBounds], key: object, room: FitBounds) -> None:
     """The oldest makes place for it."""
     if len(rooms) >= ROOMS_MAX:
         del rooms[next(iter(rooms))]

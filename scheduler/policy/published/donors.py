@@ -7,13 +7,13 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.worker import Worker
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import Fits, Group, Suited
+from scheduler.policy.capacity.placement import FeasibleNodes, Fits, Group
 from scheduler.policy.capacity.resources import NOTHING, Amount, add
 from scheduler.policy.draft import Draft
 
 
 @dataclass(frozen=True, slots=True)
-class Giver:
+class Donor:
     """A job that may lose workers, at most so many."""
 
     job: Job
@@ -24,22 +24,22 @@ class Giver:
 class _Piece:
     """A worker that may leave, and what that frees."""
 
-    giver: int
+    donor: int
     worker: Worker
     amount: Amount
 
 
 def free_up(
-    draft: Draft, suited: Suited, group: Group, givers: Sequence[Giver], count: int, near: Collection[int] = ()
+    draft: Draft, feasible: FeasibleNodes, group: Group, donors: Sequence[Donor], count: int, near: Collection[int] = ()
 ) -> Mapping[JobId, list[Worker]]:
     """Who must leave for `count` workers to fit on nodes of this group soon; nobody if that cannot be.
 
-    `givers` come in the order in which they give. Rather on the nodes `near`, and rather where a giver has few workers,
+    `donors` come in the order in which they give. Rather on the nodes `near`, and rather where a giver has few workers,
     so that jobs come to be on fewer nodes.
     """
-    fits = suited.fits(View.SOON)
-    on_node = _pieces(draft, suited, group, givers)
-    left = [giver.surplus for giver in givers]
+    fits = feasible.fits(View.SOON)
+    on_node = _pieces(draft, feasible, group, donors)
+    left = [donor.surplus for donor in donors]
     freed: dict[int, Amount] = {}
     leaving: dict[JobId, list[Worker]] = {}
     for _ in range(fits.total(group), count):
@@ -48,21 +48,21 @@ def free_up(
             return {}
         i, pieces = choice
         for piece in pieces:
-            left[piece.giver] -= 1
+            left[piece.donor] -= 1
             freed[i] = add(freed.get(i, NOTHING), piece.amount)
-            leaving.setdefault(givers[piece.giver].job.id, []).append(piece.worker)
+            leaving.setdefault(donors[piece.donor].job.id, []).append(piece.worker)
             on_node[i].remove(piece)
     return leaving
 
 
-def _pieces(draft: Draft, suited: Suited, group: Group, givers: Sequence[Giver]) -> dict[int, list[_Piece]]:
+def _pieces(draft: Draft, feasible: FeasibleNodes, group: Group, donors: Sequence[Donor]) -> dict[int, list[_Piece]]:
     """By node: workers in the order in which they leave, the youngest of each job first."""
     on_node: dict[int, list[_Piece]] = {}
-    for giver, each in enumerate(givers):
+    for donor, each in enumerate(donors):
         for worker in reversed(draft.staying(each.job)):
             i = draft.ledger.where(worker)
-            if i is not None and suited.types.get(i) == group:
-                piece = _Piece(giver, worker, dict(draft.ledger.held_by(worker))[i])
+            if i is not None and feasible.types.get(i) == group:
+                piece = _Piece(donor, worker, dict(draft.ledger.held_by(worker))[i])
                 on_node.setdefault(i, []).append(piece)
     return on_node
 
@@ -79,8 +79,8 @@ def _fewest(
     for i, pieces in on_node.items():
         needed = _needed(fits, i, pieces, left, freed.get(i, NOTHING))
         if needed:
-            last = needed[-1].giver
-            rank = (len(needed), i not in near, last, sum(piece.giver == last for piece in pieces), i)
+            last = needed[-1].donor
+            rank = (len(needed), i not in near, last, sum(piece.donor == last for piece in pieces), i)
             if best is None or rank < best[0]:
                 best = (rank, needed)
     return (best[0][-1], best[1]) if best else None
@@ -91,8 +91,8 @@ def _needed(fits: Fits, i: int, pieces: Sequence[_Piece], left: Sequence[int], f
     used: dict[int, int] = {}
     needed: list[_Piece] = []
     for piece in pieces:
-        if used.get(piece.giver, 0) < left[piece.giver]:
-            used[piece.giver] = used.get(piece.giver, 0) + 1
+        if used.get(piece.donor, 0) < left[piece.donor]:
+            used[piece.donor] = used.get(piece.donor, 0) + 1
             needed.append(piece)
             freed = add(freed, piece.amount)
             if fits.fit(i, freed) > before:

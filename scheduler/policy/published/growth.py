@@ -22,12 +22,12 @@ def grow_to(draft: Draft, targets: Mapping[JobId, int]) -> None:
 
 def grow_by(draft: Draft, job: Job, most: int) -> int:
     """So many more workers for a running job, or as many as fit; gives how many."""
-    fits = draft.places.suited(job.shape).fits(View.OPEN)
+    fits = draft.places.feasible(job.shape).fits(View.OPEN)
     most = min(most, fits.most())
     for count in range(most, 0, -1):
-        spots = more_spots(draft, job, count)
-        if spots is not None:
-            draft.grow(job, spots)
+        node_counts = more_spots(draft, job, count)
+        if node_counts is not None:
+            draft.grow(job, node_counts)
             return count
     return 0
 
@@ -48,8 +48,8 @@ def _start_larger(draft: Draft, job: Job, target: int) -> None:
     own = draft.starts[job.id]
     for i, count in own.items():
         draft.ledger.take(i, job.shape, -count)
-    fits = draft.places.suited(job.shape).fits(View.OPEN)
+    fits = draft.places.feasible(job.shape).fits(View.OPEN)
     size = max(min(target, fits.most()), sum(own.values()))
-    spots = fits.place(size)
+    node_counts = fits.place(size)
     draft.starts[job.id] = {}
-    draft.grow(job, own if spots is None else spots)
+    draft.grow(job, own if node_counts is None else node_counts)

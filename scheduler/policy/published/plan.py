@@ -26,8 +26,8 @@ from scheduler.policy.published.view import view
 from scheduler.policy.resize.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.resize.drain import drain
 from scheduler.policy.resize.relieve_oversold import relieve
-from scheduler.policy.snapshot.snapshot import Survey
-from scheduler.policy.start.redraft import Fillers, decided
+from scheduler.policy.snapshot.snapshot import Snapshot
+from scheduler.policy.start.redraft import BackfillGains, decided
 from scheduler.policy.start.starts import Starts
 from scheduler.policy.start.wait_reasons import explain, not_carried
 
@@ -39,7 +39,7 @@ def published_plan(world: World, now: float, settings: PolicySettings) -> Plan:
     seen = view(_without(world, apart), now, rule, settings)
     back = held_back(seen, now) if rule.backfill is Backfill.CONSERVATIVE else {}
     seen = seen.evolve(Changes(jobs=tuple(replace(seen.queued[k], state=JobState.SUSPENDED) for k in back)))
-    draft = decided(Survey(seen, now, settings), partial(_decide, rule=rule))
+    draft = decided(Snapshot(seen, now, settings), partial(_decide, rule=rule))
     _look_at_key_changes(draft, world, rule, settings)
     made = draft.plan()
     actions = tuple(_named(world, action) for action in made.actions) if rule.stops_equals else made.actions
@@ -53,12 +53,12 @@ def _without(world: World, apart: Sequence[Job]) -> World:
     return world.evolve(Changes(jobs=tuple(replace(job, state=JobState.SUSPENDED) for job in apart)))
 
 
-def _decide(draft: Draft, fillers: Fillers, rule: Rule) -> int | None:
+def _decide(draft: Draft, backfill_gains: BackfillGains, rule: Rule) -> int | None:
     relieve(draft)
     shrink_over_maximum(draft)
     drain(draft)
     repair_below_minimum(draft)
-    starts = Starts(draft, fillers, promises=rule.backfill is Backfill.EASY)
+    starts = Starts(draft, backfill_gains, promises=rule.backfill is Backfill.EASY)
     starts.run()
     if rule.sizes is not None:
         Sharing(draft, starts, rule.sizes).run()

@@ -15,7 +15,7 @@ from scheduler.policy.snapshot.order import end_of
 
 GpuType = str | None
 #: Nodes that take workers, each with what it has for them.
-Room = list[tuple[Node, Amount]]
+FreeNodes = list[tuple[Node, Amount]]
 #: Promises that one plan makes; who waits behind so many does not start before one of them has.
 PROMISES_MAX = 500
 
@@ -106,12 +106,12 @@ def _types(job: Job, world: World) -> list[GpuType]:
     return sorted(suitable, key=str)
 
 
-def _room(world: World) -> Room:
+def _room(world: World) -> FreeNodes:
     """What nodes have for jobs beside what others hold of them, of whom nobody knows when they go."""
     return [(node, left_of_empty(node, world)) for node in world.nodes.values() if node.schedulable]
 
 
-def _possible(job: Job, room: Room) -> bool:
+def _possible(job: Job, room: FreeNodes) -> bool:
     """Whether nodes without jobs would hold it; the planner has the reason for those that no node suits."""
     fits: dict[GpuType, int] = {}
     for node, amount in room:
@@ -120,7 +120,7 @@ def _possible(job: Job, room: Room) -> bool:
     return max(fits.values(), default=0) >= job.min_workers
 
 
-def _profiles(world: World, room: Room, now: float, priority: int) -> dict[GpuType, Profile]:
+def _profiles(world: World, room: FreeNodes, now: float, priority: int) -> dict[GpuType, Profile]:
     """What a class sees: slots that are free, being freed, or held by less important jobs, and when others end."""
     profiles = {node.gpu_type: Profile(now, 0) for node in world.nodes.values()}
     # others, closed slots and workers together may be more than a node has: that takes nothing from other nodes

@@ -16,7 +16,7 @@ from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import Group, group_of
 from scheduler.policy.draft import Draft
-from scheduler.policy.published.donors import Giver, free_up
+from scheduler.policy.published.donors import Donor, free_up
 from scheduler.policy.published.growth import grow_by, grow_to, may_grow
 from scheduler.policy.published.rule import Sizes
 from scheduler.policy.start.starts import Starts
@@ -42,7 +42,7 @@ class Sharing:
         draft = self._draft
         yield from (draft.world.queued[job_id] for job_id in (*draft.starts, *draft.holding))
         for job in draft.world.active.values():
-            if draft.stakes[job.id].resizable:
+            if draft.usages[job.id].resizable:
                 yield job
 
     def _size(self, job: Job) -> int:
@@ -88,31 +88,31 @@ class Sharing:
         draft = self._draft
         if job.id in draft.starts or job.id in draft.holding or job.not_before > draft.now:
             return False
-        return job.min_workers <= draft.places.suited(job.shape).most_ready
+        return job.min_workers <= draft.places.feasible(job.shape).most_ready
 
     def _make_room(self, job: Job) -> bool:
         draft = self._draft
-        suited = draft.places.suited(job.shape)
-        for group in suited.by_type:
-            givers = self._givers_to_waiting(job, group)
-            takings = free_up(draft, suited, group, givers, job.min_workers)
+        feasible = draft.places.feasible(job.shape)
+        for group in feasible.by_type:
+            donors = self._givers_to_waiting(job, group)
+            takings = free_up(draft, feasible, group, donors, job.min_workers)
             if takings:
                 self._take(takings, job)
-                spots = suited.fits(View.SOON).place(job.min_workers)
-                assert spots is not None, "takings are enough for the job"
-                draft.hold(job, draft.places.named(spots))
+                node_counts = feasible.fits(View.SOON).place(job.min_workers)
+                assert node_counts is not None, "takings are enough for the job"
+                draft.hold(job, draft.places.named(node_counts))
                 draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS)
                 self._starts.left = [(other, its) for other, its in self._starts.left if other.id != job.id]
                 self._members.append(job)
                 return True
         return False
 
-    def _givers_to_waiting(self, job: Job, group: Group) -> list[Giver]:
+    def _givers_to_waiting(self, job: Job, group: Group) -> list[Donor]:
         """Everybody above the minimum, the farthest above its target first, were the job to take part."""
         able = [other for other in self._members if self._may_give(other, job, group)]
         targets = self._targets_in([*self._of_group(group), job], group)
         able.sort(key=lambda other: (other.priority, targets[other.id] - self._size(other), -other.id))
-        return [Giver(other, self._size(other) - other.min_workers) for other in able]
+        return [Donor(other, self._size(other) - other.min_workers) for other in able]
 
     def _may_give(self, other: Job, job: Job, group: Group) -> bool:
         draft = self._draft
@@ -173,25 +173,25 @@ class Sharing:
         draft = self._draft
         if job.id not in draft.holding and not may_grow(draft, job):
             return True
-        suited, group, own = draft.places.suited(job.shape), self._group(job), self._positions(job)
+        feasible, group, own = draft.places.feasible(job.shape), self._group(job), self._positions(job)
         moving = False
         while missing:
-            fits = suited.fits(View.SOON)
+            fits = feasible.fits(View.SOON)
             if not fits.total(group):
-                givers = self._givers_above(targets, job, group)
-                takings = free_up(draft, suited, group, givers, 1, own)
+                donors = self._givers_above(targets, job, group)
+                takings = free_up(draft, feasible, group, donors, 1, own)
                 if not takings:
                     return moving
                 self._take(takings, job)
-            spots = fits.place_more(1, group, own)
-            assert spots is not None, "there is room for one more"
-            placement = draft.places.named(spots)
+            node_counts = fits.place_more(1, group, own)
+            assert node_counts is not None, "there is room for one more"
+            placement = draft.places.named(node_counts)
             draft.ledger.hold(placement, job.shape)
             claims.append((placement, job.shape))
             moving, missing = True, missing - 1
         return moving
 
-    def _givers_above(self, targets: Mapping[JobId, int], job: Job, group: Group) -> list[Giver]:
+    def _givers_above(self, targets: Mapping[JobId, int], job: Job, group: Group) -> list[Donor]:
         """Least important first, then the farthest above its target."""
         above = [
             (self._size(other) - targets[other.id], other)
@@ -199,7 +199,7 @@ class Sharing:
             if self._may_give(other, job, group) and self._size(other) > targets[other.id] and self._rested(other)
         ]
         above.sort(key=lambda each: (each[1].priority, -each[0], -each[1].id))
-        return [Giver(other, surplus) for surplus, other in above]
+        return [Donor(other, surplus) for surplus, other in above]
 
     def _rested(self, job: Job) -> bool:
         """Whether it runs undisturbed, and was not resized just now; if only that is in the way, look again."""
@@ -210,8 +210,8 @@ class Sharing:
         return rested <= self._draft.now
 
     def _take(self, takings: Mapping[JobId, list[Worker]], job: Job) -> None:
-        for giver, workers in takings.items():
-            self._draft.shrink(self._draft.world.active[giver], tuple(workers), LeaveReason.REBALANCED, job.id)
+        for donor, workers in takings.items():
+            self._draft.shrink(self._draft.world.active[donor], tuple(workers), LeaveReason.REBALANCED, job.id)
 
     def _deal_rest(self) -> None:
         """One worker after the other to whoever has room for it."""

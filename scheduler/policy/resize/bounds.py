@@ -4,13 +4,13 @@ from scheduler.model.job import Job, StopReason
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import Spots, group_of
+from scheduler.policy.capacity.placement import NodeCounts, group_of
 from scheduler.policy.draft import Draft
 
 
 def shrink_over_maximum(draft: Draft) -> None:
     """Take the surplus off, workers that have to move first, then the youngest."""
-    for job_id in sorted(draft.stakes.over):
+    for job_id in sorted(draft.usages.over):
         job = draft.world.active[job_id]
         staying = draft.staying(job)
         surplus = len(staying) - job.max_workers
@@ -21,7 +21,7 @@ def shrink_over_maximum(draft: Draft) -> None:
 
 def repair_below_minimum(draft: Draft) -> None:
     """Top up from free slots; a job for which there are none stops, so that it queues and may preempt as any other."""
-    for job_id in sorted(draft.stakes.under | draft.shrinks.keys()):
+    for job_id in sorted(draft.usages.under | draft.shrinks.keys()):
         job = draft.world.active[job_id]
         if job.id in draft.stops or job.id in draft.grows:
             continue
@@ -29,16 +29,16 @@ def repair_below_minimum(draft: Draft) -> None:
         missing = job.min_workers - len(staying)
         if missing <= 0:
             continue
-        spots = None if _restarts_whole(job) else more_spots(draft, job, missing)
-        if spots is None:
+        node_counts = None if _restarts_whole(job) else more_spots(draft, job, missing)
+        if node_counts is None:
             draft.stop(job, StopReason.BELOW_MINIMUM)
         else:
-            draft.grow(job, spots)
+            draft.grow(job, node_counts)
 
 
-def more_spots(draft: Draft, job: Job, count: int) -> Spots | None:
+def more_spots(draft: Draft, job: Job, count: int) -> NodeCounts | None:
     """Where so many further workers of an active job fit now, leaving all reservations alone."""
-    fits = draft.places.suited(job.shape).fits(View.OPEN)
+    fits = draft.places.feasible(job.shape).fits(View.OPEN)
     staying = draft.staying(job)
     if not staying:
         return fits.place(count)

@@ -8,11 +8,11 @@ from scheduler.policy.resize.bounds import more_spots
 
 def drain(draft: Draft) -> None:
     """One step for every job that has workers on draining nodes or unhealthy slots."""
-    draining = draft.survey.draining
-    stakes, nodes = draft.stakes, draft.world.nodes
-    for job_id in sorted({job_id for name in draining for job_id in stakes.on.get(name, ())}):
-        job = stakes[job_id].job
-        if not stakes[job_id].resizable:
+    draining = draft.snapshot.draining
+    usages, nodes = draft.usages, draft.world.nodes
+    for job_id in sorted({job_id for name in draining for job_id in usages.on.get(name, ())}):
+        job = usages[job_id].job
+        if not usages[job_id].resizable:
             continue
         if any(w.node in draining and nodes[w.node].moves_off(w.slot_ids) for w in job.fixed_workers):
             draft.stop(job, StopReason.DRAINED)
@@ -36,8 +36,8 @@ def _move(draft: Draft, job: Job, off: list[Worker], elsewhere: list[Worker]) ->
     if running and len(elsewhere) >= job.min_workers:
         return
     missing = job.min_workers - len(elsewhere)
-    spots = more_spots(draft, job, missing) if job.elastic and running else None
-    if spots is None:
+    node_counts = more_spots(draft, job, missing) if job.elastic and running else None
+    if node_counts is None:
         draft.stop(job, StopReason.DRAINED)
         return
     if job.leaving or len(settled_elsewhere) < len(elsewhere) or draft.touched(job):

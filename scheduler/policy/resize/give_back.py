@@ -6,7 +6,7 @@ from scheduler.policy.draft import Draft
 
 def give_back(draft: Draft) -> None:
     """Shrink each of them to the size at which it was fastest, its youngest workers first."""
-    for peer in draft.survey.peers.slowed():
+    for peer in draft.snapshot.peers.slowed():
         job, faster = peer.job, peer.faster
         if faster is None or job.spec.booking is not None or draft.touched(job) or draft.near_end(job):
             continue

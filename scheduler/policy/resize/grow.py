@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import Fits, Group, Spots, group_of
-from scheduler.policy.capacity.resources import Spare
+from scheduler.policy.capacity.placement import Fits, Group, NodeCounts, group_of
+from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
-from scheduler.policy.estimate.marginal_gain import Worth
+from scheduler.policy.estimate.marginal_gain import MarginalGain
 from scheduler.policy.snapshot.peers import GrowthRank, Peers, growth_rank
-from scheduler.policy.start.backfill import Blocked
+from scheduler.policy.start.backfill import HeadReservation
 
 
 @dataclass(slots=True)
@@ -25,22 +25,22 @@ class Candidate:
     """A job with room below its maximum, and what growth gave it so far."""
 
     job: Job
-    worth: Worth
+    marginal_gain: MarginalGain
     fits: Fits
-    spare: Spare | None
+    headroom: Headroom | None
     group: Group
     #: Workers that it has or starts with, by position where the node takes more.
-    own: Spots
+    own: NodeCounts
     size: int
-    gained: Spots = field(default_factory=dict)
+    gained: NodeCounts = field(default_factory=dict)
 
     @property
     def rank(self) -> GrowthRank:
-        return growth_rank(self.job, self.worth, self.size)
+        return growth_rank(self.job, self.marginal_gain, self.size)
 
     @property
     def wants_more(self) -> bool:
-        return self.worth.wants_idle(self.size)
+        return self.marginal_gain.wants_idle(self.size)
 
 
 @dataclass(slots=True)
@@ -55,22 +55,22 @@ class Row:
 Head = tuple[GrowthRank, Candidate | Row]
 
 
-def grow(draft: Draft, blocked: Blocked | None) -> "Dealing":
+def grow(draft: Draft, head_reservation: HeadReservation | None) -> "GrowthRound":
     """Deal open slots out one worker at a time, then place what each job got together."""
-    dealing = Dealing(draft, blocked)
-    dealing.run()
-    for candidate in dealing.served():
+    growth_round = GrowthRound(draft, head_reservation)
+    growth_round.run()
+    for candidate in growth_round.served():
         _place_together(draft, candidate)
-    dealing.look_at_cooling()
-    return dealing
+    growth_round.look_at_cooling()
+    return growth_round
 
 
-class Dealing:
+class GrowthRound:
     """Open slots, dealt out by rank."""
 
-    def __init__(self, draft: Draft, blocked: Blocked | None) -> None:
+    def __init__(self, draft: Draft, head_reservation: HeadReservation | None) -> None:
         self._draft = draft
-        self._blocked = blocked
+        self._head_reservation = head_reservation
         self._heads: list[Head] = []
         self._gained: dict[JobId, Candidate] = {}
 
@@ -81,7 +81,7 @@ class Dealing:
             candidate = self._starting(job) if job.elastic and not draft.near_end(job) else None
             if candidate is not None and candidate.wants_more:
                 heads.append((candidate.rank, candidate))
-        for peers in draft.survey.peers:
+        for peers in draft.snapshot.peers:
             if peers.growers and self._open(peers):
                 heads.append((peers.growers[0], Row(peers)))
         heapq.heapify(heads)
@@ -107,10 +107,10 @@ class Dealing:
     def look_at_cooling(self) -> None:
         """Look again when the first job has cooled down that could have grown now, or may grow further then."""
         active = self._draft.world.active
-        widens_at = self._draft.survey.peers.widens_at
-        if widens_at < math.inf and any(self._open(peers) for peers in self._draft.survey.peers):
+        widens_at = self._draft.snapshot.peers.widens_at
+        if widens_at < math.inf and any(self._open(peers) for peers in self._draft.snapshot.peers):
             self._draft.look_at(widens_at)
-        for peers in self._draft.survey.peers:
+        for peers in self._draft.snapshot.peers:
             if peers.cooling and self._open(peers):
                 for ready_at, job_id in peers.cooling:
                     if self._running(active[job_id]) is not None:
@@ -131,11 +131,11 @@ class Dealing:
 
     def _serve(self, candidate: Candidate) -> None:
         """One more worker, if one fits."""
-        spots = candidate.fits.place_more(1, candidate.group, candidate.own.keys() | candidate.gained.keys())
-        if spots is None:
+        node_counts = candidate.fits.place_more(1, candidate.group, candidate.own.keys() | candidate.gained.keys())
+        if node_counts is None:
             return
-        _take(self._draft, candidate, spots, 1)
-        for i, count in spots.items():
+        _take(self._draft, candidate, node_counts, 1)
+        for i, count in node_counts.items():
             candidate.gained[i] = candidate.gained.get(i, 0) + count
         candidate.size += 1
         self._gained[candidate.job.id] = candidate
@@ -144,57 +144,61 @@ class Dealing:
 
     def _open(self, peers: Peers) -> bool:
         """Whether any of them could get a slot; where the blocked job bounds all of them, what it leaves counts."""
-        blocked = self._blocked
+        head_reservation = self._head_reservation
         bound_all = (
-            blocked is not None
-            and (not peers.ends or peers.ends[0] > blocked.shadow)
-            and peers.priority <= blocked.job.priority
-            and blocked.bounds_all(peers.priority, peers.preemptible)
+            head_reservation is not None
+            and (not peers.ends or peers.ends[0] > head_reservation.promised_at)
+            and peers.priority <= head_reservation.job.priority
+            and head_reservation.bounds_all(peers.priority, peers.preemptible)
             and not self._gets_back(peers.priority, peers.preemptible)
         )
-        spare = blocked.spare if blocked is not None and bound_all else None
-        suited = self._draft.places.suited(peers.shape)
-        return suited.fits(View.OPEN, spare).total(peers.group) > 0
+        headroom = head_reservation.headroom if head_reservation is not None and bound_all else None
+        feasible = self._draft.places.feasible(peers.shape)
+        return feasible.fits(View.OPEN, headroom).total(peers.group) > 0
 
     def _running(self, job: Job) -> Candidate | None:
         """The running job, if something is open for it, the draft leaves its size alone, and it is not about to end."""
         draft = self._draft
-        spare = self.spare(job)
-        fits = self._fits(job, spare)
+        headroom = self.headroom(job)
+        fits = self._fits(job, headroom)
         group = group_of(draft.world, job.workers[0])
         if not fits.total(group) or draft.touched(job) or draft.near_end(job):
             return None
-        own: Spots = {}
+        own: NodeCounts = {}
         for worker in job.workers:
             i = draft.ledger.where(worker)
             if i is not None:
                 own[i] = own.get(i, 0) + 1
-        return Candidate(job, draft.survey.peers[job.id].worth, fits, spare, group, own, len(job.workers))
+        return Candidate(job, draft.snapshot.peers[job.id].marginal_gain, fits, headroom, group, own, len(job.workers))
 
     def _starting(self, job: Job) -> Candidate:
         draft = self._draft
         own = dict(draft.starts[job.id])
-        group = draft.places.suited(job.shape).types[next(iter(own))]
-        spare = self.spare(job)
-        worth = Worth(job, draft.now, draft.settings)
-        return Candidate(job, worth, self._fits(job, spare), spare, group, own, sum(own.values()))
+        group = draft.places.feasible(job.shape).types[next(iter(own))]
+        headroom = self.headroom(job)
+        marginal_gain = MarginalGain(job, draft.now, draft.settings)
+        return Candidate(job, marginal_gain, self._fits(job, headroom), headroom, group, own, sum(own.values()))
 
-    def spare(self, job: Job) -> Spare | None:
+    def headroom(self, job: Job) -> Headroom | None:
         """What the blocked job leaves to this one if it grows; None: that is no limit."""
-        blocked = self._blocked
-        if blocked is None or self._draft.order.more_important(job, blocked.job):
+        head_reservation = self._head_reservation
+        if head_reservation is None or self._draft.order.more_important(job, head_reservation.job):
             return None
         if self._gets_back(job.priority, job.spec.preemptible):
             return None
-        return blocked.bounds(self._draft, job)
+        return head_reservation.bounds(self._draft, job)
 
     def _gets_back(self, priority: int, preemptible: bool) -> bool:
         """Whether the blocked job gets back from such jobs what they grow by."""
-        blocked = self._blocked
-        return self._draft.settings.share and blocked is not None and blocked.gets_back(priority, preemptible)
+        head_reservation = self._head_reservation
+        return (
+            self._draft.settings.share
+            and head_reservation is not None
+            and head_reservation.gets_back(priority, preemptible)
+        )
 
-    def _fits(self, job: Job, spare: Spare | None) -> Fits:
-        return self._draft.places.suited(job.shape).fits(View.OPEN, spare)
+    def _fits(self, job: Job, headroom: Headroom | None) -> Fits:
+        return self._draft.places.feasible(job.shape).fits(View.OPEN, headroom)
 
 
 def _place_together(draft: Draft, candidate: Candidate) -> None:
@@ -204,22 +208,22 @@ def _place_together(draft: Draft, candidate: Candidate) -> None:
     count = sum(candidate.gained.values())
     if job.id in draft.starts:
         _take(draft, candidate, candidate.own, -1)
-        spots = candidate.fits.place_more(count + job.min_workers, candidate.group, ())
+        node_counts = candidate.fits.place_more(count + job.min_workers, candidate.group, ())
         draft.starts[job.id] = {}
     else:
-        spots = candidate.fits.place_more(count, candidate.group, candidate.own)
-    assert spots is not None, "what it just gave back is free"
-    draft.grow(job, spots)
-    _use_spare(candidate, spots, 1)
+        node_counts = candidate.fits.place_more(count, candidate.group, candidate.own)
+    assert node_counts is not None, "what it just gave back is free"
+    draft.grow(job, node_counts)
+    _use_headroom(candidate, node_counts, 1)
 
 
-def _take(draft: Draft, candidate: Candidate, spots: Spots, sign: int) -> None:
-    _use_spare(candidate, spots, sign)
-    for i, count in spots.items():
+def _take(draft: Draft, candidate: Candidate, node_counts: NodeCounts, sign: int) -> None:
+    _use_headroom(candidate, node_counts, sign)
+    for i, count in node_counts.items():
         draft.ledger.take(i, candidate.job.shape, sign * count)
 
 
-def _use_spare(candidate: Candidate, spots: Spots, sign: int) -> None:
-    if candidate.spare is not None:
-        for i, count in spots.items():
-            candidate.spare.take(i, candidate.job.shape, sign * count)
+def _use_headroom(candidate: Candidate, node_counts: NodeCounts, sign: int) -> None:
+    if candidate.headroom is not None:
+        for i, count in node_counts.items():
+            candidate.headroom.take(i, candidate.job.shape, sign * count)

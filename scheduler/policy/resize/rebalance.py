@@ -18,29 +18,29 @@ from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import Group
 from scheduler.policy.capacity.pools import owner_of
 from scheduler.policy.draft import Draft
-from scheduler.policy.estimate.marginal_gain import Worth
-from scheduler.policy.resize.grow import Dealing
+from scheduler.policy.estimate.marginal_gain import MarginalGain
+from scheduler.policy.resize.grow import GrowthRound
 from scheduler.policy.snapshot.peers import GivingRank, GrowthRank, Peers, growth_rank
-from scheduler.policy.start.backfill import Blocked
+from scheduler.policy.start.backfill import HeadReservation
 
 
-def share(draft: Draft, dealing: Dealing, blocked: Blocked | None) -> None:
+def share(draft: Draft, growth_round: GrowthRound, head_reservation: HeadReservation | None) -> None:
     """Let workers of running jobs go to their peers, after all that is open was dealt out."""
     exchanges: list[_Exchange] = []
-    for peers in draft.survey.peers:
+    for peers in draft.snapshot.peers:
         if not _compete(peers) and not draft.holding:
             continue
         draft.look_at(draft.now + draft.settings.share_interval_seconds)
-        if blocked is None or not blocked.bounds_all(peers.priority, peers.preemptible):
-            exchanges.append(_Exchange(draft, peers, dealing))
+        if head_reservation is None or not head_reservation.bounds_all(peers.priority, peers.preemptible):
+            exchanges.append(_Exchange(draft, peers, growth_round))
     for exchange in exchanges:
         exchange.run()
 
 
 def _compete(peers: Peers) -> bool:
     """Whether one of them could have a worker of another."""
-    return bool(peers.growers and peers.givers) and {rank[-1] for rank in peers.growers[:2]} != {
-        rank[-1] for rank in peers.givers[:1]
+    return bool(peers.growers and peers.donors) and {rank[-1] for rank in peers.growers[:2]} != {
+        rank[-1] for rank in peers.donors[:1]
     }
 
 
@@ -49,7 +49,7 @@ class _Party:
     """A job that takes part: one of the peers, or one of their kind that is about to start."""
 
     job: Job
-    worth: Worth
+    marginal_gain: MarginalGain
     size: int
     nodes: tuple[NodeName, ...]
 
@@ -57,11 +57,11 @@ class _Party:
 class _Exchange:
     """Workers that change hands among one kind of peers."""
 
-    def __init__(self, draft: Draft, peers: Peers, dealing: Dealing) -> None:
+    def __init__(self, draft: Draft, peers: Peers, growth_round: GrowthRound) -> None:
         self._draft = draft
         self._peers = peers
         self._margin = 1.0 + draft.settings.share_margin
-        self._sizes = dealing.sizes
+        self._sizes = growth_round.sizes
         #: Workers for whom slots are being freed before anything is exchanged.
         self._coming = self._being_freed()
         self._starting = {party.job.id: party for party in self._about_to_start()}
@@ -72,7 +72,7 @@ class _Exchange:
         self._nodes: dict[JobId, list[NodeName]] = {}
         starting = [rank for job_id in self._starting if (rank := self._growing(job_id)) is not None]
         self._growers: _Standing[GrowthRank] = _Standing(peers.growers, self._growing, starting)
-        self._givers: _Standing[GivingRank] = _Standing(peers.givers, self._giving)
+        self._donors: _Standing[GivingRank] = _Standing(peers.donors, self._giving)
 
     def run(self) -> None:
         for _ in range(self._coming):
@@ -94,7 +94,7 @@ class _Exchange:
         for job in draft.holders_of(peers.priority):
             nodes = tuple(name for name, _ in draft.holding[job.id])
             if job.elastic and job.shape == peers.shape and peers.group in map(self._group_at, nodes):
-                yield _Party(job, Worth(job, draft.now, draft.settings), job.min_workers, nodes)
+                yield _Party(job, MarginalGain(job, draft.now, draft.settings), job.min_workers, nodes)
 
     def _group_at(self, half_name: NodeName) -> Group:
         node, shared = owner_of(half_name)
@@ -104,11 +104,11 @@ class _Exchange:
         """The worker whose place the grower gets: on a node where it is or will be, if anybody can give one there."""
         job_id, most = grower[-1], -grower[1] / self._margin
         for node in self._nodes.setdefault(job_id, [*self._party(job_id).nodes]):
-            ranks = (self._giving(other) for other in self._draft.stakes.on.get(node, ()) if other != job_id)
+            ranks = (self._giving(other) for other in self._draft.usages.on.get(node, ()) if other != job_id)
             for rank in sorted(rank for rank in ranks if rank is not None and rank[0] < most):
                 if workers := self._staying(rank[-1], node):
                     return workers[-1]
-        first = self._givers.head
+        first = self._donors.head
         if first is None or first[0] >= most or first[-1] == job_id:
             return None
         return self._least_missed(first[-1], self._wanted(job_id, first[0] * self._margin))
@@ -128,7 +128,7 @@ class _Exchange:
         """How many workers the job would take if each has to be worth more than this; no more than a node's worth."""
         party = self._party(job_id)
         size, most = self._size(party), self._largest_node
-        return next((n for n in range(1, most) if party.worth.of_next(size + n) <= least), most)
+        return next((n for n in range(1, most) if party.marginal_gain.of_next(size + n) <= least), most)
 
     @cached_property
     def _largest_node(self) -> int:
@@ -142,16 +142,16 @@ class _Exchange:
         return [w for w in workers if w.id not in gone and node in (None, w.node)]
 
     def _being_freed(self) -> int:
-        suited = self._draft.places.suited(self._peers.shape)
-        soon, open_now = (suited.fits(view).total(self._peers.group) for view in (View.SOON, View.OPEN))
+        feasible = self._draft.places.feasible(self._peers.shape)
+        soon, open_now = (feasible.fits(view).total(self._peers.group) for view in (View.SOON, View.OPEN))
         return max(soon - open_now, 0)
 
     def _party(self, job_id: JobId) -> _Party:
         if job_id in self._starting:
             return self._starting[job_id]
-        peer = self._draft.survey.peers[job_id]
+        peer = self._draft.snapshot.peers[job_id]
         nodes = dict.fromkeys(worker.node for worker in peer.job.workers)
-        return _Party(peer.job, peer.worth, len(peer.job.workers), tuple(nodes))
+        return _Party(peer.job, peer.marginal_gain, len(peer.job.workers), tuple(nodes))
 
     def _size(self, party: _Party) -> int:
         return self._sizes.get(party.job.id, party.size)
@@ -167,11 +167,11 @@ class _Exchange:
             return None
         if party.job.state.active and draft.near_end(party.job):
             return None
-        return growth_rank(party.job, party.worth, size) if party.worth.of_next(size) > 0.0 else None
+        return growth_rank(party.job, party.marginal_gain, size) if party.marginal_gain.of_next(size) > 0.0 else None
 
     def _giving(self, job_id: JobId) -> GivingRank | None:
         """Where it stands among givers at the size that it keeps; None if it gives no more."""
-        draft, known = self._draft, self._draft.survey.peers.get(job_id)
+        draft, known = self._draft, self._draft.snapshot.peers.get(job_id)
         if known is None or known.gives is None or known.peers is not self._peers or job_id in self._nodes:
             return None
         size, job = self._sizes.get(job_id, len(known.job.workers)), known.job
@@ -179,7 +179,7 @@ class _Exchange:
             return None
         if not self._staying(job_id):
             return None
-        return (known.worth.of_last(size), -job.submitted_at, job_id)
+        return (known.marginal_gain.of_last(size), -job.submitted_at, job_id)
 
 
 R = TypeVar("R", bound=tuple[Any, ...])

@@ -13,8 +13,8 @@ Place = tuple[NodeName, int]
 
 def relieve(draft: Draft) -> None:
     """Ask those to leave who share what is not there any more, then one of each crowded slot."""
-    world, stakes = draft.world, draft.stakes
-    sharing = [stakes[job_id].job for job_id in sorted(stakes.sharing)]
+    world, usages = draft.world, draft.usages
+    sharing = [usages[job_id].job for job_id in sorted(usages.sharing)]
     nodes = {worker.node for job in sharing for worker in job.workers if worker.shared}
     overfull = {name for name in nodes if world.usage[name].slots_shared > world.nodes[name].extra_slots}
     crowded = {

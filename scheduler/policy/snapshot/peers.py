@@ -12,7 +12,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import WorkerState
 from scheduler.model.world import World
 from scheduler.policy.capacity.placement import Group, group_of
-from scheduler.policy.estimate.marginal_gain import Worth
+from scheduler.policy.estimate.marginal_gain import MarginalGain
 from scheduler.policy.estimate.speeds import Faster, faster_size
 from scheduler.policy.snapshot.order import end_of
 
@@ -23,19 +23,19 @@ GrowthRank = tuple[int, float, int, float, JobId]
 #: Place in giving, smaller first: worth of the last worker, youth, id.
 GivingRank = tuple[float, float, JobId]
 #: Shape, where they are, priority, preemptible.
-Kind = tuple[WorkerShape, Group, int, bool]
+PeerKey = tuple[WorkerShape, Group, int, bool]
 
 
 class Peers:
     """Running jobs that are alike: a worker's place in one of them serves each of the others."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: PeerKey) -> None:
         self.shape, self.group, self.priority, self.preemptible = kind
         self.members = 0
         #: Those with room below what is worth trying.
         self.growers: list[GrowthRank] = []
         #: Those with workers above their minimum.
-        self.givers: list[GivingRank] = []
+        self.donors: list[GivingRank] = []
         #: Growers that have to cool down first: (when, job), soonest first.
         self.cooling: list[tuple[float, JobId]] = []
         #: When time limits end growers, soonest first.
@@ -47,7 +47,7 @@ class Peer:
     """One job among its peers."""
 
     job: Job
-    worth: Worth
+    marginal_gain: MarginalGain
     peers: Peers
     grows: GrowthRank | None
     gives: GivingRank | None
@@ -63,7 +63,7 @@ class AllPeers:
 
     def __init__(self, settings: PolicySettings) -> None:
         self._settings = settings
-        self._peers: dict[Kind, Peers] = {}
+        self._peers: dict[PeerKey, Peers] = {}
         self._known: dict[JobId, Peer] = {}
         #: (when, job) of those whose worth changes with time, soonest first.
         self._changing: list[tuple[float, JobId]] = []
@@ -118,14 +118,14 @@ class AllPeers:
             peers = self._peers[kind] = Peers(kind)
         peers.members += 1
         peer = self._known[job.id] = self._peer(job, peers)
-        if peer.worth.changes_at < math.inf:
-            insort(self._changing, (peer.worth.changes_at, job.id))
-        if peer.worth.widens_at < math.inf:
-            insort(self._widening, (peer.worth.widens_at, job.id))
+        if peer.marginal_gain.changes_at < math.inf:
+            insort(self._changing, (peer.marginal_gain.changes_at, job.id))
+        if peer.marginal_gain.widens_at < math.inf:
+            insort(self._widening, (peer.marginal_gain.widens_at, job.id))
         if peer.faster is not None:
             self._slowed.add(job.id)
         if peer.gives is not None:
-            insort(peers.givers, peer.gives)
+            insort(peers.donors, peer.gives)
         if peer.grows is not None:
             if peer.end is not None:
                 insort(peers.ends, peer.end)
@@ -136,24 +136,26 @@ class AllPeers:
 
     def _peer(self, job: Job, peers: Peers) -> Peer:
         settings, size = self._settings, len(job.workers)
-        worth = Worth(job, self._now, settings)
-        grows = growth_rank(job, worth, size) if _grows(job, worth, settings) else None
+        marginal_gain = MarginalGain(job, self._now, settings)
+        grows = growth_rank(job, marginal_gain, size) if _grows(job, marginal_gain, settings) else None
         gives = None
         if settings.share and peers.preemptible and job.state is JobState.RUNNING and size > job.min_workers:
-            gives = (worth.of_last(size), -job.submitted_at, job.id)
-        faster = _faster(job, worth, settings) if peers.preemptible and job.state is JobState.RUNNING else None
-        return Peer(job, worth, peers, grows, gives, cooled_at(job, settings), end_of(job, job.started_at), faster)
+            gives = (marginal_gain.of_last(size), -job.submitted_at, job.id)
+        faster = _faster(job, marginal_gain, settings) if peers.preemptible and job.state is JobState.RUNNING else None
+        return Peer(
+            job, marginal_gain, peers, grows, gives, cooled_at(job, settings), end_of(job, job.started_at), faster
+        )
 
     def _remove(self, job_id: JobId) -> None:
         peer = self._known.pop(job_id)
         self._slowed.discard(job_id)
         peers = peer.peers
-        if peer.worth.changes_at < math.inf:
-            del self._changing[bisect_left(self._changing, (peer.worth.changes_at, job_id))]
-        if peer.worth.widens_at < math.inf:
-            del self._widening[bisect_left(self._widening, (peer.worth.widens_at, job_id))]
+        if peer.marginal_gain.changes_at < math.inf:
+            del self._changing[bisect_left(self._changing, (peer.marginal_gain.changes_at, job_id))]
+        if peer.marginal_gain.widens_at < math.inf:
+            del self._widening[bisect_left(self._widening, (peer.marginal_gain.widens_at, job_id))]
         if peer.gives is not None:
-            del peers.givers[bisect_left(peers.givers, peer.gives)]
+            del peers.donors[bisect_left(peers.donors, peer.gives)]
         if peer.grows is not None:
             if peer.end is not None:
                 del peers.ends[bisect_left(peers.ends, peer.end)]
@@ -167,9 +169,9 @@ class AllPeers:
             del self._peers[peers.shape, peers.group, peers.priority, peers.preemptible]
 
 
-def growth_rank(job: Job, worth: Worth, size: int) -> GrowthRank:
+def growth_rank(job: Job, marginal_gain: MarginalGain, size: int) -> GrowthRank:
     """Where the job stands in growth at this size."""
-    return (-job.priority, -worth.of_next(size), size, job.submitted_at, job.id)
+    return (-job.priority, -marginal_gain.of_next(size), size, job.submitted_at, job.id)
 
 
 def cooled_at(job: Job, settings: PolicySettings) -> float:
@@ -185,24 +187,24 @@ def _payback_seconds(job: Job, settings: PolicySettings) -> float:
     return settings.grow_payback_factor * (job.progress.resize_seconds or 0.0)
 
 
-def pays_back(job: Job, worth: Worth, settings: PolicySettings) -> bool:
+def pays_back(job: Job, marginal_gain: MarginalGain, settings: PolicySettings) -> bool:
     """Whether growing pays for the resize before the job ends."""
     cost = _payback_seconds(job, settings)
-    return cost == 0.0 or worth.seconds_saved(len(job.workers)) >= cost
+    return cost == 0.0 or marginal_gain.seconds_saved(len(job.workers)) >= cost
 
 
-def _grows(job: Job, worth: Worth, settings: PolicySettings) -> bool:
+def _grows(job: Job, marginal_gain: MarginalGain, settings: PolicySettings) -> bool:
     """Whether one more worker serves the job, or may be tried again, and growing pays."""
-    return worth.wants_idle(len(job.workers)) and pays_back(job, worth, settings)
+    return marginal_gain.wants_idle(len(job.workers)) and pays_back(job, marginal_gain, settings)
 
 
-def _faster(job: Job, worth: Worth, settings: PolicySettings) -> Faster | None:
+def _faster(job: Job, marginal_gain: MarginalGain, settings: PolicySettings) -> Faster | None:
     """The smaller size that it would better have, where shrinking to it pays before the job ends."""
     faster = faster_size(job) if settings.measured_gain else None
     if faster is None:
         return None
     cost = _payback_seconds(job, settings)
-    return faster if worth.seconds_left(faster.workers) * (faster.times - 1.0) >= cost else None
+    return faster if marginal_gain.seconds_left(faster.workers) * (faster.times - 1.0) >= cost else None
 
 
 def may_change(job: Job) -> bool:

@@ -16,17 +16,17 @@ from scheduler.model.shape import WorkerShape
 from scheduler.policy.snapshot.order import Order, Rank
 
 #: Shape, minimum, preemptible; where jobs age, and so may overtake those of higher priority, the priority as well.
-Kind = tuple[WorkerShape, int, bool, int | None]
+JobClassKey = tuple[WorkerShape, int, bool, int | None]
 #: A reason as a job carries it.
 Carried = tuple[WaitReason | None, JobId | None]
 #: No pass has looked at jobs that carry these.
 UNEXPLAINED = frozenset({None, WaitReason.SUBMITTED})
 
 
-class Line:
+class JobClass:
     """Waiting jobs that are alike, in the order in which they are served."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: JobClassKey) -> None:
         self.shape, self.min_workers, self.preemptible, _ = kind
         self.ranks: list[Rank] = []
         #: Their time limits in seconds, and how many have each.
@@ -79,23 +79,23 @@ class Queue:
 
     def __init__(self, order: Order, jobs: Iterable[Job]) -> None:
         self._order = order
-        self._lines: dict[Kind, Line] = {}
+        self._job_classes: dict[JobClassKey, JobClass] = {}
         #: Jobs that are looked at one by one.
         self.singles: dict[JobId, Job] = {}
         for job in jobs:
             if self._alone(job):
                 self.singles[job.id] = job
             else:
-                line = self._line(job)
-                line.ranks.append(order.rank(job))
-                line.note(job)
-        for line in self._lines.values():
+                job_class = self._job_class(job)
+                job_class.ranks.append(order.rank(job))
+                job_class.note(job)
+        for job_class in self._job_classes.values():
             for part in (2, 1, 0):  # one after the other is faster than by whole tuples
-                line.ranks.sort(key=itemgetter(part))
+                job_class.ranks.sort(key=itemgetter(part))
 
     @property
-    def lines(self) -> Iterable[Line]:
-        return self._lines.values()
+    def job_classes(self) -> Iterable[JobClass]:
+        return self._job_classes.values()
 
     def advance(self, order: Order) -> None:
         """Time has passed: pauses may be over."""
@@ -113,11 +113,11 @@ class Queue:
     def remove(self, job: Job) -> None:
         if self.singles.pop(job.id, None) is None:
             kind = self._kind(job)
-            line = self._lines[kind]
-            del line.ranks[line.after(self._order.rank(job))]
-            line.forget(job)
-            if not line.ranks:
-                del self._lines[kind]
+            job_class = self._job_classes[kind]
+            del job_class.ranks[job_class.after(self._order.rank(job))]
+            job_class.forget(job)
+            if not job_class.ranks:
+                del self._job_classes[kind]
 
     def replace(self, old: Job, new: Job) -> None:
         """A job has a new value, which often changes no more than the reason that it carries."""
@@ -125,9 +125,9 @@ class Queue:
             self.remove(old)
             self.add(new)
         else:
-            line = self._lines[self._kind(new)]
-            line.forget(old)
-            line.note(new)
+            job_class = self._job_classes[self._kind(new)]
+            job_class.forget(old)
+            job_class.note(new)
 
     def _same_place(self, old: Job, new: Job) -> bool:
         """Whether both values of a job plainly stand at one place of one line."""
@@ -143,16 +143,16 @@ class Queue:
         return bool(job.reservation) or job.not_before > self._order.now or job.spec.fixed is not None
 
     def _join(self, job: Job) -> None:
-        line = self._line(job)
-        insort(line.ranks, self._order.rank(job))
-        line.note(job)
+        job_class = self._job_class(job)
+        insort(job_class.ranks, self._order.rank(job))
+        job_class.note(job)
 
-    def _line(self, job: Job) -> Line:
+    def _job_class(self, job: Job) -> JobClass:
         kind = self._kind(job)
-        line = self._lines.get(kind)
-        if line is None:
-            line = self._lines[kind] = Line(kind)
-        return line
+        job_class = self._job_classes.get(kind)
+        if job_class is None:
+            job_class = self._job_classes[kind] = JobClass(kind)
+        return job_class
 
-    def _kind(self, job: Job) -> Kind:
+    def _kind(self, job: Job) -> JobClassKey:
         return (job.spec.shape, job.min_workers, job.spec.preemptible, job.priority if self._order.ages else None)

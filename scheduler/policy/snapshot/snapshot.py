@@ -12,13 +12,13 @@ from scheduler.policy.capacity.placement import Places
 from scheduler.policy.snapshot.order import Order
 from scheduler.policy.snapshot.peers import AllPeers
 from scheduler.policy.snapshot.queue import Queue
-from scheduler.policy.snapshot.usage_index import Stakes
+from scheduler.policy.snapshot.usage_index import UsageIndex
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Survey:
+class Snapshot:
     """Indexes and sums over one world; never anything that the world alone does not tell."""
 
     def __init__(self, world: World, now: float, settings: PolicySettings) -> None:
@@ -27,8 +27,8 @@ class Survey:
         self.order = Order(now, settings)
         self.ledger = Ledger(world)
         self.places = Places(world, self.ledger)
-        self.stakes = Stakes(self.ledger)
-        self.stakes.update(world.active.items())
+        self.usages = UsageIndex(self.ledger)
+        self.usages.update(world.active.items())
         self.peers = AllPeers(settings)
         self.peers.update(world, now, world.active.items())
         self.queue = Queue(self.order, world.queued.values())
@@ -47,7 +47,7 @@ class Survey:
         job_ids = touched.jobs if touched is not None else None
         self.order = Order(now, self.settings)
         active = list(_changed(before.active, world.active, job_ids))
-        names = self.stakes.update((job_id, after) for job_id, _, after in active)
+        names = self.usages.update((job_id, after) for job_id, _, after in active)
         self.peers.update(world, now, ((job_id, after) for job_id, _, after in active))
         names |= {name for name, _, _ in _changed(before.foreign, world.foreign, None)}
         self.ledger.recount(world, names)
@@ -71,7 +71,7 @@ class Survey:
     def rollback(self) -> None:
         """Undo what the draft tried."""
         self.ledger.rollback()
-        self.stakes.rollback()
+        self.usages.rollback()
         self.places.trim()
 
 

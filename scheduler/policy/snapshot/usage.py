@@ -13,7 +13,7 @@ RESIZABLE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESI
 
 
 @dataclass(frozen=True, slots=True)
-class Stake:
+class JobUsage:
     """One active job's hold on the nodes that take new workers."""
 
     job: Job
@@ -39,7 +39,7 @@ class Stake:
         return self.resizable and self.job.spec.preemptible
 
 
-def stake_of(job: Job, ledger: Ledger) -> Stake:
+def stake_of(job: Job, ledger: Ledger) -> JobUsage:
     """What the job holds as it stands in the world."""
     staying = () if job.state is JobState.STOPPING else job.workers
     run = Desired.RUN
@@ -53,7 +53,7 @@ def stake_of(job: Job, ledger: Ledger) -> Stake:
         ids = {worker.id for worker in staying + fixed}
         leaving = held_by((worker for worker in job.all_workers if worker.id not in ids), ledger)
     each, fixed_each = ledger.held_by_each(staying), ledger.held_by_each(fixed)
-    return Stake(job, staying, each, fixed, fixed_each, _together(each + fixed_each), leaving)
+    return JobUsage(job, staying, each, fixed, fixed_each, _together(each + fixed_each), leaving)
 
 
 def held_by(workers: Iterable[Worker], ledger: Ledger) -> Held:

@@ -13,16 +13,16 @@ from scheduler.policy.capacity.ledger import Ledger
 from scheduler.policy.capacity.priority_sums import SumsBelow
 from scheduler.policy.capacity.resources import Held, Rows
 from scheduler.policy.snapshot.order import end_of
-from scheduler.policy.snapshot.usage import Stake, stake_of
-from scheduler.policy.snapshot.victim_table import Holdings
+from scheduler.policy.snapshot.usage import JobUsage, stake_of
+from scheduler.policy.snapshot.victim_table import VictimTable
 
 
-class Stakes:
+class UsageIndex:
     """All stakes, and the ledger's account of what is being freed."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._stakes: dict[JobId, Stake] = {}
+        self._usages: dict[JobId, JobUsage] = {}
         #: Resizable jobs above their maximum and below their minimum.
         self.over: set[JobId] = set()
         self.under: set[JobId] = set()
@@ -33,29 +33,29 @@ class Stakes:
         #: (end, job) of the attempts that a time limit ends, soonest first.
         self.endings: list[tuple[float, JobId]] = []
         #: What jobs hold that may be taken from and the draft left.
-        self.holdings = Holdings()
+        self.victim_table = VictimTable()
         self._below = SumsBelow(len(ledger.nodes), self._pour_between)
 
-    def __getitem__(self, job_id: JobId) -> Stake:
-        return self._stakes[job_id]
+    def __getitem__(self, job_id: JobId) -> JobUsage:
+        return self._usages[job_id]
 
     def update(self, jobs: Iterable[tuple[JobId, Job | None]]) -> set[NodeName]:
         """Take notice of new values of active jobs (None: not active any more); gives the nodes they are or were on."""
         nodes: set[NodeName] = set()
         gone: list[JobId] = []
-        come: list[Stake] = []
+        come: list[JobUsage] = []
         for job_id, job in jobs:
-            before = self._stakes.pop(job_id, None)
+            before = self._usages.pop(job_id, None)
             if before is not None:
                 nodes |= self._index(before, -1)
                 if before.takeable:
                     gone.append(job_id)
             if job is not None:
-                after = self._stakes[job_id] = stake_of(job, self._ledger)
+                after = self._usages[job_id] = stake_of(job, self._ledger)
                 nodes |= self._index(after, 1)
                 if after.takeable:
                     come.append(after)
-        self.holdings.update(gone, come)
+        self.victim_table.update(gone, come)
         self._below.keep()
         return nodes
 
@@ -63,43 +63,43 @@ class Stakes:
         """What jobs of lower priority hold that may be taken from and the draft left; see `SumsBelow.below`."""
         return self._below.below(priority)
 
-    def less_than(self, priority: int) -> Iterator[Stake]:
+    def less_than(self, priority: int) -> Iterator[JobUsage]:
         """Jobs of lower priority that may be taken from, in no order."""
-        table = self.holdings.table
-        return (self._stakes[JobId(job_id)] for job_id in table["job"][table["priority"] < priority].tolist())
+        table = self.victim_table.table
+        return (self._usages[JobId(job_id)] for job_id in table["job"][table["priority"] < priority].tolist())
 
     def take(self, job: Job, staying: tuple[Worker, ...], fixed: tuple[Worker, ...], freed: Held) -> None:
         """The draft leaves the job these workers and of its fixed group these, which frees so much."""
-        if self._stakes[job.id].takeable:
-            self.holdings.take(job.id, staying, fixed)
+        if self._usages[job.id].takeable:
+            self.victim_table.take(job.id, staying, fixed)
             self._below.note(job.priority, freed, -1)
 
     def rollback(self) -> None:
         """Undo what the draft took."""
         self._below.undo()
-        self.holdings.rollback()
+        self.victim_table.rollback()
 
     def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
         """What jobs of these priorities hold that may be taken from, less what the draft took."""
-        table = self.holdings.table
+        table = self.victim_table.table
         between = (least <= table["priority"]) & (table["priority"] < above)
-        self.holdings.pour(rows, table[between], sign)
+        self.victim_table.pour(rows, table[between], sign)
 
-    def _index(self, stake: Stake, sign: int) -> set[NodeName]:
+    def _index(self, usage: JobUsage, sign: int) -> set[NodeName]:
         """The nodes on which it has workers."""
-        job = stake.job
-        for i, amount in stake.leaving:
+        job = usage.job
+        for i, amount in usage.leaving:
             self._ledger.come(i, amount, sign)
         names = {worker.node for worker in job.all_workers}
         self._index_nodes(job.id, names, sign)
-        if stake.resizable:
-            _mark(self.over, job.id, sign > 0 and len(stake.staying) > job.max_workers)
-            _mark(self.under, job.id, sign > 0 and len(stake.staying) < job.min_workers)
-            _mark(self.sharing, job.id, sign > 0 and any(worker.shared for worker in stake.staying))
-        if stake.takeable:
-            self._below.note(job.priority, stake.held, sign)
+        if usage.resizable:
+            _mark(self.over, job.id, sign > 0 and len(usage.staying) > job.max_workers)
+            _mark(self.under, job.id, sign > 0 and len(usage.staying) < job.min_workers)
+            _mark(self.sharing, job.id, sign > 0 and any(worker.shared for worker in usage.staying))
+        if usage.takeable:
+            self._below.note(job.priority, usage.held, sign)
         end = end_of(job, job.started_at)
-        if end is not None and stake.held:
+        if end is not None and usage.held:
             ending = (end, job.id)
             if sign > 0:
                 insort(self.endings, ending)

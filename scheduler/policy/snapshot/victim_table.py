@@ -25,7 +25,7 @@ from scheduler.policy.snapshot.taking import (
     count_by_node,
     laid_out,
 )
-from scheduler.policy.snapshot.usage import Stake
+from scheduler.policy.snapshot.usage import JobUsage
 
 S = TypeVar("S", bound=np.generic)
 Ints = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ _RECORD = np.dtype(
 _UNUSED_MAX = 10_000
 
 
-class Holdings:
+class VictimTable:
     """A record per job, in no order, and the pieces that its workers hold; see `laid_out` for these."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Holdings:
         """Which record is the job's."""
         return self._at[job_id]
 
-    def update(self, gone: Sequence[JobId], come: Sequence[Stake]) -> None:
+    def update(self, gone: Sequence[JobId], come: Sequence[JobUsage]) -> None:
         """Drop some jobs, and then take in others."""
         if gone or come:
             self._in_turn.clear()
@@ -190,16 +190,16 @@ class Holdings:
         self._append(pieces)
         self._taken.clear()
 
-    def _add(self, stakes: Sequence[Stake]) -> None:
-        pieces, counts = laid_out([(stake.each[::-1], stake.fixed_each) for stake in stakes])
+    def _add(self, usages: Sequence[JobUsage]) -> None:
+        pieces, counts = laid_out([(usage.each[::-1], usage.fixed_each) for usage in usages])
         first = len(self._jobs)
-        self._jobs += [(stake.job, stake.staying[::-1] + stake.fixed) for stake in stakes]
-        self._at |= {stake.job.id: k for k, stake in enumerate(stakes, first)}
+        self._jobs += [(usage.job, usage.staying[::-1] + usage.fixed) for usage in usages]
+        self._at |= {usage.job.id: k for k, usage in enumerate(usages, first)}
         if len(self._jobs) > len(self._records):
             self._records = _longer(self._records, len(self._jobs))
         ends = self._end + np.cumsum(counts)
         self._records[first : len(self._jobs)] = [
-            _record(stake, end - count, count) for stake, end, count in zip(stakes, ends.tolist(), counts, strict=True)
+            _record(usage, end - count, count) for usage, end, count in zip(usages, ends.tolist(), counts, strict=True)
         ]
         self._append(pieces)
 
@@ -252,8 +252,8 @@ def _costs(table: Table, now: float, *, shrink: bool) -> npt.NDArray[np.float64]
     return costs
 
 
-def _record(stake: Stake, first: int, pieces: int) -> tuple[object, ...]:
-    job = stake.job
+def _record(usage: JobUsage, first: int, pieces: int) -> tuple[object, ...]:
+    job = usage.job
     shrink, stop = shrink_cost(job), stop_cost(job)
     return (
         job.id,
@@ -264,8 +264,8 @@ def _record(stake: Stake, first: int, pieces: int) -> tuple[object, ...]:
         shrink.fixed,
         shrink.slots,
         stop.slots,
-        len(stake.staying),
-        len(stake.fixed),
+        len(usage.staying),
+        len(usage.fixed),
         first,
         pieces,
     )

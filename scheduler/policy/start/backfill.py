@@ -15,28 +15,28 @@ import numpy as np
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.policy.capacity.placement import Group, Suited
-from scheduler.policy.capacity.resources import Amount, Held, Rows, Spare, add, fit_in, fit_in_rows, pour, row
+from scheduler.policy.capacity.placement import FeasibleNodes, Group
+from scheduler.policy.capacity.resources import Amount, Headroom, Held, Rows, add, fit_in, fit_in_rows, pour, row
 from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.order import end_of
 from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class HeadReservation:
     """The first job that could not be placed, when it can be (infinite: unknown), and what it leaves to others."""
 
     job: Job
-    shadow: float
-    spare: Spare
+    promised_at: float
+    headroom: Headroom
 
-    def bounds(self, draft: Draft, job: Job) -> Spare | None:
+    def bounds(self, draft: Draft, job: Job) -> Headroom | None:
         """What limits this job if it starts or grows now; None if nothing does."""
         if job.spec.preemptible and draft.order.more_important(self.job, job):
             return None
         started = job.started_at if job.state in RESIZABLE_STATES else draft.now
         end = end_of(job, started)
-        return None if end is not None and end <= self.shadow else self.spare
+        return None if end is not None and end <= self.promised_at else self.headroom
 
     def bounds_all(self, priority: int, preemptible: bool) -> bool:
         """Whether it bounds every job of this priority that does not end by then."""
@@ -44,65 +44,65 @@ class Blocked:
 
     def gets_back(self, priority: int, preemptible: bool) -> bool:
         """Whether jobs of this priority that share may have more than their minimum: the promise is as far off then."""
-        return self.shadow == math.inf and preemptible and priority == self.job.priority
+        return self.promised_at == math.inf and preemptible and priority == self.job.priority
 
 
-def promise(draft: Draft, job: Job) -> Blocked:
+def promise(draft: Draft, job: Job) -> HeadReservation:
     """The earliest start of a blocked job as far as time limits tell, and what others may use without delaying it."""
-    suited = draft.places.suited(job.shape)
+    feasible = draft.places.feasible(job.shape)
     room = reclaimable(draft, job)
-    enough = _enough_of(suited, room, job.min_workers)
+    enough = _enough_of(feasible, room, job.min_workers)
     if enough:
         # It could take all it needs, only not in this plan: those who hold it are being resized.
-        return Blocked(job, draft.now, _left_over(draft, job, suited, room, enough[0]))
-    fits = suited.totals(room)
+        return HeadReservation(job, draft.now, _left_over(draft, job, feasible, room, enough[0]))
+    fits = feasible.totals(room)
     freed: dict[int, Amount] = {}
     for when, together in groupby(endings(draft, job), key=lambda ending: ending[0]):
         for _, held in together:
             for i, amount in held:
-                if i in suited.types:
+                if i in feasible.types:
                     before = freed[i] if i in freed else row(room, i)
                     after = freed[i] = add(before, amount)
-                    fits[suited.types[i]] += fit_in(suited.need, after) - fit_in(suited.need, before)
+                    fits[feasible.types[i]] += fit_in(feasible.need, after) - fit_in(feasible.need, before)
         enough = [group for group, fit in fits.items() if fit >= job.min_workers]
         if enough:
             for i, amount in freed.items():
                 room[i] = amount
-            return Blocked(job, max(when, draft.now), _left_over(draft, job, suited, room, enough[0]))
-    return Blocked(job, math.inf, draft.ledger.spare(np.zeros_like(room), suited.mask, suited.need))
+            return HeadReservation(job, max(when, draft.now), _left_over(draft, job, feasible, room, enough[0]))
+    return HeadReservation(job, math.inf, draft.ledger.headroom(np.zeros_like(room), feasible.mask, feasible.need))
 
 
-def _enough_of(suited: Suited, room: Rows, count: int) -> list[Group]:
+def _enough_of(feasible: FeasibleNodes, room: Rows, count: int) -> list[Group]:
     """Groups in which so many fit, by the position at which it is enough."""
-    fit = fit_in_rows(suited.need, room)
+    fit = fit_in_rows(feasible.need, room)
     enough_at: dict[Group, int] = {}
-    for group, positions in suited.by_type.items():
+    for group, positions in feasible.by_type.items():
         so_far = fit[positions].cumsum()
         if len(so_far) and so_far[-1] >= count:
             enough_at[group] = int(positions[so_far.searchsorted(count)])
     return sorted(enough_at, key=lambda group: enough_at[group])
 
 
-def _left_over(draft: Draft, job: Job, suited: Suited, room: Rows, group: Group) -> Spare:
+def _left_over(draft: Draft, job: Job, feasible: FeasibleNodes, room: Rows, group: Group) -> Headroom:
     """The room without what the blocked job takes of it: roomiest nodes first, so that it takes few."""
-    positions = suited.by_type[group]
-    fit = fit_in_rows(suited.need, room[positions])
+    positions = feasible.by_type[group]
+    fit = fit_in_rows(feasible.need, room[positions])
     roomiest = np.argsort(-fit, kind="stable")
     before = fit[roomiest].cumsum() - fit[roomiest]
     workers = np.clip(job.min_workers - before, 0, fit[roomiest])
-    room[positions[roomiest]] -= workers[:, None] * np.array(suited.need)
-    return draft.ledger.spare(room, suited.mask, suited.need)
+    room[positions[roomiest]] -= workers[:, None] * np.array(feasible.need)
+    return draft.ledger.headroom(room, feasible.mask, feasible.need)
 
 
 def reclaimable(draft: Draft, job: Job) -> Rows:
     """What is free soon, and what the job could take from others once it is enough."""
     room = draft.ledger.soon()
     if draft.order.ages:
-        for stake in draft.stakes.less_than(job.priority):
-            if draft.order.more_important(job, stake.job):
-                pour(room, draft.held(stake.job))
+        for usage in draft.usages.less_than(job.priority):
+            if draft.order.more_important(job, usage.job):
+                pour(room, draft.held(usage.job))
     else:
-        room += draft.stakes.below(job.priority)
+        room += draft.usages.below(job.priority)
     for holder in draft.holders_below(job.priority):
         if draft.order.more_important(job, holder):
             pour(room, draft.held_for(holder))
@@ -116,11 +116,11 @@ def endings(draft: Draft, job: Job) -> Iterator[tuple[float, Held]]:
         end = end_of(draft.world.queued[job_id], draft.now)
         if end is not None:
             started.append((end, job_id))
-    standing = draft.stakes.endings
+    standing = draft.usages.endings
     for when, job_id in sorted([*standing, *started]) if started else standing:
         if job_id in draft.starts:
             yield when, tuple(draft.given_to(draft.world.queued[job_id]))
             continue
-        stake = draft.stakes[job_id]
-        if not (stake.takeable and draft.order.more_important(job, stake.job)):
-            yield when, draft.held(stake.job)
+        usage = draft.usages[job_id]
+        if not (usage.takeable and draft.order.more_important(job, usage.job)):
+            yield when, draft.held(usage.job)

@@ -13,26 +13,26 @@ from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import Job, Placement, WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
-from scheduler.policy.capacity.fixed_fit import Sought, fits_empty
+from scheduler.policy.capacity.fixed_fit import GroupRequest, fits_empty
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import Spots
-from scheduler.policy.capacity.resources import Rows, Spare, add, needs, pour
+from scheduler.policy.capacity.placement import NodeCounts
+from scheduler.policy.capacity.resources import Headroom, Rows, add, needs, pour
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.fixed_search import fixed_takings
 from scheduler.policy.preempt.search import apply, dominated
 from scheduler.policy.preempt.victims import Victims
-from scheduler.policy.start.backfill import Blocked, endings, reclaimable
+from scheduler.policy.start.backfill import HeadReservation, endings, reclaimable
 
 #: Shape and number of fixed workers, and of the others.
-Kind = tuple[WorkerShape, int, WorkerShape, int]
+RequestKey = tuple[WorkerShape, int, WorkerShape, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class GroupBackfillLimit:
     """What a job behind the blocked one may use, and the accounts that its fixed group is put down to."""
 
-    bounds: Spare
-    accounts: tuple[Spare, ...]
+    bounds: Headroom
+    accounts: tuple[Headroom, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Got:
     """What an attempt came to."""
 
     #: Where the other workers go.
-    spots: Spots
+    node_counts: NodeCounts
     #: What is held for the job and its fixed group; None: it starts.
     held: tuple[Placement, Placement] | None = None
     #: Whether it takes from others.
@@ -53,12 +53,12 @@ def group_of_fixed(job: Job) -> FixedGroup:
     return job.spec.fixed
 
 
-def sought_by(draft: Draft, job: Job) -> Sought:
+def request_of(draft: Draft, job: Job) -> GroupRequest:
     """What the job needs, on the nodes that take new workers."""
-    group, suited = group_of_fixed(job), draft.places.suited(job.shape)
-    suits_fixed = draft.places.suited(group.shape).mask
-    groups = tuple(suited.by_type.values())
-    return Sought(needs(group.shape), group.replicas, suited.need, job.min_workers, suits_fixed, groups)
+    group, feasible = group_of_fixed(job), draft.places.feasible(job.shape)
+    suits_fixed = draft.places.feasible(group.shape).mask
+    groups = tuple(feasible.by_type.values())
+    return GroupRequest(needs(group.shape), group.replicas, feasible.need, job.min_workers, suits_fixed, groups)
 
 
 class FixedStarts:
@@ -67,9 +67,9 @@ class FixedStarts:
     def __init__(self, draft: Draft, victims: Victims) -> None:
         self._draft = draft
         self._victims = victims
-        self._impossible: dict[Kind, WaitReason | None] = {}
+        self._impossible: dict[RequestKey, WaitReason | None] = {}
         #: Attempts that failed: openings of the draft then, priority, and whether it was behind the blocked job.
-        self._failed: dict[Kind, list[tuple[int, int, bool]]] = {}
+        self._failed: dict[RequestKey, list[tuple[int, int, bool]]] = {}
 
     def impossible(self, job: Job) -> WaitReason | None:
         """Why no plan can start the job; None if one could."""
@@ -78,129 +78,142 @@ class FixedStarts:
             self._impossible[kind] = self._find_impossible(job)
         return self._impossible[kind]
 
-    def attempt(self, job: Job, own: tuple[Placement, Placement], limit: Limit | None, *, may_take: bool) -> Got | None:
+    def attempt(
+        self, job: Job, own: tuple[Placement, Placement], limit: GroupBackfillLimit | None, *, may_take: bool
+    ) -> Got | None:
         """Start it or hold something for it; `own` is what was held until now. None: neither can be."""
         kind, behind = _kind(job), limit is not None
         known = self._failed.setdefault(kind, [])
         openings = self._draft.openings
         if not own[0] and any(o == openings and p >= job.priority and b in (False, behind) for o, p, b in known):
             return None
-        sought = sought_by(self._draft, job)
-        got = self._start(job, sought, own, limit) or self._hold(job, sought, own, limit, may_take)
+        request = request_of(self._draft, job)
+        got = self._start(job, request, own, limit) or self._hold(job, request, own, limit, may_take)
         if got is None:
             known.append((self._draft.openings, job.priority, behind))
         return got
 
-    def _start(self, job: Job, sought: Sought, own: tuple[Placement, Placement], limit: Limit | None) -> Got | None:
+    def _start(
+        self, job: Job, request: GroupRequest, own: tuple[Placement, Placement], limit: GroupBackfillLimit | None
+    ) -> Got | None:
         """Start it on what is open, on what less important jobs hold, or on what was held for it."""
         draft = self._draft
-        if sought.find(self._room(View.OPEN, limit)) is not None or self._take_over(job, sought, limit):
-            fixed, spots = self._place(job, sought, View.OPEN, limit)
-        elif (mine := self._still(job, sought, own, View.OPEN)) is not None:
-            fixed, spots = mine
+        if request.find(self._room(View.OPEN, limit)) is not None or self._take_over(job, request, limit):
+            fixed, node_counts = self._place(job, request, View.OPEN, limit)
+        elif (mine := self._still(job, request, own, View.OPEN)) is not None:
+            fixed, node_counts = mine
         else:
             return None
         draft.start_fixed(job, group_of_fixed(job), fixed)
-        draft.start(job, spots)
-        return Got(spots)
+        draft.start(job, node_counts)
+        return Got(node_counts)
 
     def _hold(
-        self, job: Job, sought: Sought, own: tuple[Placement, Placement], limit: Limit | None, may_take: bool
+        self,
+        job: Job,
+        request: GroupRequest,
+        own: tuple[Placement, Placement],
+        limit: GroupBackfillLimit | None,
+        may_take: bool,
     ) -> Got | None:
         """Go on waiting for what is held, or for what is being freed, or take from less important jobs."""
-        if (mine := self._still(job, sought, own, View.SOON)) is not None:
+        if (mine := self._still(job, request, own, View.SOON)) is not None:
             return self._got(job, *mine)
-        if sought.find(self._room(View.SOON, limit)) is not None:
-            return self._got(job, *self._place(job, sought, View.SOON, limit))
+        if request.find(self._room(View.SOON, limit)) is not None:
+            return self._got(job, *self._place(job, request, View.SOON, limit))
         if not may_take or self._out_of_reach(job, limit):
             return None
-        takings = fixed_takings(self._draft, job, sought, self._victims, limit.bounds if limit else None)
+        takings = fixed_takings(self._draft, job, request, self._victims, limit.bounds if limit else None)
         if takings is None:
             return None
         if limit is not None:  # it may use what it takes
             bounds = limit.bounds.as_it_is()
-            limit = Limit(bounds, (bounds, *limit.accounts))
+            limit = GroupBackfillLimit(bounds, (bounds, *limit.accounts))
         apply(self._draft, job, takings, self._victims)
-        return self._got(job, *self._place(job, sought, View.SOON, limit), takes=True)
+        return self._got(job, *self._place(job, request, View.SOON, limit), takes=True)
 
-    def _got(self, job: Job, fixed: Spots, spots: Spots, *, takes: bool = False) -> Got:
+    def _got(self, job: Job, fixed: NodeCounts, node_counts: NodeCounts, *, takes: bool = False) -> Got:
         places = self._draft.places
-        held = (places.named(spots), places.named(fixed))
+        held = (places.named(node_counts), places.named(fixed))
         self._draft.hold(job, *held)
-        return Got(spots, held, takes)
+        return Got(node_counts, held, takes)
 
-    def _place(self, job: Job, sought: Sought, view: View, limit: Limit | None) -> tuple[Spots, Spots]:
+    def _place(
+        self, job: Job, request: GroupRequest, view: View, limit: GroupBackfillLimit | None
+    ) -> tuple[NodeCounts, NodeCounts]:
         """Spots for the fixed group and the others, which are known to fit."""
         draft, group = self._draft, group_of_fixed(job)
-        found = sought.find(self._room(view, limit))
+        found = request.find(self._room(view, limit))
         assert found is not None, "it fits"
         for account in limit.accounts if limit is not None else ():
             for i, count in found.fixed.items():
                 account.take(i, group.shape, count)
         self._try(view, group, found.fixed, 1)
-        spots = draft.places.suited(job.shape).fits(view, limit.bounds if limit else None).place(job.min_workers)
+        node_counts = (
+            draft.places.feasible(job.shape).fits(view, limit.bounds if limit else None).place(job.min_workers)
+        )
         self._try(view, group, found.fixed, -1)
-        assert spots is not None, "they fit beside the fixed group"
-        return found.fixed, spots
+        assert node_counts is not None, "they fit beside the fixed group"
+        return found.fixed, node_counts
 
-    def _try(self, view: View, group: FixedGroup, spots: Spots, sign: int) -> None:
+    def _try(self, view: View, group: FixedGroup, node_counts: NodeCounts, sign: int) -> None:
         """Put the fixed group there for a moment, or with sign -1 no more, so that others go beside it."""
         ledger, places = self._draft.ledger, self._draft.places
         if view is View.SOON:
-            ledger.hold(places.named(spots), group.shape, sign)
+            ledger.hold(places.named(node_counts), group.shape, sign)
         else:
-            for i, count in spots.items():
+            for i, count in node_counts.items():
                 ledger.take(i, group.shape, sign * count)
 
-    def _take_over(self, job: Job, sought: Sought, limit: Limit | None) -> bool:
+    def _take_over(self, job: Job, request: GroupRequest, limit: GroupBackfillLimit | None) -> bool:
         """Give up as few reservations of less important jobs as let this one start; none if that cannot be."""
         draft = self._draft
         if not draft.holding:
             return False
         soon = draft.ledger.rows_at(slice(None), View.SOON) + draft.held_below(job.priority)
         room = np.minimum(soon, draft.ledger.rows_at(slice(None), View.FREE))
-        if sought.find(room if limit is None else limit.bounds.within(room)) is None:
+        if request.find(room if limit is None else limit.bounds.within(room)) is None:
             return False
         given_up: list[tuple[Job, tuple[Placement, Placement]]] = []
         fits = False
         for holder in dominated(draft, job):
             given_up.append((holder, draft.unhold(holder)))
-            fits = sought.find(self._room(View.OPEN, limit)) is not None
+            fits = request.find(self._room(View.OPEN, limit)) is not None
             if fits:
                 break
         for holder, held in reversed(given_up):
             draft.hold(holder, *held)
-            if fits and sought.find(self._room(View.OPEN, limit)) is None:
+            if fits and request.find(self._room(View.OPEN, limit)) is None:
                 draft.unhold(holder)
                 draft.openings += 1
         return fits
 
     def _still(
-        self, job: Job, sought: Sought, own: tuple[Placement, Placement], view: View
-    ) -> tuple[Spots, Spots] | None:
+        self, job: Job, request: GroupRequest, own: tuple[Placement, Placement], view: View
+    ) -> tuple[NodeCounts, NodeCounts] | None:
         """What is held for it, if that is still what it needs and available in this view."""
-        spots, fixed = (self._draft.places.spots(placement) for placement in own)
-        if not spots or not fixed:
+        node_counts, fixed = (self._draft.places.node_counts(placement) for placement in own)
+        if not node_counts or not fixed:
             return None
-        if sum(spots.values()) != sought.count or sum(fixed.values()) != sought.replicas:
+        if sum(node_counts.values()) != request.count or sum(fixed.values()) != request.replicas:
             return None
-        together = any(set(spots) <= set(positions.tolist()) for positions in sought.groups)
-        if not together or not all(sought.suits_fixed[i] for i in fixed):
+        together = any(set(node_counts) <= set(positions.tolist()) for positions in request.groups)
+        if not together or not all(request.suits_fixed[i] for i in fixed):
             return None
         room = self._draft.ledger.rows_at(slice(None), view)
-        for need, taken in ((sought.need_fixed, fixed), (sought.need, spots)):
+        for need, taken in ((request.need_fixed, fixed), (request.need, node_counts)):
             for i, count in taken.items():
                 room[i] -= np.array(need) * count
-        used = sorted({*spots, *fixed})
-        needed = np.array([n > 0 for n in np.maximum(sought.need_fixed, sought.need).tolist()])
-        return None if (room[used][:, needed] < 0).any() else (fixed, spots)
+        used = sorted({*node_counts, *fixed})
+        needed = np.array([n > 0 for n in np.maximum(request.need_fixed, request.need).tolist()])
+        return None if (room[used][:, needed] < 0).any() else (fixed, node_counts)
 
-    def _out_of_reach(self, job: Job, limit: Limit | None) -> bool:
+    def _out_of_reach(self, job: Job, limit: GroupBackfillLimit | None) -> bool:
         """Whether the other workers alone would not fit, whatever is taken."""
-        suited, bounds = self._draft.places.suited(job.shape), limit.bounds if limit else None
-        return self._victims.reach_of_any(job, suited, bounds) < job.min_workers
+        feasible, bounds = self._draft.places.feasible(job.shape), limit.bounds if limit else None
+        return self._victims.reach_of_any(job, feasible, bounds) < job.min_workers
 
-    def _room(self, view: View, limit: Limit | None) -> Rows:
+    def _room(self, view: View, limit: GroupBackfillLimit | None) -> Rows:
         rows = self._draft.ledger.rows_at(slice(None), view)
         return rows if limit is None else limit.bounds.within(rows)
 
@@ -216,15 +229,15 @@ class FixedStarts:
         return WaitReason.EXCEEDS_CLUSTER if matched else WaitReason.NO_MATCHING_NODE
 
 
-def promise_with_fixed(draft: Draft, job: Job) -> Blocked:
+def promise_with_fixed(draft: Draft, job: Job) -> HeadReservation:
     """As `backfill.promise`, for all of the job."""
-    sought = sought_by(draft, job)
+    request = request_of(draft, job)
     room = reclaimable(draft, job)
-    mask = draft.places.suited(job.shape).mask | sought.suits_fixed
-    need = add(sought.need, sought.need_fixed)
-    found = sought.find(room)
+    mask = draft.places.feasible(job.shape).mask | request.suits_fixed
+    need = add(request.need, request.need_fixed)
+    found = request.find(room)
     if found is not None:
-        return Blocked(job, draft.now, draft.ledger.spare(sought.rest(room, found), mask, need))
+        return HeadReservation(job, draft.now, draft.ledger.headroom(request.rest(room, found), mask, need))
     ends = list(endings(draft, job))
 
     def after(count: int) -> Rows:
@@ -235,26 +248,26 @@ def promise_with_fixed(draft: Draft, job: Job) -> Blocked:
     few, enough = 0, len(ends) + 1
     while enough - few > 1:
         count = (few + enough) // 2
-        few, enough = (few, count) if sought.find(after(count)) is not None else (count, enough)
+        few, enough = (few, count) if request.find(after(count)) is not None else (count, enough)
     if enough > len(ends):
-        return Blocked(job, math.inf, draft.ledger.spare(np.zeros_like(room), mask, need))
+        return HeadReservation(job, math.inf, draft.ledger.headroom(np.zeros_like(room), mask, need))
     freed = after(enough)
-    found = sought.find(freed)
+    found = request.find(freed)
     assert found is not None, "so many ends are enough"
-    shadow = max(ends[enough - 1][0], draft.now)
-    return Blocked(job, shadow, draft.ledger.spare(sought.rest(freed, found), mask, need))
+    promised_at = max(ends[enough - 1][0], draft.now)
+    return HeadReservation(job, promised_at, draft.ledger.headroom(request.rest(freed, found), mask, need))
 
 
-def reason_with_fixed(draft: Draft, job: Job, blocked: Blocked | None) -> Waiting:
+def reason_with_fixed(draft: Draft, job: Job, head_reservation: HeadReservation | None) -> Waiting:
     """Why a job with a fixed group does not start, judged by what the finished plan leaves."""
-    sought = sought_by(draft, job)
-    if sought.find(draft.ledger.rows_at(slice(None), View.FREE)) is None:
+    request = request_of(draft, job)
+    if request.find(draft.ledger.rows_at(slice(None), View.FREE)) is None:
         return Waiting(WaitReason.INSUFFICIENT_SLOTS)
-    if blocked is not None and sought.find(draft.ledger.rows_at(slice(None), View.OPEN)) is not None:
-        return Waiting(WaitReason.BEHIND_RESERVATION, blocked.job.id)
+    if head_reservation is not None and request.find(draft.ledger.rows_at(slice(None), View.OPEN)) is not None:
+        return Waiting(WaitReason.BEHIND_RESERVATION, head_reservation.job.id)
     return Waiting(WaitReason.BEHIND_RESERVATION, next(iter(draft.holding), None))
 
 
-def _kind(job: Job) -> Kind:
+def _kind(job: Job) -> RequestKey:
     group = group_of_fixed(job)
     return (group.shape, group.replicas, job.shape, job.min_workers)

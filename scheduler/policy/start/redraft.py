@@ -9,10 +9,10 @@ from collections.abc import Callable
 from itertools import chain
 
 from scheduler.model.shape import WorkerShape
-from scheduler.policy.capacity.placement import Spots
+from scheduler.policy.capacity.placement import NodeCounts
 from scheduler.policy.capacity.resources import NOTHING, Amount, Rows, add, least, needs, pour
 from scheduler.policy.draft import Draft
-from scheduler.policy.snapshot.snapshot import Survey
+from scheduler.policy.snapshot.snapshot import Snapshot
 
 #: Drafts made until nobody fills in vain.
 DRAFTS_MAX = 4
@@ -20,28 +20,28 @@ DRAFTS_MAX = 4
 Gains = dict[tuple[int, int], Amount]
 
 
-def decided(survey: Survey, decide: "Callable[[Draft, Fillers], int | None]") -> Draft:
+def decided(snapshot: Snapshot, decide: "Callable[[Draft, BackfillGains], int | None]") -> Draft:
     """A draft with all decisions in it, after which the survey is to be rolled back.
 
     `decide` makes them, and gives the highest priority of the jobs that waited behind the blocked one.
     """
     offered: Gains = {}
     for _ in range(DRAFTS_MAX - 1):
-        survey.begin()
-        draft, fillers = Draft(survey), Fillers(offered)
-        gains = _gains(draft, decide(draft, fillers))
-        following = fillers.used(gains)
+        snapshot.begin()
+        draft, backfill_gains = Draft(snapshot), BackfillGains(offered)
+        gains = _gains(draft, decide(draft, backfill_gains))
+        following = backfill_gains.used(gains)
         if not gains or following == offered:
             return draft
-        survey.rollback()
+        snapshot.rollback()
         offered = following
-    survey.begin()
-    draft = Draft(survey)
-    decide(draft, Fillers(offered))
+    snapshot.begin()
+    draft = Draft(snapshot)
+    decide(draft, BackfillGains(offered))
     return draft
 
 
-class Fillers:
+class BackfillGains:
     """What fillers would get, as long as nobody more important has it instead."""
 
     def __init__(self, offered: Gains) -> None:
@@ -61,10 +61,10 @@ class Fillers:
         pour(rows, ((i, amount) for (below, i), amount in self._left.items() if below < priority))
         return rows
 
-    def use(self, spots: Spots, shape: WorkerShape, priority: int) -> None:
+    def use(self, node_counts: NodeCounts, shape: WorkerShape, priority: int) -> None:
         """A job of this priority has these spots now, at the cost of the least important fillers."""
         self.uses += 1
-        wanted = {i: needs(shape, count) for i, count in spots.items()}
+        wanted = {i: needs(shape, count) for i, count in node_counts.items()}
         for below, i in sorted(self._left):
             if below < priority and i in wanted:
                 used = least(wanted[i], self._left[below, i])

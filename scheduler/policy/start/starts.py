@@ -16,132 +16,137 @@ from scheduler.model.job import Job, Placement, WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import Fits, Spots, Suited
-from scheduler.policy.capacity.resources import Rows, Spare, row
+from scheduler.policy.capacity.placement import FeasibleNodes, Fits, NodeCounts
+from scheduler.policy.capacity.resources import Headroom, Rows, row
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.search import apply, dominated, find_takings, share_with
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.snapshot.order import Rank
-from scheduler.policy.snapshot.queue import Line
+from scheduler.policy.snapshot.queue import JobClass
 from scheduler.policy.snapshot.taking import Taking
-from scheduler.policy.start.backfill import Blocked, promise
+from scheduler.policy.start.backfill import HeadReservation, promise
 from scheduler.policy.start.failed_attempts import Failures
-from scheduler.policy.start.fixed_starts import FixedStarts, promise_with_fixed
-from scheduler.policy.start.fixed_starts import Limit as FixedLimit
-from scheduler.policy.start.redraft import Fillers
+from scheduler.policy.start.fixed_starts import FixedStarts, GroupBackfillLimit, promise_with_fixed
+from scheduler.policy.start.redraft import BackfillGains
 
 #: Jobs for which one pass takes from others at most; the next one goes on.
 TAKERS_MAX = 128
 #: When that is, in seconds.
 GO_ON_SECONDS = 1.0
 #: The rank of the next job, its index in its line, and the line; none where the job is looked at alone.
-Head = tuple[Rank, int, Line | None]
+Head = tuple[Rank, int, JobClass | None]
 
 
 class Starts:
     """One pass over the queue. Afterwards `left` are the jobs outside all lines for which no reason was found yet."""
 
-    def __init__(self, draft: Draft, fillers: Fillers, *, promises: bool = True) -> None:
+    def __init__(self, draft: Draft, backfill_gains: BackfillGains, *, promises: bool = True) -> None:
         """Without promises, who cannot be placed is not protected from those behind it.
 
-        `fillers` got in the draft before this one what those may have who could take it from them.
+        `backfill_gains` got in the draft before this one what those may have who could take it from them.
         """
         self.draft = draft
         self._promises = promises
-        self._fillers = fillers
+        self._backfill_gains = backfill_gains
         #: The first job that could not be placed; those behind it must not delay it.
-        self.blocked: Blocked | None = None
-        self.left: list[tuple[Job, Suited]] = []
+        self.head_reservation: HeadReservation | None = None
+        self.left: list[tuple[Job, FeasibleNodes]] = []
         #: The highest priority of those whom only the blocked job may have kept from starting.
         self.kept_back: int | None = None
         #: Lines that cannot start whatever is free.
-        self.impossible: dict[Line, WaitReason] = {}
+        self.impossible: dict[JobClass, WaitReason] = {}
         self._victims = Victims(draft)
-        self._limits: dict[int, Limit] = {}
+        self._limits: dict[int, BackfillLimit] = {}
         #: Attempts that failed with nothing in their way but capacity, and behind the blocked job.
         self._failed = Failures()
         self._failed_behind = Failures()
         self._fixed = FixedStarts(draft, self._victims)
         #: Jobs for which this pass took from others.
         self._takers = 0
-        self._parked: list[Line] = []
+        self._parked: list[JobClass] = []
 
     def run(self) -> None:
         draft = self.draft
-        heads: list[Head] = [(draft.order.rank(job), 0, None) for job in draft.survey.queue.singles.values()]
-        for each in draft.survey.queue.lines:
-            impossible = draft.places.suited(each.shape).impossible(each.min_workers)
+        heads: list[Head] = [(draft.order.rank(job), 0, None) for job in draft.snapshot.queue.singles.values()]
+        for each in draft.snapshot.queue.job_classes:
+            impossible = draft.places.feasible(each.shape).impossible(each.min_workers)
             if impossible is None:
                 heads.append((each.ranks[0], 0, each))
             else:
                 self.impossible[each] = impossible
         heapq.heapify(heads)
         while heads:
-            rank, k, line = heapq.heappop(heads)
+            rank, k, job_class = heapq.heappop(heads)
             openings = draft.openings
-            if line is None:
+            if job_class is None:
                 self._single(draft.world.queued[rank[2]])
             else:
-                self._next_of(line, k, heads)
+                self._next_of(job_class, k, heads)
             if draft.openings > openings:
                 for parked in self._parked:
                     _push(heads, parked, bisect_right(parked.ranks, rank))
                 self._parked.clear()
 
-    def _next_of(self, line: Line, k: int, heads: list[Head]) -> None:
+    def _next_of(self, job_class: JobClass, k: int, heads: list[Head]) -> None:
         """Place the job at the head of its line, or find out who of the line comes next."""
-        hopeful = self._hopeful(line, k)
+        hopeful = self._hopeful(job_class, k)
         if hopeful is None:
-            self._parked.append(line)
+            self._parked.append(job_class)
         elif hopeful > k:
-            _push(heads, line, hopeful)
+            _push(heads, job_class, hopeful)
         else:
-            self._attempt(self.draft.world.queued[line.ranks[k][2]], self.draft.places.suited(line.shape), ())
-            _push(heads, line, k + 1)
+            self._attempt(
+                self.draft.world.queued[job_class.ranks[k][2]], self.draft.places.feasible(job_class.shape), ()
+            )
+            _push(heads, job_class, k + 1)
 
-    def _hopeful(self, line: Line, k: int) -> int | None:
+    def _hopeful(self, job_class: JobClass, k: int) -> int | None:
         """The first of the line, from this one on, for whom no attempt as easy failed already; None: there is none."""
-        attempt = (self.draft.openings, line.shape, line.min_workers)
-        failed, blocked, first = self._failed.up_to(*attempt), self.blocked, self._member(line, k).priority
+        attempt = (self.draft.openings, job_class.shape, job_class.min_workers)
+        failed, head_reservation, first = (
+            self._failed.up_to(*attempt),
+            self.head_reservation,
+            self._member(job_class, k).priority,
+        )
         if first <= failed:
             return None
-        if blocked is None or first > self._failed_behind.up_to(*attempt):
+        if head_reservation is None or first > self._failed_behind.up_to(*attempt):
             return k
         # only those have hope that the blocked job does not bound
-        end = self._first_below(line, k, failed + 1)
-        if self.draft.now + min(line.limits, default=math.inf) > blocked.shadow:
-            k = self._first_below(line, k, blocked.job.priority) if line.preemptible else end
-        return next((j for j in range(k, end) if self._spare(self._member(line, j)) is None), None)
+        end = self._first_below(job_class, k, failed + 1)
+        if self.draft.now + min(job_class.limits, default=math.inf) > head_reservation.promised_at:
+            k = self._first_below(job_class, k, head_reservation.job.priority) if job_class.preemptible else end
+        return next((j for j in range(k, end) if self._headroom(self._member(job_class, j)) is None), None)
 
-    def _first_below(self, line: Line, k: int, priority: float) -> int:
+    def _first_below(self, job_class: JobClass, k: int, priority: float) -> int:
         """The index of the first of the line, from this one on, that has a lower priority."""
-        return bisect_right(line.ranks, -priority, k, key=lambda rank: -self.draft.world.queued[rank[2]].priority)
+        return bisect_right(job_class.ranks, -priority, k, key=lambda rank: -self.draft.world.queued[rank[2]].priority)
 
-    def _member(self, line: Line, k: int) -> Job:
-        return self.draft.world.queued[line.ranks[k][2]]
+    def _member(self, job_class: JobClass, k: int) -> Job:
+        return self.draft.world.queued[job_class.ranks[k][2]]
 
-    def _spare(self, job: Job) -> Spare | None:
+    def _headroom(self, job: Job) -> Headroom | None:
         """What limits the job if it starts now."""
-        return self.blocked.bounds(self.draft, job) if self.blocked is not None else None
+        return self.head_reservation.bounds(self.draft, job) if self.head_reservation is not None else None
 
     def _single(self, job: Job) -> None:
         draft = self.draft
-        suited = draft.places.suited(job.shape)
+        feasible = draft.places.feasible(job.shape)
         fixed = job.spec.fixed is not None
-        impossible = self._fixed.impossible(job) if fixed else suited.impossible(job.min_workers)
+        impossible = self._fixed.impossible(job) if fixed else feasible.impossible(job.min_workers)
         if impossible is not None or job.not_before > draft.now:
             self._pass_over(job, impossible)
             return
         if fixed:
             if not self._attempt_with_fixed(job):
-                self.left.append((job, suited))
+                self.left.append((job, feasible))
             return
         own = draft.unhold(job)[0] if job.id in draft.holding else ()
-        behind = not own and self._spare(job) is not None
+        behind = not own and self._headroom(job) is not None
         failed = self._failed_behind.up_to(draft.openings, job.shape, job.min_workers)
         hopeless = behind and job.priority <= failed
-        if hopeless or not self._attempt(job, suited, own):
-            self.left.append((job, suited))
+        if hopeless or not self._attempt(job, feasible, own):
+            self.left.append((job, feasible))
 
     def _pass_over(self, job: Job, impossible: WaitReason | None) -> None:
         """A job that cannot start whatever is free holds nothing."""
@@ -153,10 +158,14 @@ class Starts:
         if impossible is None:
             draft.look_at(job.not_before)
 
-    def _attempt(self, job: Job, suited: Suited, own: Placement) -> bool:
+    def _attempt(self, job: Job, feasible: FeasibleNodes, own: Placement) -> bool:
         """Whether it starts or gets a reservation; `own` is what was reserved for it until now."""
         limit = self._limit(job)
-        if self._start(job, suited, own, limit) or self._keep(job, suited, own) or self._reserve(job, suited, limit):
+        if (
+            self._start(job, feasible, own, limit)
+            or self._keep(job, feasible, own)
+            or self._reserve(job, feasible, limit)
+        ):
             return True
         self._leave_waiting(job, own)
         return False
@@ -167,7 +176,7 @@ class Starts:
         own: tuple[Placement, Placement] = draft.unhold(job) if job.id in draft.holding else ((), ())
         limit = self._limit(job)
         may_take = self._takers < TAKERS_MAX
-        bounds = FixedLimit(limit.bounds, (limit.spare,)) if limit is not None else None
+        bounds = GroupBackfillLimit(limit.bounds, (limit.headroom,)) if limit is not None else None
         got = self._fixed.attempt(job, own, bounds, may_take=may_take)
         if got is None:
             if not may_take:
@@ -178,7 +187,7 @@ class Starts:
             return False
         self._takers += got.takes
         if limit is not None:
-            self._use(limit, job, got.spots)
+            self._use(limit, job, got.node_counts)
         if got.held is not None:
             draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS)
         return True
@@ -187,49 +196,51 @@ class Starts:
         """It gets nothing; `own` was reserved for it until now."""
         if own:
             self.draft.openings += 1
-        if self.blocked is None and self._promises:
+        if self.head_reservation is None and self._promises:
             promised = promise if job.spec.fixed is None else promise_with_fixed
-            self.blocked = promised(self.draft, job)
+            self.head_reservation = promised(self.draft, job)
 
-    def _limit(self, job: Job) -> "Limit | None":
+    def _limit(self, job: Job) -> "BackfillLimit | None":
         """The blocked job's claim does not protect who is less important than this one, too."""
-        spare = self._spare(job)
-        if spare is None:
+        headroom = self._headroom(job)
+        if headroom is None:
             return None
         limit = self._limits.get(job.priority)
-        below = self.draft.stakes.below(job.priority)
-        state = (self.draft.openings, self._fillers.uses)
-        if limit is None or limit.below is not below or (self._fillers and limit.state != state):
-            lent = self._fillers.added(below, job.priority)
-            limit = self._limits[job.priority] = Limit(spare, below, lent, spare.widened(lent), self._fillers, state)
+        below = self.draft.usages.below(job.priority)
+        state = (self.draft.openings, self._backfill_gains.uses)
+        if limit is None or limit.below is not below or (self._backfill_gains and limit.state != state):
+            lent = self._backfill_gains.added(below, job.priority)
+            limit = self._limits[job.priority] = BackfillLimit(
+                headroom, below, lent, headroom.widened(lent), self._backfill_gains, state
+            )
         return limit
 
-    def _use(self, limit: "Limit", job: Job, spots: Spots) -> None:
+    def _use(self, limit: "BackfillLimit", job: Job, node_counts: NodeCounts) -> None:
         """The job has these spots now; what was taken for it is lent no more."""
-        self.draft.stakes.below(job.priority)
-        limit.use(job, spots)
+        self.draft.usages.below(job.priority)
+        limit.use(job, node_counts)
 
-    def _start(self, job: Job, suited: Suited, own: Placement, limit: "Limit | None") -> bool:
+    def _start(self, job: Job, feasible: FeasibleNodes, own: Placement, limit: "BackfillLimit | None") -> bool:
         """Start it on what is open, on what was reserved for it, or on what less important jobs hold."""
         draft = self.draft
-        fits = suited.fits(View.OPEN, limit.bounds if limit else None)
-        spots = fits.place(job.min_workers)
-        if spots is not None or (draft.holding and self._take_over(job, suited, fits, limit)):
-            spots = spots or fits.place(job.min_workers)
+        fits = feasible.fits(View.OPEN, limit.bounds if limit else None)
+        node_counts = fits.place(job.min_workers)
+        if node_counts is not None or (draft.holding and self._take_over(job, feasible, fits, limit)):
+            node_counts = node_counts or fits.place(job.min_workers)
             if limit is not None:
-                self._use(limit, job, spots or {})
+                self._use(limit, job, node_counts or {})
         else:
             # What was promised before does not delay a job that came to be ahead later.
-            spots = self._fitting(job, suited, own, View.OPEN)
-        if spots is None:
+            node_counts = self._fitting(job, feasible, own, View.OPEN)
+        if node_counts is None:
             return False
-        draft.start(job, spots)
+        draft.start(job, node_counts)
         return True
 
-    def _take_over(self, job: Job, suited: Suited, fits: Fits, limit: "Limit | None") -> bool:
+    def _take_over(self, job: Job, feasible: FeasibleNodes, fits: Fits, limit: "BackfillLimit | None") -> bool:
         """Give up as few reservations of less important jobs as let this one start; none if that cannot be."""
         draft = self.draft
-        if self._victims.room_with_reservations(job, suited, limit.bounds if limit else None) < job.min_workers:
+        if self._victims.room_with_reservations(job, feasible, limit.bounds if limit else None) < job.min_workers:
             return False
         given_up: list[tuple[Job, tuple[Placement, Placement]]] = []
         for holder in dominated(draft, job):
@@ -244,73 +255,79 @@ class Starts:
                 draft.openings += 1
         return fitted
 
-    def _keep(self, job: Job, suited: Suited, own: Placement) -> bool:
+    def _keep(self, job: Job, feasible: FeasibleNodes, own: Placement) -> bool:
         """Go on waiting for what is reserved, if that is still being freed."""
-        if self._fitting(job, suited, own, View.SOON) is None:
+        if self._fitting(job, feasible, own, View.SOON) is None:
             return False
         self._hold(job, own)
         return True
 
-    def _fitting(self, job: Job, suited: Suited, own: Placement, view: View) -> Spots | None:
+    def _fitting(self, job: Job, feasible: FeasibleNodes, own: Placement, view: View) -> NodeCounts | None:
         """The reserved spots, if they are still what the job needs and available in this view."""
-        spots = self.draft.places.spots(own)
-        if not spots or sum(spots.values()) != job.min_workers or not suited.types.keys() >= spots.keys():
+        node_counts = self.draft.places.node_counts(own)
+        if (
+            not node_counts
+            or sum(node_counts.values()) != job.min_workers
+            or not feasible.types.keys() >= node_counts.keys()
+        ):
             return None
-        fits = suited.fits(view)
-        if len({suited.types[i] for i in spots}) > 1 or any(fits.known(i) < count for i, count in spots.items()):
+        fits = feasible.fits(view)
+        if len({feasible.types[i] for i in node_counts}) > 1 or any(
+            fits.known(i) < count for i, count in node_counts.items()
+        ):
             return None
-        return spots
+        return node_counts
 
-    def _reserve(self, job: Job, suited: Suited, limit: "Limit | None") -> bool:
+    def _reserve(self, job: Job, feasible: FeasibleNodes, limit: "BackfillLimit | None") -> bool:
         """Wait for what is being freed already, or else take from less important jobs."""
         draft = self.draft
-        spare = limit.bounds if limit else None
-        soon = suited.fits(View.SOON, spare)
-        spots = soon.place(job.min_workers)
-        if spots is None:
-            takings = self._takings(job, suited, spare)
+        headroom = limit.bounds if limit else None
+        soon = feasible.fits(View.SOON, headroom)
+        node_counts = soon.place(job.min_workers)
+        if node_counts is None:
+            takings = self._takings(job, feasible, headroom)
             if takings is None:
                 return False
-            if spare is not None:  # it may use what it takes
-                soon = suited.fits(View.SOON, spare.as_it_is())
+            if headroom is not None:  # it may use what it takes
+                soon = feasible.fits(View.SOON, headroom.as_it_is())
             apply(draft, job, takings, self._victims)
             self._takers += 1
-            spots = soon.place(job.min_workers)
-        assert spots is not None, "takings are enough for the job"
+            node_counts = soon.place(job.min_workers)
+        assert node_counts is not None, "takings are enough for the job"
         if limit is not None:
-            self._use(limit, job, spots)
-        self._hold(job, draft.places.named(spots))
+            self._use(limit, job, node_counts)
+        self._hold(job, draft.places.named(node_counts))
         return True
 
-    def _takings(self, job: Job, suited: Suited, spare: Spare | None) -> list[Taking] | None:
+    def _takings(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> list[Taking] | None:
         """What has to be taken for the job to fit; None if it does not fit whatever is taken, in this pass."""
         draft, victims = self.draft, self._victims
         if self._takers >= TAKERS_MAX:
             draft.look_at(draft.now + GO_ON_SECONDS)
-            self._fail(job, job.shape, job.min_workers, spare)
+            self._fail(job, job.shape, job.min_workers, headroom)
             return None
         takings = None
-        reach = victims.reach(job, suited, spare)
+        reach = victims.reach(job, feasible, headroom)
         if reach >= job.min_workers:
-            takings = find_takings(draft, job, suited, victims, spare)
+            takings = find_takings(draft, job, feasible, victims, headroom)
         if takings is None:
-            with_equals = victims.reach_with_equals(job, suited, spare)
+            with_equals = victims.reach_with_equals(job, feasible, headroom)
             if with_equals >= job.min_workers:
-                takings = share_with(draft, job, suited, victims, spare)
+                takings = share_with(draft, job, feasible, victims, headroom)
             reach = max(reach, with_equals)
         if takings is None:
-            self._fail(job, job.shape, min(reach + 1, job.min_workers), spare)
+            self._fail(job, job.shape, min(reach + 1, job.min_workers), headroom)
             slots = replace(job.shape, cpus=0.0, memory_mib=0)
-            reach = victims.reach_of_any(job, draft.places.suited(slots), spare)
+            reach = victims.reach_of_any(job, draft.places.feasible(slots), headroom)
             if reach < job.min_workers:  # whatever CPUs and memory it needs
-                self._fail(job, slots, reach + 1, spare)
+                self._fail(job, slots, reach + 1, headroom)
         return takings
 
-    def _fail(self, job: Job, shape: WorkerShape, count: int, spare: Spare | None) -> None:
+    def _fail(self, job: Job, shape: WorkerShape, count: int, headroom: Headroom | None) -> None:
         """So many workers of this shape find no room at the job's priority."""
-        if spare is not None:
+        if headroom is not None:
             self._keep_back(job)
-        failed = self._failed if spare is None else self._failed_behind
+        failed = self._failed if headroom is None else self._failed_behind
         failed.note(self.draft.openings, shape, count, job.priority)
 
     def _keep_back(self, job: Job) -> None:
@@ -323,26 +340,26 @@ class Starts:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class BackfillLimit:
     """What a job behind the blocked one may use: what that one leaves, and what less important jobs hold anyway."""
 
-    spare: Spare
+    headroom: Headroom
     #: Held by jobs that are less important than this one, as the draft goes on.
     below: Rows
     #: The same, and what they would get.
     lent: Rows
-    bounds: Spare
-    fillers: Fillers
+    bounds: Headroom
+    backfill_gains: BackfillGains
     #: Openings of the draft and uses of the fillers when it was made.
     state: tuple[int, int]
 
-    def use(self, job: Job, spots: Spots) -> None:
+    def use(self, job: Job, node_counts: NodeCounts) -> None:
         """The job has these spots now."""
-        for i, count in spots.items():
-            self.spare.use_beyond(row(self.lent, i), i, job.shape, count)
-        self.fillers.use(spots, job.shape, job.priority)
+        for i, count in node_counts.items():
+            self.headroom.use_beyond(row(self.lent, i), i, job.shape, count)
+        self.backfill_gains.use(node_counts, job.shape, job.priority)
 
 
-def _push(heads: list[Head], line: Line, k: int) -> None:
-    if k < len(line.ranks):
-        heapq.heappush(heads, (line.ranks[k], k, line))
+def _push(heads: list[Head], job_class: JobClass, k: int) -> None:
+    if k < len(job_class.ranks):
+        heapq.heappush(heads, (job_class.ranks[k], k, job_class))

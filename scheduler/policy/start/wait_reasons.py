@@ -8,10 +8,10 @@ from scheduler.model.job import Job, WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import Suited
+from scheduler.policy.capacity.placement import FeasibleNodes
 from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.queue import UNEXPLAINED
-from scheduler.policy.start.backfill import Blocked
+from scheduler.policy.start.backfill import HeadReservation
 from scheduler.policy.start.fixed_starts import reason_with_fixed
 from scheduler.policy.start.starts import Starts
 
@@ -20,21 +20,21 @@ from scheduler.policy.start.starts import Starts
 REWRITTEN_MAX = 1000
 
 #: Most workers that fit into free slots, most that fit without touching a reservation, the first who holds some.
-Room = tuple[int, int, JobId | None]
+RoomKey = tuple[int, int, JobId | None]
 
 
 def explain(draft: Draft, starts: Starts) -> None:
     """Give every job that is left its reason; drop the reasons that the jobs carry already."""
-    rooms: dict[Suited, Room] = {}
+    rooms: dict[FeasibleNodes, RoomKey] = {}
     waiting = not_carried(draft.world, draft.waiting)
-    for job, suited in starts.left:
+    for job, feasible in starts.left:
         if job.spec.fixed is not None:
-            said = reason_with_fixed(draft, job, starts.blocked)
+            said = reason_with_fixed(draft, job, starts.head_reservation)
         else:
-            said = _reason(draft, suited, job.min_workers, starts.blocked, rooms)
+            said = _reason(draft, feasible, job.min_workers, starts.head_reservation, rooms)
         if _differs(job, said):
             waiting[job.id] = said
-    _explain_lines(draft, starts, rooms, waiting)
+    _explain_job_classes(draft, starts, rooms, waiting)
     draft.waiting = waiting
 
 
@@ -43,16 +43,20 @@ def not_carried(world: World, waiting: Mapping[JobId, Waiting]) -> dict[JobId, W
     return {job_id: said for job_id, said in waiting.items() if _differs(world.queued[job_id], said)}
 
 
-def _explain_lines(draft: Draft, starts: Starts, rooms: dict[Suited, Room], waiting: dict[JobId, Waiting]) -> None:
+def _explain_job_classes(
+    draft: Draft, starts: Starts, rooms: dict[FeasibleNodes, RoomKey], waiting: dict[JobId, Waiting]
+) -> None:
     """Add what changes for jobs in lines, by place in the queue; at most so many that have a reason already."""
     decided = draft.starts.keys() | draft.holding.keys()
     rewritten = 0
-    for line in sorted(draft.survey.queue.lines, key=lambda line: line.ranks[0]):
-        if line in starts.impossible:
-            said = Waiting(starts.impossible[line])
+    for job_class in sorted(draft.snapshot.queue.job_classes, key=lambda job_class: job_class.ranks[0]):
+        if job_class in starts.impossible:
+            said = Waiting(starts.impossible[job_class])
         else:
-            said = _reason(draft, draft.places.suited(line.shape), line.min_workers, starts.blocked, rooms)
-        for carried, job_ids in line.carrying_other_than(said):
+            said = _reason(
+                draft, draft.places.feasible(job_class.shape), job_class.min_workers, starts.head_reservation, rooms
+            )
+        for carried, job_ids in job_class.carrying_other_than(said):
             left = (job_id for job_id in job_ids if job_id not in decided)
             first = carried[0] in UNEXPLAINED
             told = dict.fromkeys(left if first else islice(left, REWRITTEN_MAX - rewritten), said)
@@ -60,15 +64,21 @@ def _explain_lines(draft: Draft, starts: Starts, rooms: dict[Suited, Room], wait
             waiting |= told
 
 
-def _reason(draft: Draft, suited: Suited, count: int, blocked: Blocked | None, rooms: dict[Suited, Room]) -> Waiting:
+def _reason(
+    draft: Draft,
+    feasible: FeasibleNodes,
+    count: int,
+    head_reservation: HeadReservation | None,
+    rooms: dict[FeasibleNodes, RoomKey],
+) -> Waiting:
     """Why a job that needs so many workers does not start."""
-    room = rooms.get(suited)
+    room = rooms.get(feasible)
     if room is None:
-        room = rooms[suited] = _room(draft, suited)
+        room = rooms[feasible] = _room(draft, feasible)
     if count > room[0]:
         return Waiting(WaitReason.INSUFFICIENT_SLOTS)
-    if count <= room[1] and blocked is not None:
-        return Waiting(WaitReason.BEHIND_RESERVATION, blocked.job.id)
+    if count <= room[1] and head_reservation is not None:
+        return Waiting(WaitReason.BEHIND_RESERVATION, head_reservation.job.id)
     return Waiting(WaitReason.BEHIND_RESERVATION, room[2])
 
 
@@ -76,14 +86,14 @@ def _differs(job: Job, said: Waiting) -> bool:
     return job.wait_reason is not said.reason or job.wait_for != said.for_job
 
 
-def _room(draft: Draft, suited: Suited) -> Room:
-    open_now = suited.fits(View.OPEN).most()
+def _room(draft: Draft, feasible: FeasibleNodes) -> RoomKey:
+    open_now = feasible.fits(View.OPEN).most()
     if draft.ledger.plain:
         return (open_now, open_now, None)
-    holder = next((job_id for job_id in draft.holding if _holds_some(draft, job_id, suited)), None)
-    return (suited.fits(View.FREE).most(), open_now, holder)
+    holder = next((job_id for job_id in draft.holding if _holds_some(draft, job_id, feasible)), None)
+    return (feasible.fits(View.FREE).most(), open_now, holder)
 
 
-def _holds_some(draft: Draft, holder: JobId, suited: Suited) -> bool:
+def _holds_some(draft: Draft, holder: JobId, feasible: FeasibleNodes) -> bool:
     position = draft.ledger.position
-    return any(position.get(name) in suited.types for name, _ in draft.holding[holder])
+    return any(position.get(name) in feasible.types for name, _ in draft.holding[holder])
