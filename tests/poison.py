@@ -27,7 +27,7 @@ POINTS: tuple[tuple[Any, str], ...] = (
     (absorb, "hang_deadline"),
     (dirty_jobs, "is_settled"),
     (dirty_jobs, "job_deadline"),
-    (usage_index, "stake_of"),
+    (usage_index, "usage_of"),
     (usage_index, "end_of"),
     (Queue, "_alone"),
     (JobClass, "note"),

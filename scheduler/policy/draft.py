@@ -13,7 +13,7 @@ from scheduler.policy.capacity.priority_sums import SumsBelow
 from scheduler.policy.capacity.resources import Amount, Held, Rows, needs, pour
 from scheduler.policy.snapshot.order import end_of
 from scheduler.policy.snapshot.snapshot import Snapshot
-from scheduler.policy.snapshot.usage import held_by
+from scheduler.policy.snapshot.usage_index import held_by
 
 
 class Draft:
@@ -28,6 +28,7 @@ class Draft:
         self.ledger = snapshot.ledger
         self.places = snapshot.places
         self.usages = snapshot.usages
+        self.victim_table = snapshot.victim_table
         #: Grows with every change that may let a job fit that did not fit before.
         self.openings = 0
         self.starts: dict[JobId, NodeCounts] = {}
@@ -208,7 +209,8 @@ class Draft:
 
     def _leave(self, job: Job, workers: Iterable[Worker]) -> None:
         freed = held_by(workers, self.ledger)
-        self.usages.take(job, self._staying[job.id], self._fixed(job), freed)
+        if self.usages[job.id].takeable:
+            self.victim_table.take(job.id, self._staying[job.id], self._fixed(job), freed)
         for i, amount in freed:
             self.ledger.come(i, amount)
         self.openings += 1

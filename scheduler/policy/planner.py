@@ -1,6 +1,7 @@
 """The planner: from the world to what should change in it."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduler.config import PolicySettings
 from scheduler.model.plan import Plan
@@ -8,6 +9,7 @@ from scheduler.model.world import World
 from scheduler.policy.draft import Draft
 from scheduler.policy.overlay.booking_guard import plan_around
 from scheduler.policy.overlay.foreign_demands import plan_beside_others
+from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.published.plan import published_plan
 from scheduler.policy.resize.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.resize.drain import drain
@@ -17,6 +19,7 @@ from scheduler.policy.resize.rebalance import share
 from scheduler.policy.resize.relieve_oversold import relieve
 from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.start.backfill import HeadReservation
+from scheduler.policy.start.fixed_starts import FixedStarts
 from scheduler.policy.start.redraft import BackfillGains, decided
 from scheduler.policy.start.starts import Starts
 from scheduler.policy.start.wait_reasons import explain
@@ -59,6 +62,37 @@ def plan(world: World, now: float, settings: PolicySettings) -> Plan:
     return Planner(settings).plan(world, now)
 
 
+class Planned(NamedTuple):
+    """A plan, and what it was made of; None under published policies, where only the plan is known."""
+
+    plan: Plan
+    draft: Draft | None = None
+    head_reservation: HeadReservation | None = None
+    growth_round: GrowthRound | None = None
+
+
+def planned(world: World, now: float, settings: PolicySettings) -> Planned:
+    """The plan of a planner that has seen nothing before, with its draft."""
+    if settings.name != "elastic":
+        return Planned(plan(world, now, settings))
+    seen: list[tuple[Draft, Decided]] = []
+
+    def make(seen_world: World) -> Plan:
+        decisions: list[Decided] = []
+
+        def note(draft: Draft, backfill_gains: BackfillGains) -> int | None:
+            decisions.append(decide(draft, backfill_gains))
+            return decisions[-1].kept_back
+
+        draft = decided(Snapshot(seen_world, now, settings), note)
+        seen.append((draft, decisions[-1]))
+        return draft.plan()
+
+    made = plan_beside_others(world, now, lambda beside: plan_around(beside, now, settings, make))
+    draft, decision = seen[-1]
+    return Planned(made, draft, decision.head_reservation, decision.growth_round)
+
+
 @dataclass(frozen=True, slots=True)
 class Decided:
     """What else is known when all decisions are in the draft."""
@@ -80,11 +114,12 @@ def decide(draft: Draft, backfill_gains: BackfillGains) -> Decided:
     drain(draft)
     repair_below_minimum(draft)
     # 2. The queue, in order: start, else take what is being freed, else preempt, else wait.
-    starts = Starts(draft, backfill_gains)
+    victims = Victims(draft)
+    starts = Starts(draft, victims, FixedStarts(draft, victims), backfill_gains)
     starts.run()
     # 3. What nobody waits for goes to elastic jobs; equals share.
     growth_round = grow(draft, starts.head_reservation)
     share(draft, growth_round, starts.head_reservation)
     # 4. Every job that is left has a reason.
-    explain(draft, starts)
+    explain(draft, starts.left, starts.impossible, starts.head_reservation)
     return Decided(starts.head_reservation, starts.kept_back, growth_round)

@@ -31,7 +31,7 @@ from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.worker import Worker
 from scheduler.model.world import Stray, World
 from scheduler.policy.capacity.ledger import Ledger
-from scheduler.policy.snapshot.usage import stake_of
+from scheduler.policy.snapshot.usage_index import usage_of
 
 
 def job(number: int) -> Subject:
@@ -130,7 +130,7 @@ def test_a_failure_is_one_short_line_that_ends_with_where() -> None:
 
 def test_where_is_the_innermost_line_of_the_scheduler_itself() -> None:
     with pytest.raises(AttributeError) as caught:
-        stake_of(a_job(7), None)  # type: ignore[arg-type]
+        usage_of(a_job(7), None)  # type: ignore[arg-type]
     assert ", in scheduler/policy/snapshot/usage.py:" in failure_of(caught.value).detail
     assert failure_of(KeyError()).detail == "KeyError"
 
@@ -182,7 +182,7 @@ def test_numbers_that_nobody_means_are_odd(value: object, odd: bool) -> None:
         (WorkerObservation(WorkerId("7-1"), JobId(7), NodeName("a"), Phase.RUNNING), job(7)),
         (WorkerReport(WorkerId("7-1"), JobId(7), 0.0), job(7)),
         (Stray(WorkerId("7-1"), JobId(7), NodeName("a"), (0,)), job(7)),
-        (stake_of(a_job(7), Ledger(World())), job(7)),
+        (usage_of(a_job(7), Ledger(World())), job(7)),
         (WorkerShape(), None),
         ("7", None),
     ],

@@ -55,7 +55,9 @@ class Mutation:
         return found is not None and found[0] == self.invariant and play(scenario, box.fresh()).broken is None
 
 
-def _free_on_asking(changeset: Changeset, job: Job, observation: Observation, uncertain: frozenset[str]) -> list[Worker]:
+def _free_on_asking(
+    changeset: Changeset, job: Job, observation: Observation, uncertain: frozenset[str]
+) -> list[Worker]:
     """Count who was asked to leave as gone."""
     ended = absorb_job_workers(changeset, job, observation, uncertain)  # type: ignore[arg-type]
     for worker in changeset.the_job(job.id).workers:

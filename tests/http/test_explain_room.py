@@ -5,6 +5,7 @@ from pathlib import Path
 
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.http.explain.explanation import explain as explain_in
+from scheduler.http.explain.planner_query import look
 from scheduler.http.explain.running import what_blocks, why_this_size
 from scheduler.http.explain.stopped import why_stopped
 from scheduler.http.explain.waiting import why_waiting
@@ -16,7 +17,6 @@ from scheduler.model.speed import SizeSpeed
 from scheduler.model.worker import WorkerState
 from scheduler.model.world import CrowdedSlot
 from scheduler.policy.explain.growth_limits import Growth, Limit
-from scheduler.policy.explain.held_slots import look
 from tests.http.site import Site
 from tests.http.test_explain import explain
 from tests.http.test_idle import idle

@@ -11,15 +11,16 @@ from scheduler.model.job import Runtime
 from scheduler.model.plan import Grow
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.explain.growth_limits import Growth, GrowthLimits, Limit
-from scheduler.policy.explain.held_slots import Keeper, look
+from scheduler.policy.explain.held_slots import Keeper, Look
 from scheduler.policy.explain.shortage import Lack
+from scheduler.policy.planner import planned
 from tests.policy.worlds import CORDONED, NOW, Cluster
 
 
 def growth(c: Cluster, number: int = 1) -> Growth:
     """What is said of the job; where the planner lets it grow, and only there, nothing limits it."""
     world = c.world()
-    seen = look(world, c.now, c.settings)
+    seen = Look(*planned(world, c.now, c.settings))
     found = GrowthLimits(world, c.now, c.settings, seen).of(c.jobs[JobId(number)])
     grows = any(isinstance(action, Grow) and action.job_id == number for action in c.plan().actions)
     assert (found.limit is Limit.NOTHING) == grows
@@ -114,7 +115,7 @@ def test_booked_slots_are_kept_for_their_booking() -> None:
     c = Cluster().node("a", 4).booked("exam", 3, -10.0, 600.0)
     found = growth(elastic(c, {"a": 1}))
     assert (found.limit, found.keeper) == (Limit.KEPT, Keeper(booking="exam"))
-    assert look(c.world(), c.now, c.settings).kept() == [(Keeper(booking="exam"), 3)]
+    assert Look(*planned(c.world(), c.now, c.settings)).kept() == [(Keeper(booking="exam"), 3)]
 
 
 def test_a_job_inside_its_booking_has_no_more_than_what_is_booked() -> None:
@@ -134,7 +135,7 @@ def test_what_a_blocked_job_will_need_is_kept_for_it() -> None:
     c.waiting(3, workers=(3, 3), priority=3)
     found = growth(c)
     assert (found.limit, found.keeper) == (Limit.KEPT, Keeper(for_job=JobId(3)))
-    assert look(c.world(), c.now, c.settings).kept_back() == (Keeper(for_job=JobId(3)), 1)
+    assert Look(*planned(c.world(), c.now, c.settings)).kept_back() == (Keeper(for_job=JobId(3)), 1)
 
 
 def test_without_the_planner_s_look_less_is_said() -> None:

@@ -37,7 +37,7 @@ def job_of(dice: random.Random, number: int) -> Job:
     return cluster.running(number, on, workers=(low, 12), **fields).jobs[JobId(number)]
 
 
-def stake_of(dice: random.Random, job: Job) -> JobUsage:
+def usage_of(dice: random.Random, job: Job) -> JobUsage:
     """Some workers hold something on a second node, and some nothing at all; some jobs have a fixed group."""
     each: list[Held] = []
     for worker in job.workers:
@@ -73,7 +73,7 @@ def poured(kept: VictimTable) -> list[list[int]]:
 
 
 def fresh(usages: Iterable[JobUsage]) -> VictimTable:
-    made = VictimTable()
+    made = VictimTable(POSITIONS)
     made.update((), list(usages))
     return made
 
@@ -82,7 +82,7 @@ def fresh(usages: Iterable[JobUsage]) -> VictimTable:
 def test_they_stand_in_the_order_of_priority_and_then_of_cost(seed: int) -> None:
     dice = random.Random(seed)
     jobs = [job_of(dice, number) for number in range(1, 30)]
-    kept = fresh(stake_of(dice, job) for job in jobs)
+    kept = fresh(usage_of(dice, job) for job in jobs)
     for shrink, cost in ((True, shrink_cost), (False, stop_cost)):
         expected = sorted(jobs, key=lambda job: (job.priority, cost(job).at(NOW), -job.id))
         assert [kept.victim(k).job.id for k in kept.in_turn(NOW, shrink=shrink)] == [job.id for job in expected]
@@ -92,13 +92,13 @@ def test_they_stand_in_the_order_of_priority_and_then_of_cost(seed: int) -> None
 def test_they_follow_who_comes_goes_and_is_taken_from(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(victim_table, "_UNUSED_MAX", 10)
     dice = random.Random(seed)
-    kept, usages = VictimTable(), dict[JobId, JobUsage]()
+    kept, usages = VictimTable(POSITIONS), dict[JobId, JobUsage]()
     for _ in range(12):
         gone = dice.sample(sorted(usages), dice.randrange(len(usages) + 1) // 2)
         changed = [*(JobId(dice.randrange(1, 99)) for _ in range(4)), *gone[:1]]
-        come = {number: stake_of(dice, job_of(dice, number)) for number in changed}
+        come = {number: usage_of(dice, job_of(dice, number)) for number in changed}
         gone = sorted({*gone, *(usages.keys() & come.keys())})
-        kept.update(gone, list(come.values()))
+        kept.update([usages[number] for number in gone], list(come.values()))
         usages = {number: usage for number, usage in usages.items() if number not in gone} | come
         assert shown(kept) == shown(fresh(usages.values()))
         taken = dict(usages)
@@ -107,7 +107,7 @@ def test_they_follow_who_comes_goes_and_is_taken_from(seed: int, monkeypatch: py
             stopped = dice.random() < 0.2
             staying = [k for k in range(len(taken[number].staying)) if dice.random() < 0.7 and not stopped]
             left = taken[number] = without(taken[number], staying, stopped=stopped)
-            kept.take(number, left.staying, left.fixed)
+            kept.take(number, left.staying, left.fixed, ())
             assert shown(kept) == shown(fresh(taken.values()))
             assert poured(kept) == poured(fresh(taken.values()))
         kept.rollback()

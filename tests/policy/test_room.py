@@ -14,9 +14,8 @@ from scheduler.policy.capacity.placement import FeasibleNodes
 from scheduler.policy.capacity.resources import Amount, add, fit_in
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.bulk_search import VictimBatch
-from scheduler.policy.preempt.fit_bounds import with_all, with_reservations
 from scheduler.policy.preempt.search import Search
-from scheduler.policy.preempt.victims import Victims
+from scheduler.policy.preempt.victims import Victims, with_all, with_reservations
 from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.taking import Taking
 from tests.policy.worlds import Cluster
@@ -101,8 +100,8 @@ def test_room_follows_what_a_draft_takes_and_holds(seed: int) -> None:
         feasible = draft.places.feasible(job.shape)
         soon = {i: draft.ledger.available(i, View.SOON) for i in positions}
         everything = reserved_below(draft, job.priority, dict(soon))
-        for usage in draft.usages.less_than(job.priority):
-            for i, amount in draft.held(usage.job):
+        for other in map(draft.world.active.__getitem__, draft.victim_table.less_than(job.priority)):
+            for i, amount in draft.held(other):
                 everything[i] = add(everything[i], amount)
         free = {i: draft.ledger.available(i, View.FREE) for i in positions}
         given_up = reserved_below(draft, job.priority, dict(soon))
@@ -120,7 +119,7 @@ def in_turn(draft: Draft, job: Job) -> Iterator[tuple[int, list[Taking]]]:
         pause_seconds = PAUSES[victim.spec.runtime] if measured is None else measured
         return victim.priority, pause_seconds * len(victim.workers) * victim.shape.slots, -victim.id
 
-    for victim in sorted((usage.job for usage in draft.usages.less_than(job.priority)), key=place):
+    for victim in sorted(map(draft.world.active.__getitem__, draft.victim_table.less_than(job.priority)), key=place):
         staying = draft.staying(victim)
         takings = [Taking(victim, (worker,), False, draft.ledger.held_by(worker)) for worker in reversed(staying)]
         yield max(len(staying) - victim.min_workers, 0), takings

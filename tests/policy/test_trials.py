@@ -2,13 +2,19 @@
 
 from scheduler.model.ids import JobId
 from scheduler.policy.explain.counterfactuals import End, Rise, Trials
+from scheduler.policy.planner import plan
 from tests.policy.worlds import CORDONED, DOWN, Cluster
 
 
 def trials(c: Cluster, number: int, looks: int = 100) -> Trials:
     """There is time for so many looks."""
     left = iter(range(looks))
-    return Trials(c.world(), c.jobs[JobId(number)], c.now, c.settings, lambda: next(left, None) is not None)
+    return Trials(
+        c.world(),
+        c.jobs[JobId(number)],
+        lambda world: plan(world, c.now, c.settings),
+        lambda: next(left, None) is not None,
+    )
 
 
 def test_the_lowest_priority_that_serves_is_found_with_its_victims() -> None:

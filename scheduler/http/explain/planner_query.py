@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from scheduler.config import PolicySettings
 from scheduler.http.errors import Refusal
 from scheduler.http.services import Services
 from scheduler.model.world import World
-from scheduler.policy.explain.held_slots import Look, look
+from scheduler.policy.explain.held_slots import Look
+from scheduler.policy.planner import planned
 
 #: How long an explanation waits for its turn to ask the planner, and how long it asks then.
 ASK_SECONDS = 0.5
@@ -17,6 +19,11 @@ def asking(services: Services) -> Iterator[Callable[[], bool]]:
     """Have the turn meanwhile; gives whether there is time for one more question."""
     with services.questions.turn(ASK_SECONDS):
         yield services.within(ASK_SECONDS)
+
+
+def look(world: World, now: float, settings: PolicySettings) -> Look:
+    """Make the plan for a world, and see what it keeps."""
+    return Look(*planned(world, now, settings))
 
 
 def look_at(services: Services, world: World, now: float) -> Look | None:

@@ -8,7 +8,7 @@ from scheduler.engine.whatif.forecast import forecast
 from scheduler.http.errors import Refusal, documented
 from scheduler.http.explain.explanation import Explanation, explain
 from scheduler.http.explain.past import Past, past_of
-from scheduler.http.explain.planner_query import asking
+from scheduler.http.explain.planner_query import asking, look
 from scheduler.http.explain.remedies import remedies
 from scheduler.http.json import JsonResponse
 from scheduler.http.routes.jobs import find_job
@@ -19,7 +19,8 @@ from scheduler.model.job import Job, JobState, WaitReason
 from scheduler.model.world import World
 from scheduler.policy.explain.counterfactuals import Trials
 from scheduler.policy.explain.growth_limits import GrowthLimits
-from scheduler.policy.explain.held_slots import Look, look
+from scheduler.policy.explain.held_slots import Look
+from scheduler.policy.planner import plan
 
 router = APIRouter(tags=["jobs"])
 
@@ -58,7 +59,8 @@ def _asked(services: Services, job: Job, world: World, now: float) -> tuple[Look
         if kept or job.state is JobState.QUEUED:
             with asking(services) as in_time:
                 seen = look(world, now, policy) if kept else None
-                return seen, remedies(job, world, policy, now, seen, Trials(world, job, now, policy, in_time))
+                trials = Trials(world, job, lambda changed: plan(changed, now, policy), in_time)
+                return seen, remedies(job, world, policy, now, seen, trials)
     except Refusal:
         pass  # it says less then
     return None, remedies(job, world, policy, now, None, None)

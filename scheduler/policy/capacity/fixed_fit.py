@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.model.fixed import FixedGroup
+from scheduler.model.job import Job
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
-from scheduler.policy.capacity.placement import NodeCounts
+from scheduler.policy.capacity.placement import NodeCounts, Places
 from scheduler.policy.capacity.resources import Amount, Rows, add, fit_in, fit_in_rows, nano_cpus, needs, row
 
 Ints = npt.NDArray[np.int64]
@@ -107,6 +108,20 @@ class GroupRequest:
                 break
             count += 1
         return count
+
+
+def group_of_fixed(job: Job) -> FixedGroup:
+    """The fixed group of a job that has one."""
+    assert job.spec.fixed is not None
+    return job.spec.fixed
+
+
+def request_of(places: Places, job: Job) -> GroupRequest:
+    """What the job needs, on the nodes that take new workers."""
+    group, feasible = group_of_fixed(job), places.feasible(job.shape)
+    suits_fixed = places.feasible(group.shape).mask
+    groups = tuple(feasible.by_type.values())
+    return GroupRequest(needs(group.shape), group.replicas, feasible.need, job.min_workers, suits_fixed, groups)
 
 
 def fits_empty(nodes: Collection[Node], shape: WorkerShape, count: int, group: FixedGroup) -> bool:

@@ -16,15 +16,12 @@ from scheduler.model.ids import NodeName
 from scheduler.model.job import Placement, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
-from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.capacity.barred_nodes import barred_of
 from scheduler.policy.capacity.ledger import LOG_MAX, Ledger, View
-from scheduler.policy.capacity.pools import open_to_share, shareable, shared_half
+from scheduler.policy.capacity.pools import Group, open_to_share, shareable, shared_half
 from scheduler.policy.capacity.resources import NOTHING, Amount, Headroom, Rows, add, fit_in, fit_in_rows, least, needs
 
-#: Workers of a job are on nodes of one GPU type, and all on slots of their own (False) or all on shared ones.
-Group = tuple[bool, str | None]
 #: Workers per node position.
 NodeCounts = dict[int, int]
 #: Shapes remembered between passes.
@@ -55,11 +52,6 @@ class NodeKind:
     def group(self) -> Group:
         """Of workers there."""
         return (self.shared, self.node.gpu_type)
-
-
-def group_of(world: World, worker: Worker) -> Group:
-    """Where other workers of its job may be."""
-    return (worker.shared, world.nodes[worker.node].gpu_type)
 
 
 class Sites:

@@ -12,8 +12,13 @@ from scheduler.model.job import Job, Placement
 from scheduler.model.node import Node
 from scheduler.model.plan import Grow, Reserve, Start
 from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import Worker
+from scheduler.model.world import World
 
 _SHARED = "\0shared"
+
+#: Workers of a job are on nodes of one GPU type, and all on slots of their own (False) or all on shared ones.
+Group = tuple[bool, str | None]
 
 
 def half(name: NodeName, shared: bool) -> NodeName:
@@ -83,3 +88,8 @@ def shareable(node: Node, crowded: Collection[int]) -> int:
 def open_to_share(node: Node, crowded: Collection[int]) -> int:
     """How many of the node's slots are neither crowded nor closed."""
     return node.slots - len({*crowded, *(each.slot for each in node.closed_slots)})
+
+
+def group_of(world: World, worker: Worker) -> Group:
+    """Where other workers of its job may be."""
+    return (worker.shared, world.nodes[worker.node].gpu_type)

@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from scheduler.config import PolicySettings
 from scheduler.model.booking import BookingState
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, JobState
 from scheduler.model.node import NodeHealth, NodeIntent
 from scheduler.model.plan import Plan, Reserve, Shrink, Start, StopJob
 from scheduler.model.world import Changes, World
-from scheduler.policy.planner import plan
 
 #: Holders whose end is tried, those first that hold most.
 HOLDERS_MAX = 4
@@ -42,13 +40,10 @@ class End:
 class Trials:
     """Of one waiting job. Each question costs a plan, and is answered with no where there is no time for that."""
 
-    def __init__(
-        self, world: World, job: Job, now: float, settings: PolicySettings, in_time: Callable[[], bool]
-    ) -> None:
+    def __init__(self, world: World, job: Job, plan: Callable[[World], Plan], in_time: Callable[[], bool]) -> None:
         self._world = world
         self._job = job
-        self._now = now
-        self._settings = settings
+        self._plan = plan
         self._in_time = in_time
 
     def starts_with(self, minimum: int) -> bool:
@@ -118,7 +113,7 @@ class Trials:
         """The plan for the world with these changes, if the job gets what it needs by it."""
         if not self._in_time():
             return None
-        made = plan(self._world.evolve(changes), self._now, self._settings)
+        made = self._plan(self._world.evolve(changes))
         gets = (a.job_id for a in made.actions if isinstance(a, Start | Reserve))
         return made if self._job.id in gets else None
 

@@ -12,7 +12,7 @@ from scheduler.model.plan import Grow
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import Group, group_of
+from scheduler.policy.capacity.pools import Group, group_of
 from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.estimate.marginal_gain import MarginalGain
 from scheduler.policy.explain.held_slots import Keeper, Look

@@ -7,8 +7,8 @@ import numpy as np
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import Ledger, View
-from scheduler.policy.capacity.placement import Group, Places
-from scheduler.policy.capacity.pools import halves
+from scheduler.policy.capacity.placement import Places
+from scheduler.policy.capacity.pools import Group, halves
 from scheduler.policy.capacity.resources import Rows, fit_in_rows, needs
 
 

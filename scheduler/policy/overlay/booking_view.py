@@ -27,7 +27,7 @@ from scheduler.policy.overlay.booking_feasible import scarcest_first
 from scheduler.policy.overlay.placeholders import real_actions, real_waiting
 from scheduler.policy.snapshot.order import Order
 from scheduler.policy.snapshot.peers import cooled_at
-from scheduler.policy.start.wait_reasons import not_carried
+from scheduler.policy.snapshot.queue import not_carried
 
 #: Above every priority that a job can be given.
 CLAIM_PRIORITY = 10**9

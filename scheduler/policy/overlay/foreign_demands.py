@@ -22,7 +22,7 @@ from scheduler.model.world import Changes, World
 from scheduler.policy.capacity.ledger import left_of_empty
 from scheduler.policy.capacity.resources import fit_in, needs
 from scheduler.policy.overlay.placeholders import real_actions, real_waiting
-from scheduler.policy.start.wait_reasons import not_carried
+from scheduler.policy.snapshot.queue import not_carried
 
 #: Above every priority that a job can be given, and below what is booked.
 DEMAND_PRIORITY = 10**9 // 2

@@ -1,12 +1,12 @@
 """Jobs of one priority that have workers above their minimum, and what they could give to an equal."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
 from scheduler.model.ids import JobId
 from scheduler.policy.capacity.resources import Rows, pour_rows
-from scheduler.policy.draft import Draft
+from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.taking import AMOUNT, WHERE
 from scheduler.policy.snapshot.victim_table import Ints, Table, surplus
 
@@ -14,11 +14,12 @@ from scheduler.policy.snapshot.victim_table import Ints, Table, surplus
 class EqualDonors:
     """Givers of one priority, where the last worker is worth least first."""
 
-    def __init__(self, draft: Draft, priority: int) -> None:
-        self._victim_table = draft.usages.victim_table
-        self._positions = len(draft.ledger.nodes)
-        ranks = sorted(rank for peers in draft.snapshot.peers if peers.priority == priority for rank in peers.donors)
-        job_ids = [job_id for _, _, job_id in ranks if job_id not in draft.grows]
+    def __init__(self, snapshot: Snapshot, grown: Collection[JobId], priority: int) -> None:
+        """`grown` are jobs that the draft made larger: they give nothing."""
+        self._victim_table = snapshot.victim_table
+        self._positions = len(snapshot.ledger.nodes)
+        ranks = sorted(rank for peers in snapshot.peers if peers.priority == priority for rank in peers.donors)
+        job_ids = [job_id for _, _, job_id in ranks if job_id not in grown]
         self._place = {job_id: k for k, job_id in enumerate(job_ids)}
         self._all = np.array([self._victim_table.at(job_id) for job_id in job_ids], np.int64)
         #: In order, by record: those that have something left to give.

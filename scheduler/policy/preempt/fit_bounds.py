@@ -4,11 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import FeasibleNodes
-from scheduler.policy.capacity.resources import Headroom, Rows, fit_in_rows
-from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.equal_donors import EqualDonors
+from scheduler.policy.capacity.resources import Rows, fit_in_rows
 from scheduler.policy.snapshot.victim_table import Ints
 
 #: Gives what nodes at these positions have, a row each.
@@ -57,38 +54,3 @@ class FitBounds:
             self._rows[positions] = self._at(positions)
             self._changes.append(positions)
             self._read = read
-
-
-def with_reservations(draft: Draft, priority: int, headroom: Headroom | None) -> FitBounds:
-    """What is open if less important jobs give up their reservations."""
-
-    def at(positions: Ints | slice) -> Rows:
-        soon = draft.ledger.rows_at(positions, View.SOON)
-        soon += draft.held_below(priority)[positions]
-        room = np.minimum(soon, draft.ledger.rows_at(positions, View.FREE))
-        return room if headroom is None else headroom.within(room, positions)
-
-    return FitBounds(at, draft.ledger.log)
-
-
-def with_all(draft: Draft, priority: int, headroom: Headroom | None, donors: EqualDonors | None) -> FitBounds:
-    """What there is soon if a job of this priority takes all that it may take.
-
-    Those of the same priority that share leave for those with own slots; `donors` give above their minimum.
-    """
-
-    def at(positions: Ints | slice) -> Rows:
-        room = draft.ledger.rows_at(positions, View.SOON)
-        room += draft.usages.below(priority)[positions]
-        room += draft.held_below(priority)[positions]
-        if draft.ledger.oversold:
-            victim_table, besides = draft.usages.victim_table, np.zeros((len(draft.ledger.nodes), 3), np.int64)
-            table = victim_table.table
-            victim_table.pour(besides, table[table["shared"] & (table["priority"] == priority)])
-            besides[draft.ledger.own :] = 0
-            room += besides[positions]
-        if donors is not None:
-            room += donors.most()[positions]
-        return room if headroom is None else headroom.within(room, positions)
-
-    return FitBounds(at, draft.ledger.log, *([donors.log] if donors is not None else []))

@@ -12,7 +12,7 @@ from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.resources import Headroom, Rows, pour
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.bulk_search import Asked, VictimBatch
-from scheduler.policy.preempt.search import reservations
+from scheduler.policy.preempt.reservations import reservations
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.snapshot.taking import Taking
 

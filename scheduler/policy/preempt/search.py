@@ -20,6 +20,7 @@ from scheduler.policy.capacity.placement import FeasibleNodes, Fits
 from scheduler.policy.capacity.resources import NOTHING, Amount, Headroom, Rows, add, fit_in, fit_in_rows, least
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.bulk_search import VictimBatch, VictimOrder, growing
+from scheduler.policy.preempt.reservations import reservations
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.snapshot.victim_table import Ints
@@ -146,12 +147,6 @@ def _first_enough(
     return None
 
 
-def dominated(draft: Draft, job: Job) -> list[Job]:
-    """Waiting jobs whose reservation this one may take over, least important first."""
-    holders = [holder for holder in draft.holders_below(job.priority) if draft.order.more_important(job, holder)]
-    return draft.order.queue(holders)[::-1]
-
-
 def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> None:
     """Write the takings into the draft."""
     losing: dict[JobId, list[Taking]] = {}
@@ -170,11 +165,6 @@ def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> No
             equals = victim.priority == job.priority
             draft.shrink(victim, leaving, LeaveReason.REBALANCED if equals else LeaveReason.PREEMPTED, job.id)
     victims.refresh(losing)
-
-
-def reservations(draft: Draft, job: Job) -> list[Taking]:
-    """What is held for less important jobs, least important first."""
-    return [Taking(holder, (), False, tuple(draft.held_for(holder))) for holder in dominated(draft, job)]
 
 
 def _take_in_turn(search: Search, victim_order: VictimOrder) -> None:

@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
+from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import FeasibleNodes
-from scheduler.policy.capacity.resources import Headroom
+from scheduler.policy.capacity.resources import Headroom, Rows
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.bulk_search import Bools, VictimOrder
 from scheduler.policy.preempt.equal_donors import EqualDonors
-from scheduler.policy.preempt.fit_bounds import FitBounds, with_all, with_reservations
+from scheduler.policy.preempt.fit_bounds import FitBounds
 from scheduler.policy.snapshot.victim_table import Ints, surplus
 
 #: Rooms that are remembered: the queue is served by priority.
@@ -26,7 +27,7 @@ class Victims:
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self._victim_table = draft.usages.victim_table
+        self._victim_table = draft.victim_table
         self._donors: dict[int, EqualDonors] = {}
         #: By priority, bounds, and whether equals give, too.
         self._rooms: dict[tuple[int, Headroom | None, bool], FitBounds] = {}
@@ -120,7 +121,7 @@ class Victims:
     def _givers_of(self, priority: int) -> EqualDonors:
         donors = self._donors.get(priority)
         if donors is None:
-            donors = self._donors[priority] = EqualDonors(self._draft, priority)
+            donors = self._donors[priority] = EqualDonors(self._draft.snapshot, self._draft.grows, priority)
         return donors
 
 
@@ -129,3 +130,38 @@ def _remember(rooms: dict[Any, FitBounds], key: object, room: FitBounds) -> None
     if len(rooms) >= ROOMS_MAX:
         del rooms[next(iter(rooms))]
     rooms[key] = room
+
+
+def with_reservations(draft: Draft, priority: int, headroom: Headroom | None) -> FitBounds:
+    """What is open if less important jobs give up their reservations."""
+
+    def at(positions: Ints | slice) -> Rows:
+        soon = draft.ledger.rows_at(positions, View.SOON)
+        soon += draft.held_below(priority)[positions]
+        room = np.minimum(soon, draft.ledger.rows_at(positions, View.FREE))
+        return room if headroom is None else headroom.within(room, positions)
+
+    return FitBounds(at, draft.ledger.log)
+
+
+def with_all(draft: Draft, priority: int, headroom: Headroom | None, donors: EqualDonors | None) -> FitBounds:
+    """What there is soon if a job of this priority takes all that it may take.
+
+    Those of the same priority that share leave for those with own slots; `donors` give above their minimum.
+    """
+
+    def at(positions: Ints | slice) -> Rows:
+        room = draft.ledger.rows_at(positions, View.SOON)
+        room += draft.victim_table.below(priority)[positions]
+        room += draft.held_below(priority)[positions]
+        if draft.ledger.oversold:
+            victim_table, besides = draft.victim_table, np.zeros((len(draft.ledger.nodes), 3), np.int64)
+            table = victim_table.table
+            victim_table.pour(besides, table[table["shared"] & (table["priority"] == priority)])
+            besides[draft.ledger.own :] = 0
+            room += besides[positions]
+        if donors is not None:
+            room += donors.most()[positions]
+        return room if headroom is None else headroom.within(room, positions)
+
+    return FitBounds(at, draft.ledger.log, *([donors.log] if donors is not None else []))

@@ -7,7 +7,8 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.worker import Worker
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import FeasibleNodes, Fits, Group
+from scheduler.policy.capacity.placement import FeasibleNodes, Fits
+from scheduler.policy.capacity.pools import Group
 from scheduler.policy.capacity.resources import NOTHING, Amount, add
 from scheduler.policy.draft import Draft
 

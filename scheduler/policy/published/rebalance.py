@@ -14,20 +14,18 @@ from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import Group, group_of
+from scheduler.policy.capacity.pools import Group, group_of
 from scheduler.policy.draft import Draft
 from scheduler.policy.published.donors import Donor, free_up
 from scheduler.policy.published.growth import grow_by, grow_to, may_grow
 from scheduler.policy.published.rule import Sizes
-from scheduler.policy.start.starts import Starts
 
 
 class Sharing:
     """One pass over a draft in which the queue was served."""
 
-    def __init__(self, draft: Draft, starts: Starts, sizes: Sizes) -> None:
+    def __init__(self, draft: Draft, sizes: Sizes) -> None:
         self._draft = draft
-        self._starts = starts
         self._sizes = sizes
         self._members = [job for job in self._candidates() if self._size(job)]
 
@@ -102,7 +100,6 @@ class Sharing:
                 assert node_counts is not None, "takings are enough for the job"
                 draft.hold(job, draft.places.named(node_counts))
                 draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS)
-                self._starts.left = [(other, its) for other, its in self._starts.left if other.id != job.id]
                 self._members.append(job)
                 return True
         return False

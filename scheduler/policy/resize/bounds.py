@@ -4,7 +4,8 @@ from scheduler.model.job import Job, StopReason
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import NodeCounts, group_of
+from scheduler.policy.capacity.placement import NodeCounts
+from scheduler.policy.capacity.pools import group_of
 from scheduler.policy.draft import Draft
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import Fits, Group, NodeCounts, group_of
+from scheduler.policy.capacity.placement import Fits, NodeCounts
+from scheduler.policy.capacity.pools import Group, group_of
 from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
 from scheduler.policy.estimate.marginal_gain import MarginalGain

@@ -15,8 +15,7 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import Group
-from scheduler.policy.capacity.pools import owner_of
+from scheduler.policy.capacity.pools import Group, owner_of
 from scheduler.policy.draft import Draft
 from scheduler.policy.estimate.marginal_gain import MarginalGain
 from scheduler.policy.resize.grow import GrowthRound

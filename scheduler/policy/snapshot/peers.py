@@ -11,7 +11,7 @@ from scheduler.model.job import Job, JobState
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import WorkerState
 from scheduler.model.world import World
-from scheduler.policy.capacity.placement import Group, group_of
+from scheduler.policy.capacity.pools import Group, group_of
 from scheduler.policy.estimate.marginal_gain import MarginalGain
 from scheduler.policy.estimate.speeds import Faster, faster_size
 from scheduler.policy.snapshot.order import end_of

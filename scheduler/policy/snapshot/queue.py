@@ -6,13 +6,14 @@ fails for the first fails for all behind it, and whoever is left waiting in a li
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
+from scheduler.model.world import World
 from scheduler.policy.snapshot.order import Order, Rank
 
 #: Shape, minimum, preemptible; where jobs age, and so may overtake those of higher priority, the priority as well.
@@ -67,6 +68,16 @@ class JobClass:
         del job_ids[bisect_left(job_ids, job.id)]
         if not job_ids:
             del self._carrying[carried]
+
+
+def not_carried(world: World, waiting: Mapping[JobId, Waiting]) -> dict[JobId, Waiting]:
+    """Those of the reasons that the jobs do not carry yet."""
+    return {job_id: said for job_id, said in waiting.items() if differs(world.queued[job_id], said)}
+
+
+def differs(job: Job, said: Waiting) -> bool:
+    """Whether the job carries another reason than this one."""
+    return job.wait_reason is not said.reason or job.wait_for != said.for_job
 
 
 def _first_reasons_first(carried: Carried) -> tuple[bool, str, int]:

@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from scheduler.config import PolicySettings
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job
 from scheduler.model.node import Node, NodeIntent
 from scheduler.model.world import Touched, World
 from scheduler.policy.capacity.ledger import Ledger
@@ -13,6 +15,7 @@ from scheduler.policy.snapshot.order import Order
 from scheduler.policy.snapshot.peers import AllPeers
 from scheduler.policy.snapshot.queue import Queue
 from scheduler.policy.snapshot.usage_index import UsageIndex
+from scheduler.policy.snapshot.victim_table import VictimTable
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -28,7 +31,9 @@ class Snapshot:
         self.ledger = Ledger(world)
         self.places = Places(world, self.ledger)
         self.usages = UsageIndex(self.ledger)
-        self.usages.update(world.active.items())
+        #: What jobs hold that may be taken from and the draft left.
+        self.victim_table = VictimTable(len(self.ledger.nodes))
+        self._update_usages(world.active.items())
         self.peers = AllPeers(settings)
         self.peers.update(world, now, world.active.items())
         self.queue = Queue(self.order, world.queued.values())
@@ -47,7 +52,7 @@ class Snapshot:
         job_ids = touched.jobs if touched is not None else None
         self.order = Order(now, self.settings)
         active = list(_changed(before.active, world.active, job_ids))
-        names = self.usages.update((job_id, after) for job_id, _, after in active)
+        names = self._update_usages((job_id, after) for job_id, _, after in active)
         self.peers.update(world, now, ((job_id, after) for job_id, _, after in active))
         names |= {name for name, _, _ in _changed(before.foreign, world.foreign, None)}
         self.ledger.recount(world, names)
@@ -64,6 +69,12 @@ class Snapshot:
             self.queue.advance(self.order)
         return True
 
+    def _update_usages(self, jobs: Iterable[tuple[JobId, Job | None]]) -> set[NodeName]:
+        """Gives the nodes on which these jobs are, or were."""
+        changes = self.usages.update(jobs)
+        self.victim_table.update(changes.gone, changes.come)
+        return changes.nodes
+
     def begin(self) -> None:
         """A draft starts to try things out."""
         self.ledger.begin()
@@ -71,7 +82,7 @@ class Snapshot:
     def rollback(self) -> None:
         """Undo what the draft tried."""
         self.ledger.rollback()
-        self.usages.rollback()
+        self.victim_table.rollback()
         self.places.trim()
 
 

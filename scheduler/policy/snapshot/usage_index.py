@@ -4,21 +4,30 @@ Whatever a pass has to know of all active jobs stands here as an index or a sum,
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job
-from scheduler.model.worker import Worker
+from scheduler.model.job import Job, JobState
+from scheduler.model.worker import Desired, Worker
 from scheduler.policy.capacity.ledger import Ledger
-from scheduler.policy.capacity.priority_sums import SumsBelow
-from scheduler.policy.capacity.resources import Held, Rows
+from scheduler.policy.capacity.resources import Amount, Held, add
 from scheduler.policy.snapshot.order import end_of
-from scheduler.policy.snapshot.usage import JobUsage, stake_of
-from scheduler.policy.snapshot.victim_table import VictimTable
+from scheduler.policy.snapshot.usage import JobUsage
+
+
+class UsageChanges(NamedTuple):
+    """What an update came to."""
+
+    #: Nodes on which the jobs are, or were.
+    nodes: set[NodeName]
+    #: Usage of jobs that may be taken from: as it was before, and as it is now.
+    gone: list[JobUsage]
+    come: list[JobUsage]
 
 
 class UsageIndex:
-    """All stakes, and the ledger's account of what is being freed."""
+    """What every active job holds, and the ledger's account of what is being freed."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -32,58 +41,25 @@ class UsageIndex:
         self.on: dict[NodeName, set[JobId]] = {}
         #: (end, job) of the attempts that a time limit ends, soonest first.
         self.endings: list[tuple[float, JobId]] = []
-        #: What jobs hold that may be taken from and the draft left.
-        self.victim_table = VictimTable()
-        self._below = SumsBelow(len(ledger.nodes), self._pour_between)
 
     def __getitem__(self, job_id: JobId) -> JobUsage:
         return self._usages[job_id]
 
-    def update(self, jobs: Iterable[tuple[JobId, Job | None]]) -> set[NodeName]:
-        """Take notice of new values of active jobs (None: not active any more); gives the nodes they are or were on."""
-        nodes: set[NodeName] = set()
-        gone: list[JobId] = []
-        come: list[JobUsage] = []
+    def update(self, jobs: Iterable[tuple[JobId, Job | None]]) -> UsageChanges:
+        """Take notice of new values of active jobs (None: not active any more)."""
+        changes = UsageChanges(set(), [], [])
         for job_id, job in jobs:
             before = self._usages.pop(job_id, None)
             if before is not None:
-                nodes |= self._index(before, -1)
+                changes.nodes.update(self._index(before, -1))
                 if before.takeable:
-                    gone.append(job_id)
+                    changes.gone.append(before)
             if job is not None:
-                after = self._usages[job_id] = stake_of(job, self._ledger)
-                nodes |= self._index(after, 1)
+                after = self._usages[job_id] = usage_of(job, self._ledger)
+                changes.nodes.update(self._index(after, 1))
                 if after.takeable:
-                    come.append(after)
-        self.victim_table.update(gone, come)
-        self._below.keep()
-        return nodes
-
-    def below(self, priority: int) -> Rows:
-        """What jobs of lower priority hold that may be taken from and the draft left; see `SumsBelow.below`."""
-        return self._below.below(priority)
-
-    def less_than(self, priority: int) -> Iterator[JobUsage]:
-        """Jobs of lower priority that may be taken from, in no order."""
-        table = self.victim_table.table
-        return (self._usages[JobId(job_id)] for job_id in table["job"][table["priority"] < priority].tolist())
-
-    def take(self, job: Job, staying: tuple[Worker, ...], fixed: tuple[Worker, ...], freed: Held) -> None:
-        """The draft leaves the job these workers and of its fixed group these, which frees so much."""
-        if self._usages[job.id].takeable:
-            self.victim_table.take(job.id, staying, fixed)
-            self._below.note(job.priority, freed, -1)
-
-    def rollback(self) -> None:
-        """Undo what the draft took."""
-        self._below.undo()
-        self.victim_table.rollback()
-
-    def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
-        """What jobs of these priorities hold that may be taken from, less what the draft took."""
-        table = self.victim_table.table
-        between = (least <= table["priority"]) & (table["priority"] < above)
-        self.victim_table.pour(rows, table[between], sign)
+                    changes.come.append(after)
+        return changes
 
     def _index(self, usage: JobUsage, sign: int) -> set[NodeName]:
         """The nodes on which it has workers."""
@@ -96,8 +72,6 @@ class UsageIndex:
             _mark(self.over, job.id, sign > 0 and len(usage.staying) > job.max_workers)
             _mark(self.under, job.id, sign > 0 and len(usage.staying) < job.min_workers)
             _mark(self.sharing, job.id, sign > 0 and any(worker.shared for worker in usage.staying))
-        if usage.takeable:
-            self._below.note(job.priority, usage.held, sign)
         end = end_of(job, job.started_at)
         if end is not None and usage.held:
             ending = (end, job.id)
@@ -120,3 +94,34 @@ def _mark(marked: set[JobId], job_id: JobId, mark: bool) -> None:
         marked.add(job_id)
     else:
         marked.discard(job_id)
+
+
+def usage_of(job: Job, ledger: Ledger) -> JobUsage:
+    """What the job holds as it stands in the world."""
+    staying = () if job.state is JobState.STOPPING else job.workers
+    run = Desired.RUN
+    if not all(worker.desired is run for worker in staying):
+        staying = job.wanted_workers
+    fixed = job.fixed_workers
+    if fixed:
+        fixed = () if job.state is JobState.STOPPING else tuple(worker for worker in fixed if worker.wanted)
+    leaving: Held = ()
+    if len(staying) + len(fixed) < len(job.workers) + len(job.fixed_workers):
+        ids = {worker.id for worker in staying + fixed}
+        leaving = held_by((worker for worker in job.all_workers if worker.id not in ids), ledger)
+    each, fixed_each = ledger.held_by_each(staying), ledger.held_by_each(fixed)
+    return JobUsage(job, staying, each, fixed, fixed_each, _together(each + fixed_each), leaving)
+
+
+def held_by(workers: Iterable[Worker], ledger: Ledger) -> Held:
+    """What these workers hold, by position."""
+    return _together(ledger.held_by_each(workers))
+
+
+def _together(each: Iterable[Held]) -> Held:
+    held: dict[int, Amount] = {}
+    for pieces in each:
+        for i, amount in pieces:
+            before = held.get(i)
+            held[i] = amount if before is None else add(before, amount)
+    return tuple(held.items())

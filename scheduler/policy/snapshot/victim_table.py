@@ -12,7 +12,8 @@ import numpy.typing as npt
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.worker import Worker
-from scheduler.policy.capacity.resources import Rows, pour_rows
+from scheduler.policy.capacity.priority_sums import SumsBelow
+from scheduler.policy.capacity.resources import Held, Rows, pour_rows
 from scheduler.policy.estimate.lost_work import shrink_cost, stop_cost
 from scheduler.policy.snapshot.taking import (
     AMOUNT,
@@ -60,7 +61,8 @@ _UNUSED_MAX = 10_000
 class VictimTable:
     """A record per job, in no order, and the pieces that its workers hold; see `laid_out` for these."""
 
-    def __init__(self) -> None:
+    def __init__(self, positions: int) -> None:
+        """`positions`: how many there are in the ledger."""
         self._records: Table = np.zeros(0, _RECORD)
         self._pieces: Rows = np.zeros((0, COLUMNS), np.int64)
         #: How many of the pieces are in use, or were; those of the draft come behind those that are kept.
@@ -77,6 +79,7 @@ class VictimTable:
         self._taken: dict[int, tuple[Worker, ...]] = {}
         #: What the draft changed, as it was.
         self._undo: list[tuple[int, tuple[object, ...], tuple[Worker, ...]]] = []
+        self._below = SumsBelow(positions, self._pour_between)
 
     @property
     def table(self) -> Table:
@@ -91,20 +94,35 @@ class VictimTable:
         """Which record is the job's."""
         return self._at[job_id]
 
-    def update(self, gone: Sequence[JobId], come: Sequence[JobUsage]) -> None:
+    def update(self, gone: Sequence[JobUsage], come: Sequence[JobUsage]) -> None:
         """Drop some jobs, and then take in others."""
+        for usages, sign in ((gone, -1), (come, 1)):
+            for usage in usages:
+                self._below.note(usage.job.priority, usage.held, sign)
         if gone or come:
             self._in_turn.clear()
-            for job_id in gone:
-                self._drop(job_id)
+            for usage in gone:
+                self._drop(usage.job.id)
             self._add(come)
             self._compact()
             self._kept_end = self._end
+        self._below.keep()
 
-    def take(self, job_id: JobId, staying: tuple[Worker, ...], fixed: tuple[Worker, ...]) -> None:
-        """The draft leaves the job no more than these of its workers and of its fixed group."""
+    def below(self, priority: int) -> Rows:
+        """What jobs of lower priority hold and the draft left; see `SumsBelow.below`."""
+        return self._below.below(priority)
+
+    def less_than(self, priority: int) -> list[JobId]:
+        """Jobs of lower priority, in no order."""
+        table = self.table
+        job_ids: list[JobId] = table["job"][table["priority"] < priority].tolist()
+        return job_ids
+
+    def take(self, job_id: JobId, staying: tuple[Worker, ...], fixed: tuple[Worker, ...], freed: Held) -> None:
+        """The draft leaves the job no more than these of its workers and of its fixed group, which frees so much."""
         k = self._at[job_id]
         job, before = self._jobs[k]
+        self._below.note(job.priority, freed, -1)
         self._undo.append((k, self._records[k].item(), before))
         self._taken.setdefault(k, before)
         self._records[k]["workers"], self._records[k]["fixed"] = len(staying), len(fixed)
@@ -113,6 +131,7 @@ class VictimTable:
 
     def rollback(self) -> None:
         """Undo what the draft took."""
+        self._below.undo()
         for k, record, workers in reversed(self._undo):
             self._records[k] = record
             job = self._jobs[k][0]
@@ -165,6 +184,11 @@ class VictimTable:
         if victim is None:
             victim = self._victims[job.id] = Victim(job, workers, self.pieces_of(self.table[k : k + 1])[1])
         return victim
+
+    def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
+        """Add what jobs of these priorities hold and the draft left, or with sign -1 take it off."""
+        table = self.table
+        self.pour(rows, table[(least <= table["priority"]) & (table["priority"] < above)], sign)
 
     def _take_out(self) -> None:
         """Give those that were taken from pieces of no more than the workers that stay."""

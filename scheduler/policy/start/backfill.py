@@ -15,7 +15,9 @@ import numpy as np
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.policy.capacity.placement import FeasibleNodes, Group
+from scheduler.policy.capacity.fixed_fit import request_of
+from scheduler.policy.capacity.placement import FeasibleNodes
+from scheduler.policy.capacity.pools import Group
 from scheduler.policy.capacity.resources import Amount, Headroom, Held, Rows, add, fit_in, fit_in_rows, pour, row
 from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.order import end_of
@@ -49,6 +51,11 @@ class HeadReservation:
 
 def promise(draft: Draft, job: Job) -> HeadReservation:
     """The earliest start of a blocked job as far as time limits tell, and what others may use without delaying it."""
+    return _promise(draft, job) if job.spec.fixed is None else _promise_with_fixed(draft, job)
+
+
+def _promise(draft: Draft, job: Job) -> HeadReservation:
+    """The earliest start of a blocked job as far as time limits tell, and what others may use without delaying it."""
     feasible = draft.places.feasible(job.shape)
     room = reclaimable(draft, job)
     enough = _enough_of(feasible, room, job.min_workers)
@@ -70,6 +77,35 @@ def promise(draft: Draft, job: Job) -> HeadReservation:
                 room[i] = amount
             return HeadReservation(job, max(when, draft.now), _left_over(draft, job, feasible, room, enough[0]))
     return HeadReservation(job, math.inf, draft.ledger.headroom(np.zeros_like(room), feasible.mask, feasible.need))
+
+
+def _promise_with_fixed(draft: Draft, job: Job) -> HeadReservation:
+    """As `backfill.promise`, for all of the job."""
+    request = request_of(draft.places, job)
+    room = reclaimable(draft, job)
+    mask = draft.places.feasible(job.shape).mask | request.suits_fixed
+    need = add(request.need, request.need_fixed)
+    found = request.find(room)
+    if found is not None:
+        return HeadReservation(job, draft.now, draft.ledger.headroom(request.rest(room, found), mask, need))
+    ends = list(endings(draft, job))
+
+    def after(count: int) -> Rows:
+        freed = room.copy()
+        pour(freed, (piece for _, held in ends[:count] for piece in held))
+        return freed
+
+    few, enough = 0, len(ends) + 1
+    while enough - few > 1:
+        count = (few + enough) // 2
+        few, enough = (few, count) if request.find(after(count)) is not None else (count, enough)
+    if enough > len(ends):
+        return HeadReservation(job, math.inf, draft.ledger.headroom(np.zeros_like(room), mask, need))
+    freed = after(enough)
+    found = request.find(freed)
+    assert found is not None, "so many ends are enough"
+    promised_at = max(ends[enough - 1][0], draft.now)
+    return HeadReservation(job, promised_at, draft.ledger.headroom(request.rest(freed, found), mask, need))
 
 
 def _enough_of(feasible: FeasibleNodes, room: Rows, count: int) -> list[Group]:
@@ -98,11 +134,11 @@ def reclaimable(draft: Draft, job: Job) -> Rows:
     """What is free soon, and what the job could take from others once it is enough."""
     room = draft.ledger.soon()
     if draft.order.ages:
-        for usage in draft.usages.less_than(job.priority):
-            if draft.order.more_important(job, usage.job):
-                pour(room, draft.held(usage.job))
+        for other in map(draft.world.active.__getitem__, draft.victim_table.less_than(job.priority)):
+            if draft.order.more_important(job, other):
+                pour(room, draft.held(other))
     else:
-        room += draft.usages.below(job.priority)
+        room += draft.victim_table.below(job.priority)
     for holder in draft.holders_below(job.priority):
         if draft.order.more_important(job, holder):
             pour(room, draft.held_for(holder))

@@ -4,61 +4,24 @@ They are looked at one by one. Each of the steps that other jobs take (see `star
 the minimum of the other workers together.
 """
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
 
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import Job, Placement, WaitReason
-from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
-from scheduler.policy.capacity.fixed_fit import GroupRequest, fits_empty
+from scheduler.policy.capacity.fixed_fit import GroupRequest, fits_empty, group_of_fixed, request_of
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import NodeCounts
-from scheduler.policy.capacity.resources import Headroom, Rows, add, needs, pour
+from scheduler.policy.capacity.resources import Rows
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.fixed_search import fixed_takings
-from scheduler.policy.preempt.search import apply, dominated
+from scheduler.policy.preempt.reservations import dominated
+from scheduler.policy.preempt.search import apply
 from scheduler.policy.preempt.victims import Victims
-from scheduler.policy.start.backfill import HeadReservation, endings, reclaimable
+from scheduler.policy.start.group_attempt import Got, GroupLimit
 
 #: Shape and number of fixed workers, and of the others.
 RequestKey = tuple[WorkerShape, int, WorkerShape, int]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupBackfillLimit:
-    """What a job behind the blocked one may use, and the accounts that its fixed group is put down to."""
-
-    bounds: Headroom
-    accounts: tuple[Headroom, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Got:
-    """What an attempt came to."""
-
-    #: Where the other workers go.
-    node_counts: NodeCounts
-    #: What is held for the job and its fixed group; None: it starts.
-    held: tuple[Placement, Placement] | None = None
-    #: Whether it takes from others.
-    takes: bool = False
-
-
-def group_of_fixed(job: Job) -> FixedGroup:
-    """The fixed group of a job that has one."""
-    assert job.spec.fixed is not None
-    return job.spec.fixed
-
-
-def request_of(draft: Draft, job: Job) -> GroupRequest:
-    """What the job needs, on the nodes that take new workers."""
-    group, feasible = group_of_fixed(job), draft.places.feasible(job.shape)
-    suits_fixed = draft.places.feasible(group.shape).mask
-    groups = tuple(feasible.by_type.values())
-    return GroupRequest(needs(group.shape), group.replicas, feasible.need, job.min_workers, suits_fixed, groups)
 
 
 class FixedStarts:
@@ -79,7 +42,7 @@ class FixedStarts:
         return self._impossible[kind]
 
     def attempt(
-        self, job: Job, own: tuple[Placement, Placement], limit: GroupBackfillLimit | None, *, may_take: bool
+        self, job: Job, own: tuple[Placement, Placement], limit: GroupLimit | None, *, may_take: bool
     ) -> Got | None:
         """Start it or hold something for it; `own` is what was held until now. None: neither can be."""
         kind, behind = _kind(job), limit is not None
@@ -87,14 +50,14 @@ class FixedStarts:
         openings = self._draft.openings
         if not own[0] and any(o == openings and p >= job.priority and b in (False, behind) for o, p, b in known):
             return None
-        request = request_of(self._draft, job)
+        request = request_of(self._draft.places, job)
         got = self._start(job, request, own, limit) or self._hold(job, request, own, limit, may_take)
         if got is None:
             known.append((self._draft.openings, job.priority, behind))
         return got
 
     def _start(
-        self, job: Job, request: GroupRequest, own: tuple[Placement, Placement], limit: GroupBackfillLimit | None
+        self, job: Job, request: GroupRequest, own: tuple[Placement, Placement], limit: GroupLimit | None
     ) -> Got | None:
         """Start it on what is open, on what less important jobs hold, or on what was held for it."""
         draft = self._draft
@@ -113,7 +76,7 @@ class FixedStarts:
         job: Job,
         request: GroupRequest,
         own: tuple[Placement, Placement],
-        limit: GroupBackfillLimit | None,
+        limit: GroupLimit | None,
         may_take: bool,
     ) -> Got | None:
         """Go on waiting for what is held, or for what is being freed, or take from less important jobs."""
@@ -128,7 +91,7 @@ class FixedStarts:
             return None
         if limit is not None:  # it may use what it takes
             bounds = limit.bounds.as_it_is()
-            limit = GroupBackfillLimit(bounds, (bounds, *limit.accounts))
+            limit = GroupLimit(bounds, (bounds, *limit.accounts))
         apply(self._draft, job, takings, self._victims)
         return self._got(job, *self._place(job, request, View.SOON, limit), takes=True)
 
@@ -139,7 +102,7 @@ class FixedStarts:
         return Got(node_counts, held, takes)
 
     def _place(
-        self, job: Job, request: GroupRequest, view: View, limit: GroupBackfillLimit | None
+        self, job: Job, request: GroupRequest, view: View, limit: GroupLimit | None
     ) -> tuple[NodeCounts, NodeCounts]:
         """Spots for the fixed group and the others, which are known to fit."""
         draft, group = self._draft, group_of_fixed(job)
@@ -165,7 +128,7 @@ class FixedStarts:
             for i, count in node_counts.items():
                 ledger.take(i, group.shape, sign * count)
 
-    def _take_over(self, job: Job, request: GroupRequest, limit: GroupBackfillLimit | None) -> bool:
+    def _take_over(self, job: Job, request: GroupRequest, limit: GroupLimit | None) -> bool:
         """Give up as few reservations of less important jobs as let this one start; none if that cannot be."""
         draft = self._draft
         if not draft.holding:
@@ -208,12 +171,12 @@ class FixedStarts:
         needed = np.array([n > 0 for n in np.maximum(request.need_fixed, request.need).tolist()])
         return None if (room[used][:, needed] < 0).any() else (fixed, node_counts)
 
-    def _out_of_reach(self, job: Job, limit: GroupBackfillLimit | None) -> bool:
+    def _out_of_reach(self, job: Job, limit: GroupLimit | None) -> bool:
         """Whether the other workers alone would not fit, whatever is taken."""
         feasible, bounds = self._draft.places.feasible(job.shape), limit.bounds if limit else None
         return self._victims.reach_of_any(job, feasible, bounds) < job.min_workers
 
-    def _room(self, view: View, limit: GroupBackfillLimit | None) -> Rows:
+    def _room(self, view: View, limit: GroupLimit | None) -> Rows:
         rows = self._draft.ledger.rows_at(slice(None), view)
         return rows if limit is None else limit.bounds.within(rows)
 
@@ -227,45 +190,6 @@ class FixedStarts:
                 return reason
         matched = all(any(node.suits(shape) for node in nodes) for shape in (job.shape, group.shape))
         return WaitReason.EXCEEDS_CLUSTER if matched else WaitReason.NO_MATCHING_NODE
-
-
-def promise_with_fixed(draft: Draft, job: Job) -> HeadReservation:
-    """As `backfill.promise`, for all of the job."""
-    request = request_of(draft, job)
-    room = reclaimable(draft, job)
-    mask = draft.places.feasible(job.shape).mask | request.suits_fixed
-    need = add(request.need, request.need_fixed)
-    found = request.find(room)
-    if found is not None:
-        return HeadReservation(job, draft.now, draft.ledger.headroom(request.rest(room, found), mask, need))
-    ends = list(endings(draft, job))
-
-    def after(count: int) -> Rows:
-        freed = room.copy()
-        pour(freed, (piece for _, held in ends[:count] for piece in held))
-        return freed
-
-    few, enough = 0, len(ends) + 1
-    while enough - few > 1:
-        count = (few + enough) // 2
-        few, enough = (few, count) if request.find(after(count)) is not None else (count, enough)
-    if enough > len(ends):
-        return HeadReservation(job, math.inf, draft.ledger.headroom(np.zeros_like(room), mask, need))
-    freed = after(enough)
-    found = request.find(freed)
-    assert found is not None, "so many ends are enough"
-    promised_at = max(ends[enough - 1][0], draft.now)
-    return HeadReservation(job, promised_at, draft.ledger.headroom(request.rest(freed, found), mask, need))
-
-
-def reason_with_fixed(draft: Draft, job: Job, head_reservation: HeadReservation | None) -> Waiting:
-    """Why a job with a fixed group does not start, judged by what the finished plan leaves."""
-    request = request_of(draft, job)
-    if request.find(draft.ledger.rows_at(slice(None), View.FREE)) is None:
-        return Waiting(WaitReason.INSUFFICIENT_SLOTS)
-    if head_reservation is not None and request.find(draft.ledger.rows_at(slice(None), View.OPEN)) is not None:
-        return Waiting(WaitReason.BEHIND_RESERVATION, head_reservation.job.id)
-    return Waiting(WaitReason.BEHIND_RESERVATION, next(iter(draft.holding), None))
 
 
 def _kind(job: Job) -> RequestKey:

@@ -19,14 +19,15 @@ from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import FeasibleNodes, Fits, NodeCounts
 from scheduler.policy.capacity.resources import Headroom, Rows, row
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.search import apply, dominated, find_takings, share_with
+from scheduler.policy.preempt.reservations import dominated
+from scheduler.policy.preempt.search import apply, find_takings, share_with
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.snapshot.order import Rank
 from scheduler.policy.snapshot.queue import JobClass
 from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.start.backfill import HeadReservation, promise
 from scheduler.policy.start.failed_attempts import Failures
-from scheduler.policy.start.fixed_starts import FixedStarts, GroupBackfillLimit, promise_with_fixed
+from scheduler.policy.start.group_attempt import GroupLimit, GroupStarts
 from scheduler.policy.start.redraft import BackfillGains
 
 #: Jobs for which one pass takes from others at most; the next one goes on.
@@ -40,7 +41,15 @@ Head = tuple[Rank, int, JobClass | None]
 class Starts:
     """One pass over the queue. Afterwards `left` are the jobs outside all lines for which no reason was found yet."""
 
-    def __init__(self, draft: Draft, backfill_gains: BackfillGains, *, promises: bool = True) -> None:
+    def __init__(
+        self,
+        draft: Draft,
+        victims: Victims,
+        group_starts: GroupStarts,
+        backfill_gains: BackfillGains,
+        *,
+        promises: bool = True,
+    ) -> None:
         """Without promises, who cannot be placed is not protected from those behind it.
 
         `backfill_gains` got in the draft before this one what those may have who could take it from them.
@@ -55,12 +64,12 @@ class Starts:
         self.kept_back: int | None = None
         #: Lines that cannot start whatever is free.
         self.impossible: dict[JobClass, WaitReason] = {}
-        self._victims = Victims(draft)
+        self._victims = victims
         self._limits: dict[int, BackfillLimit] = {}
         #: Attempts that failed with nothing in their way but capacity, and behind the blocked job.
         self._failed = Failures()
         self._failed_behind = Failures()
-        self._fixed = FixedStarts(draft, self._victims)
+        self._group_starts = group_starts
         #: Jobs for which this pass took from others.
         self._takers = 0
         self._parked: list[JobClass] = []
@@ -133,7 +142,7 @@ class Starts:
         draft = self.draft
         feasible = draft.places.feasible(job.shape)
         fixed = job.spec.fixed is not None
-        impossible = self._fixed.impossible(job) if fixed else feasible.impossible(job.min_workers)
+        impossible = self._group_starts.impossible(job) if fixed else feasible.impossible(job.min_workers)
         if impossible is not None or job.not_before > draft.now:
             self._pass_over(job, impossible)
             return
@@ -176,8 +185,8 @@ class Starts:
         own: tuple[Placement, Placement] = draft.unhold(job) if job.id in draft.holding else ((), ())
         limit = self._limit(job)
         may_take = self._takers < TAKERS_MAX
-        bounds = GroupBackfillLimit(limit.bounds, (limit.headroom,)) if limit is not None else None
-        got = self._fixed.attempt(job, own, bounds, may_take=may_take)
+        bounds = GroupLimit(limit.bounds, (limit.headroom,)) if limit is not None else None
+        got = self._group_starts.attempt(job, own, bounds, may_take=may_take)
         if got is None:
             if not may_take:
                 draft.look_at(draft.now + GO_ON_SECONDS)
@@ -197,8 +206,7 @@ class Starts:
         if own:
             self.draft.openings += 1
         if self.head_reservation is None and self._promises:
-            promised = promise if job.spec.fixed is None else promise_with_fixed
-            self.head_reservation = promised(self.draft, job)
+            self.head_reservation = promise(self.draft, job)
 
     def _limit(self, job: Job) -> "BackfillLimit | None":
         """The blocked job's claim does not protect who is less important than this one, too."""
@@ -206,7 +214,7 @@ class Starts:
         if headroom is None:
             return None
         limit = self._limits.get(job.priority)
-        below = self.draft.usages.below(job.priority)
+        below = self.draft.victim_table.below(job.priority)
         state = (self.draft.openings, self._backfill_gains.uses)
         if limit is None or limit.below is not below or (self._backfill_gains and limit.state != state):
             lent = self._backfill_gains.added(below, job.priority)
@@ -217,7 +225,7 @@ class Starts:
 
     def _use(self, limit: "BackfillLimit", job: Job, node_counts: NodeCounts) -> None:
         """The job has these spots now; what was taken for it is lent no more."""
-        self.draft.usages.below(job.priority)
+        self.draft.victim_table.below(job.priority)
         limit.use(job, node_counts)
 
     def _start(self, job: Job, feasible: FeasibleNodes, own: Placement, limit: "BackfillLimit | None") -> bool:

@@ -1,19 +1,17 @@
 """Why each job that is left waiting does not start, judged by what the finished plan leaves."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, WaitReason
 from scheduler.model.plan import Waiting
-from scheduler.model.world import World
+from scheduler.policy.capacity.fixed_fit import request_of
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import FeasibleNodes
 from scheduler.policy.draft import Draft
-from scheduler.policy.snapshot.queue import UNEXPLAINED
+from scheduler.policy.snapshot.queue import UNEXPLAINED, JobClass, differs, not_carried
 from scheduler.policy.start.backfill import HeadReservation
-from scheduler.policy.start.fixed_starts import reason_with_fixed
-from scheduler.policy.start.starts import Starts
 
 #: Reasons that one plan replaces in lines: one slot that comes free may change those of all the queue, and they are
 #: for people to read.
@@ -23,38 +21,45 @@ REWRITTEN_MAX = 1000
 RoomKey = tuple[int, int, JobId | None]
 
 
-def explain(draft: Draft, starts: Starts) -> None:
-    """Give every job that is left its reason; drop the reasons that the jobs carry already."""
+def explain(
+    draft: Draft,
+    left: Iterable[tuple[Job, FeasibleNodes]],
+    impossible: Mapping[JobClass, WaitReason],
+    head_reservation: HeadReservation | None,
+) -> None:
+    """Give every job that is left its reason; drop the reasons that the jobs carry already.
+
+    `left` are jobs that the pass over the queue looked at one by one, `impossible` job classes that no plan can start.
+    """
     rooms: dict[FeasibleNodes, RoomKey] = {}
     waiting = not_carried(draft.world, draft.waiting)
-    for job, feasible in starts.left:
+    for job, feasible in left:
         if job.spec.fixed is not None:
-            said = reason_with_fixed(draft, job, starts.head_reservation)
+            said = _reason_with_fixed(draft, job, head_reservation)
         else:
-            said = _reason(draft, feasible, job.min_workers, starts.head_reservation, rooms)
-        if _differs(job, said):
+            said = _reason(draft, feasible, job.min_workers, head_reservation, rooms)
+        if differs(job, said):
             waiting[job.id] = said
-    _explain_job_classes(draft, starts, rooms, waiting)
+    _explain_job_classes(draft, impossible, head_reservation, rooms, waiting)
     draft.waiting = waiting
 
 
-def not_carried(world: World, waiting: Mapping[JobId, Waiting]) -> dict[JobId, Waiting]:
-    """Those of the reasons that the jobs do not carry yet."""
-    return {job_id: said for job_id, said in waiting.items() if _differs(world.queued[job_id], said)}
-
-
 def _explain_job_classes(
-    draft: Draft, starts: Starts, rooms: dict[FeasibleNodes, RoomKey], waiting: dict[JobId, Waiting]
+    draft: Draft,
+    impossible: Mapping[JobClass, WaitReason],
+    head_reservation: HeadReservation | None,
+    rooms: dict[FeasibleNodes, RoomKey],
+    waiting: dict[JobId, Waiting],
 ) -> None:
     """Add what changes for jobs in lines, by place in the queue; at most so many that have a reason already."""
     decided = draft.starts.keys() | draft.holding.keys()
     rewritten = 0
     for job_class in sorted(draft.snapshot.queue.job_classes, key=lambda job_class: job_class.ranks[0]):
-        if job_class in starts.impossible:
-            said = Waiting(starts.impossible[job_class])
+        if job_class in impossible:
+            said = Waiting(impossible[job_class])
         else:
             said = _reason(
-                draft, draft.places.feasible(job_class.shape), job_class.min_workers, starts.head_reservation, rooms
+                draft, draft.places.feasible(job_class.shape), job_class.min_workers, head_reservation, rooms
             )
         for carried, job_ids in job_class.carrying_other_than(said):
             left = (job_id for job_id in job_ids if job_id not in decided)
@@ -82,8 +87,14 @@ def _reason(
     return Waiting(WaitReason.BEHIND_RESERVATION, room[2])
 
 
-def _differs(job: Job, said: Waiting) -> bool:
-    return job.wait_reason is not said.reason or job.wait_for != said.for_job
+def _reason_with_fixed(draft: Draft, job: Job, head_reservation: HeadReservation | None) -> Waiting:
+    """Why a job with a fixed group does not start, judged by what the finished plan leaves."""
+    request = request_of(draft.places, job)
+    if request.find(draft.ledger.rows_at(slice(None), View.FREE)) is None:
+        return Waiting(WaitReason.INSUFFICIENT_SLOTS)
+    if head_reservation is not None and request.find(draft.ledger.rows_at(slice(None), View.OPEN)) is not None:
+        return Waiting(WaitReason.BEHIND_RESERVATION, head_reservation.job.id)
+    return Waiting(WaitReason.BEHIND_RESERVATION, next(iter(draft.holding), None))
 
 
 def _room(draft: Draft, feasible: FeasibleNodes) -> RoomKey:

@@ -1,0 +1,40 @@
+"""Attempts of jobs with a fixed group, as the pass over the queue knows them."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from scheduler.model.job import Job, Placement, WaitReason
+from scheduler.policy.capacity.placement import NodeCounts
+from scheduler.policy.capacity.resources import Headroom
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimit:
+    """What a job behind the blocked one may use, and the accounts that its fixed group is put down to."""
+
+    bounds: Headroom
+    accounts: tuple[Headroom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """What an attempt came to."""
+
+    #: Where the other workers go.
+    node_counts: NodeCounts
+    #: What is held for the job and its fixed group; None: it starts.
+    held: tuple[Placement, Placement] | None = None
+    #: Whether it takes from others.
+    takes: bool = False
+
+
+class GroupStarts(Protocol):
+    """Attempts of jobs with a fixed group; see `fixed_starts`."""
+
+    def impossible(self, job: Job) -> WaitReason | None:
+        """Why no plan can start the job; None if one could."""
+
+    def attempt(
+        self, job: Job, own: tuple[Placement, Placement], limit: GroupLimit | None, *, may_take: bool
+    ) -> Got | None:
+        """Start it or hold something for it; `own` is what was held until now. None: neither can be."""
