@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import grimp
@@ -26,6 +27,8 @@ CLOCK_READS = frozenset(
 )
 SEEDED_RANDOM = frozenset({"random.Random", "random.SystemRandom"})
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "managers", "misc"})
+#: Modules of the policy in the longest chain of imports.
+LEVELS_MAX = 10
 
 
 def clock_reads(tree: ast.AST) -> list[str]:
@@ -134,3 +137,16 @@ def test_modules_are_named_for_what_they_hold() -> None:
     modules = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     vague = [str(path.relative_to(ROOT)) for path in modules if VAGUE_NAMES & {path.stem, path.parent.name}]
     assert not vague
+
+
+def test_no_chain_of_imports_in_the_policy_is_long() -> None:
+    graph = grimp.build_graph("scheduler", cache_dir=None)
+    policy = {"scheduler.policy", *graph.find_descendants("scheduler.policy")}
+
+    @cache
+    def chain(module: str) -> tuple[str, ...]:
+        below = (chain(other) for other in graph.find_modules_directly_imported_by(module) & policy)
+        return (module, *max(below, key=len, default=()))
+
+    longest = max(map(chain, policy), key=len)
+    assert len(longest) <= LEVELS_MAX, "\n".join(longest)

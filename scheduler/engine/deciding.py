@@ -49,7 +49,7 @@ class Deciding:
         self._calm_until: float | None = None
         self.dirty_jobs = DirtyJobs(settings.engine, liveness)
         #: Workers that this engine has asked to stop.
-        self.told: set[WorkerId] = set()
+        self.stop_sent: set[WorkerId] = set()
         #: Workers whose last start or stop failed on the way, and why.
         self.uncertain: dict[WorkerId, ActionFailure] = {}
 
@@ -87,7 +87,7 @@ class Deciding:
     def actions(self, world: World, unsettled: list[Job], observation: Observation, now: float) -> list[ClusterAction]:
         """What the cluster should be told now."""
         ended = self.dirty_jobs.ended(observation)
-        return due_actions(world, unsettled, observation, ended, self.told, self._launch, now)
+        return due_actions(world, unsettled, observation, ended, self.stop_sent, self._launch, now)
 
     def next_tick_at(self, world: World, unsettled: list[Job], decided: Plan, now: float) -> float:
         """The latest moment for the next tick."""

@@ -32,7 +32,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.changeset import committed
 from scheduler.engine.deciding import Deciding
 from scheduler.engine.leadership.follower import Follower, Unloaded
-from scheduler.engine.leadership.lease_keeper import Candidate
+from scheduler.engine.leadership.lease_keeper import LeaseKeeper
 from scheduler.engine.leadership.repairs import Repairs
 from scheduler.engine.ports import ActionFailure, Cluster, EngineClock, Leader, Lease, Place, StopWorker, Store
 from scheduler.engine.state.reports import Liveness, ReportBox
@@ -138,7 +138,7 @@ class Engine:
         self._caution = caution
         self._board = board
         self._reports = reports
-        self._candidate = Candidate(store, clock, holder, url, settings.engine.lease_seconds, place)
+        self._lease_keeper = LeaseKeeper(store, clock, holder, url, settings.engine.lease_seconds, place)
         self._follower = Follower(store, board)
         #: The newest term in which this engine has led.
         self._term = 0
@@ -160,12 +160,12 @@ class Engine:
     @property
     def lease(self) -> Lease | None:
         """None: this engine does not lead."""
-        return self._candidate.lease
+        return self._lease_keeper.lease
 
     @property
     def leader(self) -> Leader | None:
         """Who leads, this engine or another, as far as it knows."""
-        return self._candidate.leader
+        return self._lease_keeper.leader
 
     @property
     def heard_since(self) -> float:
@@ -179,11 +179,11 @@ class Engine:
 
     @property
     def lease_seconds(self) -> float:
-        return self._candidate.ttl_seconds
+        return self._lease_keeper.ttl_seconds
 
     def troubles(self) -> list[str]:
         """What is wrong although jobs are decided on, one line each."""
-        return [str(each) for each in (self.jump, self._candidate.slowness()) if each is not None]
+        return [str(each) for each in (self.jump, self._lease_keeper.slowness()) if each is not None]
 
     def tick(self) -> TickReport:
         """Run every step; failures of the store or the cluster end the tick and are reported, not raised."""
@@ -202,14 +202,14 @@ class Engine:
         try:
             yield from self._timed(self._steps(), reached)
         except LeaseLost as error:
-            self._candidate.lost()
+            self._lease_keeper.lost()
             self.world = None
             self._give_up(error, 0.0)
         except _OF_NO_JOB as error:
             self._give_up(error, self._settings.engine.tick_interval_seconds)
         finally:
             self.deciding = None
-        ended, slow_seconds = self._clock.now(), 2 * self._candidate.write_seconds  # reports come in meanwhile
+        ended, slow_seconds = self._clock.now(), 2 * self._lease_keeper.write_seconds  # reports come in meanwhile
         if ended - now > self._settings.engine.tick_interval_seconds + slow_seconds:
             self._liveness.since = ended  # it stood still in the middle
         self._moved_at = self._clock.monotonic()
@@ -231,11 +231,11 @@ class Engine:
         idle_seconds = self._clock.monotonic() - self._moved_at
         if idle_seconds <= TICK_SECONDS_MAX + self._settings.engine.tick_interval_seconds:
             with suppress(StoreError):
-                self._candidate.renew()
+                self._lease_keeper.renew()
 
     def release(self) -> None:
         """Let another engine lead at once."""
-        self._candidate.release()
+        self._lease_keeper.release()
         self.world = None
 
     def forget(self) -> None:
@@ -246,7 +246,7 @@ class Engine:
             self._caution.begin()
 
     def _steps(self) -> Iterator[Step]:
-        lease = self._candidate.hold()
+        lease = self._lease_keeper.hold()
         now = self._clock.now()  # until it leads, the clock follows the leader's at each look at the lease
         if lease is None:
             self._follow(now)
@@ -298,7 +298,7 @@ class Engine:
             violations=violations,
             action_failures=failures or (),
             loads=inputs.observation.loads,
-            error=self._candidate.trouble(late=failures is None),
+            error=self._lease_keeper.trouble(late=failures is None),
             next_tick_at=now
             if len(inbox.intents) >= INBOX_MAX
             else self._deciding.next_tick_at(self.world, unsettled, decided, now),
@@ -307,20 +307,20 @@ class Engine:
 
     def _follow(self, now: float) -> None:
         """Another engine leads: see what it has committed, and look again when its lease may have been outlived."""
-        changed = tuple(self._follower.follow(self._candidate.revision_seen))
-        wait_seconds = min(self._settings.engine.tick_interval_seconds, self._candidate.outlived_in_seconds())
+        changed = tuple(self._follower.follow(self._lease_keeper.revision_seen))
+        wait_seconds = min(self._settings.engine.tick_interval_seconds, self._lease_keeper.outlived_in_seconds())
         self.report = TickReport(
             at=now, followed=self._follower.revision, changed=changed, next_tick_at=now + wait_seconds
         )
 
     def _begin(self, lease: Lease) -> None:
         """Others have led since: what this engine did and heard before is of the past."""
-        self._deciding.told.clear()
+        self._deciding.stop_sent.clear()
         self._deciding.uncertain = {}
         self._reports.clear()
         self._liveness.called.clear()
         self._term = lease.term
-        if self._caution is not None and self._candidate.outlived:
+        if self._caution is not None and self._lease_keeper.outlived:
             self._caution.begin()
 
     def _load(self, now: float) -> World:
@@ -367,13 +367,13 @@ class Engine:
         except StoreError:
             self.world = None  # whether it was written may be unknown: load before deciding again
             raise
-        self._candidate.wrote(self._clock.monotonic() - began)
+        self._lease_keeper.wrote(self._clock.monotonic() - began)
 
     def _apply(
         self, world: World, unsettled: list[Job], observation: Observation, now: float
     ) -> tuple[ActionFailure, ...] | None:
         """What failed; None: it is too late to be sure that nobody else leads, and nothing was done."""
-        seconds_left = self._candidate.seconds_left()
+        seconds_left = self._lease_keeper.seconds_left()
         if seconds_left <= 0:
             return None
         actions = self._deciding.actions(world, unsettled, observation, now)
@@ -383,18 +383,18 @@ class Engine:
         self._deciding.uncertain = {failure.action.worker_id: failure for failure in failures}
         # A worker of a job may come to have the id of a stray: what that one was told does not count for it.
         stopped = {a.worker_id for a in actions if isinstance(a, StopWorker)}
-        self._deciding.told.update(stopped - world.strays.keys())
-        self._deciding.told.difference_update(self._deciding.uncertain)
+        self._deciding.stop_sent.update(stopped - world.strays.keys())
+        self._deciding.stop_sent.difference_update(self._deciding.uncertain)
         return failures
 
     def _forget_ended(self, changes: Changes) -> None:
         ended = [w.id for w in changes.workers if not w.state.live]
-        self._deciding.told.difference_update(ended)
+        self._deciding.stop_sent.difference_update(ended)
         self._reports.forget(ended)
         self._liveness.forget(ended)
         for node in changes.forgotten:
             self._liveness.cut_off.pop(node.name, None)
 
     def _give_up(self, error: Exception, wait_seconds: float) -> None:
-        now, leading = self._clock.now(), self._candidate.seconds_left() > 0
+        now, leading = self._clock.now(), self._lease_keeper.seconds_left() > 0
         self.report = TickReport(at=now, leading=leading, error=str(error), next_tick_at=now + wait_seconds)

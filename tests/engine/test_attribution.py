@@ -131,7 +131,7 @@ def test_a_failure_is_one_short_line_that_ends_with_where() -> None:
 def test_where_is_the_innermost_line_of_the_scheduler_itself() -> None:
     with pytest.raises(AttributeError) as caught:
         usage_of(a_job(7), None)  # type: ignore[arg-type]
-    assert ", in scheduler/policy/snapshot/usage.py:" in failure_of(caught.value).detail
+    assert ", in scheduler/policy/snapshot/usage_index.py:" in failure_of(caught.value).detail
     assert failure_of(KeyError()).detail == "KeyError"
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from scheduler.config import Settings
 from scheduler.engine.whatif.forecast import Loss
-from scheduler.engine.whatif.priority_change import Size, Sizes, Starts, reprice
+from scheduler.engine.whatif.priority_change import Size, Sizes, StartForecasts, reprice
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobState
 from tests.policy.worlds import NOW, Cluster
@@ -13,13 +13,13 @@ from tests.world import World
 GRACE = 30.0
 
 
-def ask(c: Cluster, job_id: int, priority: int) -> Starts | Sizes:
+def ask(c: Cluster, job_id: int, priority: int) -> StartForecasts | Sizes:
     return reprice(c.world(), c.jobs[JobId(job_id)], priority, NOW, Settings(), lambda: True)
 
 
-def starts(c: Cluster, job_id: int, priority: int) -> Starts:
+def starts(c: Cluster, job_id: int, priority: int) -> StartForecasts:
     found = ask(c, job_id, priority)
-    assert isinstance(found, Starts)
+    assert isinstance(found, StartForecasts)
     return found
 
 

@@ -12,7 +12,7 @@ from scheduler.engine.absorb.exits import FAILURES
 from scheduler.engine.absorb.workers import absorb_job_workers
 from scheduler.engine.changeset import Changeset
 from scheduler.engine.leadership import follower
-from scheduler.engine.leadership.lease_keeper import Candidate
+from scheduler.engine.leadership.lease_keeper import LeaseKeeper
 from scheduler.engine.ports import Lease, StoredNews
 from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.model.foreign import NO_FOREIGN
@@ -77,8 +77,8 @@ def _without_ends(world: World, news: StoredNews) -> Changes:
     return Changes(jobs=tuple(job for job in news.jobs if not job.state.terminal), nodes=tuple(news.nodes))
 
 
-def _by_monotonic_time(candidate: Candidate) -> float:
-    return candidate._ends_at - candidate._clock.monotonic() if candidate.lease else 0.0
+def _by_monotonic_time(lease_keeper: LeaseKeeper) -> float:
+    return lease_keeper._ends_at - lease_keeper._clock.monotonic() if lease_keeper.lease else 0.0
 
 
 MUTATIONS = (
@@ -100,7 +100,7 @@ MUTATIONS = (
     Mutation(
         "a standby takes a lease that it has not outlived",
         "LEASE",
-        lambda patch: patch.setattr(Candidate, "outlived_in_seconds", lambda self: 0.0),
+        lambda patch: patch.setattr(LeaseKeeper, "outlived_in_seconds", lambda self: 0.0),
     ),
     Mutation(
         "a standby overlooks that jobs end",
@@ -145,7 +145,7 @@ MUTATIONS = (
     Mutation(
         "a leader whose machine slept goes by its monotonic clock",
         "LEASE",
-        lambda patch: patch.setattr(Candidate, "seconds_left", _by_monotonic_time),
+        lambda patch: patch.setattr(LeaseKeeper, "seconds_left", _by_monotonic_time),
     ),
     Mutation(
         "durations go by a clock that somebody sets",

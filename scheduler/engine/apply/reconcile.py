@@ -19,14 +19,14 @@ def due_actions(
     unsettled: Iterable[Job],
     observation: Observation,
     ended: Iterable[WorkerObservation],
-    told: Set[WorkerId],
+    stop_sent: Set[WorkerId],
     launch: LaunchContext,
     now: float,
 ) -> list[ClusterAction]:
     """What the cluster should be told now.
 
     `unsettled` are the jobs with workers that may have to be started or stopped; `ended` are the workers that the
-    cluster still lists although their end was seen. `told` are workers that were asked to stop by this engine already:
+    cluster still lists although their end was seen. `stop_sent` are workers that this engine has asked to stop already:
     asking again is harmless, but only needed once their deadline has passed.
     """
     stops: list[ClusterAction] = []
@@ -39,7 +39,7 @@ def due_actions(
         for worker in job.all_workers:
             if worker.desired is Desired.STOP or worker.condemned:
                 grace_seconds = max(0.0, (worker.stop_deadline or now) - now)
-                if worker.id not in told or grace_seconds == 0.0:
+                if worker.id not in stop_sent or grace_seconds == 0.0:
                     stops.append(StopWorker(worker.id, worker.node, grace_seconds, job.nonce))
             elif _to_start(job, worker, observation, now):
                 starts.append(start_worker(job, worker, launch))

@@ -22,7 +22,7 @@ LEASE_SECONDS_MAX = 120.0
 FADING = 0.1
 
 
-class Candidate:
+class LeaseKeeper:
     """One engine's way to the lease. The engine's thread takes, gives and loses it; any may renew and look at it."""
 
     def __init__(
