@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
+from scheduler.backoff import Backoff
 from scheduler.engine.board import Board
 from scheduler.engine.loop import EngineLoop
 from scheduler.engine.ports import Clock
@@ -14,8 +15,7 @@ from scheduler.model.event import EventKind
 
 log = structlog.get_logger(__name__)
 
-BACKOFF_SECONDS_MIN = 0.5
-BACKOFF_SECONDS_MAX = 30.0
+BACKOFF = Backoff(0.5, 30.0)
 #: A tick that takes longer when the process is told to stop is not waited for.
 STOP_SECONDS_MAX = 15.0
 #: What is left out of decisions from now on.
@@ -56,7 +56,7 @@ class EngineThread:
         self._crash: str | None = None
         #: Actions that have failed, and why, since all succeeded last.
         self._failing: frozenset[tuple[str, str]] = frozenset()
-        self._backoff_seconds = BACKOFF_SECONDS_MIN
+        self._crashes = 0
 
     def start(self) -> None:
         self._thread.start()
@@ -103,16 +103,17 @@ class EngineThread:
                 self._loop.run()
             except Exception as error:
                 # Whatever it is, training and the queue must go on; the world in memory is not to be trusted.
-                log.exception("tick failed", retry_seconds=self._backoff_seconds)
+                self._crashes += 1
+                pause_seconds = BACKOFF.pause_seconds(self._crashes)
+                log.exception("tick failed", retry_seconds=pause_seconds)
                 self._crash = f"{type(error).__name__}: {error}".partition("\n")[0]
                 self._engine.forget()
                 self._on_crash()
-                self._stopping.wait(self._backoff_seconds)
-                self._backoff_seconds = min(self._backoff_seconds * 2, BACKOFF_SECONDS_MAX)
+                self._stopping.wait(pause_seconds)
 
     def _observe(self, report: TickReport) -> None:
         before = self._report
-        self._report, self._crash, self._backoff_seconds = report, None, BACKOFF_SECONDS_MIN
+        self._report, self._crash, self._crashes = report, None, 0
         if report.error is not None and (before is None or before.error != report.error):
             log.warning("the scheduler is not making decisions", reason=report.error)
         elif report.error is None and (before is None or _standing(before) != _standing(report)):

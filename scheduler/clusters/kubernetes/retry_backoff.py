@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_PAUSE_SECONDS = 1.0
-_PAUSE_SECONDS_MAX = 30.0
+from scheduler.backoff import Backoff
+
+_BACKOFF = Backoff(1.0, 30.0)
 #: Names that are remembered; those that nobody asks for any more go first.
 _KNOWN_MAX = 10_000
 
@@ -12,10 +13,10 @@ _KNOWN_MAX = 10_000
 @dataclass(frozen=True, slots=True)
 class _Refusal:
     error: str
-    #: Of the first of them in a row, and when to ask again.
+    #: Of the first of them in a row, when to ask again, and how many there were.
     since: float
     again_at: float
-    pause_seconds: float
+    count: int
 
 
 class Refusals:
@@ -36,10 +37,10 @@ class Refusals:
         """It was refused once more; whether it is time to give up."""
         now, before = self._monotonic(), self._known.pop(name, None)
         since = now if before is None else before.since
-        pause = _PAUSE_SECONDS if before is None else min(before.pause_seconds * 2, _PAUSE_SECONDS_MAX)
+        count = 1 if before is None else before.count + 1
         if len(self._known) >= _KNOWN_MAX:
             self._known.pop(next(iter(self._known)), None)
-        self._known[name] = _Refusal(error, since, now + pause, pause)
+        self._known[name] = _Refusal(error, since, now + _BACKOFF.pause_seconds(count), count)
         return now - since >= self._limit_seconds
 
     def drop(self, name: str) -> None:

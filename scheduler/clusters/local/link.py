@@ -13,6 +13,7 @@ from pathlib import Path
 
 import structlog
 
+from scheduler.backoff import Backoff
 from scheduler.clusters.local.env import inherited_env
 from scheduler.clusters.local.wire import PROTOCOL, LineReader, Notice, Request, connect, encode
 from scheduler.engine.timing.repeating import one_line
@@ -32,7 +33,7 @@ _LAUNCH_SECONDS_MAX = 10.0
 _CONNECT_PAUSE_SECONDS = 0.005
 _SEND_SECONDS_MAX = 10
 _JOIN_SECONDS_MAX = 20.0
-_RETRY_SECONDS_MAX = 2.0
+_RETRY = Backoff(_CONNECT_PAUSE_SECONDS, 2.0)
 
 
 class SupervisorLink:
@@ -101,7 +102,7 @@ class SupervisorLink:
             raise ClusterError(f"the supervisor of local workers (pid {pid}) did not end")
 
     def _keep(self) -> None:
-        pause = _CONNECT_PAUSE_SECONDS
+        failures = 0
         while not self._closed.is_set():
             reason = "it ended"
             try:
@@ -110,14 +111,14 @@ class SupervisorLink:
                     self.taken_over = True
                     self._on_down("another daemon has taken over this state directory")
                     return
-                pause = _CONNECT_PAUSE_SECONDS
+                failures = 0
             except Exception as error:  # whatever it is, workers have to be seen again
                 reason = one_line(error)
-                pause = min(pause * 2, _RETRY_SECONDS_MAX)
+                failures += 1
             if not self._closed.is_set():
                 self._on_down(f"cannot reach the supervisor of local workers: {reason}")
                 _log.warning("reconnecting to the supervisor of local workers", reason=reason)
-                self._closed.wait(pause)
+                self._closed.wait(_RETRY.pause_seconds(failures))
 
     def _open(self) -> socket.socket | None:
         """A connection to the supervisor that runs, or to a new one; None once this link is closed."""

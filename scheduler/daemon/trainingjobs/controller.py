@@ -12,6 +12,7 @@ from typing import Protocol
 
 import structlog
 
+from scheduler.backoff import Backoff
 from scheduler.clusters.kubernetes.api.custom_resource import ObjectKey
 from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.crd import FINALIZER
@@ -36,8 +37,7 @@ from scheduler.store.sqlstore import SqlStore
 
 log = structlog.get_logger(__name__)
 
-RETRY_SECONDS = 2.0
-RETRY_SECONDS_MAX = 60.0
+RETRY = Backoff(2.0, 60.0)
 
 
 class Objects(Protocol):
@@ -266,7 +266,7 @@ class TrainingJobs:
 
     def _retry(self, key: ObjectKey, error: str) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        pause = min(RETRY_SECONDS * 2.0 ** (failures - 1), RETRY_SECONDS_MAX)
+        pause = RETRY.pause_seconds(failures)
         log.warning("TrainingJob failed, retrying later", namespace=key[0], name=key[1], error=error, seconds=pause)
         with self._lock:
             self._due.setdefault(key, self._clock.now() + pause)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from scheduler.backoff import Backoff
 from scheduler.config import WebhookSettings
 from scheduler.daemon.webhooks.message import body_of, headers_of
 from scheduler.engine.ports import EngineClock
@@ -39,7 +40,7 @@ ANSWER_BYTES_MAX = 65536
 
 def pause_seconds(attempts: int, settings: WebhookSettings, random: Random) -> float:
     """How long to wait after so many failed tries: twice as long each time, and never two receivers in step."""
-    whole = min(settings.backoff_max_seconds, settings.backoff_seconds * 2.0 ** min(attempts - 1, 60))
+    whole = Backoff(settings.backoff_seconds, settings.backoff_max_seconds).pause_seconds(attempts)
     return whole * random.uniform(0.5, 1.0)
 
 

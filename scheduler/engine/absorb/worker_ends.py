@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from scheduler.backoff import Backoff
 from scheduler.config import EngineSettings
 from scheduler.engine.absorb.exits import FAILURES
 from scheduler.engine.absorb.foreign import others_took
@@ -67,9 +68,8 @@ def _is_hopeless(job: Job, worker: Worker) -> bool:
 
 
 def backoff_seconds(retries_used: int, settings: EngineSettings) -> float:
-    """Pause before the next try after so many failures: doubles, bounded."""
-    doublings = min(max(retries_used - 1, 0), 30)
-    return min(settings.backoff_seconds * 2.0**doublings, settings.backoff_max_seconds)
+    """The pause before the next try of a job that has used this number of retries."""
+    return Backoff(settings.backoff_seconds, settings.backoff_max_seconds).pause_seconds(retries_used)
 
 
 def _react_to_ends(changeset: Changeset, job: Job, ended: Sequence[Worker], settings: EngineSettings) -> None:

@@ -8,6 +8,7 @@ measured at larger sizes is forgotten after `policy.remeasure_seconds` at the pr
 import math
 from dataclasses import dataclass
 
+from scheduler.backoff import Backoff
 from scheduler.config import PolicySettings
 from scheduler.model.job import Job
 from scheduler.model.speed import Scatter, SizeSpeed
@@ -104,7 +105,7 @@ def _retried_at(job: Job, speed: SizeSpeed, settings: PolicySettings) -> float:
     since = job.running_at if job.last_resize_at is None else job.last_resize_at
     if since is None or speed.workers <= len(job.workers):
         return math.inf
-    return since + settings.retry_seconds * 2.0 ** max(speed.losses - 1, 0)
+    return since + Backoff(settings.retry_seconds, math.inf).pause_seconds(speed.losses)
 
 
 def _forgotten_at(job: Job, speed: SizeSpeed, settings: PolicySettings) -> float:

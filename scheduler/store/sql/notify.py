@@ -14,6 +14,7 @@ import structlog
 from sqlalchemy import Connection, Text, bindparam, create_engine, func, select
 from sqlalchemy.pool import NullPool
 
+from scheduler.backoff import Backoff
 from scheduler.engine.timing.repeating import one_line
 from scheduler.store.sql.database import CONNECT_TIMEOUT_SECONDS, Database
 
@@ -22,8 +23,7 @@ log = structlog.get_logger(__name__)
 CHANNEL = "sched"
 #: A thread that listens looks this often whether it is to end.
 LOOK_SECONDS = 0.5
-RETRY_SECONDS_MIN = 0.2
-RETRY_SECONDS_MAX = 5.0
+RETRY = Backoff(0.2, 5.0)
 #: A server that has vanished without a word is given up after idle + interval * count.
 _KEEPALIVES = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
 
@@ -77,17 +77,17 @@ class Listener:
         self._engine.dispose()
 
     def _run(self) -> None:
-        pause_seconds = RETRY_SECONDS_MIN
+        failures = 0
         while not self._closed.is_set():
             try:
                 with closing(self._engine.raw_connection()) as connection:
-                    pause_seconds = RETRY_SECONDS_MIN
+                    failures = 0
                     self._listen(connection.driver_connection)  # type: ignore[arg-type]
             except Exception as error:  # nothing that is missed is lost, but others would wait for each look
                 self.trouble = f"listening to other replicas: {one_line(error)}"
-                if not self._closed.wait(pause_seconds):
+                failures += 1
+                if not self._closed.wait(RETRY.pause_seconds(failures)):
                     log.warning("listening to other replicas again", database=self._where, reason=one_line(error))
-                pause_seconds = min(pause_seconds * 2, RETRY_SECONDS_MAX)
 
     def _listen(self, connection: "psycopg.Connection[object]") -> None:
         connection.execute(f"LISTEN {CHANNEL}")

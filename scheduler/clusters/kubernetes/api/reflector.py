@@ -8,6 +8,7 @@ from typing import Protocol
 
 import structlog
 
+from scheduler.backoff import Backoff
 from scheduler.clusters.kubernetes.api.connection import Collection, Connection, Watch
 from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.api.errors import GONE, RefusedError
@@ -16,8 +17,7 @@ from scheduler.errors import ClusterError
 
 log = structlog.get_logger(__name__)
 
-_PAUSE_SECONDS = 0.5
-_PAUSE_SECONDS_MAX = 10.0
+_BACKOFF = Backoff(0.5, 10.0)
 #: A watch that the server ends sooner than this is not begun again at once.
 _SHORT_SECONDS = 1.0
 
@@ -100,16 +100,16 @@ class Reflector:
             return f"no news of {self.kind} for more than {stale_seconds:g} s: {why}"
 
     def _run(self) -> None:
-        pause = _PAUSE_SECONDS
+        failures = 0
         while not self._closed.is_set():
             begun = self._clock.monotonic()
             well = self._try()
             if self._clock.monotonic() - begun >= _SHORT_SECONDS:
-                pause = _PAUSE_SECONDS
+                failures = 0
                 if well:
                     continue
-            self._closed.wait(pause * self._randomness.uniform(0.5, 1.5))
-            pause = min(pause * 2, _PAUSE_SECONDS_MAX)
+            failures += 1
+            self._closed.wait(_BACKOFF.pause_seconds(failures) * self._randomness.uniform(0.5, 1.5))
 
     def _try(self) -> bool:
         """List if need be, and follow until the watch ends; whether the server ended it in order."""
