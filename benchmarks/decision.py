@@ -16,7 +16,8 @@ from benchmarks.figure import Figure, median, percentile
 from scheduler.config import PolicySettings
 from scheduler.engine import gc_pauses
 from scheduler.model.ids import JobId, NodeName, worker_id
-from scheduler.model.job import Job, JobSpec, JobState, Placement, Runtime, WaitReason
+from scheduler.model.job import Job, JobSpec, Placement, Runtime
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape

@@ -15,7 +15,8 @@ from benchmarks.figure import Figure, median, percentile
 from scheduler.engine.ports import Lease
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import NodeName, worker_id
-from scheduler.model.job import Job, JobSpec, JobState, StopReason
+from scheduler.model.job import Job, JobSpec
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.node import Node
 from scheduler.model.report import Window
 from scheduler.model.worker import ExitReason, Worker, WorkerState

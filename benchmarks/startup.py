@@ -10,7 +10,8 @@ from pathlib import Path
 
 from benchmarks.daemon import Daemon
 from benchmarks.figure import Figure, median
-from scheduler.model.job import JobSpec, WaitReason
+from scheduler.model.job import JobSpec
+from scheduler.model.job_state import WaitReason
 from scheduler.store.sqlstore import SqlStore
 
 JOBS = 100_000

@@ -2,7 +2,8 @@
 
 from scheduler.config import PolicySettings
 from scheduler.model.booking import Booking
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.world import World as Snapshot
 from tests.broken import hold
 from tests.free import free_slots

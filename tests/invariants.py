@@ -16,7 +16,8 @@ from scheduler.engine.tick import Engine, TickReport
 from scheduler.model.event import DECISIONS, Event, EventKind
 from scheduler.model.hosts import host_list
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, StopReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import StopReason
 from scheduler.model.node import Node
 from scheduler.model.worker import LeaveReason
 from scheduler.model.world import World as Snapshot

@@ -6,7 +6,7 @@ from scheduler.config import PolicySettings
 from scheduler.engine.tick import TickReport
 from scheduler.model.foreign import NO_FOREIGN, Demand, ForeignUse
 from scheduler.model.ids import NodeName, WorkerId
-from scheduler.model.job import StopReason
+from scheduler.model.job_state import StopReason
 from scheduler.model.node import CPU_EPSILON, Node
 from scheduler.model.observation import NodeObservation
 from scheduler.model.worker import Worker

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from scheduler.config import PolicySettings
 from scheduler.model.foreign import NO_FOREIGN, ForeignUse
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.node import CPU_EPSILON, Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import CrowdedSlot

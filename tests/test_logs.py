@@ -20,7 +20,7 @@ from scheduler.daemon.decisions import REPORTS_MAX, WAITS_MAX, DecisionLog
 from scheduler.daemon.tracing import TracedEngine, tracer_of
 from scheduler.engine.apply.launch import LaunchContext
 from scheduler.errors import ClusterError
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.model.observation import Observation
 from tests.daemon import ROOT, running_daemon
 from tests.world import World

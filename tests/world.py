@@ -28,7 +28,8 @@ from scheduler.model.booking import Booking
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import Job, JobState, Runtime
+from scheduler.model.job import Job, Runtime
+from scheduler.model.job_state import JobState
 from scheduler.model.observation import NodeObservation
 from scheduler.model.shape import WorkerShape
 from scheduler.store.sqlstore import SqlStore

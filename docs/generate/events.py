@@ -9,7 +9,7 @@ from scheduler.engine.whatif.forecast import Certainty, CutOff
 from scheduler.model.booking import BookingState
 from scheduler.model.event import Cause, EventKind
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import STOP_TARGETS, JobState, StopReason, WaitReason
+from scheduler.model.job_state import STOP_TARGETS, JobState, StopReason, WaitReason
 from scheduler.model.node import NodeHealth, NodeIntent
 from scheduler.model.worker import ExitReason, LeaveReason, WorkerState
 from scheduler.policy.estimate.time_left import EndBasis

@@ -11,7 +11,8 @@ from enum import Enum, auto
 
 from scheduler.model.hosts import HostList, host_list
 from scheduler.model.ids import JobId, WorkerId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.world import World
 
 

@@ -14,7 +14,8 @@ from scheduler.model.event import Event, EventKind
 from scheduler.model.foreign import Awaited, ForeignUse
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.job import Job, JobState, Progress, check_job_transition
+from scheduler.model.job import Job, Progress, check_job_transition
+from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import ExitReason, Worker, WorkerState, check_worker_transition

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from scheduler.engine.board import Board, Known, Posting
 from scheduler.http.errors import ErrorCode, Refusal
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 
 #: When to ask again where nothing is published; jobs start within about so long once there is room.
 RETRY_AFTER_SECONDS = 1

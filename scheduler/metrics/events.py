@@ -7,7 +7,8 @@ from scheduler.metrics.recorder import Recorder
 from scheduler.model.event import Cause, Event, EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import Job, StopReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import StopReason
 from scheduler.model.worker import ExitReason, LeaveReason
 
 _WAIT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)

@@ -9,7 +9,8 @@ from scheduler.metrics.classes import PriorityClasses
 from scheduler.metrics.families import Families
 from scheduler.metrics.metric import Metric
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.worker import WorkerState
 from scheduler.model.world import World
 

@@ -8,7 +8,7 @@ from scheduler.metrics.metric import Metric
 from scheduler.model.booking import BookingState
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.observation import SlotLoad
 from scheduler.model.slot import SlotClosure

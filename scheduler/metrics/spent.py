@@ -12,7 +12,8 @@ from scheduler.metrics.classes import PriorityClasses
 from scheduler.metrics.metric import ANY_CLASS, Metric, each
 from scheduler.metrics.recorder import Recorder
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.worker import Worker, WorkerState
 from scheduler.model.world import World
 

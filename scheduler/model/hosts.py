@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from scheduler.model.ids import JobId, WorkerId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from scheduler.model.ids import JobId, WorkerId
-from scheduler.model.job import Placement, StopReason, WaitReason
+from scheduler.model.job import Placement
+from scheduler.model.job_state import StopReason, WaitReason
 from scheduler.model.worker import LeaveReason
 
 

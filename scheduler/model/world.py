@@ -13,7 +13,8 @@ from scheduler.model.event import Event
 from scheduler.model.foreign import Awaited, ForeignUse
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.slot import SlotClosure
 from scheduler.model.subject import Subject

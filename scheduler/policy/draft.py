@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, Placement, StopReason
+from scheduler.model.job import Job, Placement
+from scheduler.model.job_state import StopReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.capacity.placement import NodeCounts

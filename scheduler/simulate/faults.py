@@ -16,7 +16,7 @@ from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.engine.tick import TickReport
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import NodeName
-from scheduler.model.job import StopReason
+from scheduler.model.job_state import StopReason
 from scheduler.model.observation import NodeObservation
 from scheduler.model.worker import ExitReason
 

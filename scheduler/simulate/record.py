@@ -6,7 +6,8 @@ from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.engine.tick import TickReport
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState, StopReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.worker import LeaveReason
 from scheduler.simulate.result import JobResult, QueueStep, Result, SlotStep
 from scheduler.simulate.workload import Workload

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.simulate.faults import FaultCounts
 
 

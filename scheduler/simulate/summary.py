@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from statistics import fmean
 
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.simulate.faults import FaultCounts
 from scheduler.simulate.result import JobResult, Result
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from scheduler.errors import UserError
 from scheduler.model.data import DataSet
 from scheduler.model.ids import JobId, WorkerId
-from scheduler.model.job import Job, JobSpec, JobState
+from scheduler.model.job import Job, JobSpec
+from scheduler.model.job_state import JobState
 from scheduler.model.shard_calls import ShardAnswer, ShardCall
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import Worker

@@ -15,7 +15,8 @@ from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import Intent, IntentKind
-from scheduler.model.job import Job, JobSpec, JobState
+from scheduler.model.job import Job, JobSpec
+from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.report import Report, Usage, Window
 from scheduler.model.unreadable import Unreadable

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import elasticdl, kueue, paddle_edl
 from benchmarks.virtual import LEAVE_SECONDS, all_done, longest_foreign_wait, longest_wait, mean_wait, percent_used
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.simulate.generate import Kueue
 from scheduler.simulate.generate import kueue as kueue_workload
 from scheduler.simulate.result import Result

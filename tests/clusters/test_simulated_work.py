@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.clusters.simulated.work import JobProgress, Pace, WorkerSeconds
-from scheduler.model.job import JobState, Runtime
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState
 from tests.world import World
 
 

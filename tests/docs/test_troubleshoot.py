@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.model.job import WaitReason
+from scheduler.model.job_state import WaitReason
 from tests.docs.blocks import ROOT
 from tests.docs.said import said
 

@@ -23,7 +23,8 @@ from scheduler.model.event import Cause
 from scheduler.model.foreign import Awaited, Demand
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import Intent, IntentKind
-from scheduler.model.job import Job, JobSpec, JobState
+from scheduler.model.job import Job, JobSpec
+from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.observation import NodeObservation, Phase, WorkerObservation, WorkerReport
 from scheduler.model.shape import WorkerShape

@@ -7,7 +7,7 @@ import pytest
 from scheduler.model.data import DataSet
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, worker_id
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.model.ranges import Ranges
 from scheduler.model.worker import WorkerState
 from tests.engine.test_data import Reader, job_with_data

@@ -4,7 +4,7 @@ import json
 
 from scheduler.engine.board import Board, Known
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from tests.world import World
 
 

@@ -7,7 +7,8 @@ from scheduler.engine.tick import Step
 from scheduler.model.booking import BookingState
 from scheduler.model.event import EventKind
 from scheduler.model.ids import NodeName
-from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.worker import LeaveReason
 from tests.world import START, World
 

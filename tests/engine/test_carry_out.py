@@ -9,7 +9,7 @@ import pytest
 from scheduler.engine.apply.carry_out import carry_out
 from scheduler.engine.ports import ForgetWorker, StopWorker
 from scheduler.model.ids import WorkerId
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from tests.clusters.desk import Desk, LocalDesk, Manner, SimulatedDesk
 from tests.world import World
 

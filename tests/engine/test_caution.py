@@ -12,7 +12,8 @@ from scheduler.engine.ports import Inbox
 from scheduler.errors import LeaseLost, StoreUnavailable
 from scheduler.model.event import Cause
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobSpec, JobState
+from scheduler.model.job import Job, JobSpec
+from scheduler.model.job_state import JobState
 from scheduler.model.observation import Observation
 from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.world import Changes, World

@@ -15,7 +15,7 @@ from scheduler.engine.tick import Engine
 from scheduler.engine.timing.steady_clock import AWAY_SECONDS_MAX, SteadyClock
 from scheduler.engine.timing.wall_watch import CONFIRM_SECONDS
 from scheduler.model.event import EventKind
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from tests.faults.clocks import MachineClock
 from tests.world import World
 

@@ -6,7 +6,8 @@ from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState, Runtime, WaitReason
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from tests.world import World
 

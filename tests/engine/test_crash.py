@@ -12,7 +12,8 @@ import pytest
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.engine.tick import Step
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobState, Runtime
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState
 from tests.world import World
 
 TICKS = 40

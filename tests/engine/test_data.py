@@ -5,7 +5,8 @@ import pytest
 from scheduler.model.data import DataSet
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, WorkerId
-from scheduler.model.job import JobState, Runtime
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState
 from scheduler.model.ranges import Ranges
 from scheduler.model.shard_calls import ReaderKey, ShardCall
 from scheduler.policy.estimate.time_left import EndBasis, work_left

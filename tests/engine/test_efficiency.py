@@ -6,7 +6,8 @@ import pytest
 
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.clusters.simulated.work import Pace
-from scheduler.model.job import JobState, Runtime
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState
 from tests.world import World
 
 PER_WORKER = 16

@@ -14,7 +14,8 @@ from scheduler.engine.absorb.dirty_jobs import DirtyJobs
 from scheduler.engine.state.reports import Liveness
 from scheduler.model.event import EventKind
 from scheduler.model.fixed import FixedGroup
-from scheduler.model.job import JobState, Runtime, StopReason
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.node import NodeIntent
 from tests.world import World
 

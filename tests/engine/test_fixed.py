@@ -12,7 +12,8 @@ from scheduler.model.fixed import FixedGroup
 from scheduler.model.hosts import host_list
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import Job, JobState, Runtime, WaitReason
+from scheduler.model.job import Job, Runtime
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.observation import WorkerReport
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import ExitReason, WorkerState

@@ -13,7 +13,8 @@ from scheduler.engine.whatif.job_ends import Ending
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobSpec, JobState, Runtime, WaitReason
+from scheduler.model.job import JobSpec, Runtime
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes
 from scheduler.policy.estimate.time_left import EndBasis

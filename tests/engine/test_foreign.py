@@ -8,7 +8,8 @@ from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import EventKind
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import JobState, Runtime
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from tests.world import World

@@ -16,7 +16,7 @@ from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.model.event import EventKind
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState, WaitReason
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.world import Changes

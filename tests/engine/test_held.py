@@ -13,7 +13,7 @@ from scheduler.model.event import Cause, EventKind
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.model.node import NodeIntent
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import ExitReason, WorkerState

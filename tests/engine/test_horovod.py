@@ -9,7 +9,8 @@ from scheduler.engine.apply.launch import LaunchContext, start_worker
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.horovod import broken_command_rule, driver_command, driver_group, worker_command
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobState, Runtime
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState
 from scheduler.model.worker import ExitReason
 from tests.world import World
 

@@ -19,7 +19,8 @@ from scheduler.model.booking import Booking
 from scheduler.model.foreign import Awaited, Demand, ForeignUse
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import Intent, IntentKind
-from scheduler.model.job import Job, JobSpec, JobState
+from scheduler.model.job import Job, JobSpec
+from scheduler.model.job_state import JobState
 from scheduler.model.node import Node, NodeFailure, NodeHealth, NodeIntent
 from scheduler.model.observation import NodeObservation, Observation, Phase, SlotLoad, WorkerObservation
 from scheduler.model.shape import WorkerShape

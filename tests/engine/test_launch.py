@@ -4,7 +4,7 @@ from scheduler.engine.ports import StartWorker
 from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
 from tests.world import World

@@ -5,7 +5,8 @@ import pytest
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, WorkerId, worker_id
-from scheduler.model.job import JobState, Runtime
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState
 from scheduler.model.observation import Missed, WorkerReport
 from tests.world import World
 

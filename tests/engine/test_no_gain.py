@@ -10,7 +10,7 @@ from scheduler.clusters.simulated.work import Pace, Work
 from scheduler.config import PolicySettings
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.model.worker import LeaveReason
 from tests.engine.test_share import trains
 from tests.world import World

@@ -8,7 +8,8 @@ import pytest
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState, Runtime
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState
 from tests.world import World
 
 

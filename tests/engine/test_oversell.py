@@ -11,7 +11,8 @@ from scheduler.engine.tick import Step
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import Job, JobState, Runtime, StopReason
+from scheduler.model.job import Job, Runtime
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.observation import SlotLoad
 from tests.world import World
 

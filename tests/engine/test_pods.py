@@ -8,7 +8,8 @@ from scheduler.clusters.simulated.cluster import Fault
 from scheduler.clusters.simulated.process import STUCK_DETAIL, Behaviour
 from scheduler.engine.absorb.exits import EXIT_DONE
 from scheduler.model.event import EventKind
-from scheduler.model.job import JobState, Runtime, StopReason
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.node import NodeIntent
 from scheduler.model.observation import EndCause
 from scheduler.model.worker import ExitReason, LeaveReason

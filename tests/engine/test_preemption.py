@@ -2,7 +2,8 @@
 
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import EventKind
-from scheduler.model.job import JobState, Runtime, WaitReason
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.worker import LeaveReason
 from tests.world import World
 

@@ -6,7 +6,8 @@ import pytest
 
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.clusters.simulated.work import Pace
-from scheduler.model.job import Job, JobState, Runtime
+from scheduler.model.job import Job, Runtime
+from scheduler.model.job_state import JobState
 from tests.world import World
 
 SECONDS_ALONE = 1000.0

@@ -9,7 +9,8 @@ from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import Settings
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobState, Runtime, WaitReason
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState, WaitReason
 from tests.world import World
 
 LINEAR = ((1, 1.0), (4, 4.0))

@@ -6,7 +6,7 @@ from scheduler.config import Settings
 from scheduler.engine.whatif.forecast import Loss
 from scheduler.engine.whatif.priority_change import Size, Sizes, StartForecasts, reprice
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from tests.policy.worlds import NOW, Cluster
 from tests.world import World
 

@@ -4,7 +4,8 @@ from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import EventKind
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState, Runtime, WaitReason
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import NodeIntent
 from tests.world import World
 

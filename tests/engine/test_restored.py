@@ -8,7 +8,8 @@ import pytest
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.engine.ports import StartWorker
 from scheduler.model.ids import JobId, WorkerId, worker_id
-from scheduler.model.job import JobState, Runtime
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState
 from scheduler.model.worker import WorkerState
 from scheduler.model.world import Stray
 from scheduler.store.sqlstore import SqlStore

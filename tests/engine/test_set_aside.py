@@ -15,7 +15,8 @@ from scheduler.model.event import Cause, Event, EventKind
 from scheduler.model.foreign import Awaited, Demand, ForeignUse
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import Intent, IntentKind
-from scheduler.model.job import Job, JobSpec, JobState, WaitReason
+from scheduler.model.job import Job, JobSpec
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node, NodeIntent
 from scheduler.model.observation import NodeObservation, Observation, Phase, WorkerObservation
 from scheduler.model.shape import WorkerShape

@@ -9,7 +9,7 @@ from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine, Step
 from scheduler.errors import StoreUnavailable
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.store.sqlstore import SqlStore
 from tests.world import World
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from tests.world import World
 
 

@@ -8,7 +8,8 @@ from scheduler.clusters.simulated.process import Behaviour
 from scheduler.engine.apply.launch import LaunchContext, start_worker
 from scheduler.engine.ports import StartWorker
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobState, Runtime
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState
 from scheduler.model.torchrun import broken_command_rule, launch_command
 from tests.world import World
 

@@ -8,7 +8,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.policy.snapshot.order import Order
 from tests.world import START, World
 

@@ -8,7 +8,8 @@ from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState, Runtime, StopReason
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState, StopReason
 from tests.world import World
 
 _ACTS = [

@@ -12,7 +12,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.tick import Engine
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.store.sqlstore import SqlStore
 from tests.broken import Broken
 from tests.faults.daemon import Daemon, daemons

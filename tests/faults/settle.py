@@ -9,7 +9,8 @@ from scheduler.model.event import EventKind
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node, NodeIntent
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.fixed_fit import fits_empty

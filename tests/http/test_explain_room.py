@@ -12,7 +12,8 @@ from scheduler.http.explain.waiting import why_waiting
 from scheduler.model.event import EventKind
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState, Progress, Runtime, StopReason, WaitReason
+from scheduler.model.job import Progress, Runtime
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.speed import SizeSpeed
 from scheduler.model.worker import WorkerState
 from scheduler.model.world import CrowdedSlot

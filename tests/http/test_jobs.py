@@ -6,7 +6,7 @@ from contextlib import closing
 from scheduler.cli.render.tables import since
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import EventKind
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.model.observation import SlotLoad
 from tests.http.site import Site
 

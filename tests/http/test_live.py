@@ -13,7 +13,7 @@ import pytest
 from scheduler.http.live import live
 from scheduler.http.live.snapshot import Picture
 from scheduler.http.static import files
-from scheduler.model.job import WaitReason
+from scheduler.model.job_state import WaitReason
 from tests.http.site import Site
 
 PAGE = Path(live.__file__).parents[1] / "page"

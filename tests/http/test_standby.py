@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from scheduler.http.runtime.relay import FORWARDED
 from scheduler.model.ids import JobId, WorkerId
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from tests.eventually import SECONDS_MAX
 from tests.http.site import Site
 from tests.http.test_hosts import until_listening

@@ -24,7 +24,8 @@ from scheduler.metrics.ticks import PHASES
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import Runtime, StopReason
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import StopReason
 from scheduler.model.observation import SlotLoad
 from scheduler.model.worker import ExitReason
 from scheduler.policy.checks.invariants import Violation

@@ -7,7 +7,8 @@ import pytest
 
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState, Runtime, WaitReason
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState, WaitReason
 from tests.metrics.observed import Observed
 
 STUBBORN = Behaviour(runtime=Runtime.ELASTIC, leave_seconds=None)

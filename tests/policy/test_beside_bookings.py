@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scheduler.model.booking import Booking
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.plan import Grow, Reserve
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.resources import Amount, add, amount_of

@@ -10,7 +10,8 @@ import pytest
 
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Grow, Reserve, Shrink, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason

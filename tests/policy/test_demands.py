@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scheduler.config import PolicyName, PolicySettings
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.job import StopReason, WaitReason
+from scheduler.model.job_state import StopReason, WaitReason
 from scheduler.model.plan import Action, Grow, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.planner import Planner

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobState, StopReason, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState, Placement, Runtime, WaitReason
+from scheduler.model.job import Job, Placement, Runtime
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.checks.invariants import check_world

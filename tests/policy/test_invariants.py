@@ -8,7 +8,7 @@ import pytest
 from scheduler.config import PolicySettings
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import JobState, StopReason, WaitReason
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, WorkerState

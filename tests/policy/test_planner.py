@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from scheduler.config import PolicySettings
 from scheduler.model.ids import NodeName
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.plan import StopJob
 from scheduler.model.speed import after_report

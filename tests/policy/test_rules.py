@@ -7,7 +7,8 @@ import pytest
 
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
-from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Grow, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.snapshot.order import Order, aged

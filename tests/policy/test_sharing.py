@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.model.job import Job, JobState, StopReason, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Grow, Reserve, Shrink, Start, StopJob
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.checks.invariants import check_plan, check_world

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.model.job import Job, Runtime, StopReason
+from scheduler.model.job import Job, Runtime
+from scheduler.model.job_state import StopReason
 from scheduler.model.plan import Shrink, StopJob
 from scheduler.policy.estimate.lost_work import shrink_cost, stop_cost
 from tests.policy.worlds import NOW, Cluster

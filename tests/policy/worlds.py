@@ -13,15 +13,8 @@ from scheduler.config import PolicySettings
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.foreign import Awaited, Demand, ForeignUse
 from scheduler.model.ids import JobId, NodeName, worker_id
-from scheduler.model.job import (
-    STOP_TARGETS,
-    Job,
-    JobState,
-    Placement,
-    Progress,
-    StopReason,
-    WaitReason,
-)
+from scheduler.model.job import Job, Placement, Progress
+from scheduler.model.job_state import STOP_TARGETS, JobState, StopReason, WaitReason
 from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape

@@ -5,7 +5,7 @@ import pytest
 from scheduler.cli.commands.simulated_faults import parse_faults
 from scheduler.config import PolicySettings, Settings
 from scheduler.errors import InvalidInput
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.simulate.faults import FaultCounts, Faults
 from scheduler.simulate.generate import Poisson, poisson
 from scheduler.simulate.nodes import read_nodes

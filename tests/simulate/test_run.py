@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.config import PolicySettings, Settings
 from scheduler.errors import UserError
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.simulate.generate import Poisson, poisson
 from scheduler.simulate.nodes import read_nodes
 from scheduler.simulate.run import Setup, simulate

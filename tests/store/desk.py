@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from scheduler.engine.ports import Lease
 from scheduler.model.ids import JobId, NodeName, worker_id
-from scheduler.model.job import Job, JobSpec, JobState
+from scheduler.model.job import Job, JobSpec
+from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.worker import ExitReason, Worker, WorkerState
 from scheduler.model.world import Changes

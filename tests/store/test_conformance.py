@@ -11,7 +11,7 @@ from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList, Member
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState, StopReason
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.node import Node, NodeIntent
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes

@@ -21,7 +21,7 @@ from scheduler.errors import LeaseLost, SchemaMismatch, StoreError
 from scheduler.model.booking import Booking
 from scheduler.model.export import Export
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import StopReason
+from scheduler.model.job_state import StopReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore

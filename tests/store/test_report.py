@@ -6,7 +6,8 @@ import pytest
 
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobState, StopReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.node import Node
 from scheduler.model.report import Held, Window, slot_seconds
 from scheduler.model.worker import ExitReason, Worker, WorkerState

@@ -20,7 +20,8 @@ from scheduler.model.event import Event, EventKind
 from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, NodeName, WorkerId, worker_id
-from scheduler.model.job import JOB_TRANSITIONS, Job, JobSpec, JobState, Progress, Runtime, StopReason, WaitReason
+from scheduler.model.job import Job, JobSpec, Progress, Runtime
+from scheduler.model.job_state import JOB_TRANSITIONS, JobState, StopReason, WaitReason
 from scheduler.model.node import Node, NodeFailure, NodeHealth, NodeIntent
 from scheduler.model.shape import WorkerShape
 from scheduler.model.slot import ClosedSlot, SlotClosure

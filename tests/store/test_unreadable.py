@@ -17,7 +17,8 @@ from scheduler.errors import UnreadableRow
 from scheduler.model.data import DataSet
 from scheduler.model.ids import JobId, ordinal_of
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobSpec, JobState
+from scheduler.model.job import JobSpec
+from scheduler.model.job_state import JobState
 from scheduler.model.ranges import NOTHING
 from scheduler.model.shape import WorkerShape
 from scheduler.model.shard_calls import ReaderKey, ShardCall

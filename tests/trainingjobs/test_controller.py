@@ -3,7 +3,7 @@
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from tests.eventually import becomes, eventually
 from tests.trainingjobs.conftest import Site
 

@@ -22,7 +22,8 @@ from scheduler.errors import InvalidInput
 from scheduler.model.data import DataSet
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import Job, JobState, Runtime, WaitReason
+from scheduler.model.job import Job, Runtime
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.pod_template import canonical_template, template_namespace
 from scheduler.model.shape import WorkerShape
 

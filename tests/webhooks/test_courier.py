@@ -16,7 +16,7 @@ from scheduler.config import WebhookSettings, load_settings
 from scheduler.daemon.webhooks.courier import LOOK_SECONDS, WebhookSender, drain, pause_seconds
 from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
 from scheduler.errors import ConfigError
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from tests.eventually import becomes
 from tests.ports import free_port
 from tests.webhooks.receiver import SECRET, Receiver

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 from scheduler.cli.client.client import Client
 from scheduler.cli.exits import Exit, Unavailable, Unreachable
 from scheduler.cli.render.output import emit_json, note
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 
 View = dict[str, Any]
 P = ParamSpec("P")

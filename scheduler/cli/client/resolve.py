@@ -7,7 +7,7 @@ import typer
 from scheduler.cli.client.client import Client
 from scheduler.cli.completion import complete_any_job, complete_job
 from scheduler.errors import NotFound, UserError
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 
 #: States of jobs that have not ended, as query values.
 LIVE_STATES = [state.value for state in JobState if not state.terminal]

@@ -14,7 +14,7 @@ from scheduler.cli.render.live import redraw
 from scheduler.cli.render.output import emit_json, note, show
 from scheduler.cli.render.sparkline import Recent
 from scheduler.cli.render.tables import job_fields, job_table, recurring_fields, worker_table
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 
 _PAGE = 500
 

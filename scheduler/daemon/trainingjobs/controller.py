@@ -32,7 +32,8 @@ from scheduler.engine.tick import TickReport
 from scheduler.errors import InvalidInput, SchedulerError
 from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
-from scheduler.model.job import Job, JobSpec, JobState, StopReason
+from scheduler.model.job import Job, JobSpec
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.store.sqlstore import SqlStore
 
 log = structlog.get_logger(__name__)

@@ -12,7 +12,8 @@ from scheduler.http.schemas.requests import DataRequest, FixedRequest, JobReques
 from scheduler.model.client_key import training_job_key
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import Job, JobSpec, JobState
+from scheduler.model.job import Job, JobSpec
+from scheduler.model.job_state import JobState
 from scheduler.model.pod_permissions import broken_pod_rule, named_namespaces, run_in
 
 Document = dict[str, Any]

@@ -14,7 +14,8 @@ from scheduler.engine.absorb.workers import progress_is_due
 from scheduler.engine.state.deadlines import job_deadline
 from scheduler.engine.state.reports import Liveness
 from scheduler.model.ids import JobId, WorkerId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.observation import Observation, WorkerObservation, WorkerReport
 from scheduler.model.worker import WorkerState
 from scheduler.model.world import World

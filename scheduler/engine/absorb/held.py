@@ -5,7 +5,8 @@ from dataclasses import replace
 from scheduler.engine.changeset import Changeset
 from scheduler.model.event import EventKind
 from scheduler.model.intent import Intent, IntentKind
-from scheduler.model.job import Job, JobState, StopReason, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.observation import Observation
 from scheduler.model.worker import ExitReason, Worker, WorkerState
 

@@ -11,7 +11,8 @@ from scheduler.engine.state.bookings import promise, unbook
 from scheduler.engine.state.lifecycle import begin_stop, by_user, cancel_waiting
 from scheduler.model.event import EventKind
 from scheduler.model.intent import Intent, IntentKind
-from scheduler.model.job import STOP_TARGETS, Job, JobState, StopReason, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import STOP_TARGETS, JobState, StopReason, WaitReason
 from scheduler.model.node import NODE_TRANSITIONS, Node, NodeIntent
 
 

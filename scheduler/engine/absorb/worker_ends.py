@@ -13,7 +13,8 @@ from scheduler.engine.state.lifecycle import ask_to_leave, begin_stop, finish_if
 from scheduler.model.data import Charge
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, worker_id
-from scheduler.model.job import Job, JobState, StopReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.worker import ExitReason, LeaveReason, Worker
 
 #: Workers that fail so soon after a peer, and ran beside it, often fail because of it: that is one failure.

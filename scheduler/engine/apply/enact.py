@@ -11,7 +11,8 @@ from scheduler.engine.state.lifecycle import ask_to_leave, begin_stop
 from scheduler.engine.state.membership import settle
 from scheduler.model.event import Cause, EventKind
 from scheduler.model.ids import JobId, NodeName, worker_id
-from scheduler.model.job import Job, JobState, Placement
+from scheduler.model.job import Job, Placement
+from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.shape import WorkerShape

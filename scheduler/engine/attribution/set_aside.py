@@ -10,7 +10,8 @@ from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Cause, Event, EventKind
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import Intent, IntentKind
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.node import Node, NodeIntent
 from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.world import Changes, World

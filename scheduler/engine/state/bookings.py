@@ -7,7 +7,7 @@ from scheduler.engine.state.lifecycle import begin_stop
 from scheduler.model.booking import Booking, BookingState, check_booking_transition
 from scheduler.model.event import Cause, EventKind
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState, StopReason
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.policy.overlay.booking_feasible import described, refusal
 
 _STOPPABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})

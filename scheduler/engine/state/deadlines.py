@@ -2,7 +2,8 @@
 
 from scheduler.config import EngineSettings
 from scheduler.engine.state.reports import Liveness
-from scheduler.model.job import Job, JobState, Runtime
+from scheduler.model.job import Job, Runtime
+from scheduler.model.job_state import JobState
 from scheduler.model.worker import Worker, WorkerState
 
 

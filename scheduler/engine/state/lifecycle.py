@@ -5,14 +5,8 @@ from dataclasses import replace
 from scheduler.engine.changeset import Changeset
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, WorkerId
-from scheduler.model.job import (
-    STOP_TARGETS,
-    Job,
-    JobState,
-    Progress,
-    StopReason,
-    WaitReason,
-)
+from scheduler.model.job import Job, Progress
+from scheduler.model.job_state import STOP_TARGETS, JobState, StopReason, WaitReason
 from scheduler.model.worker import Desired, ExitReason, LeaveReason
 from scheduler.policy.estimate.lost_work import stop_cost
 

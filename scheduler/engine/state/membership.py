@@ -12,7 +12,8 @@ from scheduler.engine.state.lifecycle import ask_to_leave
 from scheduler.model.event import Cause, EventKind
 from scheduler.model.hosts import host_list
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState, Runtime
+from scheduler.model.job import Job, Runtime
+from scheduler.model.job_state import JobState
 from scheduler.model.observation import Agreed
 from scheduler.model.worker import LeaveReason, Worker, WorkerState
 

@@ -12,7 +12,8 @@ from scheduler.config import Settings
 from scheduler.engine.whatif.job_ends import Ending
 from scheduler.engine.whatif.lookahead import Rollout
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobSpec, JobState, Placement, WaitReason
+from scheduler.model.job import Job, JobSpec, Placement
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.plan import Plan, Shrink, Start, StopJob
 from scheduler.model.world import Changes, World
 from scheduler.policy.estimate.lost_work import shrink_cost, stop_cost

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from scheduler.engine.state.deadlines import limit_deadline
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.policy.estimate.time_left import EndBasis, keeps_work, speed, work_declared, work_left
 
 _WORKING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})

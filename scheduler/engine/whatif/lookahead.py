@@ -18,7 +18,8 @@ from scheduler.engine.state.lifecycle import finish_if_empty
 from scheduler.engine.state.membership import settle
 from scheduler.engine.whatif.job_ends import Ending, JobEnds
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.node import NodeIntent
 from scheduler.model.plan import Grow, Plan, Shrink, Start
 from scheduler.model.worker import ExitReason, Worker, WorkerState

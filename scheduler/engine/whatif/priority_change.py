@@ -10,7 +10,8 @@ from scheduler.config import Settings
 from scheduler.engine.whatif.forecast import PLANS_MAX, Forecast, forecast
 from scheduler.engine.whatif.lookahead import Rollout
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.world import Changes, World
 
 

@@ -10,7 +10,8 @@ from scheduler.http.explain.running import what_blocks, why_starting, why_this_s
 from scheduler.http.explain.stopped import how_it_ended, why_held, why_stopped
 from scheduler.http.explain.waiting import why_waiting
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.world import World
 from scheduler.policy.explain.growth_limits import GrowthLimits
 from scheduler.policy.explain.held_slots import Look

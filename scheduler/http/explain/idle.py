@@ -15,7 +15,8 @@ from scheduler.http.explain.words import are, counted, growth_text, job_name, ke
 from scheduler.http.json import JsonResponse
 from scheduler.http.services import ServicesDep
 from scheduler.model.ids import NodeName
-from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.slot import SlotClosure
 from scheduler.model.world import World

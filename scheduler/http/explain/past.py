@@ -7,7 +7,8 @@ from typing_extensions import TypedDict
 
 from scheduler.http.explain.losses import LossView, losses_of
 from scheduler.model.event import Event, EventKind
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.worker import ExitReason
 from scheduler.model.world import World
 from scheduler.store.sqlstore import SqlStore

@@ -7,7 +7,8 @@ from scheduler.http.explain.feasible import most_workers
 from scheduler.http.explain.room import away, closed_slots
 from scheduler.http.explain.words import counted, job_name, named
 from scheduler.http.schemas.fields import PRIORITY_MAX
-from scheduler.model.job import Job, JobState, StopReason, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.slot import SlotClosure
 from scheduler.model.world import World

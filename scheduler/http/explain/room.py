@@ -4,7 +4,8 @@ from scheduler.http.explain.node_reasons import why_away, why_closed
 from scheduler.http.explain.words import are, counted, named
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.slot import ClosedSlot

@@ -15,7 +15,8 @@ from scheduler.http.routes.jobs import find_job
 from scheduler.http.schemas.forecast import ForecastView, forecast_view
 from scheduler.http.schemas.parameters import JobNumber
 from scheduler.http.services import Services, ServicesDep
-from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.world import World
 from scheduler.policy.explain.counterfactuals import Trials
 from scheduler.policy.explain.growth_limits import GrowthLimits

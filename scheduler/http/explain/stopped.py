@@ -1,7 +1,8 @@
 """Why a job is being stopped, suspended or held, and how it ended."""
 
 from scheduler.http.explain.words import STOP_TEXTS, job_name
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.world import World
 
 

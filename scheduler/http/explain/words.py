@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from scheduler.model.ids import JobId
-from scheduler.model.job import StopReason
+from scheduler.model.job_state import StopReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
 from scheduler.policy.explain.growth_limits import Growth, Limit

@@ -16,7 +16,8 @@ from scheduler.config import PolicySettings
 from scheduler.http.explain.node_reasons import why_away
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.node import Node, NodeHealth
 from scheduler.model.worker import Worker, WorkerState
 from scheduler.model.world import NO_USAGE, Stray, World

@@ -18,7 +18,8 @@ from scheduler.http.schemas.views import JobDetail, JobView, WorkerView, job_det
 from scheduler.http.services import Services, ServicesDep
 from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.store.records import JobFilter
 
 router = APIRouter(tags=["jobs"])

@@ -14,7 +14,7 @@ from scheduler.http.json import JsonResponse
 from scheduler.http.services import Services, ServicesDep
 from scheduler.metrics import DEFAULT_CLASSES, LOWEST_CLASS
 from scheduler.model.event import EventKind
-from scheduler.model.job import StopReason
+from scheduler.model.job_state import StopReason
 from scheduler.model.report import Happened, Report, Usage, Waits, Window
 
 router = APIRouter(tags=["report"])

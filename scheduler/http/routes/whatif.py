@@ -22,7 +22,8 @@ from scheduler.http.schemas.parameters import JobNumber
 from scheduler.http.schemas.requests import JobRequest, parse_request
 from scheduler.http.services import Services, ServicesDep
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.world import World
 
 router = APIRouter(tags=["jobs"])

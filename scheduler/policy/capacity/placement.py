@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.model.ids import NodeName
-from scheduler.model.job import Placement, WaitReason
+from scheduler.model.job import Placement
+from scheduler.model.job_state import WaitReason
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from scheduler.config import PolicyName, PolicySettings
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobState, StopReason, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, Worker

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scheduler.model.ids import NodeName, WorkerId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.node import CPU_EPSILON
 from scheduler.model.worker import Desired, Worker, WorkerState
 from scheduler.model.world import NO_USAGE, World, mask_of

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from scheduler.model.booking import BookingState
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.node import NodeHealth, NodeIntent
 from scheduler.model.plan import Plan, Reserve, Shrink, Start, StopJob
 from scheduler.model.world import Changes, World

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from scheduler.config import PolicySettings
 from scheduler.model.booking import Booking
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobSpec, JobState, Placement, StopReason, WaitReason
+from scheduler.model.job import Job, JobSpec, Placement
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Start, Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason

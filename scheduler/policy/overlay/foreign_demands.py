@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobSpec, StopReason, WaitReason
+from scheduler.model.job import Job, JobSpec
+from scheduler.model.job_state import StopReason, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.plan import Plan
 from scheduler.model.shape import WorkerShape

@@ -6,7 +6,7 @@ Such stand-ins wait in the queue so that the planner holds or makes room for som
 from collections.abc import Container, Iterable, Mapping
 
 from scheduler.model.ids import JobId
-from scheduler.model.job import StopReason, WaitReason
+from scheduler.model.job_state import StopReason, WaitReason
 from scheduler.model.plan import Action, Shrink, StopJob, Waiting
 from scheduler.model.worker import LeaveReason
 

@@ -13,7 +13,8 @@ from functools import partial
 import numpy as np
 
 from scheduler.model.ids import JobId, WorkerId
-from scheduler.model.job import Job, StopReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import StopReason
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import FeasibleNodes, Fits

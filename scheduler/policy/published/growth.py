@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.draft import Draft
 from scheduler.policy.resize.bounds import more_spots

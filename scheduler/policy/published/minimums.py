@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 
 
 def minimums(jobs: Sequence[Job], slots: int) -> tuple[dict[JobId, int], int]:

@@ -13,7 +13,8 @@ from dataclasses import replace
 from functools import partial
 
 from scheduler.config import PolicySettings
-from scheduler.model.job import Job, JobState, StopReason, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Plan, StopJob, Waiting
 from scheduler.model.world import Changes, World
 from scheduler.policy.draft import Draft

@@ -4,7 +4,8 @@ import math
 from bisect import bisect_right
 
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.plan import Waiting
 from scheduler.model.worker import Worker

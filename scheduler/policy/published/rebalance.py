@@ -9,7 +9,8 @@ unless another gains by it, and what fits no target goes to whoever can use it.
 from collections.abc import Iterable, Mapping
 
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState, Placement, WaitReason
+from scheduler.model.job import Job, Placement
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, Worker

@@ -10,7 +10,8 @@ from dataclasses import replace
 from scheduler import bounds
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes, World
 from scheduler.policy.published.rule import Backfill, Rule

@@ -1,6 +1,7 @@
 """Running jobs outside their bounds: above the maximum (a user lowered it), below the minimum (a node was lost)."""
 
-from scheduler.model.job import Job, StopReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import StopReason
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import View

@@ -1,6 +1,7 @@
 """Moving workers off draining nodes and unhealthy slots: replacements first where possible, one step per plan."""
 
-from scheduler.model.job import Job, JobState, StopReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.draft import Draft
 from scheduler.policy.resize.bounds import more_spots

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Set
 
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, StopReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import StopReason
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.draft import Draft
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import WorkerState
 from scheduler.model.world import World

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.worker import Worker
 from scheduler.policy.capacity.resources import Held
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.worker import Desired, Worker
 from scheduler.policy.capacity.ledger import Ledger
 from scheduler.policy.capacity.resources import Amount, Held, add

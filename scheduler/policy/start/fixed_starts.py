@@ -7,7 +7,8 @@ the minimum of the other workers together.
 import numpy as np
 
 from scheduler.model.fixed import FixedGroup
-from scheduler.model.job import Job, Placement, WaitReason
+from scheduler.model.job import Job, Placement
+from scheduler.model.job_state import WaitReason
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.fixed_fit import GroupRequest, fits_empty, group_of_fixed, request_of
 from scheduler.policy.capacity.ledger import View

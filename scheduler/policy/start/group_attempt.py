@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from scheduler.model.job import Job, Placement, WaitReason
+from scheduler.model.job import Job, Placement
+from scheduler.model.job_state import WaitReason
 from scheduler.policy.capacity.placement import NodeCounts
 from scheduler.policy.capacity.resources import Headroom
 

@@ -12,7 +12,8 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 
-from scheduler.model.job import Job, Placement, WaitReason
+from scheduler.model.job import Job, Placement
+from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View

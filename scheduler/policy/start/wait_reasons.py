@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, WaitReason
+from scheduler.model.job import Job
+from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.policy.capacity.fixed_fit import request_of
 from scheduler.policy.capacity.ledger import View

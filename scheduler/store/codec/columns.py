@@ -6,7 +6,8 @@ from typing import Any
 from scheduler.model.booking import BookingState
 from scheduler.model.event import EventKind
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import JobState, Runtime, StopReason, WaitReason
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.node import NodeHealth, NodeIntent
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, WorkerState
 from scheduler.store.codec.json_text import (

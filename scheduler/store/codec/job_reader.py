@@ -8,7 +8,8 @@ from scheduler import bounds
 from scheduler.bounds import Bound
 from scheduler.model.export import Export
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobSpec, JobState, Runtime, StopReason, WaitReason
+from scheduler.model.job import Job, JobSpec, Runtime
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
 from scheduler.store.codec.json_text import (

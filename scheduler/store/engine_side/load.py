@@ -8,7 +8,8 @@ from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, liter
 from scheduler.engine.ports import Inbox, StoredNews, StoredWorld
 from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
-from scheduler.model.job import TERMINAL_STATES, Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import TERMINAL_STATES, JobState
 from scheduler.model.worker import Worker
 from scheduler.store.codec.job_reader import JOB_COLUMNS, jobs_from_rows
 from scheduler.store.codec.job_rows import WORKER_COLUMNS, homeless, workers_by_job

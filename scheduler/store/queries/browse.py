@@ -8,7 +8,8 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, tup
 from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, WorkerId, ordinal_of
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.worker import Worker
 from scheduler.store.codec.job_reader import JOB_COLUMNS, jobs_from_rows

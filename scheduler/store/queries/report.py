@@ -6,7 +6,7 @@ from dataclasses import replace
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from scheduler.model.event import EventKind
-from scheduler.model.job import JobState
+from scheduler.model.job_state import JobState
 from scheduler.model.report import Happened, Report, UserShare, Waits, Window
 from scheduler.store.codec.reading import plain
 from scheduler.store.queries.slot_usage import class_of, first_event, held_by_user, is_number, part_of, usage

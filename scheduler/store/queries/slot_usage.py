@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from scheduler.model.event import EventKind
-from scheduler.model.job import TERMINAL_STATES, JobState
+from scheduler.model.job_state import TERMINAL_STATES, JobState
 from scheduler.model.node import NodeHealth
 from scheduler.model.report import Held, Kept, Usage, Window, slot_seconds
 from scheduler.store.sql.schema import counters, events, jobs, nodes, workers

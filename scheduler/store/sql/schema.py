@@ -30,7 +30,8 @@ from sqlalchemy import (
 
 from scheduler.model.booking import BookingState
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import ACTIVE_STATES, TERMINAL_STATES, JobState, Runtime
+from scheduler.model.job import Runtime
+from scheduler.model.job_state import ACTIVE_STATES, TERMINAL_STATES, JobState
 from scheduler.model.node import NodeHealth, NodeIntent
 from scheduler.model.worker import LIVE_STATES, Desired, WorkerState
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.config import PolicyName, PolicySettings
-from scheduler.model.job import Job, JobState
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.plan import Shrink, Start, StopJob
 from scheduler.policy.checks.invariants import check_world
 from scheduler.policy.checks.plan import FIXED_SIZES, STOPS_EQUALS

@@ -7,7 +7,7 @@ import pytest
 from scheduler.config import PolicyName, PolicySettings
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import NodeName
-from scheduler.model.job import StopReason, WaitReason
+from scheduler.model.job_state import StopReason, WaitReason
 from scheduler.model.plan import Reserve, Shrink, Start, StopJob
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.worker import LeaveReason
