@@ -1,6 +1,6 @@
 """The world builder: the real engine and store over a simulated cluster and a virtual clock.
 
-After every tick all invariants are checked (see `tests/invariants.py`), so a test only says what it is about:
+After every tick all invariants are checked (see `tests.invariants`), so a test only says what it is about:
 
     w.node("a", slots=8)
     low = w.job("low", priority=1, workers=(1, 8))
@@ -34,7 +34,7 @@ from scheduler.model.observation import NodeObservation
 from scheduler.model.shape import WorkerShape
 from scheduler.store.sqlstore import SqlStore
 from tests.databases import migrated_sqlite
-from tests.invariants import InvariantChecker
+from tests.invariants.checker import InvariantChecker
 from tests.specs import spec_of
 
 START = 1_000_000.0

@@ -1,11 +1,10 @@
-"""Settings of the daemon: `settings` says what there is, `load` reads it."""
+"""Settings of the daemon: `settings` and `cluster_settings` say what there is, `load` reads them."""
 
+from scheduler.config.cluster_settings import KubernetesSettings, LocalSettings
 from scheduler.config.load import load_settings
 from scheduler.config.settings import (
     EngineSettings,
     HttpSettings,
-    KubernetesSettings,
-    LocalSettings,
     LogSettings,
     PolicyName,
     PolicySettings,

@@ -13,7 +13,7 @@ from scheduler.model.job_state import JobState
 from scheduler.model.worker import WorkerState
 from scheduler.model.world import Stray
 from scheduler.store.sqlstore import SqlStore
-from tests.invariants import InvariantChecker
+from tests.invariants.checker import InvariantChecker
 from tests.world import World
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId
-from tests.broken import hold
+from tests.invariants.broken import hold
 
 if TYPE_CHECKING:
     from tests.faults.run import Run

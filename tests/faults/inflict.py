@@ -10,7 +10,6 @@ from scheduler.model.foreign import Demand
 from scheduler.model.ids import WorkerId
 from scheduler.model.intent import IntentKind
 from scheduler.model.shape import WorkerShape
-from tests.broken import hold
 from tests.faults.plan import (
     AskJob,
     AskNode,
@@ -44,6 +43,7 @@ from tests.faults.plan import (
     TakeRoom,
     Unbook,
 )
+from tests.invariants.broken import hold
 
 if TYPE_CHECKING:
     from tests.faults.run import Run

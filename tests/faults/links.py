@@ -28,8 +28,8 @@ from scheduler.model.observation import Observation, WorkerReport
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.world import Changes
 from scheduler.store.sqlstore import SqlStore
-from tests.broken import hold
 from tests.faults.plan import FailStore
+from tests.invariants.broken import hold
 
 _T = TypeVar("_T")
 

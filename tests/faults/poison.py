@@ -15,9 +15,9 @@ from scheduler.engine import deciding
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.store.engine_side import commit
-from tests.broken import hold
 from tests.faults.features.parts import Of
 from tests.faults.plan import Arrival, Scenario
+from tests.invariants.broken import hold
 from tests.poison import POINTS, Killed, Poison, poisoned
 
 if TYPE_CHECKING:

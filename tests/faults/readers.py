@@ -8,7 +8,7 @@ from scheduler.model.ids import JobId, WorkerId, ordinal_of
 from scheduler.model.ranges import NOTHING, Ranges
 from scheduler.model.shard_calls import ReaderKey, ShardCall
 from scheduler.store.records import ShardsAsked
-from tests.broken import hold
+from tests.invariants.broken import hold
 
 if TYPE_CHECKING:
     from tests.faults.run import Run

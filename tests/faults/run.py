@@ -14,7 +14,6 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job_state import JobState
 from scheduler.store.sqlstore import SqlStore
-from tests.broken import Broken
 from tests.faults.daemon import Daemon, daemons
 from tests.faults.durations import Durations
 from tests.faults.inflict import inflict, pick
@@ -24,7 +23,8 @@ from tests.faults.poison import PoisonWatch
 from tests.faults.readers import Readers
 from tests.faults.settle import settle
 from tests.faults.story import Story, brief
-from tests.invariants import InvariantChecker
+from tests.invariants.broken import Broken
+from tests.invariants.checker import InvariantChecker
 
 START = 1_000_000.0
 #: No seed waits for longer silence to be noticed.

@@ -16,7 +16,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.fixed_fit import fits_empty
 from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.published.view import fixed_size
-from tests.broken import hold
+from tests.invariants.broken import hold
 
 if TYPE_CHECKING:
     from tests.faults.run import Run

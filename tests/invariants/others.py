@@ -12,8 +12,8 @@ from scheduler.model.observation import NodeObservation
 from scheduler.model.worker import Worker
 from scheduler.model.world import NodeUsage
 from scheduler.model.world import World as Snapshot
-from tests.broken import hold
-from tests.free import free_slots
+from tests.invariants.broken import hold
+from tests.invariants.free import free_slots
 
 #: Ticks, stops and kills take their time.
 SLACK_SECONDS = 20.0

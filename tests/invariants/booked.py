@@ -5,8 +5,8 @@ from scheduler.model.booking import Booking
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.world import World as Snapshot
-from tests.broken import hold
-from tests.free import free_slots
+from tests.invariants.broken import hold
+from tests.invariants.free import free_slots
 
 #: Ticks, stops and kills take their time.
 SLACK_SECONDS = 30.0

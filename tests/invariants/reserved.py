@@ -15,7 +15,7 @@ from scheduler.model.world import World as Snapshot
 from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.published.rules import RULES
 from scheduler.policy.snapshot.order import Order, Rank
-from tests.broken import Broken, hold
+from tests.invariants.broken import Broken, hold
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from scheduler.model.observation import Phase
 from scheduler.model.worker import Worker, WorkerState
 from scheduler.model.world import NodeUsage, mask_of
 from scheduler.model.world import World as Snapshot
-from tests.broken import hold
+from tests.invariants.broken import hold
 
 _FAILURES = frozenset(reason.value for reason in FAILURES)
 

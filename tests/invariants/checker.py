@@ -25,12 +25,12 @@ from scheduler.policy.checks.invariants import check_world
 from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.snapshot.order import Order
 from scheduler.store.sqlstore import SqlStore
-from tests import outside
-from tests.booked import BookingsKept
-from tests.broken import Broken, hold
-from tests.free import free_slots
-from tests.others import OthersKeepTheirs, OthersServed
-from tests.reserved import Promises, reservations_fit
+from tests.invariants import outside
+from tests.invariants.booked import BookingsKept
+from tests.invariants.broken import Broken, hold
+from tests.invariants.free import free_slots
+from tests.invariants.others import OthersKeepTheirs, OthersServed
+from tests.invariants.reserved import Promises, reservations_fit
 
 #: Ticks and stops take their time: an inversion is one only when it outlasts the longest grace by this much.
 INVERSION_SLACK_SECONDS = 30.0
