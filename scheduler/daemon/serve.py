@@ -49,9 +49,9 @@ from scheduler.http.app import create_app
 from scheduler.http.auth.access import Access, check_exposure
 from scheduler.http.explain.explanation import explain
 from scheduler.http.hosts import HostAnswers
-from scheduler.http.live.notifier import Bell
+from scheduler.http.live.notifier import Notifier
 from scheduler.http.runtime.relay import Relay
-from scheduler.http.runtime.shard_batcher import ShardDesk
+from scheduler.http.runtime.shard_batcher import ShardBatcher
 from scheduler.http.server.connections import Connections
 from scheduler.http.server.entry import Entry
 from scheduler.http.services import Services
@@ -198,7 +198,7 @@ class Daemon:
         return self._engine_of(self._store, self._metrics.measured(self._cluster), *others)
 
     def _new_services(self) -> Services:
-        events_bell = Bell()
+        events_bell = Notifier()
         return Services(
             settings=self._settings,
             store=self._store,
@@ -215,7 +215,7 @@ class Daemon:
             term=self._term,
             leader=lambda: self._engine.leader,
             relay=Relay(lambda: self._engine.leader),
-            shards=ShardDesk(
+            shards=ShardBatcher(
                 self._store,
                 self._clock.now,
                 lambda: self._engine.heard_since,
@@ -311,8 +311,8 @@ class Daemon:
             self._metrics.watch(
                 "sched_http_throttled_requests_total", partial(app.throttle.refused.__getitem__, caller), caller
             )
-        for what, bell in (("hosts", self._services.hosts_bell), ("events", self._services.events_bell)):
-            self._metrics.watch("sched_long_polls", bell.listening, what)
+        for what, notifier in (("hosts", self._services.hosts_bell), ("events", self._services.events_bell)):
+            self._metrics.watch("sched_long_polls", notifier.listening, what)
         self._metrics.watch("sched_term", self._leaders_term)
         self._metrics.watch("sched_lease_seconds", lambda: self._engine.lease_seconds)
         self._metrics.watch("sched_clock_ahead_seconds", lambda: self._clock.wall() - self._clock.now())

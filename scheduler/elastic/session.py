@@ -18,7 +18,7 @@ from scheduler.elastic.errors import GroupBroken, Resized, Stopped, Superseded
 from scheduler.elastic.group.group import Group, form
 from scheduler.elastic.group.rendezvous_store import Meeting, worth_meeting
 from scheduler.elastic.group.sockets import Connections
-from scheduler.elastic.membership.absence_reporter import Misses
+from scheduler.elastic.membership.absence_reporter import AbsenceReporter
 from scheduler.elastic.membership.agent import EXIT_DRAINED, Agent, Order
 from scheduler.elastic.membership.membership import Membership
 from scheduler.elastic.membership.standalone import Alone
@@ -239,7 +239,7 @@ class Session:
         self._agent.watch(membership, connections.shut, any_change=True)
         # A newcomer misses nobody: the others come when they are through with their step, however long that takes.
         patience_seconds = timeout_seconds if self._state._committed_step >= 0 else math.inf
-        with Misses(self._agent, membership, patience_seconds) as misses:
+        with AbsenceReporter(self._agent, membership, patience_seconds) as absence_reporter:
             group = form(
                 endpoint,
                 self._meeting.token,
@@ -249,7 +249,7 @@ class Session:
                 self._attempt,
                 timeout_seconds,
                 still_wanted,
-                misses.note,
+                absence_reporter.note,
             )
         self._agent.watch(membership, group.shut, any_change=False)
         return group

@@ -12,10 +12,10 @@ from scheduler.engine.ports import EngineClock, Leader
 from scheduler.engine.state.reports import ReportBox
 from scheduler.http.auth.access import Access
 from scheduler.http.hosts import HostAnswers
-from scheduler.http.live.notifier import Bell
-from scheduler.http.runtime.compute_slot import Questions
+from scheduler.http.live.notifier import Notifier
+from scheduler.http.runtime.compute_slot import ComputeSlot
 from scheduler.http.runtime.relay import Relay
-from scheduler.http.runtime.shard_batcher import ShardDesk
+from scheduler.http.runtime.shard_batcher import ShardBatcher
 from scheduler.http.server.bodies import Bodies
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import JobSpec
@@ -83,14 +83,14 @@ class Services:
     #: Who leads, this daemon or another, as far as it knows.
     leader: Callable[[], Leader | None]
     relay: Relay
-    shards: ShardDesk
+    shards: ShardBatcher
     answers: HostAnswers
     #: Rung with the ids of jobs whose posting changed.
-    hosts_bell: Bell = field(default_factory=Bell)
+    hosts_bell: Notifier = field(default_factory=Notifier)
     #: Rung with the ids of jobs that have new events, and with None for every event.
-    events_bell: Bell = field(default_factory=Bell)
+    events_bell: Notifier = field(default_factory=Notifier)
     #: Whose turn it is to have something computed.
-    questions: Questions = field(default_factory=Questions)
+    compute_slot: ComputeSlot = field(default_factory=ComputeSlot)
     #: What the bodies of all requests hold.
     bodies: Bodies = field(default_factory=Bodies)
 

@@ -18,9 +18,9 @@ from scheduler.engine.tick import TickReport
 from scheduler.http.app import create_app
 from scheduler.http.auth.access import Access
 from scheduler.http.hosts import HostAnswers
-from scheduler.http.live.notifier import Bell
+from scheduler.http.live.notifier import Notifier
 from scheduler.http.runtime.relay import Relay
-from scheduler.http.runtime.shard_batcher import ShardDesk
+from scheduler.http.runtime.shard_batcher import ShardBatcher
 from scheduler.http.server.connections import Connections
 from scheduler.http.server.entry import Entry
 from scheduler.http.services import Services
@@ -47,7 +47,7 @@ class Site(World):
         self.access = Access(http.token, SECRET, self.board.nonce_of, http.metrics_token)
         self.metrics = Metrics(self.board, (), self.clock)
         self.recurring = RecurringJobs(self.store, self.clock, new_timers())
-        events_bell = Bell()
+        events_bell = Notifier()
         self.services = Services(
             settings=self.settings,
             store=self.store,
@@ -64,7 +64,7 @@ class Site(World):
             term=lambda: self.engine.lease.term if self.engine.lease is not None else None,
             leader=lambda: self.engine.leader,
             relay=Relay(lambda: self.engine.leader),
-            shards=ShardDesk(
+            shards=ShardBatcher(
                 self.store,
                 self.clock.now,
                 lambda: self.engine.heard_since,

@@ -134,7 +134,7 @@ def in_background(call: Callable[[], httpx.Response]) -> Callable[[], httpx.Resp
 def until_listening(site: Site, count: int = 1) -> None:
     """Until so many requests wait."""
     bells = (site.services.hosts_bell, site.services.events_bell)
-    eventually(lambda: sum(bell.listening() for bell in bells) >= count, f"fewer than {count} wait")
+    eventually(lambda: sum(notifier.listening() for notifier in bells) >= count, f"fewer than {count} wait")
 
 
 def test_waiting_ends_with_the_next_generation(site: Site) -> None:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from scheduler.http.live import live
-from scheduler.http.live.snapshot import Picture
+from scheduler.http.live.snapshot import Snapshot
 from scheduler.http.static import files
 from scheduler.model.job_state import WaitReason
 from tests.http.site import Site
@@ -57,9 +57,9 @@ def stream(site: Site) -> Iterator[Stream]:
 
 
 def test_first_comes_the_whole_picture_then_what_changes(site: Site, stream: Stream) -> None:
-    kind, picture = stream.message()
-    assert (kind, picture["slots_total"], picture["slots_used"]) == ("picture", 4, 0)
-    assert [(node["name"], node["held"]) for node in picture["nodes"]] == [("a", [])]
+    kind, snapshot = stream.message()
+    assert (kind, snapshot["slots_total"], snapshot["slots_used"]) == ("picture", 4, 0)
+    assert [(node["name"], node["held"]) for node in snapshot["nodes"]] == [("a", [])]
     job = site.submit(min_workers=1, max_workers=2)
     assert [event["kind"] for event in stream.until("events")] == ["JOB_SUBMITTED"]
     site.tick()
@@ -92,9 +92,9 @@ def test_waiting_jobs_come_in_the_order_in_which_they_are_served(site: Site) -> 
     late, soon = site.submit(workers=2), site.submit(workers=2, priority=3)
     site.advance(1)
     with site.client.stream("GET", "/v1/live") as answer:
-        _, picture = Stream(answer).message()
-    assert picture["queue"] == [soon, late]
-    reasons = {job["id"]: job["reason"] for job in picture["jobs"]}
+        _, snapshot = Stream(answer).message()
+    assert snapshot["queue"] == [soon, late]
+    reasons = {job["id"]: job["reason"] for job in snapshot["jobs"]}
     assert reasons[soon] == "INSUFFICIENT_SLOTS"
 
 
@@ -105,8 +105,8 @@ def test_slots_held_for_a_job_and_nodes_that_take_nobody_are_told(site: Site) ->
     site.client.post("/v1/nodes/a/cordon")
     site.tick()
     with site.client.stream("GET", "/v1/live") as answer:
-        _, picture = Stream(answer).message()
-    node = picture["nodes"][0]
+        _, snapshot = Stream(answer).message()
+    node = snapshot["nodes"][0]
     assert node["away"] == "CORDONED"
     assert node["reserved"] in ([], [[urgent, 2]])
 
@@ -119,16 +119,16 @@ def test_no_more_slots_are_used_than_there_are_while_a_node_is_down_with_its_wor
     site.advance(5)
     seen = site.client.get("/v1/cluster").json()
     with site.client.stream("GET", "/v1/live") as answer:
-        _, picture = Stream(answer).message()
-    for view in (seen, picture):
+        _, snapshot = Stream(answer).message()
+    for view in (seen, snapshot):
         assert (view["slots_used"], view["slots_total"]) == (4, 4)
-    assert [node["held"] != [] for node in picture["nodes"]] == [True, True]
+    assert [node["held"] != [] for node in snapshot["nodes"]] == [True, True]
 
 
 def test_only_the_newest_picture_is_kept_however_much_changed(site: Site, stream: Stream) -> None:
     def kept() -> int:
         gc.collect()
-        return sum(type(each) is Picture for each in gc.get_objects())
+        return sum(type(each) is Snapshot for each in gc.get_objects())
 
     stream.message()
     before = kept()

@@ -177,7 +177,7 @@ def test_when_too_many_ask_the_rest_is_told_to_come_back_and_explain_goes_withou
     def occupy(wait_seconds: float) -> None:
         taken.wait()
         while not done.wait(0.01):
-            with suppress(Refusal), site.services.questions.turn(wait_seconds):
+            with suppress(Refusal), site.services.compute_slot.turn(wait_seconds):
                 done.wait()
 
     threads = [threading.Thread(target=occupy, args=(30.0,)) for _ in range(many)]

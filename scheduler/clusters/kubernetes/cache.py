@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from scheduler.clusters.kubernetes.api.documents import Document
-from scheduler.clusters.kubernetes.foreign_pods import Others
+from scheduler.clusters.kubernetes.foreign_pods import ForeignPods
 from scheduler.clusters.kubernetes.nodes import NodeFacts, node_facts
 from scheduler.clusters.kubernetes.pod_status import PodState, gone_state, pod_state, worker_container
 from scheduler.clusters.kubernetes.pods import PodKey, WorkerPod, WorkerPods
@@ -39,7 +39,7 @@ class KnownWorker:
     gone: bool = False
 
 
-class Picture:
+class ClusterCache:
     """Nodes, workers, and what others use."""
 
     def __init__(self, settings: KubernetesSettings, pods: WorkerPods, now: Callable[[], float]) -> None:
@@ -53,7 +53,7 @@ class Picture:
         #: Nodes whose slots may be shared; None: all. Nodes with sharers stay shared, so that these need not leave.
         self._oversold: Set[NodeName] | None = frozenset() if settings.has_gpus else None
         self._sharers: dict[NodeName, set[WorkerId]] = {}
-        self._others = Others(settings.resource)
+        self._foreign_pods = ForeignPods(settings.resource)
         #: Of the workers' pods.
         self._priority = 0
         self._workers: dict[WorkerId, KnownWorker] = {}
@@ -109,7 +109,7 @@ class Picture:
     def others_on(self, node: NodeName) -> frozenset[PodKey]:
         """Pods of others that hold slots of the node."""
         with self._lock:
-            return self._others.with_slots_on(node)
+            return self._foreign_pods.with_slots_on(node)
 
     def oversell(self, nodes: Set[NodeName]) -> bool:
         """The slots of these nodes may be shared, and of no others; whether that is new."""
@@ -158,7 +158,7 @@ class Picture:
             if answered:
                 self._answered.add(uid)
             if who is None:
-                return self._others.put(uid, pod)
+                return self._foreign_pods.put(uid, pod)
             return uid not in self._forgotten and self._put_worker(who, pod)
 
     def is_ours(self, pod: Document) -> bool:
@@ -172,7 +172,7 @@ class Picture:
         with self._lock:
             self._forgotten.discard(uid)
             if who is None:
-                return self._others.drop(uid)
+                return self._foreign_pods.drop(uid)
             known = self._workers.get(who.worker_id)
             if known is not None and known.uid != uid:
                 return False
@@ -189,7 +189,7 @@ class Picture:
             ours = [each for each in self._workers.values() if not each.gone and each.uid not in there]
             for known in ours:
                 self._bury(known, _vanished(known.state))
-            return self._others.keep_only(there) or bool(ours)
+            return self._foreign_pods.keep_only(there) or bool(ours)
 
     # what requests bring about
 
@@ -261,10 +261,10 @@ class Picture:
     # within the lock
 
     def _refresh_nodes(self) -> None:
-        self._stale_nodes |= self._others.take_changed()
+        self._stale_nodes |= self._foreign_pods.take_changed()
         if not self._stale_nodes:
             return
-        self._others.nodes_changed()
+        self._foreign_pods.nodes_changed()
         nodes = dict(self._nodes)
         for name in self._stale_nodes:
             facts = self._facts.get(name)
@@ -272,13 +272,13 @@ class Picture:
                 nodes.pop(name, None)
             else:
                 oversold = self._oversold is None or name in self._oversold or name in self._sharers
-                nodes[name] = facts.beside(self._others.held_on(name), self._settings, oversold=oversold)
+                nodes[name] = facts.beside(self._foreign_pods.held_on(name), self._settings, oversold=oversold)
         self._stale_nodes.clear()
         self._nodes = MappingProxyType(nodes)
 
     def _demands(self) -> tuple[Demand, ...]:
         least = self._settings.yield_to_priority
-        return self._others.demands(self._facts.values(), self._priority + 1 if least is None else least)
+        return self._foreign_pods.demands(self._facts.values(), self._priority + 1 if least is None else least)
 
     def _drop_node(self, name: NodeName) -> bool:
         self._stale_nodes.add(name)

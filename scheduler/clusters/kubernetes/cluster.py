@@ -20,15 +20,15 @@ from scheduler.clusters.kubernetes.api.connection import NODES, PODS, Connection
 from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.api.errors import BAD_REQUEST, CONFLICT, FORBIDDEN, INVALID, NOT_FOUND, RefusedError
 from scheduler.clusters.kubernetes.api.reflector import Reflector
-from scheduler.clusters.kubernetes.cache import KnownWorker, Picture
-from scheduler.clusters.kubernetes.event_lookup import Inquiries
+from scheduler.clusters.kubernetes.cache import ClusterCache, KnownWorker
+from scheduler.clusters.kubernetes.event_lookup import EventLookup
 from scheduler.clusters.kubernetes.logs import KubernetesLogs
 from scheduler.clusters.kubernetes.manifest import pod_manifest
 from scheduler.clusters.kubernetes.oversell.exporters import Exporters
 from scheduler.clusters.kubernetes.oversell.overselling import Overselling
 from scheduler.clusters.kubernetes.pods import WorkerPods
 from scheduler.clusters.kubernetes.prerequisites import Prerequisites
-from scheduler.clusters.kubernetes.retry_backoff import Refusals
+from scheduler.clusters.kubernetes.retry_backoff import RetryBackoff
 from scheduler.config import KubernetesSettings
 from scheduler.engine.apply.carry_out import unforeseen
 from scheduler.engine.ports import TOO_LATE, ActionFailure, Clock, ClusterAction, ForgetWorker, StartWorker, StopWorker
@@ -63,24 +63,24 @@ class KubernetesCluster:
         self._clock = clock
         self._connection = Connection(settings, clock)
         self._pods = WorkerPods(settings, secret)
-        self._picture = Picture(settings, self._pods, clock.now)
-        self.logs = KubernetesLogs(self._connection, settings, state_dir, self._picture.worker)
-        self._inquiries = Inquiries(self._connection, self._picture, self._wake)
-        self._refusals = Refusals(clock.monotonic, settings.launch_limit_seconds)
-        self._prerequisites = Prerequisites(self._connection, settings, self._refusals)
+        self._cache = ClusterCache(settings, self._pods, clock.now)
+        self.logs = KubernetesLogs(self._connection, settings, state_dir, self._cache.worker)
+        self._event_lookup = EventLookup(self._connection, self._cache, self._wake)
+        self._retry_backoff = RetryBackoff(clock.monotonic, settings.launch_limit_seconds)
+        self._prerequisites = Prerequisites(self._connection, settings, self._retry_backoff)
         self._wakes: list[Callable[[], None]] = []
         self._hands = ThreadPoolExecutor(settings.connections, "kubernetes-apply")
         exporters = Exporters(settings.gpu_exporter)
-        pods = _Pods(self._picture, self._inquiries, exporters)
+        pods = _Pods(self._cache, self._event_lookup, exporters)
         self._reflectors = [
-            Reflector(NODES, self._connection, _Nodes(self._picture, settings.resource), self._wake, clock, randomness),
+            Reflector(NODES, self._connection, _Nodes(self._cache, settings.resource), self._wake, clock, randomness),
             Reflector(PODS, self._connection, pods, self._wake, clock, randomness),
         ]
         for reflector in self._reflectors:
             reflector.start()
         for reflector in self._reflectors:
             reflector.wait(_FIRST_LIST_SECONDS)
-        self._overselling = Overselling(settings, self._connection, self._picture, exporters, clock, self._wake)
+        self._overselling = Overselling(settings, self._connection, self._cache, exporters, clock, self._wake)
         for namespace in settings.worker_namespaces:
             try:
                 self._prerequisites.owner(namespace, clock.now() + settings.request_seconds)
@@ -93,8 +93,8 @@ class KubernetesCluster:
             trouble = reflector.trouble(self._settings.stale_seconds)
             if trouble is not None:
                 raise ClusterError(trouble)
-        self._inquiries.about_delays(self._settings.launch_limit_seconds / 2)
-        return replace(self._picture.observe(), loads=self._overselling.loads)
+        self._event_lookup.about_delays(self._settings.launch_limit_seconds / 2)
+        return replace(self._cache.observe(), loads=self._overselling.loads)
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
         """Actions of one kind that follow each other are done side by side."""
@@ -120,7 +120,7 @@ class KubernetesCluster:
         self._connection.close()
         self._overselling.close()
         self.logs.close()
-        self._inquiries.close()
+        self._event_lookup.close()
         self._hands.shutdown(cancel_futures=True)
         for reflector in self._reflectors:
             reflector.close()
@@ -147,7 +147,7 @@ class KubernetesCluster:
         return None
 
     def _start(self, start: StartWorker, until: float) -> None:
-        if self._picture.worker(start.worker_id) is not None:
+        if self._cache.worker(start.worker_id) is not None:
             return
         try:
             namespace = namespace_of(self._settings, start.pod_template)
@@ -155,13 +155,13 @@ class KubernetesCluster:
                 raise InvalidInput("pod_template.metadata.namespace", f"{namespace} is no namespace of workers")
             self._start_in(namespace, start, until)
         except InvalidInput as error:
-            self._picture.refuse(start, self._settings.namespace, str(error), EndCause.CANNOT_START)
+            self._cache.refuse(start, self._settings.namespace, str(error), EndCause.CANNOT_START)
 
     def _start_in(self, namespace: str, start: StartWorker, until: float) -> None:
-        if not self._picture.has_node(start.node):
+        if not self._cache.has_node(start.node):
             raise ClusterError(f"node {start.node} not found")
         owner = self._prerequisites.owner(namespace, until)
-        refusal = self._refusals.standing(start.worker_id)
+        refusal = self._retry_backoff.standing(start.worker_id)
         if refusal is not None:
             raise ClusterError(refusal)
         try:
@@ -178,15 +178,15 @@ class KubernetesCluster:
             if found is None:
                 return
             pod = found
-        self._refusals.drop(start.worker_id)
-        self._picture.put_pod(pod, answered=True)
+        self._retry_backoff.drop(start.worker_id)
+        self._cache.put_pod(pod, answered=True)
 
     def _found_instead(self, start: StartWorker, namespace: str, error: RefusedError, until: float) -> Document | None:
         """The worker's pod, where it is there although its creation was refused; None: the worker is given up."""
         if error.status in _FOR_GOOD:
             # An admission webhook refuses as a bad request, and may judge otherwise the next time.
             cause = EndCause.CANNOT_START if error.status == INVALID else None
-            self._picture.refuse(start, namespace, str(error), cause)
+            self._cache.refuse(start, namespace, str(error), cause)
             return None
         # What is forbidden now (by a quota, a policy, a missing right) may have been allowed to a start before.
         if error.status != FORBIDDEN and error.reason != "AlreadyExists":
@@ -203,14 +203,14 @@ class KubernetesCluster:
 
     def _postpone(self, start: StartWorker, namespace: str, why: str) -> None:
         """Raise it, to be tried again; a worker that has waited for too long is given up instead."""
-        if not self._refusals.add(start.worker_id, why):
+        if not self._retry_backoff.add(start.worker_id, why):
             raise ClusterError(why)
-        self._refusals.drop(start.worker_id)
-        self._picture.refuse(start, namespace, why, EndCause.NOT_ADMITTED)
+        self._retry_backoff.drop(start.worker_id)
+        self._cache.refuse(start, namespace, why, EndCause.NOT_ADMITTED)
 
     def _stop(self, stop: StopWorker, until: float) -> None:
-        self._refusals.drop(stop.worker_id)
-        known = self._picture.worker(stop.worker_id) or self._unseen(stop, until)
+        self._retry_backoff.drop(stop.worker_id)
+        known = self._cache.worker(stop.worker_id) or self._unseen(stop, until)
         if known is None:
             self._leave_nothing(job_of(stop.worker_id), until)
         if known is None or known.gone or not known.state.alive:
@@ -221,23 +221,23 @@ class KubernetesCluster:
         self._delete(known, grace_seconds, until)
 
     def _forget(self, forget: ForgetWorker, until: float) -> None:
-        known = self._picture.worker(forget.worker_id)
+        known = self._cache.worker(forget.worker_id)
         if known is None:
             return
         if known.state.alive:
             raise ClusterError("it is still alive")
-        if not self._picture.has_live_workers(known.who.job_id):
+        if not self._cache.has_live_workers(known.who.job_id):
             # Before its last pod is: a daemon that dies in between finds that pod and does the rest.
             self._prerequisites.release(known.who.job_id, known.who.namespace, until)
         if not known.gone:
             self.logs.keep(known, min(_LOG_SECONDS_MAX, until - self._clock.now()))
             # What has ended is not waited for; sidecars that go on are asked.
             self._delete(known, 0 if known.over else _GRACE_SECONDS_MIN, until)
-        self._picture.forget(forget.worker_id)
+        self._cache.forget(forget.worker_id)
 
     def _leave_nothing(self, job_id: JobId, until: float) -> None:
         """A worker of the job was given up before its pod was made; what was made for it first goes, too."""
-        if not self._picture.has_live_workers(job_id):
+        if not self._cache.has_live_workers(job_id):
             for namespace in self._settings.worker_namespaces:
                 self._prerequisites.release(job_id, namespace, until)
 
@@ -246,8 +246,8 @@ class KubernetesCluster:
         for namespace in self._settings.worker_namespaces:
             pod = self._read(namespace, stop.worker_id, stop.nonce, until)
             if pod is not None:
-                self._picture.put_pod(pod, answered=True)
-        return self._picture.worker(stop.worker_id)
+                self._cache.put_pod(pod, answered=True)
+        return self._cache.worker(stop.worker_id)
 
     def _read(self, namespace: str, worker_id: WorkerId, nonce: str, until: float) -> Document | None:
         """The pod of this worker's name, as it is now."""
@@ -262,7 +262,7 @@ class KubernetesCluster:
 
     def _delete(self, known: KnownWorker, grace_seconds: int, until: float) -> None:
         """Delete the pod with its uid, no other of its name."""
-        self._inquiries.expect(known.uid)
+        self._event_lookup.expect(known.uid)
         body = {"gracePeriodSeconds": grace_seconds, "preconditions": {"uid": known.uid}}
         try:
             self._connection.delete(in_namespace(known.who.namespace, "pods", known.name), until, body)
@@ -275,22 +275,22 @@ class KubernetesCluster:
 class _Nodes:
     """The picture as the nodes' reflector writes it."""
 
-    def __init__(self, picture: Picture, resource: str) -> None:
-        self._picture = picture
+    def __init__(self, cache: ClusterCache, resource: str) -> None:
+        self._cache = cache
         self._resource = resource
 
     def begin(self) -> None:
         """Nodes come by lists and watches only."""
 
     def put(self, item: Document) -> bool:
-        return self._picture.put_node(item)
+        return self._cache.put_node(item)
 
     def remove(self, item: Document) -> bool:
-        return self._picture.remove_node(item)
+        return self._cache.remove_node(item)
 
     def keep_only(self, items: Iterable[tuple[str, str]]) -> bool:
-        news = self._picture.keep_nodes({name for name, _ in items})
-        if not self._picture.offers_slots():
+        news = self._cache.keep_nodes({name for name, _ in items})
+        if not self._cache.offers_slots():
             log.warning("kubernetes: no node offers the resource used as a slot", resource=self._resource)
         return news
 
@@ -298,25 +298,25 @@ class _Nodes:
 class _Pods:
     """The picture as the pods' reflector writes it."""
 
-    def __init__(self, picture: Picture, inquiries: Inquiries, exporters: Exporters) -> None:
-        self._picture = picture
-        self._inquiries = inquiries
+    def __init__(self, cache: ClusterCache, event_lookup: EventLookup, exporters: Exporters) -> None:
+        self._cache = cache
+        self._event_lookup = event_lookup
         self._exporters = exporters
 
     def begin(self) -> None:
-        self._picture.begin_pods()
+        self._cache.begin_pods()
 
     def put(self, item: Document) -> bool:
-        if item["metadata"].get("deletionTimestamp") and self._picture.is_ours(item):
-            self._inquiries.about_deletion(item["metadata"]["namespace"], item["metadata"]["uid"])
+        if item["metadata"].get("deletionTimestamp") and self._cache.is_ours(item):
+            self._event_lookup.about_deletion(item["metadata"]["namespace"], item["metadata"]["uid"])
         self._exporters.put(item)
-        return self._picture.put_pod(item)
+        return self._cache.put_pod(item)
 
     def remove(self, item: Document) -> bool:
         self._exporters.drop(item["metadata"]["uid"])
-        return self._picture.remove_pod(item)
+        return self._cache.remove_pod(item)
 
     def keep_only(self, items: Iterable[tuple[str, str]]) -> bool:
         uids = {uid for _, uid in items}
         self._exporters.keep_only(uids)
-        return self._picture.keep_pods(uids)
+        return self._cache.keep_pods(uids)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from scheduler.clusters.kubernetes.api.connection import Connection
-from scheduler.clusters.kubernetes.cache import KnownWorker, Picture
+from scheduler.clusters.kubernetes.cache import ClusterCache, KnownWorker
 from scheduler.clusters.kubernetes.pod_status import complaint, was_displaced
 from scheduler.errors import ClusterError
 
@@ -19,12 +19,12 @@ _MOMENT_SECONDS = 0.3
 _REMEMBERED_MAX = 10_000
 
 
-class Inquiries:
+class EventLookup:
     """Asks for the events of pods and corrects the picture."""
 
-    def __init__(self, connection: Connection, picture: Picture, changed: Callable[[], None]) -> None:
+    def __init__(self, connection: Connection, cache: ClusterCache, changed: Callable[[], None]) -> None:
         self._connection = connection
-        self._picture = picture
+        self._cache = cache
         self._changed = changed
         self._thread = ThreadPoolExecutor(1, "kubernetes-events")
         self._closed = threading.Event()
@@ -49,7 +49,7 @@ class Inquiries:
 
     def about_delays(self, seconds: float) -> None:
         """Find out what keeps those back that have not come to run for so long, and whose status says nothing."""
-        for known in self._picture.silent(seconds):
+        for known in self._cache.silent(seconds):
             self._thread.submit(self._explain_delay, known)
 
     def _explain_deletion(self, namespace: str, uid: str) -> None:
@@ -60,7 +60,7 @@ class Inquiries:
         except ClusterError as error:
             log.warning("kubernetes: cannot determine who deleted a pod", uid=uid, error=str(error))
             return
-        if displaced and self._picture.displace(uid):
+        if displaced and self._cache.displace(uid):
             self._changed()
 
     def _explain_delay(self, known: KnownWorker) -> None:
@@ -68,5 +68,5 @@ class Inquiries:
             said = complaint(self._connection.events_of(known.who.namespace, known.uid))
         except ClusterError:
             return  # asked again
-        if said is not None and self._picture.explain(known.who.worker_id, said):
+        if said is not None and self._cache.explain(known.who.worker_id, said):
             self._changed()

@@ -11,7 +11,7 @@ from scheduler.model.foreign import Demand
 from scheduler.model.ids import NodeName
 
 
-class Others:
+class ForeignPods:
     """By uid, since names come again."""
 
     def __init__(self, resource: str) -> None:

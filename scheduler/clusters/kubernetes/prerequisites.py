@@ -11,7 +11,7 @@ from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.api.errors import NOT_FOUND, RefusedError
 from scheduler.clusters.kubernetes.manifest import owner_manifest, service_manifest
 from scheduler.clusters.kubernetes.network import NETWORKING, policy_manifest, policy_name
-from scheduler.clusters.kubernetes.retry_backoff import Refusals
+from scheduler.clusters.kubernetes.retry_backoff import RetryBackoff
 from scheduler.config import KubernetesSettings
 from scheduler.errors import ClusterError
 from scheduler.model.ids import JobId
@@ -20,10 +20,10 @@ from scheduler.model.ids import JobId
 class Prerequisites:
     """Makes them and removes them. Threads may use it at a time."""
 
-    def __init__(self, connection: Connection, settings: KubernetesSettings, refusals: Refusals) -> None:
+    def __init__(self, connection: Connection, settings: KubernetesSettings, retry_backoff: RetryBackoff) -> None:
         self._connection = connection
         self._settings = settings
-        self._refusals = refusals
+        self._retry_backoff = retry_backoff
         self._lock = threading.Lock()
         #: Of this round, by namespace: owners, or why there is none.
         self._owners: dict[str, Document | str] = {}
@@ -77,7 +77,7 @@ class Prerequisites:
 
     def _owner_or_error(self, namespace: str, until: float) -> Document | str:
         name, key = owner_name(self._settings.instance), f"{namespace}/"
-        refusal = self._refusals.standing(key)
+        refusal = self._retry_backoff.standing(key)
         if refusal is not None:
             return refusal
         try:
@@ -86,9 +86,9 @@ class Prerequisites:
             body = service_manifest(self._settings, namespace, owner)
             self._connection.made(in_namespace(namespace, "services"), name, body, until)
         except RefusedError as error:
-            self._refusals.add(key, str(error))
+            self._retry_backoff.add(key, str(error))
             return str(error)
         except ClusterError as error:
             return str(error)
-        self._refusals.drop(key)
+        self._retry_backoff.drop(key)
         return owner

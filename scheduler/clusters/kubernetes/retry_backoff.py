@@ -19,7 +19,7 @@ class _Refusal:
     count: int
 
 
-class Refusals:
+class RetryBackoff:
     """By the name of what was to be made. Threads may use it at a time for different names."""
 
     def __init__(self, monotonic: Callable[[], float], limit_seconds: float) -> None:

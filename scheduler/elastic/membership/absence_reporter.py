@@ -19,7 +19,7 @@ _LOOK_SECONDS = 0.5
 _RANK_0_SECONDS = 10.0
 
 
-class Misses:
+class AbsenceReporter:
     """A wait for the members of a list; a thread of its own tells, since the waiting one may be stuck.
 
     Who is named is killed and replaced, with a newer list; what is told of an older one is not heard.
@@ -41,7 +41,7 @@ class Misses:
         self._absent = ranks
         self._looks_without_news = 0
 
-    def __enter__(self) -> "Misses":
+    def __enter__(self) -> "AbsenceReporter":
         self._thread.start()
         return self
 

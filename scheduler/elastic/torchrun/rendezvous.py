@@ -26,7 +26,7 @@ from torch.distributed.elastic.rendezvous.api import (
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.errors import Superseded
 from scheduler.elastic.group.rendezvous_store import Meeting, connect, meet, worth_meeting
-from scheduler.elastic.membership.absence_reporter import Misses
+from scheduler.elastic.membership.absence_reporter import AbsenceReporter
 from scheduler.elastic.membership.agent import EXIT_DRAINED, Agent, Order
 from scheduler.elastic.membership.checkpoint_watch import watch_of
 from scheduler.elastic.membership.client import Standing
@@ -128,8 +128,8 @@ class SchedulerRendezvous(RendezvousHandler):
     def next_rendezvous(self) -> RendezvousInfo:
         """Waits for a list that has this worker, and for all others of it. SystemExit where it has to leave."""
         if self._round is not None and not self._moving:
-            with self._without_group(self._round.membership) as misses:
-                self._wait_after_failure(self._round, misses)
+            with self._without_group(self._round.membership) as absence_reporter:
+                self._wait_after_failure(self._round, absence_reporter)
         self._moving = False
         self._end_served()
         while True:
@@ -173,8 +173,8 @@ class SchedulerRendezvous(RendezvousHandler):
         rank = membership.workers.index(self._agent.worker)
         endpoint = self._meeting.endpoint if rank == 0 else membership.rendezvous
         still_wanted = worth_meeting(self._agent, membership, rank, endpoint, self._leave_if_asked)
-        with self._without_group(membership) as misses:
-            place = meet(endpoint, self._token, membership, rank, 0, still_wanted, misses.note)
+        with self._without_group(membership) as absence_reporter:
+            place = meet(endpoint, self._token, membership, rank, 0, still_wanted, absence_reporter.note)
             if rank == 0:
                 agents, processes = self._served = (Meeting(self._address, self._token), _serve(self._address))
                 place.set("store", agents.endpoint)
@@ -191,14 +191,14 @@ class SchedulerRendezvous(RendezvousHandler):
             self._served[0].close()
             self._served = None
 
-    def _wait_after_failure(self, failed: Round, misses: Misses) -> None:
+    def _wait_after_failure(self, failed: Round, absence_reporter: AbsenceReporter) -> None:
         """Returns once a newer list is there; ends this agent where it is the one to count."""
         patience_seconds = _NOTICE_SECONDS if failed.note_failure() else _BLAME_SECONDS_MAX
         gives_up_at = time.monotonic() + patience_seconds
         early = False
         while True:
             self._leave_if_asked()
-            misses.note(frozenset())
+            absence_reporter.note(frozenset())
             if not early and failed.dismiss_done():
                 _LOG.warning("processes of another worker ended with exit code 0 before these: continuing without it")
                 early, patience_seconds = True, _BLAME_SECONDS_MAX
@@ -218,14 +218,16 @@ class SchedulerRendezvous(RendezvousHandler):
             self._agent.wait(_ASK_SECONDS)
 
     @contextmanager
-    def _without_group(self, membership: Membership) -> Iterator[Misses]:
+    def _without_group(self, membership: Membership) -> Iterator[AbsenceReporter]:
         """Meanwhile this worker has no group of this list: while the scheduler is away, it may ask for another."""
         come_seconds = self._agent.environment.grace_seconds + _COME_SECONDS
         self._agent.watch(membership, lambda: None, any_change=True)
         try:
             # A newcomer misses nobody: where the others' processes are done already, they do not come any more.
-            with Misses(self._agent, membership, math.inf if self._round is None else come_seconds) as misses:
-                yield misses
+            with AbsenceReporter(
+                self._agent, membership, math.inf if self._round is None else come_seconds
+            ) as absence_reporter:
+                yield absence_reporter
         finally:
             self._agent.unwatch()
 

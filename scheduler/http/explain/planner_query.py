@@ -17,7 +17,7 @@ ASK_SECONDS = 0.5
 @contextmanager
 def asking(services: Services) -> Iterator[Callable[[], bool]]:
     """Have the turn meanwhile; gives whether there is time for one more question."""
-    with services.questions.turn(ASK_SECONDS):
+    with services.compute_slot.turn(ASK_SECONDS):
         yield services.within(ASK_SECONDS)
 
 

@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from scheduler import __version__
 from scheduler.errors import StoreError
 from scheduler.http.errors import ErrorCode, Refusal, documented
-from scheduler.http.live.snapshot import NO_PICTURE, Drawer, Picture, difference, whole
+from scheduler.http.live.snapshot import NO_PICTURE, Drawer, Snapshot, difference, whole
 from scheduler.http.routes.cluster import leader_view
 from scheduler.http.runtime.wall_time import in_wall_time
 from scheduler.http.schemas.views import EventView, event_view
@@ -51,7 +51,7 @@ class Frame:
     revision: int = 0
     #: Who leads, and why nothing is decided.
     head: dict[str, Any] = field(default_factory=dict)
-    picture: Picture = NO_PICTURE
+    snapshot: Snapshot = NO_PICTURE
     #: Newest last.
     events: tuple[EventView, ...] = ()
     #: Id of the last event that was seen; None: none was read yet.
@@ -85,24 +85,24 @@ class Live:
 
     async def stream(self, peer: str, last_seen: str, seconds: float) -> AsyncIterator[bytes]:
         """What is sent to one listener for so long, from the id on that it saw last."""
-        bell = self._services.events_bell
-        until = bell.time() + seconds
-        seen, sent_at = self._revision(last_seen), bell.time()
+        notifier = self._services.events_bell
+        until = notifier.time() + seconds
+        seen, sent_at = self._revision(last_seen), notifier.time()
         self.listeners[peer] += 1
         try:
-            while not bell.closed:
-                with bell.listen(None) as ring:
+            while not notifier.closed:
+                with notifier.listen(None) as ring:
                     await self._renew(at_once=seen == 0)
                     news = self._since(seen)
                     # While this is sent, others may come to have a newer frame.
                     seen = self._frame.revision
-                    if news or bell.time() - sent_at >= ALIVE_SECONDS:
+                    if news or notifier.time() - sent_at >= ALIVE_SECONDS:
                         yield news or _ALIVE
-                        sent_at = bell.time()
-                    left = until - bell.time()
+                        sent_at = notifier.time()
+                    left = until - notifier.time()
                     if left <= 0:
                         return
-                    await bell.rung(ring, min(left, LOOK_SECONDS))
+                    await notifier.rung(ring, min(left, LOOK_SECONDS))
         finally:
             self.listeners[peer] -= 1
             self.listeners += Counter()  # drops those who are gone
@@ -139,10 +139,10 @@ def next_frame(services: Services, drawer: Drawer, before: Frame, run: str) -> F
     """What is now: a frame with the next revision, or the one before where nothing changed. On one thread at a time."""
     now, world = services.clock.now(), services.board.world
     # While no world is known the last picture stays, under a line that says why.
-    picture = before.picture if world is None else drawer.draw(world, services.settings.policy, now)
+    snapshot = before.snapshot if world is None else drawer.draw(world, services.settings.policy, now)
     head = _head(services)
     events = _new_events(services, before.event_id)
-    change: dict[str, Any] = difference(before.picture, picture)
+    change: dict[str, Any] = difference(before.snapshot, snapshot)
     if head != before.head:
         change["head"] = head
     if events:
@@ -150,9 +150,9 @@ def next_frame(services: Services, drawer: Drawer, before: Frame, run: str) -> F
     if not change and before.revision and abs(services.ahead_seconds() - before.ahead_seconds) <= 1.0:
         return before
     kept = (*before.events, *events)[-EVENTS_MAX:]
-    frame = Frame(before.revision + 1, head, picture, kept, events[-1]["id"] if events else before.event_id or 0)
+    frame = Frame(before.revision + 1, head, snapshot, kept, events[-1]["id"] if events else before.event_id or 0)
     name, ahead_seconds = f"{run}-{frame.revision}", services.ahead_seconds()
-    all_of_it = _message("picture", name, now, {**whole(picture), "head": head, "events": kept}, ahead_seconds)
+    all_of_it = _message("picture", name, now, {**whole(snapshot), "head": head, "events": kept}, ahead_seconds)
     if abs(ahead_seconds - before.ahead_seconds) > 1.0:  # all moments are others
         return replace(frame, whole=all_of_it, change=all_of_it, ahead_seconds=ahead_seconds)
     changed = _message("change", name, now, change, ahead_seconds)
@@ -206,7 +206,7 @@ async def follow_cluster(
     ] = 86400.0,
     last_event_id: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> Response:
-    """Stream the cluster as server-sent events: `picture` contains everything, `change` the differences."""
+    """Stream the cluster as server-sent events: `snapshot` contains everything, `change` the differences."""
     live = live_of(request)
     peer = request.client.host if request.client else ""
     if not live.has_place(peer):

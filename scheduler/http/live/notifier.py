@@ -5,7 +5,7 @@ from collections.abc import Generator, Hashable, Iterable
 from contextlib import contextmanager, suppress
 
 
-class Bell:
+class Notifier:
     """Requests wait by key. A ring wakes those that listen at that moment: listen first, then look, then wait."""
 
     def __init__(self) -> None:

@@ -69,7 +69,7 @@ class JobLine(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Snapshot:
     """The cluster at one moment. Rows are by name and by id."""
 
     #: Of nodes that are up, and what workers hold of them.
@@ -82,7 +82,7 @@ class Picture:
     queue: list[int]
 
 
-NO_PICTURE = Picture(0, 0, {}, {}, {}, [])
+NO_PICTURE = Snapshot(0, 0, {}, {}, {}, [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +101,16 @@ class Drawer:
     def __init__(self) -> None:
         self._drawn: dict[JobId, _Drawn] = {}
         self._world: World | None = None
-        self._picture = NO_PICTURE
+        self._snapshot = NO_PICTURE
 
-    def draw(self, world: World, settings: PolicySettings, now: float) -> Picture:
+    def draw(self, world: World, settings: PolicySettings, now: float) -> Snapshot:
         """What the page shows of this world."""
         order = Order(now, settings)
         if world is not self._world or order.ages:
-            self._world, self._picture = world, self._draw_world(world, order)
-        return self._picture
+            self._world, self._snapshot = world, self._draw_world(world, order)
+        return self._snapshot
 
-    def _draw_world(self, world: World, order: Order) -> Picture:
+    def _draw_world(self, world: World, order: Order) -> Snapshot:
         waiting = heapq.nsmallest(WAITING_MAX, world.queued.values(), key=order.rank)
         active = heapq.nsmallest(ACTIVE_MAX, world.active.values(), key=lambda job: (-job.priority, job.id))
         suspended = heapq.nsmallest(WAITING_MAX, world.suspended.values(), key=lambda job: job.id)
@@ -122,7 +122,7 @@ class Drawer:
         states[JobState.QUEUED], states[JobState.SUSPENDED] = len(world.queued), len(world.suspended)
         states[JobState.HELD] = len(world.held)
         up = [node for node in world.nodes.values() if node.health is NodeHealth.UP]
-        return Picture(
+        return Snapshot(
             slots_total=sum(node.slots for node in up),
             slots_used=sum(world.usage.get(node.name, NO_USAGE).slots for node in up),
             jobs_by_state={str(state): states[state] for state in JobState if not state.terminal},
@@ -152,7 +152,7 @@ class Drawer:
         }
 
 
-def difference(before: Picture, after: Picture) -> dict[str, Any]:
+def difference(before: Snapshot, after: Snapshot) -> dict[str, Any]:
     """What makes the later picture of the earlier one; empty where they are alike."""
     found: dict[str, Any] = {}
     for name in ("nodes", "jobs"):
@@ -169,15 +169,15 @@ def difference(before: Picture, after: Picture) -> dict[str, Any]:
     return found
 
 
-def whole(picture: Picture) -> dict[str, Any]:
+def whole(snapshot: Snapshot) -> dict[str, Any]:
     """All of it, in the form of a difference to nothing."""
     return {
-        "slots_total": picture.slots_total,
-        "slots_used": picture.slots_used,
-        "jobs_by_state": picture.jobs_by_state,
-        "nodes": list(picture.nodes.values()),
-        "jobs": list(picture.jobs.values()),
-        "queue": picture.queue,
+        "slots_total": snapshot.slots_total,
+        "slots_used": snapshot.slots_used,
+        "jobs_by_state": snapshot.jobs_by_state,
+        "nodes": list(snapshot.nodes.values()),
+        "jobs": list(snapshot.jobs.values()),
+        "queue": snapshot.queue,
     }
 
 

@@ -156,7 +156,7 @@ def show_utilization(services: ServicesDep, since: Since, until: Until = None, p
     """Get total and used slots over time."""
     window = _window(services, since, until, parts)
     classes = _classes(services)
-    with services.questions.turn(TURN_SECONDS):
+    with services.compute_slot.turn(TURN_SECONDS):
         usage = services.store.usage(window, classes)
     return JsonResponse(_usage_view(usage, classes))
 
@@ -174,7 +174,7 @@ def show_report(
     """Get utilization, waits by priority class, preemptions, lost work and top users of a time range."""
     window = _window(services, since, until, parts)
     classes = _classes(services)
-    with services.questions.turn(TURN_SECONDS):
+    with services.compute_slot.turn(TURN_SECONDS):
         report = services.store.report(window, classes, users)
     now = services.clock.now()
     return JsonResponse(_report_view(report, classes, now if _reaches_to_now(window, now) else None))

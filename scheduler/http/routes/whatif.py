@@ -116,7 +116,7 @@ def what_if(services: ServicesDep, body: JobBody) -> Response:
     spec = parse_request(JobRequest, body).spec()
     check_bookings(services, [spec])
     check_pods(services.settings, [spec])
-    with services.questions.turn(TURN_SECONDS):
+    with services.compute_slot.turn(TURN_SECONDS):
         world, now = _world(services), services.clock.now()
         found = forecast_spec(world, spec, now, services.settings, services.within(ANSWER_SECONDS))
     view: WhatIfView = {
@@ -136,7 +136,7 @@ def what_if_priority(
 ) -> Response:
     """Predict the effect of another priority on the job and on others, without changing it."""
     unfinished(services, job_id)
-    with services.questions.turn(TURN_SECONDS):
+    with services.compute_slot.turn(TURN_SECONDS):
         world, now = _world(services), services.clock.now()
         job = _decided_on(world, JobId(job_id))
         found = reprice(world, job, priority, now, services.settings, services.within(ANSWER_SECONDS))

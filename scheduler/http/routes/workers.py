@@ -130,15 +130,15 @@ async def discover_hosts(
 async def _wait_for_another(services: Services, job: JobId, generation: int | None, seconds: float) -> None:
     """Until the published generation differs from the known one, or the time is up, or the job has ended."""
     known = services.answers.generation(job) if generation is None else generation
-    bell = services.hosts_bell
-    until = bell.time() + seconds
+    notifier = services.hosts_bell
+    until = notifier.time() + seconds
     while True:
-        with bell.listen(job) as ring:
+        with notifier.listen(job) as ring:
             if services.answers.generation(job) != known:
                 return
             if known == 0 and services.answers.refusal(job).status != 503:
                 return
-            if not await bell.rung(ring, until - bell.time()):
+            if not await notifier.rung(ring, until - notifier.time()):
                 return
 
 

@@ -10,7 +10,7 @@ from scheduler.http.errors import RETRY_AFTER_SECONDS, ErrorCode, Refusal
 WAITING_MAX = 4
 
 
-class Questions:
+class ComputeSlot:
     """Used from the threads that serve requests."""
 
     def __init__(self) -> None:

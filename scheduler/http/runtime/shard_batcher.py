@@ -19,7 +19,7 @@ GROUP_MAX = 500
 _Waiting = tuple[ShardsAsked, "asyncio.Future[ShardsGiven | UserError]"]
 
 
-class ShardDesk:
+class ShardBatcher:
     """Used on the event loop; closed with the application."""
 
     def __init__(

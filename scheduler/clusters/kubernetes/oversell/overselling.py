@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from scheduler.clusters.kubernetes.api.connection import Connection
-from scheduler.clusters.kubernetes.cache import KnownWorker, Picture
+from scheduler.clusters.kubernetes.cache import ClusterCache, KnownWorker
 from scheduler.clusters.kubernetes.oversell.cpu_usage import cpu_loads, cpus_used
 from scheduler.clusters.kubernetes.oversell.exporters import Exporters
 from scheduler.clusters.kubernetes.oversell.gpu_readings import GpuReadings
@@ -30,7 +30,7 @@ class Overselling:
         self,
         settings: KubernetesSettings,
         connection: Connection,
-        picture: Picture,
+        cache: ClusterCache,
         exporters: Exporters,
         clock: Clock,
         changed: Callable[[], None],
@@ -38,7 +38,7 @@ class Overselling:
         """`changed` is called from a thread whenever other nodes than before may be shared."""
         self._settings = settings
         self._connection = connection
-        self._picture = picture
+        self._cache = cache
         self._exporters = exporters
         self._clock = clock
         self._changed = changed
@@ -64,10 +64,10 @@ class Overselling:
         """
         if not start.shared or not self._settings.has_gpus:
             return ()
-        node = self._picture.nodes().get(start.node)
+        node = self._cache.nodes().get(start.node)
         gpus = self._readings.fresh().get(start.node, ())
         workers = self._workers().get(start.node, [])
-        others = self._picture.others_on(start.node)
+        others = self._cache.others_on(start.node)
         fits = node is not None and len(gpus) == node.slots
         known = gpus_by_slot(node, workers, others, gpus) if node is not None and fits else {}
         missing = [slot for slot in start.slot_ids if slot not in known]
@@ -89,20 +89,20 @@ class Overselling:
     def _read_cpus(self) -> Loads:
         until = self._clock.now() + self._settings.request_seconds
         used = cpus_used(self._connection, self._settings.worker_namespaces, until)
-        workers, nodes = self._workers(), self._picture.nodes()
+        workers, nodes = self._workers(), self._cache.nodes()
         return {name: cpu_loads(node, workers.get(name, []), used) for name, node in nodes.items()}
 
     def _read_gpus(self) -> tuple[Loads, dict[NodeName, str]]:
         """Nodes whose GPUs are known may be shared; why others may not."""
-        nodes = {name: node for name, node in self._picture.nodes().items() if node.slots and node.up}
+        nodes = {name: node for name, node in self._cache.nodes().items() if node.slots and node.up}
         addresses = self._exporters.addresses()
         failures = self._readings.read({name: addresses[name] for name in nodes if name in addresses})
         fresh, workers = self._readings.fresh(), self._workers()
         known = {name: gpus for name, gpus in fresh.items() if len(gpus) == nodes[name].slots}
-        if self._picture.oversell(known.keys()):
+        if self._cache.oversell(known.keys()):
             self._changed()
         loads = {
-            name: slot_loads(nodes[name], workers.get(name, []), self._picture.others_on(name), gpus)
+            name: slot_loads(nodes[name], workers.get(name, []), self._cache.others_on(name), gpus)
             for name, gpus in known.items()
         }
         misfits = {name: self._misfit(node, fresh.get(name)) for name, node in nodes.items() if name not in known}
@@ -116,6 +116,6 @@ class Overselling:
     def _workers(self) -> dict[NodeName, list[KnownWorker]]:
         """Those that may run, by node."""
         found: dict[NodeName, list[KnownWorker]] = defaultdict(list)
-        for known in self._picture.live_workers():
+        for known in self._cache.live_workers():
             found[known.who.node].append(known)
         return found
