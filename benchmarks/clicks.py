@@ -43,7 +43,7 @@ class Clicks:
 
 
 def draw_clicks(records: int, seed: int) -> Clicks:
-    """So many records, and the truth they are drawn from: both follow from the seed alone."""
+    """Draw click-through records, and the truth behind them: both follow from the seed alone."""
     generator = torch.Generator().manual_seed(seed)
     popularity = 1.0 / torch.arange(1, VALUES + 1)
     values = torch.multinomial(popularity, records * FIELDS, replacement=True, generator=generator)

@@ -77,7 +77,7 @@ def two_on_320_cpus(policy: PolicyName) -> Result:
 
 
 def two_on_6_gpus(policy: PolicyName) -> Result:
-    """The same with GPUs; the first start's pause is part of the 484 s."""
+    """Experiment 1 with GPUs. The pause of the first start is part of the 484 s."""
     work = 4 * (484.0 - PAUSE_SECONDS)
     return play([_job("first", 0, 4, work), _job("second", 120, 4, work)], "1x6", policy)
 
@@ -90,7 +90,7 @@ def beside_a_service() -> Result:
 
 
 def _job(name: str, at: float, workers: int, work: float) -> Submission:
-    """One that asks for so many workers and takes fewer."""
+    """A job that prefers `workers` workers and accepts fewer."""
     row = JobRow(
         name=name,
         at_seconds=at,

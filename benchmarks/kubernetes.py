@@ -156,7 +156,7 @@ def _react(daemon: Daemon, api: ApiServer, ends: int, waits: int, exit_code: int
 
 
 def _apart(jobs: Sequence[int]) -> Sequence[int]:
-    """So many jobs that no node has two of them: one on which many fail would be quarantined."""
+    """`EXITS` jobs, no two on one node: a node on which many workers fail would be quarantined."""
     return jobs[:: len(jobs) // EXITS][:EXITS]
 
 

@@ -9,7 +9,7 @@ from tests.http.site import Site
 from tests.page.browser import Viewer, missing_reason, started_browser
 
 DOCS = Path(__file__).parent.parent / "docs"
-#: So long before the picture the cluster was filled, so that the last hour has something to show.
+#: How long before the picture the cluster was filled, so that the last hour has something to show.
 BEFORE_SECONDS = 1500
 
 

@@ -12,7 +12,7 @@ from scheduler.simulate.result import Result
 from scheduler.simulate.run import Setup, simulate
 from scheduler.simulate.workload import ForeignPod, Submission, Workload
 
-#: A job stands still for so long at each change of its membership: ten times what `resize_pause` measures.
+#: Pause of a job at each change of its membership: ten times what `resize_pause` measures.
 PAUSE_SECONDS = 1.0
 #: Workers report so often, as those of `scheduler.elastic` do.
 REPORT_SECONDS = 1.0
@@ -53,19 +53,19 @@ def service(load: Sequence[tuple[float, int]], end: float, slots: int = 1) -> li
 
 
 def longest_wait(result: Result, name: str) -> float:
-    """Of the jobs whose names begin so; what never started makes it infinite."""
+    """Longest wait of the jobs whose names begin with `name`; infinite if one of them never started."""
     waits = [job.waiting_seconds for job in result.jobs if job.name.startswith(name)]
     return max(float("inf") if wait is None else wait for wait in waits)
 
 
 def mean_wait(result: Result, name: str = "") -> float:
-    """The same, on average."""
+    """Mean wait of the jobs whose names begin with `name`; infinite if one of them never started."""
     waits = [job.waiting_seconds for job in result.jobs if job.name.startswith(name)]
     return sum(float("inf") if wait is None else wait for wait in waits) / len(waits)
 
 
 def longest_foreign_wait(result: Result) -> float:
-    """Of the pods of others; one that never got room waited until it went, or until the end."""
+    """Longest wait of a foreign pod; one that was never placed waited until it went, or until the end."""
     waits = [
         (result.ended_at if each.went_at is None else each.went_at) - each.came_at
         if each.waiting_seconds is None

@@ -16,7 +16,7 @@ AGE_SECONDS_MAX = 300
 
 
 def verified(secret: str, timestamp: str, signature: str, body: bytes, now: float) -> bool:
-    """Whether whoever knows the secret has sent this body, and of late. Take the body as it came, before parsing it."""
+    """Whether a sender that knows the secret sent this body recently. Pass the body as received, before parsing it."""
     expected = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
     genuine = hmac.compare_digest(signature.encode(), f"v1={expected}".encode())
     return genuine and timestamp.isdecimal() and abs(now - int(timestamp)) <= AGE_SECONDS_MAX

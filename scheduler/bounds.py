@@ -98,7 +98,7 @@ PRIORITY = Bound(1, 1_000_000, zero=True, signed=True)
 
 
 def nested_too_deeply(value: object, levels: int = NESTING_MAX) -> bool:
-    """Whether a value of JSON has more mappings and lists inside each other than so many."""
+    """Whether mappings and lists of a JSON value are nested deeper than the given limit."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
         children = [each.values() if isinstance(each, dict) else each for each in level]

@@ -41,11 +41,11 @@ class VirtualClock:
         return self._now
 
     def monotonic(self) -> float:
-        """The same as `now`: virtual time never jumps back."""
+        """Equal to `now`: virtual time never jumps back."""
         return self._now
 
     def wall(self) -> float:
-        """The same as `now`: nobody sets virtual time."""
+        """Equal to `now`: virtual time is never set."""
         return self._now
 
     def anchor(self) -> None:

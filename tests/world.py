@@ -115,7 +115,7 @@ class World:
         gpu_type: str | None = None,
         **fields: object,
     ) -> None:
-        """Ask for a booking that starts so many seconds from now."""
+        """Ask for a booking that starts `start` seconds from now."""
         now = self.clock.now()
         shape = WorkerShape(slots_per_worker, node_selector=tuple((selector or {}).items()), gpu_type=gpu_type)
         workers = slots // slots_per_worker

@@ -42,7 +42,7 @@ class Answers:
 
     requests: int = 0
     failed: int = 0
-    #: Microseconds until the answer, and how many took so long.
+    #: Number of requests by the microseconds until their answer.
     latency: Counter[int] = field(default_factory=Counter)
 
     def percentile_ms(self, share: float) -> float:

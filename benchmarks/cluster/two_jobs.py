@@ -29,7 +29,7 @@ class Course:
     all_done_seconds: float
     #: From the submission of the second until it is started.
     wait_seconds: float
-    #: The same until all of its first workers run.
+    #: From the submission of the second until all of its first workers run.
     until_running_seconds: float
     #: Workers that each had at its first start.
     first_workers: int

@@ -2,9 +2,9 @@
 
     rates.py RULE SEED WORKERS:BASE_STEPS...
 
-Each phase is a group of its own size that goes on from the checkpoint of the one before, to so many steps of the base
-size, and then stops itself as the scheduler would. The last line is JSON: where the training stands. The ranks are
-forked, so that torch is imported once.
+Each phase is a group of its own size. It resumes from the checkpoint of the phase before, trains until BASE_STEPS steps
+of the base size are done, and then stops itself as the scheduler would. The last line is JSON: where the training
+stands. The ranks are forked, so that torch is imported once.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Readers of a job's shards over HTTP, many in one process: they only take shards and report them done.
 
 `shard_readers STATE_DIR TOKEN JOB PART PARTS BATCH RESULT [SECONDS]` reads for each live worker whose ordinal is PART
-modulo PARTS until all is done, or so long; RESULT gets one byte per shard, how often it was accepted as done, and
+modulo PARTS until all is done, or for SECONDS; RESULT gets one byte per shard, how often it was accepted as done, and
 the last line of stdout is JSON: calls, shards, first and last answer.
 """
 

@@ -68,7 +68,7 @@ log = structlog.get_logger(__name__)
 SWITCH_INTERVAL_SECONDS = 0.0005
 #: The file descriptor, whatever `sys.stderr` has become.
 _STDERR = 2
-#: For so long after a tick that failed, or a leader that died, ticks are rehearsed where that is cheap.
+#: How long ticks are rehearsed, where that is cheap, after a failed tick or the death of a leader.
 CAREFUL_SECONDS = 30.0
 
 

@@ -18,7 +18,7 @@ from scheduler.http.server.fastpath import protocol_for
 #: open, since all of them may be accepted before the first one can be ended.
 BACKLOG = 2048
 BACKLOG_SHARE = 0.125
-#: Requests that are under way at the end get so long.
+#: Time for requests that are under way at shutdown.
 SHUTDOWN_SECONDS = 5
 #: Idle connections are kept longer than workers pause between two heartbeats.
 KEEP_ALIVE_SECONDS = 75

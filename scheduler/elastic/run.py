@@ -46,7 +46,7 @@ def run(
             alone, say). A death is noticed at once, save where gloo loses it in a collective of the script's own.
         checkpoint_every_seconds: rank 0 also writes a checkpoint this often, at a commit; None for only when the job is
             stopped. Goes to SCHED_CHECKPOINT_DIR.
-        quorum_after_seconds: where a worker is lost and the scheduler has answered nobody for so long, more than half
+        quorum_after_seconds: if a worker is lost and the scheduler has answered no worker for this long, more than half
             of the generation's workers go on without it; None for waiting until the scheduler is back.
         step_timeout_seconds: a worker that takes longer from one commit to the next hangs, and fails with the stack of
             each thread in its log; None for any time. It must be longer than the longest step with all that the script

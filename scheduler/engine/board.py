@@ -1,4 +1,4 @@
-"""What is published: host lists and worker sets of running jobs, kept in memory for the HTTP layer.
+"""Published state: host lists and worker sets of running jobs, kept in memory for the HTTP layer.
 
 The engine posts after each commit; readers on any thread see immutable values and never wait for a tick.
 """
@@ -18,7 +18,7 @@ from scheduler.model.world import World
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """What workers of one active job may know. `generation` 0, `text` and `body` empty: nothing is published now."""
+    """The posting for workers of one active job. `generation` 0, `text` and `body` empty: nothing is published now."""
 
     job_id: JobId
     state: JobState
@@ -37,7 +37,7 @@ class Posting:
 
 
 class Known(Enum):
-    """What the board can say of a job id without a posting."""
+    """What is known of a job id without a posting."""
 
     #: No answer yet: the world is not loaded.
     NOT_LOADED = auto()
@@ -62,14 +62,14 @@ class Board:
         self._subscribers: list[Subscriber] = []
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Be called, on the engine's thread, with the jobs whose posting changed."""
+        """Have `subscriber` called, on the engine's thread, with the jobs whose posting changed."""
         self._subscribers.append(subscriber)
 
     def posting(self, job_id: JobId) -> Posting | None:
         return self._postings.get(job_id)
 
     def known(self, job_id: JobId) -> Known:
-        """What is known of a job that has no posting."""
+        """Why the job has no posting."""
         if self.world is None:
             return Known.NOT_LOADED
         if self.world.job(job_id) is not None or job_id in self.world.held:
@@ -86,7 +86,7 @@ class Board:
         return None if job is None else job.nonce
 
     def expect(self, job_id: JobId) -> None:
-        """A job was stored; until a tick takes it, it is known to wait."""
+        """Record a stored job as waiting, until a tick takes it."""
         self._highest_expected = max(self._highest_expected, job_id)
 
     def load(self, world: World, highest_job_id: int) -> None:
@@ -147,7 +147,7 @@ def post(job: Job) -> Posting:
 
 
 def _post_held(job: Job) -> Posting | None:
-    """What its workers knew when it was held; None: it cannot be told, or there are none."""
+    """The posting of a held job as it was before; None: it cannot be told, or the job has no workers."""
     if not job.all_workers or job.held_from is None:
         return None
     with suppress(Exception):  # it is held since something about it fails: it has no list then, and others go on

@@ -1,7 +1,7 @@
 """The changes of one tick while they are being made: an overlay over an immutable world.
 
-Functions of the engine take a draft and put new values into it. Nothing outside sees them until the draft's
-`changes` were committed; a tick that fails throws its draft away.
+Functions of the engine take a changeset and put new values into it. Nothing outside sees them until its `changes` were
+committed; a tick that fails throws its changeset away.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,18 +34,18 @@ class Changeset:
         queues: Mapping[JobId, DataQueue] = MappingProxyType({}),
         begun: Changes = NO_CHANGES,
     ) -> None:
-        """`queues`: the data of jobs for which it may matter, as it stands; to be read only.
+        """`queues`: the present data of jobs for which it may matter, read-only.
 
-        `begun`: what is in the world already and not stored yet: what this tick holds.
+        `begun`: changes that are in the world already but not stored yet: what this tick holds.
         """
         self.base = world
         self.now = now
         self.queues = queues
         self._jobs: dict[JobId, Job] = {}
         self._workers: dict[WorkerId, Worker] = {}
-        #: Held ones of which the value is new; nothing but `engine.held` sees them.
+        #: New values of held jobs; nothing but `engine.absorb.held` sees them.
         self._held: dict[JobId, Job] = {job.id: job for job in begun.jobs}
-        #: Jobs that were held until now.
+        #: Jobs that were released in this tick.
         self.released: list[JobId] = []
         self._nodes: dict[NodeName, Node] = {node.name: node for node in begun.nodes}
         self._forgotten: dict[NodeName, Node] = {}
@@ -80,7 +80,7 @@ class Changeset:
         return booking if booking is not None and booking.state is not BookingState.OVER else None
 
     def bookings(self) -> list[Booking]:
-        """Planned and open ones, by name."""
+        """Planned and open bookings, by name."""
         names = sorted({*self.base.bookings, *self._bookings})
         return [booking for name in names if (booking := self.booking(name)) is not None]
 
@@ -100,46 +100,46 @@ class Changeset:
         return job if job is not None and job_id not in self._jobs else None
 
     def held_jobs(self) -> list[Job]:
-        """Those that are held, as they are now."""
+        """Held jobs as they are now."""
         return [job for job_id in {**self.base.held, **self._held} if (job := self.held_job(job_id)) is not None]
 
     def put_held(self, job: Job) -> None:
-        """A new value of a held job, or a new job that is held from the beginning."""
+        """Put a new value of a held job, or a new job that is held from the beginning."""
         self.matters = True
         self._held[job.id] = job
 
     def put(self, job: Job) -> Job:
-        """A new value of a job, or a new job."""
+        """Put a new value of a job, or a new job."""
         self.matters = True
         self._jobs[job.id] = job
         self._held.pop(job.id, None)
         return job
 
     def put_progress(self, job: Job, progress: Progress) -> None:
-        """What its workers reported; it matters for planning only where its speed is known better now."""
+        """Put reported progress; it matters for planning only where the job's speed is known better now."""
         before = job.progress
         self.matters = self.matters or _speeds(before) != _speeds(progress)
         self._jobs[job.id] = replace(job, progress=progress)
 
     def see_strays(self, strays: Mapping[WorkerId, Stray]) -> None:
-        """The strays of this tick's observation, which differ from those before."""
+        """Put the strays of this tick's observation, which differ from those before."""
         self.matters = True
         self.base = self.base.with_strays(strays)
 
     def see_crowded(self, crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]]) -> None:
-        """The slots that this tick's observation shows as crowded."""
+        """Put the crowded slots of this tick's observation."""
         if crowded != self.base.crowded:
             self.matters = True
             self.base = self.base.with_crowded(crowded)
 
     def see_foreign(self, foreign: Mapping[NodeName, ForeignUse], demands: tuple[Awaited, ...]) -> None:
-        """What this tick's observation shows others to hold and to wait for."""
+        """Put the foreign use and demands of this tick's observation."""
         if foreign != self.base.foreign or demands != self.base.demands:
             self.matters = True
             self.base = self.base.with_foreign(foreign, demands)
 
     def see_unreadable(self, rows: Sequence[Unreadable]) -> None:
-        """Rows that could not be read when they were asked for in this tick."""
+        """Put rows that could not be read in this tick."""
         if rows:
             self.base = self.base.with_unreadable(rows)
 
@@ -149,7 +149,7 @@ class Changeset:
         return self.put(replace(job, state=state))
 
     def put_node(self, node: Node) -> Node:
-        """A new value of a node, or a new node."""
+        """Put a new value of a node, or a new node."""
         self.matters = True
         self._nodes[node.name] = node
         return node
@@ -161,12 +161,12 @@ class Changeset:
         self._forgotten[node.name] = node
 
     def put_booking(self, booking: Booking) -> None:
-        """A new value of a booking, or a new booking."""
+        """Put a new value of a booking, or a new booking."""
         self.matters = True
         self._bookings[booking.name] = booking
 
     def put_worker(self, worker: Worker) -> Job:
-        """A new value of one of its job's live workers, or a new worker."""
+        """Put a new value of one of its job's live workers, or a new worker."""
         job = self.the_job(worker.job_id)
         self._workers[worker.id] = worker
         alike = job.fixed_workers if worker.fixed else job.workers
@@ -175,7 +175,7 @@ class Changeset:
         return self.put(replace(job, fixed_workers=workers) if worker.fixed else replace(job, workers=workers))
 
     def new_workers(self) -> list[Worker]:
-        """Those that were put since the base, and have not ended."""
+        """Workers that were added since the base and have not ended."""
         new = []
         for worker in self._workers.values():
             before = self.base.job(worker.job_id)
@@ -198,7 +198,7 @@ class Changeset:
     def end_worker(
         self, worker: Worker, state: WorkerState, reason: ExitReason, exit_code: int | None, detail: str = ""
     ) -> Worker:
-        """A worker is gone: take it out of its job and keep its last value for history."""
+        """Take a worker that is gone out of its job, and keep its last value for history."""
         check_worker_transition(worker, state)
         ended = replace(
             worker, state=state, exit_reason=reason, exit_code=exit_code, ended_at=self.now, rank=None, detail=detail
@@ -224,7 +224,7 @@ class Changeset:
         return ended
 
     def keep_ended(self, worker: Worker) -> None:
-        """The last value of a worker of a job that was held, for history."""
+        """Keep the last value of a worker of a job that was held, for history."""
         self._workers[worker.id] = worker
 
     def publish(self, hosts: HostList) -> None:
@@ -245,7 +245,7 @@ class Changeset:
         self.events.append(Event(self.now, kind, job_id, worker_id, node, cause, for_job, detail, amount))
 
     def changes(self) -> Changes:
-        """What to commit: rows with the version that they were read with."""
+        """The changes to commit: rows with the version that they were read with."""
         return Changes(
             jobs=(*self._jobs.values(), *self._held.values()),
             workers=tuple(self._workers.values()),
@@ -259,7 +259,7 @@ class Changeset:
         )
 
     def world(self) -> World:
-        """The world as it would be if the draft were committed now, versions aside."""
+        """The world as it would be if the changeset were committed now, versions aside."""
         return self.base.evolve(
             Changes(
                 jobs=tuple(self._jobs.values()),
@@ -271,7 +271,7 @@ class Changeset:
 
 
 def committed(changes: Changes) -> Changes:
-    """The same rows as the store has them after the commit: each job's and node's version is one higher."""
+    """The changes as the store has them after the commit: each job's and node's version is one higher."""
     return replace(
         changes,
         jobs=tuple(replace(job, version=job.version + 1) for job in changes.jobs),
@@ -283,7 +283,7 @@ _LOSING = frozenset(ExitReason) - {ExitReason.ASKED, ExitReason.DONE, ExitReason
 
 
 def _lost_slot_seconds(job: Job, worker: Worker, reason: ExitReason, now: float) -> float | None:
-    """Work of a worker that ended badly, since the job saved its work last or the worker's start."""
+    """Lost work of a worker that ended badly, since the job's last save or the worker's start."""
     if reason not in _LOSING or worker.started_at is None:
         return None
     since = max(worker.started_at, job.unsaved_since or 0.0)
@@ -291,6 +291,6 @@ def _lost_slot_seconds(job: Job, worker: Worker, reason: ExitReason, now: float)
 
 
 def _speeds(progress: Progress) -> tuple[object, ...]:
-    """What is planned by, and in which generation it was last found to be so."""
+    """Speeds used for planning, and the generation in which they were last found."""
     known = ((speed.workers, speed.per_second, speed.generation) for speed in progress.speeds)
     return (progress.resize_seconds, *known)

@@ -1,6 +1,6 @@
-"""From what a tick takes in to what it changes: absorb, plan, check, enact. It writes to no store and no cluster.
+"""Turns the inputs of a tick into changes: absorb, plan, check, enact. It writes to no store and no cluster.
 
-All of it can be rehearsed in a process of its own, where what is remembered from tick to tick is a copy.
+All of it can be rehearsed in a process of its own, which has a copy of the memory between ticks.
 """
 
 import math
@@ -34,7 +34,7 @@ from scheduler.policy.planner import Planner
 
 
 class Deciding:
-    """What it remembers between ticks makes them cheap, and never changes what they decide."""
+    """The decisions of ticks. Its memory between ticks makes them cheap, and never changes the outcome."""
 
     def __init__(
         self, settings: Settings, launch: LaunchContext, data: DataWatch, liveness: Liveness, reports: ReportBox
@@ -45,7 +45,7 @@ class Deciding:
         self._liveness = liveness
         self._reports = reports
         self._planner = Planner(settings.policy)
-        #: The plan stays empty until then unless something that matters changes; None: it may not be empty.
+        #: The plan stays empty until this time unless something that matters changes; None: it may not be empty.
         self._calm_until: float | None = None
         self.dirty_jobs = DirtyJobs(settings.engine, liveness)
         #: Workers that this engine has asked to stop.
@@ -59,7 +59,7 @@ class Deciding:
         self._calm_until = None
 
     def absorb(self, inputs: TickInputs, begun: Changes) -> Changeset:
-        """What follows from observations and requests. `begun`: what the tick changed before."""
+        """The changes that follow from observations and requests. `begun`: earlier changes of the tick."""
         world, observation, now = inputs.world, inputs.observation, inputs.now
         focus = self.dirty_jobs.focus(world, observation, now)
         queues = inputs.queues
@@ -78,14 +78,14 @@ class Deciding:
         forget_nodes(changeset, observation.nodes.keys(), self._settings.retention.nodes_seconds)
 
     def plan(self, changeset: Changeset) -> tuple[Plan, tuple[Violation, ...]]:
-        """Put the plan into the draft; one that breaks an invariant is dropped, and its world kept as a test case."""
+        """Put the plan into the changeset; if it breaks an invariant, drop it and keep its world as a test case."""
         decided, violations = self._checked_plan(changeset, changeset.now)
         enact(changeset, decided, self._settings.engine)
         give_addresses(changeset, self._launch.host_of)
         return decided, violations
 
     def actions(self, world: World, unsettled: list[Job], observation: Observation, now: float) -> list[ClusterAction]:
-        """What the cluster should be told now."""
+        """The actions that the cluster should carry out now."""
         ended = self.dirty_jobs.ended(observation)
         return due_actions(world, unsettled, observation, ended, self.stop_sent, self._launch, now)
 
@@ -98,7 +98,7 @@ class Deciding:
         return min(max(c, now) for c in candidates if c is not None)
 
     def rehearse(self, inputs: TickInputs, begun: Changes) -> Changes:
-        """Everything that a tick does without its store and its cluster; what it would commit."""
+        """Do everything in a tick except for its store and its cluster; returns what it would commit."""
         self.reset()
         changeset = self.absorb(inputs, begun)
         self.forget_nodes(changeset, inputs.observation)
@@ -133,5 +133,5 @@ class Deciding:
 
 
 def _has_unstarted_leaver(jobs: Iterable[Job]) -> bool:
-    """A worker that was never started and need not be: the next tick confirms it as gone."""
+    """Whether a worker that was never started is to leave: the next tick confirms it as gone."""
     return any(w.state is WorkerState.PENDING and w.desired is Desired.STOP for job in jobs for w in job.all_workers)

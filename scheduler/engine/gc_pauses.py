@@ -1,4 +1,4 @@
-"""The garbage collector beside a large world.
+"""Pauses of the garbage collector for a large world.
 
 The world is made of values that live long and hold no cycles: reference counts free them. Left alone, the collector
 walks all of them again and again, which doubles the time of a tick over ten thousand jobs.
@@ -8,13 +8,13 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: From so many new jobs and workers on it is worth telling the collector.
+#: Number of new jobs and workers from which on it pays to tell the collector.
 MANY = 1000
 
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """No collection inside the block: what is made there is either kept or freed by its reference count."""
+    """No collection inside the block: objects made there are either kept or freed by their reference count."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -25,6 +25,6 @@ def paused() -> Iterator[None]:
 
 
 def keep(newcomers: int) -> None:
-    """Where many jobs and workers have come, take all that lives now out of what the collector walks."""
+    """After many new jobs and workers, exempt all living objects from collection."""
     if newcomers >= MANY:
         gc.freeze()

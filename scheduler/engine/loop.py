@@ -1,4 +1,4 @@
-"""Run ticks: at the latest when the last one said so, at once when something happened, never too often."""
+"""Runs ticks: at the latest when the last one said, at once when something happened, never too often."""
 
 import threading
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class EngineLoop:
         self._stopped = threading.Event()
 
     def wake(self) -> None:
-        """Something happened that a tick should look at."""
+        """Run a tick soon: something happened that it should look at."""
         self._woken.set()
 
     def stop(self) -> None:

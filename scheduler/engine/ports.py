@@ -1,4 +1,4 @@
-"""What the engine needs of the outside: time, a store, a cluster."""
+"""The engine's ports to the outside: time, a store, a cluster."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -46,8 +46,8 @@ class Anchor:
 class EngineClock(Clock, Protocol):
     """The clock of an engine: `now` passes evenly, over restarts and changes of leader too.
 
-    Whoever sets the machine's time moves `wall` alone. All times that are stored or compared are `now`; people are
-    shown, and bookings and cron go by, `wall`.
+    Setting the machine's time moves `wall` alone. All times that are stored or compared are `now`; people are shown,
+    and bookings and cron follow, `wall`.
     """
 
     def wall(self) -> float:
@@ -55,7 +55,7 @@ class EngineClock(Clock, Protocol):
         ...
 
     def anchor(self) -> Anchor | None:
-        """The present moment, for who goes on from it; None: nobody needs it."""
+        """The present moment, from which a later process goes on; None: not needed."""
         ...
 
     def follow(self, anchor: Anchor | None) -> None:
@@ -86,16 +86,16 @@ class Place:
 class SeenLease:
     """The lease as it stands in the store. Equal at two looks: its holder gave no sign of life in between."""
 
-    #: None: nobody holds it.
+    #: None: it is free.
     holder: str | None
     term: int
     #: By the clock of its holder, so that others can compare it with nothing but itself.
     expires_at: float
-    #: How long the holder counts on it after a renewal.
+    #: How long the lease lasts after a renewal.
     ttl_seconds: float
-    #: Where the holder is reached.
+    #: The URL of the holder.
     url: str | None
-    #: Number of the newest commit; whoever sees it can also see all smaller ones.
+    #: Number of the newest commit; a reader that sees it can also see all smaller ones.
     revision: int
     #: By the clocks of the newest holder; None: it has stored none.
     anchor: Anchor | None = None
@@ -107,7 +107,7 @@ class SeenLease:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads, for people and for whoever has to reach it."""
+    """The leader, for people and for processes that have to reach it."""
 
     name: str
     term: int
@@ -134,9 +134,9 @@ class StoredWorld:
 
 @dataclass(frozen=True, slots=True)
 class StoredNews:
-    """What commits changed: jobs (with live workers, ended ones too) and nodes; bookings are all there are now.
+    """Changes by commits: jobs (with live workers, ended ones too) and nodes; of bookings, all present ones.
 
-    A node that is gone is not named: there are fewer of them than are known, then.
+    A node that is gone is not named; `node_count` then is smaller than the number known.
     """
 
     jobs: Sequence[Job]
@@ -144,7 +144,7 @@ class StoredNews:
     bookings: Sequence[Booking]
     highest_job_id: int
     revision: int
-    #: How many nodes there are in all, those that did not change too.
+    #: Number of all nodes, unchanged ones included.
     node_count: int
     #: Rows among these that cannot be read.
     unreadable: Sequence[Unreadable] = ()
@@ -157,7 +157,7 @@ class Inbox:
 
     intents: Sequence[Intent]
     jobs: Sequence[Job]
-    #: At least those that BOOK intents among them name.
+    #: At least the bookings that BOOK intents among them name.
     bookings: Sequence[Booking] = ()
     #: Rows of intents, jobs and bookings that cannot be read. These intents stay where they are.
     unreadable: Sequence[Unreadable] = ()
@@ -166,7 +166,7 @@ class Inbox:
 class Store(Protocol):
     """The engine's side of the database.
 
-    Every method may raise `StoreUnavailable`; then nothing is known to be written.
+    Every method may raise `StoreUnavailable`; then it is unknown whether anything was written.
     """
 
     def read_lease(self) -> SeenLease: ...
@@ -190,17 +190,17 @@ class Store(Protocol):
         ...
 
     def renew_lease(self, lease: Lease, now: float, ttl_seconds: float, *, anchor: Anchor | None = None) -> Lease:
-        """Extend it; raises `LeaseLost`."""
+        """Extend the lease; raises `LeaseLost`."""
         ...
 
     def release_lease(self, lease: Lease, *, anchor: Anchor | None = None) -> None:
-        """Give it up so that another may lead at once; no error if it is lost already."""
+        """Give the lease up so that another engine may lead at once; no error if it is lost already."""
         ...
 
     def load_world(self) -> StoredWorld: ...
 
     def load_news(self, since: int) -> StoredNews:
-        """What commits after that revision changed."""
+        """Changes by commits after that revision."""
         ...
 
     def take_inbox(self, limit: int) -> Inbox:
@@ -213,11 +213,11 @@ class Store(Protocol):
         ...
 
     def look_again(self) -> Sequence[Unreadable]:
-        """Those of them that can be read by now, or are gone."""
+        """Unreadable rows that can be read by now, or are gone."""
         ...
 
     def data_shares_done(self) -> Mapping[JobId, float]:
-        """The share of its data that each active job is done with; jobs that have declared none are not in it."""
+        """The done share of each active job's data; jobs that have declared none are not in it."""
         ...
 
     def read_queues(self, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
@@ -239,9 +239,9 @@ class Store(Protocol):
 
 
 class Role(StrEnum):
-    """What a worker is to its job."""
+    """The role of a worker in its job."""
 
-    #: One of those that are scaled.
+    #: One of the scaled workers.
     WORKER = "worker"
     #: One of its fixed group.
     FIXED = "fixed"
@@ -277,7 +277,7 @@ class StartWorker:
 
 @dataclass(frozen=True, slots=True)
 class StopWorker:
-    """Ask it to leave and kill it after the grace, also if the daemon is gone by then; 0: kill now.
+    """Ask a worker to leave and kill it after the grace, also if the daemon is gone by then; 0: kill now.
 
     Repeats are harmless: a shorter grace than before takes effect, a longer one does not.
     """
@@ -326,10 +326,10 @@ class Cluster(Protocol):
         ...
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
-        """Do them in order. Idempotent; returns what failed.
+        """Carry out the actions in order. Idempotent; returns what failed.
 
         Nothing is begun, and no request is left under way, after `until` (unix seconds): another engine may lead then.
-        What would come too late is returned as failed.
+        Actions that would come too late are returned as failed.
         """
         ...
 

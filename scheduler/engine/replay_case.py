@@ -1,4 +1,4 @@
-"""Save the world that made the planner break an invariant, so that it becomes a test case."""
+"""Saves the world that made the planner break an invariant, so that it becomes a test case."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from scheduler.model.world import World
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Everything that the planner was given, and what was wrong with its plan."""
+    """The planner's input, and what was wrong with its plan."""
 
     world: World
     now: float
@@ -25,7 +25,7 @@ _CODEC = TypeAdapter(Case)
 
 #: Parts of a world that hold jobs.
 _OF_JOBS = ("queued", "suspended", "active", "held", "reserved", "leaving", "unexplained")
-#: What the planner does not look at, and may be somebody's secret.
+#: Fields that the planner does not look at, and that may be secret.
 _LEFT_OUT: Any = {"world": {jobs: {"__all__": {"spec": {"export"}}} for jobs in _OF_JOBS}}
 #: Cases kept in one directory; a defect that repeats must not fill the disk.
 CASES_MAX = 50

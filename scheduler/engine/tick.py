@@ -3,7 +3,7 @@
             cluster.observe()      store.take_inbox()
                   |                       |
                   v                       v
-    world ---> absorb ---------------> draft ---> plan ---> check ---> enact
+    world ---> absorb -----------> changeset ---> plan ---> check ---> enact
       ^                                                                  |
       |                                                                  v
       +----------------- world' <--- store.commit(changes, term) <--- changes
@@ -58,9 +58,9 @@ from scheduler.policy.checks.invariants import Violation
 INBOX_MAX = 10_000
 #: A tick that takes longer hangs, and the lease is no longer kept for it.
 TICK_SECONDS_MAX = 30.0
-#: Share of what is left of the lease in which the cluster may be acted upon; the rest is for its renewal.
+#: Share of the rest of the lease in which actions may be applied; what then remains is for its renewal.
 APPLY_SHARE = 2 / 3
-#: What a tick may fail by without any job's doing: it is tried again as it is.
+#: Errors of a tick that no job causes: it is tried again as it is.
 _OF_NO_JOB = (ClusterError, StoreUnavailable, StaleWrite, SchemaMismatch, WorkersElsewhere)
 
 
@@ -79,13 +79,13 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TickReport:
-    """What one tick did, for metrics and logs."""
+    """Results of one tick, for metrics and logs."""
 
     at: float
     duration_seconds: float = 0.0
     #: Whether this engine holds the lease, which may run out while the store cannot be reached.
     leading: bool = False
-    #: Where another one leads: the newest of its commits that this one's world holds.
+    #: The newest commit of another leader that this engine's world holds.
     followed: int | None = None
     events: tuple[Event, ...] = ()
     #: Jobs whose rows changed.
@@ -94,7 +94,7 @@ class TickReport:
     action_failures: tuple[ActionFailure, ...] = ()
     #: Whether the lease had ended before the cluster could be told anything.
     late: bool = False
-    #: How busy slots were, where that is known.
+    #: Loads of slots, where known.
     loads: Mapping[NodeName, tuple[SlotLoad, ...]] = field(default_factory=dict)
     #: The steps that were reached, and how long each took.
     steps: tuple[tuple[Step, float], ...] = ()
@@ -110,7 +110,7 @@ class TickReport:
 
 
 class Engine:
-    """Decides and makes it so. One thread calls `tick`; everything else reads the board."""
+    """Runs the ticks. One thread calls `tick`; everything else reads the board."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Engine:
     ) -> None:
         """`holder` names this engine among all of its store; `url` is where others reach it.
 
-        `caution`: when ticks are rehearsed, and held what they fail at; None: never, a failure is raised.
+        `caution`: when ticks are rehearsed and culprits held; None: never, a failure is raised.
         `place`: where its cluster runs workers; None: all engines of the store see the same ones.
         """
         self._store = store
@@ -144,14 +144,14 @@ class Engine:
         self._term = 0
         #: None until it is loaded, after a commit whose outcome is unknown, and while another engine leads.
         self.world: World | None = None
-        #: Stored jobs that the world could not be built with, and how that failed.
+        #: Stored jobs with which the world could not be built, and the failures.
         self._unloaded: Unloaded = ()
         self._liveness = Liveness(reports)
         self._wall = WallWatch()
         self._data = DataWatch(store, settings.engine)
         self._repairs = Repairs(store)
         self._deciding = Deciding(settings, launch, self._data, self._liveness, reports)
-        #: What is being decided by, and when that began in monotonic seconds; None: nothing is being decided.
+        #: The inputs being decided by, and when that began in monotonic seconds; None: nothing is being decided.
         self.deciding: tuple[TickInputs, float] | None = None
         self.report = TickReport(at=0.0)
         #: When the last tick began or ended; monotonic seconds.
@@ -164,7 +164,7 @@ class Engine:
 
     @property
     def leader(self) -> Leader | None:
-        """Who leads, this engine or another, as far as it knows."""
+        """The leader, this engine or another, as far as this one knows."""
         return self._lease_keeper.leader
 
     @property
@@ -174,7 +174,7 @@ class Engine:
 
     @property
     def jump(self) -> Jump | None:
-        """The machine's time where it was set and has not been confirmed, as far as this engine leads."""
+        """A set time of the machine that has not been confirmed, as far as this engine leads."""
         return None if self.lease is None else self._wall.jump
 
     @property
@@ -182,7 +182,7 @@ class Engine:
         return self._lease_keeper.ttl_seconds
 
     def troubles(self) -> list[str]:
-        """What is wrong although jobs are decided on, one line each."""
+        """Troubles that do not stop decisions on jobs, one line each."""
         return [str(each) for each in (self.jump, self._lease_keeper.slowness()) if each is not None]
 
     def tick(self) -> TickReport:
@@ -216,7 +216,7 @@ class Engine:
         self.report = replace(self.report, duration_seconds=self._moved_at - began, steps=tuple(reached))
 
     def _timed(self, steps: Iterator[Step], reached: list[tuple[Step, float]]) -> Iterator[Step]:
-        """The same steps; notes how long each took."""
+        """Pass the steps through, and record how long each took."""
         began = self._clock.monotonic()
         for step in steps:
             reached.append((step, self._clock.monotonic() - began))
@@ -224,9 +224,9 @@ class Engine:
             began = self._clock.monotonic()
 
     def keep_lease(self) -> None:
-        """Renew the lease if it is time to, as long as the engine moves: who has a lot to do is not dead.
+        """Renew the lease if it is time to, as long as the engine moves: a busy engine is not dead.
 
-        Called from another thread, several times while a lease lasts; the next tick finds out what fails here.
+        Called from another thread, several times per lease; the next tick finds any failure here.
         """
         idle_seconds = self._clock.monotonic() - self._moved_at
         if idle_seconds <= TICK_SECONDS_MAX + self._settings.engine.tick_interval_seconds:
@@ -239,7 +239,7 @@ class Engine:
         self.world = None
 
     def forget(self) -> None:
-        """A tick failed: load the world before anything else is done with it, and be careful."""
+        """React to a failed tick: load the world before anything else is done, and be careful."""
         self.world = None
         self._follower.forget()
         if self._caution is not None:
@@ -306,7 +306,7 @@ class Engine:
         yield Step.APPLIED
 
     def _follow(self, now: float) -> None:
-        """Another engine leads: see what it has committed, and look again when its lease may have been outlived."""
+        """Follow another leader: apply its commits, and look again when its lease may have been outlived."""
         changed = tuple(self._follower.follow(self._lease_keeper.revision_seen))
         wait_seconds = min(self._settings.engine.tick_interval_seconds, self._lease_keeper.outlived_in_seconds())
         self.report = TickReport(
@@ -314,7 +314,7 @@ class Engine:
         )
 
     def _begin(self, lease: Lease) -> None:
-        """Others have led since: what this engine did and heard before is of the past."""
+        """Begin a term: what this engine did and heard before others led is out of date."""
         self._deciding.stop_sent.clear()
         self._deciding.uncertain = {}
         self._reports.clear()
@@ -330,7 +330,7 @@ class Engine:
         return world
 
     def _culprits(self, inputs: TickInputs, lease: Lease) -> Mapping[Subject, Failure]:
-        """What this tick has to hold: what could not be loaded, and what a rehearsal fails at where one is due."""
+        """Subjects for this tick to hold: those that could not be loaded, and culprits found by a rehearsal, if due."""
         known = {Subject(SubjectKind.JOB, str(job.id)): failure for job, failure in self._unloaded}
         if self._caution is None or not self._caution.due:
             return known
@@ -345,7 +345,7 @@ class Engine:
         return culprits
 
     def _passed(self, changes: Changes) -> None:
-        """A tick was committed."""
+        """Record that a tick was committed."""
         self._unloaded = ()
         if self._caution is not None:
             self._caution.passed()
@@ -353,7 +353,7 @@ class Engine:
             self._deciding.reset()  # what happened to its workers was not looked at
 
     def _move(self) -> None:
-        """A tick is on its way."""
+        """Record that a tick is under way."""
         self._moved_at = self._clock.monotonic()
 
     def _observe(self) -> Observation:
@@ -372,7 +372,7 @@ class Engine:
     def _apply(
         self, world: World, unsettled: list[Job], observation: Observation, now: float
     ) -> tuple[ActionFailure, ...] | None:
-        """What failed; None: it is too late to be sure that nobody else leads, and nothing was done."""
+        """Apply actions and return the failed ones; None: it was too late to be sure that no other engine leads."""
         seconds_left = self._lease_keeper.seconds_left()
         if seconds_left <= 0:
             return None

@@ -1,4 +1,4 @@
-"""The application: routes, errors, and what surrounds them."""
+"""The application: routes, error handlers and middleware."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -51,7 +51,7 @@ _USER_ROUTERS = (
 
 
 def create_app(services: Services) -> Entry:
-    """The whole application. Its lifespan must run: it ties the board's news to the event loop."""
+    """The complete application. Its lifespan must run: it connects the board's news to the event loop."""
     api = copy(routes(guarded=not services.access.open_to_users))
     api.state = State()
     api.state.services = services
@@ -63,7 +63,7 @@ def create_app(services: Services) -> Entry:
 
 @cache
 def routes(*, guarded: bool) -> FastAPI:
-    """Every route and its description, without services; built once a process, since it takes long.
+    """Every route and its description, without services; built once per process, since that takes long.
 
     `guarded`: users need a token.
     """
@@ -104,13 +104,13 @@ async def _lifespan(api: FastAPI) -> AsyncIterator[None]:
 
 
 def _build_routes(api: FastAPI) -> None:
-    """Let FastAPI build what it would else build during the first request, while all others wait."""
+    """Let FastAPI build its routes now rather than during the first request, while all others wait."""
     for route in api.routes:
         route.matches({"type": "http", "method": "GET", "path": "/nowhere", "root_path": ""})
 
 
 def _openapi(api: FastAPI) -> dict[str, Any]:
-    """FastAPI's description, and the bodies that the routes read by themselves."""
+    """FastAPI's description, with the bodies that the routes read by themselves."""
     if api.openapi_schema is None:
         document = get_openapi(title=api.title, version=api.version, routes=api.routes)
         _, bodies = models_json_schema(

@@ -9,17 +9,17 @@ from scheduler.config import HttpSettings
 from scheduler.http.errors import ErrorCode, Refusal
 from scheduler.http.services import services_of
 
-#: What a worker reports, and every change that a user asks for.
+#: Limit for reports of workers and for changes that users request.
 SMALL_BYTES_MAX = 64 * 1024
-#: Ten thousand shards, each alone between others, that are done, and as many that failed.
+#: Limit for calls for shards: ten thousand separate spans that are done, and ten thousand that failed.
 SHARDS_BYTES_MAX = 1024 * 1024
 
 
 def _reader(bytes_max_of: Callable[[HttpSettings], int]) -> Callable[[Request], AsyncIterator[bytes]]:
     async def read(request: Request) -> AsyncIterator[bytes]:
-        """The raw body. Raises `Refusal`: 415 for what is not said to be JSON, 413 for what is too large.
+        """The raw body. Raises `Refusal`: 415 for a content type other than JSON, 413 for a body that is too large.
 
-        Pages of other sites cannot send this content type without asking first, which is never allowed.
+        Pages of other sites cannot send this content type without a preflight request, which is never granted.
         """
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type != "application/json":
@@ -43,12 +43,12 @@ def _reader(bytes_max_of: Callable[[HttpSettings], int]) -> Callable[[Request], 
 
 
 def _too_large(bytes_max: int, request: Request) -> Refusal:
-    # Who waits for leave to send a body and does not get it would send another request where the body belongs.
+    # A client that waits for `100 Continue` and does not get it would send another request in place of the body.
     headers = {"connection": "close"} if "expect" in request.headers else {}
     return Refusal(413, ErrorCode.TOO_LARGE, f"the body exceeds {bytes_max} bytes", headers=headers)
 
 
-#: Of routes whose bodies are small, of those that take one job, of batches, and of calls for shards.
+#: Bodies of routes with small ones, of those that take one job, of batches, and of calls for shards.
 Body = Annotated[bytes, Depends(_reader(lambda _: SMALL_BYTES_MAX))]
 JobBody = Annotated[bytes, Depends(_reader(lambda settings: settings.job_bytes_max))]
 BatchBody = Annotated[bytes, Depends(_reader(lambda settings: settings.request_bytes_max))]
@@ -56,6 +56,6 @@ ShardsBody = Annotated[bytes, Depends(_reader(lambda _: SHARDS_BYTES_MAX))]
 
 
 def documented_body(model: str, *, required: bool = True) -> dict[str, Any]:
-    """What OpenAPI says of a body that is read by `Body`."""
+    """The OpenAPI description of a body that is read by `Body`."""
     schema = {"$ref": f"#/components/schemas/{model}"}
     return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}

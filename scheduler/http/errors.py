@@ -1,4 +1,4 @@
-"""How errors look on the wire: one body for all of them, one clear line for people."""
+"""Errors on the wire: one format for all of them, with one clear line for people."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -18,9 +18,9 @@ from scheduler.http.json import JsonResponse
 
 log = structlog.get_logger(__name__)
 
-#: A client that met a full or locked database may well try again after so long.
+#: Retry hint for a client that met a full or locked database.
 RETRY_AFTER_SECONDS = 1
-#: Somebody has to repair the row first.
+#: Retry hint for an unreadable row, which somebody has to repair first.
 UNREADABLE_RETRY_AFTER_SECONDS = 60
 
 
@@ -37,21 +37,21 @@ class ErrorCode(StrEnum):
 
 
 class ErrorDetail(TypedDict):
-    #: What kind of error it is.
+    #: Kind of error.
     code: ErrorCode
     #: One line for people.
     message: str
-    #: The field that breaks a rule; null: none does.
+    #: The field that breaks a rule; null if none does.
     field: str | None
 
 
 class ErrorBody(TypedDict):
-    #: What was wrong.
+    #: The error.
     error: ErrorDetail
 
 
 class Refusal(UserError):
-    """A request that is answered with this status and no other effect."""
+    """A refused request: it is answered with this status and has no other effect."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Refusal(UserError):
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route with these errors; besides, any may find its input invalid or its store away."""
+    """The `responses` of a route with these errors, and those of invalid input and of an unreachable store."""
     texts = {
         400: "Malformed request",
         401: "Missing or invalid token",
@@ -99,18 +99,18 @@ def error_response(
 
 
 def error_body(code: ErrorCode, message: str, field: str | None = None) -> ErrorBody:
-    """What every error says, with its message in one line."""
+    """The body of an error, with its message in one line."""
     return {"error": {"code": code, "message": " ".join(message.split()), "field": field}}
 
 
 def invalid_input(error: ValidationError, prefix: Sequence[str | int] = ()) -> InvalidInput:
-    """The first broken rule, named as the sender wrote the field."""
+    """The first broken rule, with the field as the sender wrote it."""
     first = error.errors(include_url=False, include_context=False)[0]
     return InvalidInput(_field_name((*prefix, *first["loc"])), broken_rule(first))
 
 
 def _field_name(location: Sequence[str | int]) -> str:
-    # A key of a mapping may be anything that the sender chose; it is quoted only as far as it is readable.
+    # A mapping's key is arbitrary text from the sender; only readable characters are quoted.
     return ".".join(str(part)[:100] for part in location if part != "[key]") or "body"
 
 

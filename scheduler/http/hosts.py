@@ -1,7 +1,7 @@
 """discover_hosts: answers from the board alone, so that it neither waits for SQL nor for a tick.
 
-200 with the list; 304 where the client has it; 503 where nothing is published now; 410 for a job that has ended;
-404 for one that never was. Never 200 with an empty list: Horovod takes that for the loss of all hosts.
+200 with the list; 304 if the client has it; 503 while nothing is published; 410 for a job that has ended; 404 for one
+that never existed. Never 200 with an empty list: Horovod takes that for the loss of all hosts.
 """
 
 import zlib
@@ -12,13 +12,13 @@ from scheduler.http.errors import ErrorCode, Refusal
 from scheduler.model.ids import JobId
 from scheduler.model.job_state import JobState
 
-#: When to ask again where nothing is published; jobs start within about so long once there is room.
+#: Retry hint while nothing is published: about the time that a job takes to start once there is room.
 RETRY_AFTER_SECONDS = 1
 
-#: Ends the refusal of a question that only came too early.
+#: Ends the message to a client that asked too early.
 _WAIT = "ask again, or with wait=60&generation=0 to be answered as soon as they are"
 
-#: Answers of ended jobs are dropped after so many new ones.
+#: Answers of ended jobs are dropped each time this many answers were built.
 SWEEP_BUILDS = 1024
 
 Header = tuple[bytes, bytes]
@@ -31,7 +31,7 @@ class HostAnswer:
     etag: bytes
     body: bytes
     headers: tuple[Header, ...]
-    #: Of a 304, which has no body.
+    #: Headers of a 304, which has no body.
     headers_unchanged: tuple[Header, ...]
     #: Headers and body as they are sent.
     wire: bytes
@@ -45,7 +45,7 @@ class _Ready:
 
 
 class HostAnswers:
-    """Answers of published jobs, built once per posting. Used on the event loop only."""
+    """Answers for published jobs, built once per posting. Used on the event loop only."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -91,13 +91,13 @@ class HostAnswers:
                 return Refusal(404, ErrorCode.NOT_FOUND, f"job {job_id} not found")
 
     def _sweep(self) -> None:
-        """Drop answers of jobs that nobody has asked for since they ended."""
+        """Drop answers of ended jobs."""
         for job_id in [job_id for job_id in self._ready if self._board.posting(job_id) is None]:
             del self._ready[job_id]
 
 
 def wants_json(accept: bytes) -> bool:
-    """Whether an `Accept` header asks for JSON; plain text is what everybody else gets."""
+    """Whether an `Accept` header asks for JSON; all other clients get plain text."""
     return b"json" in accept and not accept.startswith(b"text/plain")
 
 
@@ -109,7 +109,7 @@ def unchanged(answer: HostAnswer, if_none_match: bytes) -> bool:
 
 def _build(posting: Posting) -> _Ready:
     generation = str(posting.generation).encode()
-    # The JSON form also tells who is leaving, which changes within a generation.
+    # The JSON form also names leaving workers, which change within a generation.
     json_etag = f'{posting.etag[:-1]}-{zlib.crc32(posting.body):08x}"'
     return _Ready(
         posting,

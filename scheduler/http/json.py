@@ -19,7 +19,7 @@ class JsonResponse(Response):
 
 
 def parse_json(body: bytes) -> Any:
-    """The value that the body holds. Raises `InvalidInput` for what is not JSON, and for nesting beyond reason."""
+    """The value of the body. Raises `InvalidInput` for a body that is not JSON, or nested too deeply."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:

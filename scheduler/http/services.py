@@ -1,4 +1,4 @@
-"""What the routes need of the daemon: put together once, handed to the application."""
+"""The parts of the daemon that routes need: put together once, handed to the application."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Logs(Protocol):
     """Output of workers."""
 
     def read(self, worker: WorkerId, offset: int = 0, limit: int = 65536, *, nonce: str = "") -> tuple[bytes, int]:
-        """Bytes from the offset (negative: from the end), and the offset to go on from.
+        """Read bytes from the offset (negative: from the end); returns them and the offset to go on from.
 
         `nonce` is that of the worker's job.
         """
@@ -36,7 +36,7 @@ class Logs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A recurring job and when it is submitted next; None: never again."""
+    """A recurring job and the time of its next submission; None: never again."""
 
     recurring: Recurring
     next_run_at: float | None
@@ -54,13 +54,13 @@ class Recurrence(Protocol):
     def list(self) -> Sequence[Schedule]: ...
 
     def delete(self, recurring_id: int) -> bool:
-        """Whether there was one."""
+        """Remove a recurring job; returns whether there was one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """One daemon's parts, as far as HTTP uses them."""
+    """The parts of one daemon that HTTP uses."""
 
     settings: Settings
     store: SqlStore
@@ -70,17 +70,17 @@ class Services:
     access: Access
     logs: Logs
     recurrence: Recurrence
-    #: Look at the inbox now.
+    #: Makes the engine look at its inbox now.
     wake: Callable[[], None]
-    #: What is measured, in the format that an Accept header asks for, and the type of that.
+    #: Metrics in the format that an Accept header asks for, and its content type.
     metrics: Callable[[str], tuple[bytes, str]]
-    #: Why jobs are not being decided on now, in one line; None if they are.
+    #: Why no decisions are made now, in one line; None if they are.
     not_ready: Callable[[], str | None]
-    #: What is wrong although jobs are being decided on, one line each.
+    #: Troubles that do not stop decisions, one line each.
     troubles: Callable[[], list[str]]
     #: Number of this daemon's leadership; None while it does not lead.
     term: Callable[[], int | None]
-    #: Who leads, this daemon or another, as far as it knows.
+    #: The leader, this daemon or another, if known.
     leader: Callable[[], Leader | None]
     relay: Relay
     shards: ShardBatcher
@@ -89,25 +89,25 @@ class Services:
     hosts_bell: Notifier = field(default_factory=Notifier)
     #: Rung with the ids of jobs that have new events, and with None for every event.
     events_bell: Notifier = field(default_factory=Notifier)
-    #: Whose turn it is to have something computed.
+    #: Turns of long computations.
     compute_slot: ComputeSlot = field(default_factory=ComputeSlot)
-    #: What the bodies of all requests hold.
+    #: Memory held by the bodies of all requests.
     bodies: Bodies = field(default_factory=Bodies)
 
     def stored(self, job_ids: Sequence[JobId]) -> None:
-        """New jobs are in the store: known at once, decided on at the next tick."""
+        """Announce new jobs in the store: they are known at once, and the next tick decides on them."""
         if job_ids:
             self.board.expect(max(job_ids))
         self.wake()
         self.events_bell.ring([None, *job_ids])
 
     def live_workers(self, job_id: JobId) -> int:
-        """How many workers of the job live, as far as this replica knows."""
+        """Number of the job's live workers, as far as this replica knows."""
         posting = self.board.posting(job_id)
         return 0 if posting is None else len(posting.live)
 
     def within(self, seconds: float) -> Callable[[], bool]:
-        """Whether so much time from now on is not over yet."""
+        """Return a function that tells whether less than `seconds` have passed since this call."""
         until = self.clock.now() + seconds
         return lambda: self.clock.now() < until
 
@@ -116,11 +116,11 @@ class Services:
         return self.clock.wall() - self.clock.now()
 
     def booked_ahead_seconds(self) -> float:
-        """The same, as far as it was confirmed: bookings stand by it."""
+        """How far people's clocks are ahead of the engine's, as the world has confirmed it; bookings go by that."""
         return self.board.world.ahead_seconds if self.board.world is not None else 0.0
 
     def wake_all(self) -> None:
-        """The server stops: nobody waits any longer."""
+        """End all waits, since the server stops."""
         self.hosts_bell.close()
         self.events_bell.close()
 

@@ -1,7 +1,7 @@
 """The live page at `/`: files of the package, served from memory. They hold no data, so they need no token.
 
-The page asks the same API as `sched` for all that it shows and does. Its policy lets it load nothing from elsewhere,
-run no script but its own modules, and make no HTML of text.
+The page uses the same API as `sched` for everything that it shows and does. Its content security policy lets it load
+nothing from elsewhere, run only its own modules, and make no HTML from text.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ POLICY = "; ".join(
 
 @cache
 def files() -> dict[str, tuple[bytes, dict[str, str]]]:
-    """Every file of the page by its name: what it holds, and the headers that it is sent with."""
+    """Files of the page by name, with their content and response headers."""
     found = {}
     for path in sorted(_DIRECTORY.iterdir()):
         if path.suffix in _TYPES:
@@ -67,5 +67,5 @@ async def _answer(request: Request) -> Response:
     return Response(body, headers=headers)
 
 
-#: Without the machinery of the API: a browser asks for all of them at once before it shows anything.
+#: Plain routes without the API's dependencies: a browser requests all of them at once before it shows anything.
 ROUTES = (Route("/", _answer, include_in_schema=False), Route("/page/{name}", _answer, include_in_schema=False))

@@ -1,4 +1,4 @@
-"""How long others let the daemon wait: the database and the cluster; what it is asked over HTTP, and whom it tells."""
+"""Metrics of calls: to the database and the cluster, requests over HTTP, and webhooks."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

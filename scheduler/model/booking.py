@@ -31,7 +31,7 @@ BOOKING_TRANSITIONS: dict[BookingState, frozenset[BookingState]] = {
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """Room for so many workers of one shape, on GPUs of one type; the planner chooses the nodes when it is time."""
+    """Room for a number of workers of one shape, on GPUs of one type; the planner chooses the nodes when it is time."""
 
     name: str
     #: The window, from its start up to its end; unix seconds.

@@ -8,7 +8,7 @@ from scheduler.model.shuffle import shuffled
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """So many shards, so many times over. What a shard is (a file, some records) is the script's to say.
+    """A number of shards, repeated for a number of epochs. What a shard is (a file, some records) is up to the script.
 
     The work is a row of positions, epoch after epoch; each stands for one shard in one epoch.
     """
@@ -18,7 +18,7 @@ class DataSet:
     #: Whether each epoch has an order of its own, which follows from the seed.
     shuffle: bool = False
     seed: int = 0
-    #: A reader that is not heard of for so long loses what it holds.
+    #: A reader that is silent for this time loses the shards that it holds.
     lease_seconds: float = 60.0
     #: A shard that failed so often in an epoch is set aside.
     max_attempts: int = 3

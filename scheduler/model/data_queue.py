@@ -230,7 +230,7 @@ class DataQueue:
         return reader.held.minus(done).minus(failed).minus(returned), moved
 
     def _take(self, room: int, *, free: bool) -> tuple[Ranges, bool]:
-        """At most so many positions, and whether they were tried before: `free` is a reader that holds nothing."""
+        """At most `room` positions, and whether they were tried before; `free` is a reader that holds nothing."""
         given = self.returned.first(room)
         self.returned = self.returned.minus(given)
         room -= given.count

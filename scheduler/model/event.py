@@ -90,8 +90,8 @@ class EventKind(StrEnum):
     BOOKING_ENDED = "BOOKING_ENDED"
     #: A user cancelled the booking.
     BOOKING_CANCELLED = "BOOKING_CANCELLED"
-    #: Readers of shards were silent for longer than their lease: what they held is dealt again, or set aside if it
-    #: failed too often. The amount is the number of these shards.
+    #: Readers of shards were silent for longer than their lease: their shards are handed out again, or set aside if
+    #: they failed too often. The amount is the number of these shards.
     SHARD_LEASE_EXPIRED = "SHARD_LEASE_EXPIRED"
     #: Shards of the data set of the job failed too often; the amount is their number.
     SHARDS_SET_ASIDE = "SHARDS_SET_ASIDE"
@@ -150,7 +150,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of history. `cause` is a typed reason's value; `for_job` names whom it was done for."""
+    """One line of history. `cause` is a typed reason's value; `for_job` names the job for which it was done."""
 
     at: float
     kind: EventKind

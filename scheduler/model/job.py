@@ -69,7 +69,7 @@ class JobSpec:
     max_retries: int = 3
     #: Between being asked to leave and being killed.
     grace_seconds: float = 30.0
-    #: A worker that reports nothing for so long is hung; 0: not watched, None: as the settings say.
+    #: A worker that reports nothing for this time is hung; 0: not watched, None: as the settings say.
     heartbeat_seconds: float | None = None
     #: Whether more important jobs may take its slots.
     preemptible: bool = True
@@ -130,7 +130,7 @@ class Progress:
     fraction: float | None = None
     #: Slot-seconds that all of the job takes, as far as the shares done so far tell; late ones count more.
     whole_slot_seconds: float | None = None
-    #: The share that this is told by: what was done of late, and less and less of what was done before.
+    #: The share that this estimate rests on: recently done work, and with falling weight the work before it.
     recent_share: float = 0.0
     #: Slot-seconds that it had had when the share done changed last.
     slot_seconds: float = 0.0
@@ -210,7 +210,7 @@ class Job:
     reservation: Placement = ()
     #: Whether that is capacity beyond the physical slots.
     reservation_shared: bool = False
-    #: The same for its fixed group.
+    #: Capacity held for its fixed group, free or being freed.
     fixed_reservation: Placement = ()
     progress: Progress = field(default_factory=Progress)
     #: Live workers but for fixed ones, oldest first.
@@ -272,7 +272,7 @@ class Job:
 
     @property
     def all_leaving(self) -> tuple[Worker, ...]:
-        """The same with those of its fixed group."""
+        """Leaving workers, those of its fixed group included."""
         return tuple(w for w in self.all_workers if not w.wanted)
 
     @property

@@ -143,7 +143,7 @@ class Node:
 
 
 def workers_that_fit(shape: WorkerShape, slots: int, cpus: float, memory_mib: int) -> int:
-    """How many workers of the shape fit into so many free slots, CPUs and MiB."""
+    """Number of workers of the shape that fit into these free slots, CPUs and MiB."""
     fit = slots // shape.slots if shape.slots else FIT_MAX
     if shape.cpus > 0:
         fit = min(fit, int((cpus + CPU_EPSILON) // shape.cpus))
@@ -159,7 +159,7 @@ def _mask(slots: Iterable[ClosedSlot]) -> int:
     return mask
 
 
-#: Workers that need nothing fit anywhere, as many as anybody may ask for.
+#: Number that fits of workers without needs, above any number that can be requested.
 FIT_MAX = 1_000_000
 #: Oversell factors are decimal fractions: 10 slots times 1.1 are 11, whatever a double makes of it.
 OVERSELL_EPSILON = 1e-6

@@ -87,7 +87,7 @@ class WorkerObservation:
     exit_code: int | None = None
     #: One line for people, where the cluster knows more: why it does not run yet, or how it ended.
     detail: str = ""
-    #: It has not come to run for so long that it is to be given up.
+    #: Whether it has failed to start for too long, so that it is to be given up.
     stuck: bool = False
     #: Of an end, where its exit code does not say it; while it does not come to run, where that is not its job's doing.
     cause: EndCause | None = None
@@ -119,7 +119,7 @@ class Agreed:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Members that a worker waits for in vain: they do not come to the group of their generation."""
+    """Members that a worker misses: they do not come to the group of their generation."""
 
     generation: int
     workers: tuple[WorkerId, ...]
@@ -141,7 +141,7 @@ class WorkerReport:
     peer: str | None = None
     #: The last agreement that it took part in.
     agreed: Agreed | None = None
-    #: Whom it waits for in vain.
+    #: The members that it misses.
     missed: Missed | None = None
     step: int | None = None
     epoch: int | None = None

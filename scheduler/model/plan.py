@@ -59,7 +59,7 @@ class Reserve:
     placement: Placement
     #: Whether it is capacity beyond the physical slots.
     shared: bool = False
-    #: The same for its fixed group, of slots of its own.
+    #: Capacity held for its fixed group, on slots of its own.
     fixed: Placement = ()
 
 
@@ -69,6 +69,9 @@ class Release:
 
     job_id: JobId
 
+
+#: Actions that place workers of a job, or hold room for them.
+Placing = Start | Grow | Reserve
 
 Action = Start | Grow | Shrink | StopJob | Reserve | Release
 

@@ -42,7 +42,7 @@ def broken_variable(env: Iterable[tuple[str, str]], settings: KubernetesSettings
 
 
 def run_in(spec: JobSpec, namespace: str) -> JobSpec:
-    """The same job, whose pods run in this namespace."""
+    """The job with its pods in this namespace."""
     template = in_template_namespace(spec.pod_template, namespace)
     fixed = spec.fixed
     if fixed is not None:

@@ -64,7 +64,7 @@ class Ranges:
         return self.minus(self.minus(other)) if self.spans and other.spans else NOTHING
 
     def first(self, count: int) -> "Ranges":
-        """The smallest ones, at most so many."""
+        """The smallest numbers, up to the given count."""
         taken: list[Span] = []
         for first, end in self.spans:
             if count <= 0:

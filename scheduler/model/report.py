@@ -19,7 +19,7 @@ class Window:
 
 
 class Held(NamedTuple):
-    """Holdings of slots that began in one part and ended in another, taken together.
+    """Uses of slots that began in one part and ended in another, taken together.
 
     What was held before the window begins with it; what is held after it ends in the part after the last one.
     """
@@ -35,7 +35,7 @@ class Held(NamedTuple):
 def slot_seconds(window: Window, held: Iterable[Held]) -> tuple[float, ...]:
     """What was held in each part of the window.
 
-    Up to an edge at t, holdings of s slots that began at a and ended at b have had the sum of s(t - a) over those that
+    Up to an edge at t, uses of s slots that began at a and ended at b have had the sum of s(t - a) over those that
     had begun by then, less the sum of s(t - b) over those that had ended: so sums by part are all that is needed.
     """
     slots = [0.0] * (window.parts + 1)
@@ -74,7 +74,7 @@ class Waits:
     priority_class: int | None
     starts: int = 0
     seconds_mean: float = 0.0
-    #: Half of them, nine of ten, 99 of 100 waited at most so long.
+    #: Percentiles: half of them, nine of ten, 99 of 100 waited no longer than this.
     seconds_p50: float = 0.0
     seconds_p90: float = 0.0
     seconds_p99: float = 0.0

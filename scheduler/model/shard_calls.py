@@ -30,7 +30,7 @@ class ShardCall:
     detail: str = ""
 
     def check_positions(self, total: int) -> None:
-        """Raise `InvalidInput` for one that a job of so many does not have."""
+        """Raise `InvalidInput` for a position that does not exist in a job of `total` positions."""
         for field, named in (("done", self.done), ("failed", self.failed), ("returned", self.returned)):
             if named and named.spans[-1][1] > total:
                 first, end = named.spans[-1]

@@ -67,7 +67,7 @@ def launch_variables(
     Args:
         url: of the scheduler, which is where workers meet.
         workers: fewest and most.
-        slots: of each worker; so many processes it has.
+        slots: of each worker, which has one process per slot.
     """
     return {
         "PET_NNODES": f"{workers[0]}:{workers[1]}",

@@ -50,7 +50,7 @@ class LeaveReason(StrEnum):
     PREEMPTED = "PREEMPTED"
     #: Its node is being drained, or a slot of it is unhealthy.
     DRAINED = "DRAINED"
-    #: It is worth more to another job that is at least as important.
+    #: It gains more in another job that is at least as important.
     REBALANCED = "REBALANCED"
     #: By its reported speeds, its job was faster with fewer workers.
     NO_GAIN = "NO_GAIN"
@@ -152,7 +152,7 @@ class Worker:
     started_at: float | None = None
     ready_at: float | None = None
     leave_reason: LeaveReason | None = None
-    #: For whom it has to leave.
+    #: The job for which it has to leave.
     leave_for: JobId | None = None
     #: When it is killed; unix seconds.
     stop_deadline: float | None = None

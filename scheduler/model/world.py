@@ -282,24 +282,24 @@ class World:
         return None
 
     def with_unreadable(self, more: Iterable[Unreadable]) -> "World":
-        """The same world with further rows that cannot be read."""
+        """The world with further rows that cannot be read."""
         known = tuple(dict.fromkeys((*self.unreadable, *more)))
         return self if known == self.unreadable else replace(self, unreadable=known)
 
     def with_strays(self, strays: Mapping[WorkerId, Stray]) -> "World":
-        """The same world with the strays of a newer observation."""
+        """The world with the strays of a newer observation."""
         return replace(self, strays=strays)
 
     def with_crowded(self, crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]]) -> "World":
-        """The same world with the crowded slots of a newer observation."""
+        """The world with the crowded slots of a newer observation."""
         return replace(self, crowded=crowded)
 
     def with_withheld(self, withheld: Mapping[Subject, str]) -> "World":
-        """The same world with what is withheld of a newer observation."""
+        """The world with the withheld subjects of a newer observation."""
         return replace(self, withheld=withheld)
 
     def with_foreign(self, foreign: Mapping[NodeName, ForeignUse], demands: tuple[Awaited, ...]) -> "World":
-        """The same world with what others hold and wait for in a newer observation."""
+        """The world with the foreign use and demands of a newer observation."""
         return replace(self, foreign=foreign, demands=demands)
 
 

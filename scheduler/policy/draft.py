@@ -1,4 +1,4 @@
-"""A plan in the making: what was decided so far, and the ledger that knows what that leaves."""
+"""A plan in the making: the decisions so far, and the ledger that they leave."""
 
 from collections.abc import Iterable, Iterator
 
@@ -33,16 +33,16 @@ class Draft:
         #: Grows with every change that may let a job fit that did not fit before.
         self.openings = 0
         self.starts: dict[JobId, NodeCounts] = {}
-        #: Where the fixed groups of those that start go.
+        #: Placement of the fixed groups of starting jobs.
         self.fixed_starts: dict[JobId, NodeCounts] = {}
         self.grows: dict[JobId, NodeCounts] = {}
         self.shrinks: dict[JobId, list[Shrink]] = {}
         self.stops: dict[JobId, StopJob] = {}
-        #: What is held for queued jobs now, in queue order of their taking it.
+        #: Capacity held for queued jobs, in the order in which it was held.
         self.holding: dict[JobId, Placement] = {}
-        #: The same for their fixed groups.
+        #: Capacity held for the fixed groups of queued jobs.
         self.holding_fixed: dict[JobId, Placement] = {}
-        #: The same by priority.
+        #: Jobs with held capacity, by priority.
         self._holders: dict[int, dict[JobId, Job]] = {}
         self._held_below = SumsBelow(len(self.ledger.nodes), self._pour_between)
         self.waiting: dict[JobId, Waiting] = {}
@@ -58,7 +58,7 @@ class Draft:
         return self._staying[job.id] if job.id in self._staying else self.usages[job.id].staying
 
     def held(self, job: Job) -> Held:
-        """What these workers and its fixed group hold, by position."""
+        """Amounts that the staying workers and the fixed group hold, by position."""
         if job.id not in self._staying:
             return self.usages[job.id].held
         return held_by(self._staying[job.id] + self._fixed(job), self.ledger)
@@ -77,13 +77,13 @@ class Draft:
         self._occupy(job, node_counts)
 
     def start_fixed(self, job: Job, group: FixedGroup, node_counts: NodeCounts) -> None:
-        """Place its fixed group; `start` has to follow."""
+        """Place the job's fixed group; `start` has to follow."""
         self.fixed_starts[job.id] = node_counts
         for i, count in node_counts.items():
             self.ledger.take(i, group.shape, count)
 
     def given_to(self, job: Job) -> Iterator[tuple[int, Amount]]:
-        """What a job that this draft starts gets, by position."""
+        """Amounts that a job started by this draft gets, by position."""
         for i, count in self.starts[job.id].items():
             yield from self.ledger.spread(i, needs(job.shape, count))
         for i, count in self.fixed_starts.get(job.id, {}).items():
@@ -91,12 +91,12 @@ class Draft:
             yield from self.ledger.spread(i, needs(job.spec.fixed.shape, count))
 
     def added_to(self, job: Job) -> Iterator[tuple[int, Amount]]:
-        """What a job that this draft grows gets, by position."""
+        """Amounts that a job grown by this draft gets, by position."""
         for i, count in self.grows[job.id].items():
             yield from self.ledger.spread(i, needs(job.shape, count))
 
     def grow(self, job: Job, node_counts: NodeCounts) -> None:
-        """More workers for a running job, or for one that this draft starts."""
+        """Add workers to a running job, or to one that this draft starts."""
         total = self.starts[job.id] if job.id in self.starts else self.grows.setdefault(job.id, {})
         for i, count in node_counts.items():
             total[i] = total.get(i, 0) + count
@@ -110,14 +110,14 @@ class Draft:
         self._leave(job, workers)
 
     def stop(self, job: Job, reason: StopReason, for_job: JobId | None = None) -> None:
-        """Stop the job; what the draft shrank of it before is part of that."""
+        """Stop the job; this replaces its earlier shrinks in the draft."""
         leaving, self._staying[job.id] = self.staying(job) + self._fixed(job), ()
         self.shrinks.pop(job.id, None)
         self.stops[job.id] = StopJob(job.id, reason, for_job)
         self._leave(job, leaving)
 
     def hold(self, job: Job, placement: Placement, fixed: Placement = ()) -> None:
-        """Hold this for the waiting job and its fixed group."""
+        """Hold capacity for the waiting job and its fixed group."""
         self.holding[job.id] = placement
         if fixed:
             self.holding_fixed[job.id] = fixed
@@ -125,37 +125,37 @@ class Draft:
         self._hold(job, placement, fixed, 1)
 
     def unhold(self, job: Job) -> tuple[Placement, Placement]:
-        """Hold nothing for the job any more; gives what was held for it and its fixed group."""
+        """Stop holding capacity for the job; returns what was held for it and its fixed group."""
         placement, fixed = self.holding.pop(job.id), self.holding_fixed.pop(job.id, ())
         del self._holders[job.priority][job.id]
         self._hold(job, placement, fixed, -1)
         return placement, fixed
 
     def held_for(self, job: Job) -> list[tuple[int, Amount]]:
-        """What is held for the waiting job, by position."""
+        """Amounts held for the waiting job, by position."""
         return self._amounts(job, self.holding[job.id], self.holding_fixed.get(job.id, ()))
 
     def holders_below(self, priority: int) -> Iterator[Job]:
-        """Waiting jobs of lower priority for which something is held."""
+        """Waiting jobs of lower priority with held capacity."""
         for other, holders in self._holders.items():
             if other < priority:
                 yield from holders.values()
 
     def holders_of(self, priority: int) -> Iterable[Job]:
-        """The same of this priority."""
+        """Waiting jobs of this priority with held capacity."""
         return self._holders.get(priority, {}).values()
 
     def held_below(self, priority: int) -> Rows:
-        """What is held for waiting jobs of lower priority; see `SumsBelow.below`."""
+        """Amounts held for waiting jobs of lower priority; see `SumsBelow.below`."""
         return self._held_below.below(priority)
 
     def look_at(self, when: float) -> None:
-        """A plan made then may differ although nothing else happened."""
+        """Ask for another plan at this time, which may differ although nothing else happens."""
         if when > self.now and (self.next_look_at is None or when < self.next_look_at):
             self.next_look_at = when
 
     def plan(self) -> Plan:
-        """The plan: what frees comes first, then reservations, then what takes."""
+        """The plan: actions that free slots come first, then reservations, then actions that take slots."""
         actions: list[Action] = [self.stops[job_id] for job_id in sorted(self.stops)]
         for job_id in sorted(self.shrinks):
             actions += self.shrinks[job_id]
@@ -182,7 +182,7 @@ class Draft:
         return Start(job_id, *whole(self.places.named(node_counts)), self.places.named(fixed) if fixed else ())
 
     def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
-        """What is held for waiting jobs of these priorities."""
+        """Add the amounts held for waiting jobs of these priorities."""
         for priority, holders in self._holders.items():
             if least <= priority < above:
                 for holder in holders.values():
@@ -201,7 +201,7 @@ class Draft:
         return amounts
 
     def _fixed(self, job: Job) -> tuple[Worker, ...]:
-        """Those of the active job's fixed group that stay."""
+        """Staying workers of the active job's fixed group."""
         return () if job.id in self.stops else self.usages[job.id].fixed
 
     def _occupy(self, job: Job, node_counts: NodeCounts) -> None:

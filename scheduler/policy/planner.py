@@ -1,4 +1,4 @@
-"""The planner: from the world to what should change in it."""
+"""The planner: turns a world into a plan of what should change in it."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,9 +26,9 @@ from scheduler.policy.start.wait_reasons import explain
 
 
 class Planner:
-    """Makes plans, one world after the other, and looks only at what changed since the last one.
+    """Makes plans for one world after the other, and looks only at what changed since the last one.
 
-    What it remembers never changes a plan: that depends on the world, the moment and the settings alone.
+    A plan depends on the world, the moment and the settings alone, never on what the planner remembers.
     """
 
     def __init__(self, settings: PolicySettings) -> None:
@@ -36,7 +36,7 @@ class Planner:
         self._snapshot: Snapshot | None = None
 
     def plan(self, world: World, now: float) -> Plan:
-        """What should change now: a settled world gives an empty plan.
+        """The changes to make now; a settled world gives an empty plan.
 
         `now` is in unix seconds. `waiting` names only the jobs whose reason differs from the one that they carry.
         """
@@ -95,11 +95,11 @@ def planned(world: World, now: float, settings: PolicySettings) -> Planned:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What else is known when all decisions are in the draft."""
+    """Results of the decisions besides the draft."""
 
-    #: The first job that could not be placed.
+    #: The reservation of the first job that could not be placed.
     head_reservation: HeadReservation | None
-    #: The highest priority of those who wait behind it.
+    #: The highest priority of the jobs that wait behind it.
     kept_back: int | None
     growth_round: GrowthRound
 
@@ -117,7 +117,7 @@ def decide(draft: Draft, backfill_gains: BackfillGains) -> Decided:
     victims = Victims(draft)
     starts = Starts(draft, victims, FixedStarts(draft, victims), backfill_gains)
     starts.run()
-    # 3. What nobody waits for goes to elastic jobs; equals share.
+    # 3. Slots that are left over go to elastic jobs; equals share.
     growth_round = grow(draft, starts.head_reservation)
     share(draft, growth_round, starts.head_reservation)
     # 4. Every job that is left has a reason.

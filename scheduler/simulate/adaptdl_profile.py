@@ -1,6 +1,6 @@
 """Measured profiles of applications, as AdaptDL's simulator publishes them: a directory per application.
 
-`placements.csv` (placement, local_bsz, step_time, sync_time): one training step with so many workers on each node,
+`placements.csv` (placement, local_bsz, step_time, sync_time): one training step with some workers on each node,
 `placement` having one digit per node. `scalability.csv` (num_nodes, num_replicas, local_bsz, step_time, sync_time):
 the same for larger sizes. `validation-B.csv` (progress, grad_sqr, grad_var; a row per epoch): a training run with
 total batch size B. Times are in seconds; progress is in steps at the smallest B. Rules after Pollux (OSDI 2021).
@@ -22,7 +22,7 @@ from scheduler.simulate.table import Row, read_csv
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Beyond so many nodes the profiles count as flat.
+#: Number of nodes beyond which the profiles count as flat.
 _NODES_MAX = 16
 _WORKERS_PER_NODE_MAX = 9
 #: Epochs after which an application is done.
@@ -88,7 +88,7 @@ class Application:
         self._steps = _StepTimes(placements, scalability)
 
     def step_seconds(self, members: tuple[int, ...], local_batch: int) -> tuple[float, float]:
-        """Time of one step with so many samples per worker, and the part of it that goes into synchronisation."""
+        """Time of one step with `local_batch` samples per worker, and its part that goes into synchronisation."""
         return self._steps.seconds(members, local_batch)
 
     def gain(self, batch: int, epoch: int) -> float:

@@ -21,7 +21,7 @@ class _Row(Row):
 
 
 def elasticflow_workload(path: Path, text: str, speedup: Speedup) -> Workload:
-    """ElasticFlow's table (job_id, submission_time, num_gpu, duration): work that takes so long at that size.
+    """ElasticFlow's table (job_id, submission_time, num_gpu, duration): work that takes `duration` at that size.
 
     Jobs may have fewer workers than they ran with, but not more, since nothing was measured there. Time begins with
     the first submission. Raises `UserError`.

@@ -41,17 +41,17 @@ class JobRow(Row):
     model_config = ConfigDict(extra="forbid")
 
     name: Name
-    #: Submitted so long after the beginning.
+    #: Seconds from the beginning to its submission.
     at_seconds: Seconds
     #: What one worker alone would need for all of it.
     work_seconds: Annotated[float, Field(ge=1e-6, le=10**12)]
     min_workers: Workers = 1
-    #: As many as the fewest where it is not given.
+    #: Equal to `min_workers` if not given.
     max_workers: Workers | None = None
     preferred_workers: Workers | None = None
     #: `linear`, `amdahl SHARE`, or points such as `1=1 2=1.9 4=3.4`.
     speed: Annotated[str, BeforeValidator(_known_curve)] = "linear"
-    #: The job stands still for so long at each change of its membership.
+    #: How long the job stands still at each change of its membership.
     resize_seconds: Seconds = 0.0
     #: How long a worker that is asked to leave still holds its slots.
     leave_seconds: Seconds = 0.0
@@ -138,7 +138,7 @@ def refuse_repeated(path: Path, names: list[tuple[int, str]], field: str) -> Non
 
 
 def resizable(name: str, max_workers: int, wanted: int) -> JobSpec:
-    """A job of one worker up to so many, that runs at the size wanted where sizes are fixed."""
+    """A job of one to `max_workers` workers, which has the size `wanted` where sizes are fixed."""
     return JobSpec(
         name=name,
         command=COMMAND,

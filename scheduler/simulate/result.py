@@ -27,7 +27,7 @@ class JobResult:
     lost_slot_seconds: float
     #: Slots of its own that it held, over time.
     slot_seconds: float
-    #: The same of slots beyond the physical count, which it shared with others.
+    #: Slots beyond the physical count that it shared with others, over time.
     shared_slot_seconds: float
 
     @property
@@ -61,7 +61,7 @@ class ForeignResult:
 
 @dataclass(frozen=True, slots=True)
 class SlotStep:
-    """From `at` on a job (by its place in the result) holds so many slots of its own, and shares so many."""
+    """From `at` on, a job (by its place in the result) holds `slots` of its own and shares `shared` others."""
 
     at: float
     job: int
@@ -71,7 +71,7 @@ class SlotStep:
 
 @dataclass(frozen=True, slots=True)
 class QueueStep:
-    """From `at` on so many jobs wait."""
+    """From `at` on, `waiting` jobs wait."""
 
     at: float
     waiting: int

@@ -33,7 +33,7 @@ from scheduler.store.sqlstore import SqlStore
 START = 1_000_000.0
 #: Nobody else can lead, so the lease never runs out.
 LEASE_SECONDS = 1e9
-#: After so many ticks in which nothing ran and nothing happened, what is left will never run.
+#: Number of ticks without any event or running job after which the remaining jobs will never run.
 IDLE_TICKS_MAX = 20
 
 

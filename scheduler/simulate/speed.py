@@ -1,4 +1,4 @@
-"""Speed-up curves: how much faster so many workers are than one. Pure functions of their parameters."""
+"""Speed-up curves: speed of a number of workers relative to one. Pure functions of their parameters."""
 
 import math
 from bisect import bisect_left
@@ -16,7 +16,7 @@ class Speedup(Protocol):
     """A curve; the same for every placement of the workers."""
 
     def __call__(self, workers: int) -> float:
-        """Speed of so many workers; that of one is 1 unless the curve was measured otherwise."""
+        """Speed of `workers` workers; that of one is 1 unless the curve was measured otherwise."""
         ...
 
 

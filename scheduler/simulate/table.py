@@ -63,7 +63,7 @@ def read_csv(path: Path, kind: type[AnyRow]) -> list[tuple[int, AnyRow]]:
 
 
 def parse_csv(path: Path, text: str, kind: type[AnyRow]) -> list[tuple[int, AnyRow]]:
-    """The same for a text that was read from the file."""
+    """The lines of `text`, which was read from `path`; see `read_csv`."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[tuple[int, AnyRow]] = []
     try:

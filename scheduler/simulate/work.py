@@ -17,7 +17,7 @@ class CurveWork:
 
     @classmethod
     def lasting(cls, seconds: float, workers: int, speedup: Speedup) -> "CurveWork":
-        """What so many workers need so many seconds for."""
+        """The work that `workers` workers do in `seconds`."""
         return cls(seconds * speedup(workers), speedup)
 
     def pace(self, members: tuple[int, ...], done: float) -> Pace:
@@ -68,12 +68,12 @@ def paces(work: Work, members: tuple[int, ...]) -> Iterator[tuple[float, Pace]]:
 
 
 def seconds_alone(work: Work, members: tuple[int, ...]) -> float:
-    """How long these workers (so many on each node) take for all of it, without any pause."""
+    """Seconds that these workers (`members` per node) take for all of the work, without any pause."""
     return sum(amount / pace.per_second for amount, pace in paces(work, members))
 
 
 def packed(workers: int, slots_per_worker: int, node_slots: int) -> tuple[int, ...]:
-    """So many workers on as few nodes of this size as possible."""
+    """A number of workers on as few nodes of this size as possible."""
     per_node = max(node_slots // slots_per_worker, 1)
     full, rest = divmod(workers, per_node)
     return (per_node,) * full + ((rest,) if rest else ())

@@ -308,7 +308,7 @@ class SqlStore:
     def page_of_jobs(
         self, wanted: JobFilter = EVERY_JOB, after: int | None = None, limit: int = 100, *, descending: bool = False
     ) -> JobPage:
-        """The same, with those that cannot be read, and where the next page begins."""
+        """A page of jobs by id: those that can be read, those that cannot, and where the next page begins."""
         with self._reading() as (connection, aside):
             return browse.list_jobs(connection, wanted, after, limit, aside, descending=descending)
 
@@ -322,7 +322,7 @@ class SqlStore:
         return list(self.page_of_workers(job_id, after, limit).workers)
 
     def page_of_workers(self, job_id: JobId, after: int = 0, limit: int = 100) -> WorkerPage:
-        """The same, with those that cannot be read, and where the next page begins."""
+        """A page of the job's workers: those that can be read, those that cannot, and where the next page begins."""
         with self._reading() as (connection, aside):
             return browse.list_workers(connection, job_id, after, limit, aside)
 
@@ -341,12 +341,12 @@ class SqlStore:
     def newest_for_job(
         self, job_id: JobId, kinds: Collection[EventKind], limit: int, events_max: int
     ) -> list[tuple[int, Event]]:
-        """What was done for the job, of these kinds, as far as so many newest events tell; newest first."""
+        """Events of these kinds done for the job, among the newest `events_max` events; newest first."""
         with self._reading() as (connection, aside):
             return browse.newest_for_job(connection, job_id, kinds, limit, events_max, aside)
 
     def ended_workers(self, since: float, events_max: int) -> tuple[float, list[Worker]]:
-        """Workers that ended from then on, as far as so many newest events tell; and from when on these are all."""
+        """Workers that ended since then, among the newest `events_max` events; and since when these are all."""
         with self._reading() as (connection, aside):
             return browse.ended_workers(connection, since, events_max, aside)
 
@@ -376,7 +376,7 @@ class SqlStore:
             return slot_usage.usage(connection, window, classes)
 
     def report(self, window: Window, classes: Sequence[int], users: int) -> Report:
-        """What the window came to, with so many of the users that held most."""
+        """Results of the window, with the `users` users that held most."""
         with self._database.read() as connection:
             return report.report(connection, window, classes, users)
 

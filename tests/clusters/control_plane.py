@@ -193,7 +193,7 @@ def running_control_plane() -> Iterator[ControlPlane]:
 
 @contextmanager
 def control_plane() -> Iterator[ControlPlane]:
-    """The same for a test; skips with a reason where there is none."""
+    """A control plane for a test; skips it with a reason where none can be started."""
     if reason := missing_reason():
         pytest.skip(reason)
     with running_control_plane() as plane:

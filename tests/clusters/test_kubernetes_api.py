@@ -37,7 +37,7 @@ POD = "sched-7-1"
 
 
 class AheadClock(SystemClock):
-    """The machine's clock, and so many seconds more; it may be stopped."""
+    """The machine's clock plus `ahead` seconds; it may be stopped."""
 
     ahead = 0.0
     #: Where it stands still: unix and monotonic seconds.

@@ -120,7 +120,7 @@ def metrics_api(plane: ControlPlane) -> Iterator[client.CustomObjectsApi]:
 
 
 def takes(api: client.CustomObjectsApi, namespace: str, pod: str, *cpus: str) -> None:
-    """The containers of a pod take so many CPUs."""
+    """Publish the CPU usage of a pod's containers, one value each."""
     containers: list[Mapping[str, Any]] = [{"name": f"c{k}", "usage": {"cpu": each}} for k, each in enumerate(cpus)]
     body = {"apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics", "metadata": {"name": pod}}
     made = {**body, "containers": containers}

@@ -36,7 +36,7 @@ WORKLOADS: dict[str, Callable[[], object]] = {
 
 
 def names(seeds: int) -> list[str]:
-    """Of all cases, what takes longest first; with fault seeds from 0 on, so many."""
+    """Names of all cases, the longest-running first; the last `seeds` are fault seeds from 0 on."""
     scenarios = (f"scenarios/{path.stem}" for path in recorded(FAILED))
     return [*reversed(WORKLOADS), *scenarios, *(f"faults/{seed}" for seed in range(seeds))]
 

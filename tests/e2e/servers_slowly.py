@@ -10,7 +10,7 @@ from typing import Any
 from examples import parameter_server
 
 SHARD_SECONDS = 0.2
-#: After so many shards of a worker each takes twice as long as the first, and so on: the data never comes to its end.
+#: After this many shards a worker takes twice as long for each, and so on: the data never comes to its end.
 SHARDS = 10
 
 

@@ -13,7 +13,7 @@ from tests.e2e.bad_script import FLOOD_BYTES
 from tests.elastic.jobs import RunningJob
 
 GRACE_SECONDS = 1.0
-#: A worker that only waits for a core is not silent for so long.
+#: Longer than the silence of a worker that only waits for a core.
 HEARTBEAT_SECONDS = 10.0
 LOG_BYTES_MAX = 1 << 20
 

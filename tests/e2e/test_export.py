@@ -25,7 +25,7 @@ WRITE = (
     "import os, sys; path = sys.argv[1]; sys.stdout = open(path + '.new', 'w'); "
     f"{TELL}; sys.stdout.close(); os.rename(path + '.new', path)"
 )
-#: The same, once a file is there.
+#: `TELL`, run once a file is there.
 TELL_AFTER = f"import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.05)\n{TELL}"
 #: Of torchrun's processes the first alone tells, so that lines are not mixed.
 TELL_FROM_RANK_0 = f"import os\nimport torch\nif os.environ['RANK'] == '0':\n    {TELL}\n"

@@ -15,7 +15,7 @@ from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.postgres
 
-#: A leader that only waits for a core is not silent for so long.
+#: Longer than the silence of a leader that only waits for a core.
 LEASE_SECONDS = 6.0
 #: Of a leader whose silence would replace it only after it was no longer waited for.
 LONG_LEASE_SECONDS = 3600.0

@@ -182,7 +182,7 @@ class Site:
         }
 
     def running_pods(self, job: int, count: int) -> dict[str, str]:
-        """The same, once there are so many: their nodes tell of that later than the workers do."""
+        """Worker to node of the job's running pods, once there are `count`: nodes report that later than workers do."""
         eventually(lambda: len(self.pods(job)) == count, lambda: str(self.pods(job)), SECONDS_MAX)
         return self.pods(job)
 

@@ -13,7 +13,7 @@ from tests.daemon import ROOT, Daemon
 from tests.eventually import becomes, eventually
 from tests.test_daemon import run_daemon
 
-#: A leader that only waits for a core is not silent for so long.
+#: A leader that only waits for a core is never silent for the length of this lease.
 SETTINGS = {"local": {"slots": 2}, "engine": {"lease_seconds": 6.0}}
 #: What a daemon does while another one is started.
 ENDS = ("runs", "is stopped", "is killed")

@@ -45,13 +45,13 @@ class Watched:
         self.write(f"{name}.new", content).rename(self.directory / name)
 
     def look(self, after: float = 0.0) -> float | None:
-        """What is known after one more look, so many seconds later."""
+        """Seconds since the last checkpoint, as known after one more look `after` seconds later."""
         self.now += after
         self.watch.look()
         return self.watch.seconds_ago()
 
     def settle(self) -> float | None:
-        """What is known once what is there has stayed as it is."""
+        """Seconds since the last checkpoint, as known once the files have stayed unchanged."""
         self.look()
         return self.look(SETTLED)
 

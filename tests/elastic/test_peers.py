@@ -1,4 +1,4 @@
-"""Questions among workers: answered to those who hold the job's token, and never waited for in vain."""
+"""Questions among workers: only holders of the job's token are answered, and no question waits forever."""
 
 import socket
 from collections.abc import Mapping

@@ -85,7 +85,7 @@ class Steady(RunningJob):
         return [event for event in events if event["kind"] == kind]
 
     def wait_for_adoption(self, lost: str, times: int = 1) -> None:
-        """Until the history tells of the last of so many."""
+        """Wait until the history has `times` adoptions, the last of them without `lost`."""
         self.wait("is adopted", lambda: len(self.history("SUBGENERATION_ADOPTED")) >= times)
         told = self.history("SUBGENERATION_ADOPTED")
         assert len(told) == times

@@ -10,7 +10,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
 
 import digits  # noqa: E402
 
-#: After so many steps each takes twice as long as the first, and so on: a slow training never comes to its end.
+#: After this many steps each takes twice as long as the first, and so on: a slow training never comes to its end.
 STEPS = 20
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from scheduler.policy.estimate.time_left import EndBasis
 from tests.policy.worlds import LONG_AGO, NOW, QUARANTINED, Cluster
 from tests.world import World
 
-#: A job runs since so many seconds in `Cluster.running`.
+#: How long a job of `Cluster.running` has run, in seconds.
 RAN = NOW - LONG_AGO
 GRACE = 30.0
 

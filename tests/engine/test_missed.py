@@ -25,7 +25,7 @@ def job_id(w: World) -> JobId:
 
 
 def tell(w: World, teller: WorkerId, *missed: int, generation: int | None = None) -> None:
-    """A worker reports that it waits for others in vain; the engine hears it at once."""
+    """A worker reports members that it has waited for too long; the engine takes the report at once."""
     job_id = JobId(int(teller.partition("-")[0]))
     of = w.get(job_id).generation if generation is None else generation
     told = Missed(of, tuple(worker_id(job_id, ordinal) for ordinal in missed), 60.0)

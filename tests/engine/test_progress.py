@@ -30,7 +30,7 @@ class Epochs:
 
 
 def after(w: World, seconds: float, first_half: float) -> Job:
-    """A job that has reported for so long."""
+    """A job that has reported for `seconds`."""
     w.node("a", slots=1)
     work = Epochs(first_half)
     trains = Behaviour(runtime=Runtime.ELASTIC, work=work, tells_fraction=True, heartbeat_seconds=5.0)

@@ -14,7 +14,7 @@ from tests.world import World
 
 @contextmanager
 def slow_commits(w: World, seconds: float) -> Iterator[None]:
-    """Each commit takes so long, by the virtual clock."""
+    """Each commit takes `seconds`, by the virtual clock."""
 
     def slow(_: object) -> None:
         w.clock.advance(seconds)

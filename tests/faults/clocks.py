@@ -41,7 +41,7 @@ class MachineClock:
         self._ahead_seconds = self._ahead_seconds_at_first
 
     def sleep(self, seconds: float) -> None:
-        """The machine is suspended for so long from now on; nothing on it reads a clock meanwhile."""
+        """Suspend the machine for `seconds` from now on; nothing on it reads a clock meanwhile."""
         self._slept_seconds += seconds
 
     def reboot(self) -> None:

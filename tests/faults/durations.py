@@ -14,7 +14,7 @@ TOLERANCE_SECONDS = 0.5
 
 
 class Durations:
-    """No time limit ends a job before it has run for so long, by the true time."""
+    """No time limit ends a job before the job has run for that time, by the true clock."""
 
     def __init__(self) -> None:
         self._started_at: dict[JobId, float] = {}

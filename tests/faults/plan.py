@@ -82,7 +82,7 @@ class FailCalls:
 
 @dataclass(frozen=True, slots=True)
 class FailObservations:
-    """The cluster does not answer so many times."""
+    """The cluster does not answer the next `count` times."""
 
     count: int
 
@@ -246,7 +246,7 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True)
 class SlowCommits:
-    """Every tick of every daemon waits so long for its commit from now on."""
+    """Every tick of every daemon waits `seconds` for its commit from now on."""
 
     seconds: float
 

@@ -13,7 +13,7 @@ from tests.faults.sandbox import sandbox
 from tests.faults.shrink import shrink
 
 BATCH = 10
-#: Twenty fresh seeds for every run; `make simulate-faults` draws as many as one likes.
+#: Twenty fresh seeds for every run; `make simulate-faults` draws any number.
 BATCHES = range(2)
 
 

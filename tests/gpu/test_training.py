@@ -101,7 +101,7 @@ def test_a_suspended_training_goes_on_from_its_checkpoint(cuda: Gpu, tmp_path: P
 
 
 def begins_with_commits(output: str, least: int) -> None:
-    """At least so many ranks began somewhere, and each with what was committed there."""
+    """At least `least` ranks began at a step, each with a value that was committed there."""
     committed: dict[int, set[str]] = {}
     for step, value in re.findall(r"commit (\d+) of \d with (\S+)", output):
         committed.setdefault(int(step), set()).add(value)

@@ -33,14 +33,14 @@ def guarded(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """Without a token, with one node of four slots, its world loaded."""
+    """A site without a token, with one node of four slots, its world loaded."""
     with _loaded_site(tmp_path) as loaded:
         yield loaded
 
 
 @pytest.fixture(scope="module")
 def still_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The same, for requests that leave no trace: job 1 runs there with worker 1-1."""
+    """A `site` shared by a module, for requests that leave no trace: job 1 runs there with worker 1-1."""
     with _loaded_site(tmp_path_factory.mktemp("site")) as loaded:
         loaded.submit()
         loaded.advance(1)

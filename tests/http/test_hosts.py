@@ -132,7 +132,7 @@ def in_background(call: Callable[[], httpx.Response]) -> Callable[[], httpx.Resp
 
 
 def until_listening(site: Site, count: int = 1) -> None:
-    """Until so many requests wait."""
+    """Wait until `count` requests are waiting."""
     bells = (site.services.hosts_bell, site.services.events_bell)
     eventually(lambda: sum(notifier.listening() for notifier in bells) >= count, f"fewer than {count} wait")
 

@@ -34,7 +34,7 @@ from tests.invariants.reserved import Promises, reservations_fit
 
 #: Ticks and stops take their time: an inversion is one only when it outlasts the longest grace by this much.
 INVERSION_SLACK_SECONDS = 30.0
-#: So many worlds of a run are compared with the store one by one, then one of so many: a difference stays.
+#: The first worlds of a run are all compared with the store, later ones at this interval: a difference stays.
 WORLDS_COMPARED, WORLDS_APART = 10, 4
 _FAILURES = frozenset(reason.value for reason in FAILURES)
 

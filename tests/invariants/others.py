@@ -81,7 +81,7 @@ class OthersServed:
 
 
 def _could_be_served(snapshot: Snapshot, demand: Demand, ahead: int) -> bool:
-    """Whether one node would have room without preemptible jobs, and for so many slots more; errs towards False."""
+    """Whether one node would have room without preemptible jobs, and for `ahead` slots more; errs towards False."""
     shape = demand.shape
     if shape.cpus or shape.memory_mib:
         return False

@@ -28,7 +28,7 @@ class _Amount:
     memory_mib: int = 0
 
     def plus(self, count: int, slots: int, shared: bool, cpus: float, memory_mib: int) -> "_Amount":
-        """With so many more workers that need this much each."""
+        """The amount plus that of `count` more workers, each of the given needs."""
         return _Amount(
             self.slots + (0 if shared else count * slots),
             self.slots_shared + (count * slots if shared else 0),

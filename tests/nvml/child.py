@@ -76,7 +76,7 @@ def watch(state_dir: Path, mask: str | None = None, boot: str = "first", **setti
 def look(
     seconds: float = 1.0, workers: Mapping[WorkerId, WorkerObservation] | None = None, events: bool = True
 ) -> Seen:
-    """Look again after so many seconds. `events`: take in what the driver has reported, too."""
+    """Look again after `seconds`. `events`: take in what the driver has reported, too."""
     assert _watched is not None
     _watched.clock.advance(seconds)
     if workers is not None:

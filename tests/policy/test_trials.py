@@ -7,7 +7,7 @@ from tests.policy.worlds import CORDONED, DOWN, Cluster
 
 
 def trials(c: Cluster, number: int, looks: int = 100) -> Trials:
-    """There is time for so many looks."""
+    """Trials for a job, with time for `looks` looks."""
     left = iter(range(looks))
     return Trials(
         c.world(),

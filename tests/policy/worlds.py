@@ -74,7 +74,7 @@ class Cluster:
     def booked(
         self, name: str, workers: int, start: float, end: float, shape: WorkerShape | None = None, **fields: Any
     ) -> "Cluster":
-        """A planned booking whose window is so many seconds from now."""
+        """Add a planned booking; `start` and `end` are seconds from now."""
         shape = shape or WorkerShape()
         window = (self.now + start, self.now + end)
         planned = Booking(name, *window, workers, shape, LONG_AGO, state=BookingState.PLANNED, **fields)

@@ -18,14 +18,14 @@ from tests.eventually import eventually
 TOKEN = "0123456789abcdef"
 GROWTH_BYTES_MAX = 512 * 1024 * 1024
 QUESTIONS = 40
-#: Of 10,000 as many as this machine lets one process have.
+#: Files that one process may have open here; `MANY` is 10,000 connections or three quarters of this.
 FILES_MAX = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 MANY = 10_000 if FILES_MAX == resource.RLIM_INFINITY else min(10_000, FILES_MAX * 3 // 4)
 
 
 @contextmanager
 def attackers(kind: str, count: int, daemon: Daemon, *more: str) -> Iterator[subprocess.Popen[str]]:
-    """As many of a kind, all connected once, meanwhile."""
+    """Run `count` attackers of a kind, all connected."""
     program = Path(__file__).with_name("http_attackers.py")
     command = [sys.executable, str(program), kind, str(count), daemon.url, *more]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)

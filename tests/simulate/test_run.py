@@ -14,7 +14,7 @@ from tests.simulate.runs import PROTOCOL_SECONDS, job, run
 
 
 def close(seconds: float) -> object:
-    """About so many seconds, but for the ticks of the protocol."""
+    """Equal to `seconds`, up to the ticks of the protocol."""
     return pytest.approx(seconds, abs=PROTOCOL_SECONDS)
 
 

@@ -38,7 +38,7 @@ def live_worker(job_id: JobId, ordinal: int, **fields: object) -> Worker:
 
 
 def started(job: Job, count: int = 2) -> Job:
-    """The job with so many workers that are to be launched."""
+    """The job with `count` workers that are to be launched."""
     workers = tuple(live_worker(job.id, n) for n in range(1, count + 1))
     return replace(
         job,

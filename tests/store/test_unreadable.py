@@ -90,7 +90,7 @@ def decided_on(world: World, *others: JobId) -> None:
 
 
 class Sqlite:
-    """The database of a site, and how it was before it was corrupted."""
+    """The SQLite database of a site, and how it was before it was corrupted."""
 
     def __init__(self, path: Path) -> None:
         self.url = f"sqlite:///{path}"
@@ -114,7 +114,7 @@ class Sqlite:
 
 
 class Postgres:
-    """The same on PostgreSQL."""
+    """The PostgreSQL database of a site, and how it was before it was corrupted."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -1,4 +1,4 @@
-"""The same request for several jobs or nodes: one refusal does not keep the others from being asked."""
+"""One request per job or node of a list; a refusal does not stop the rest."""
 
 from collections.abc import Callable
 from typing import Any

@@ -10,7 +10,7 @@ from scheduler.cli.render.output import Cell, emit_json, fields, show
 
 View = dict[str, Any]
 
-#: So many nodes are named of a longer list.
+#: Names shown of a longer list.
 _NAMED_MAX = 5
 
 

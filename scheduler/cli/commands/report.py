@@ -55,7 +55,7 @@ def report(
 
 
 def _time(text: str, option: str, now: float) -> float:
-    """`7d` is so long ago; what begins with a year is a time. Raises `InvalidInput`."""
+    """Unix time of `7d` (seven days ago), or of a text that begins with a year. Raises `InvalidInput`."""
     if text.strip().lower() == "now" or _DATE.match(text.strip()):
         return moment(text, option, now)
     return max(0.0, now - duration_seconds(text, option))

@@ -78,7 +78,7 @@ def _seen(client: Client, recent: Recent, now: float, height: int | None = None)
 
 
 def rows_for(nodes: int, jobs: int, height: int) -> tuple[int, int]:
-    """How many of these nodes and jobs are shown in so many lines: half for each, and what the others leave free."""
+    """Numbers of nodes and jobs shown in `height` lines: half for each, and what the other half leaves free."""
     room = max(2 * ROWS_MIN, height - LINES_BESIDE)
     shown = min(nodes, max(room // 2, room - jobs))
     return shown, max(ROWS_MIN, room - shown)

@@ -6,7 +6,7 @@ from scheduler.cli.render.times import ago, lost_work, span, stamp
 
 View = dict[str, Any]
 
-#: So many jobs are named of a longer list.
+#: Jobs named of a longer list.
 _NAMED_MAX = 4
 
 _BASES = {

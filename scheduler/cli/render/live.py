@@ -10,7 +10,7 @@ from scheduler.cli.render.output import console
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-#: Draws what it finds for a terminal of so many lines; may fail where the daemon is away.
+#: Draws the current state for a terminal of the given number of lines; may fail while the daemon is unreachable.
 Look = Callable[[int], "RenderableType"]
 
 

@@ -6,7 +6,7 @@ from scheduler.cli.render.forecast import forecast_facts, start_text
 
 View = dict[str, Any]
 
-#: So many jobs are named of a longer list.
+#: Jobs named of a longer list.
 _NAMED_MAX = 4
 
 

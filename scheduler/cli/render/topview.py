@@ -22,7 +22,7 @@ _ORDER = {"RUNNING": 0, "RESIZING": 0, "STARTING": 1, "STOPPING": 2, "QUEUED": 3
 def draw(
     cluster: View, now: float, utilization: str, *, nodes_max: int | None = None, jobs_max: int = 200
 ) -> "RenderableType":
-    """The cluster at one moment, from what `/v1/cluster` answers, under a line of its utilization of late."""
+    """The cluster at one moment, from an answer of `/v1/cluster`, under a line of recent utilization."""
     from rich.console import Group
     from rich.text import Text
 

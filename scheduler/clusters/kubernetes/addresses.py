@@ -11,17 +11,17 @@ from scheduler.model.worker import Worker
 
 
 def pod_name(instance: str, worker: WorkerId, nonce: str) -> str:
-    """The same for the same worker, whoever starts it and how often. `nonce` is that of its job."""
+    """Name of a worker's pod; it depends on nothing else, so a repeated start finds the pod. `nonce`: its job's."""
     return f"{instance}-{worker}-{nonce}" if nonce else f"{instance}-{worker}"
 
 
 def owner_name(instance: str) -> str:
-    """Of the object that owns all workers, and of the service that gives them names."""
+    """Name of the object that owns all workers, and of the service that gives them names."""
     return f"{instance}-workers"
 
 
 def host_of(settings: KubernetesSettings) -> Callable[[Job, Worker], str]:
-    """Where others reach a worker: a pod by the name that the service gives it, one on its node's network there."""
+    """Return a function for the host of a worker: the pod's DNS name, or the node's address for host networking."""
 
     def host(job: Job, worker: Worker) -> str:
         if on_node_network(job.pod_template_of(worker)):
@@ -33,12 +33,12 @@ def host_of(settings: KubernetesSettings) -> Callable[[Job, Worker], str]:
 
 
 def dns_name(instance: str, namespace: str, pod: str) -> str:
-    """Of the pod of this name, as the service of all workers gives it."""
+    """DNS name of a pod, which the service of all workers provides."""
     return f"{pod}.{owner_name(instance)}.{namespace}.svc"
 
 
 def namespace_of(settings: KubernetesSettings, template: str | None) -> str:
-    """Where the pods of this template run."""
+    """Namespace of the pods of this template."""
     return settings.namespace if template is None else template_namespace(template) or settings.namespace
 
 

@@ -1,4 +1,4 @@
-"""What is known of nodes and pods, put together as an observation. Reflectors write it, the engine reads it."""
+"""The known state of nodes and pods, put together as an observation. Reflectors write it, the engine reads it."""
 
 import threading
 from collections.abc import Callable, Mapping, Set
@@ -22,13 +22,13 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class KnownWorker:
-    """A worker, its pod, and what was seen of it last."""
+    """A worker, its pod, and its last seen state."""
 
     who: WorkerPod
     state: PodState
     #: When it was first seen; unix seconds.
     since: float
-    #: Of its pod; empty for a worker whose pod the API refused.
+    #: Uid of its pod; empty for a worker whose pod the API refused.
     name: str = ""
     uid: str = ""
     version: int = 0
@@ -40,7 +40,7 @@ class KnownWorker:
 
 
 class ClusterCache:
-    """Nodes, workers, and what others use."""
+    """Nodes, workers, and the use of nodes by others."""
 
     def __init__(self, settings: KubernetesSettings, pods: WorkerPods, now: Callable[[], float]) -> None:
         self._settings = settings
@@ -54,23 +54,23 @@ class ClusterCache:
         self._oversold: Set[NodeName] | None = frozenset() if settings.has_gpus else None
         self._sharers: dict[NodeName, set[WorkerId]] = {}
         self._foreign_pods = ForeignPods(settings.resource)
-        #: Of the workers' pods.
+        #: Pod priority of the workers.
         self._priority = 0
         self._workers: dict[WorkerId, KnownWorker] = {}
         self._listed: dict[WorkerId, WorkerObservation] = {}
-        #: A copy of that for the engine; None: it has changed.
+        #: A copy of `_listed` for the engine; None: it is out of date.
         self._seen: Mapping[WorkerId, WorkerObservation] | None = None
-        #: Those that may run, by job.
+        #: Workers that may run, by job.
         self._alive: dict[JobId, set[WorkerId]] = {}
         #: Workers that do not run yet.
         self._launching: set[WorkerId] = set()
-        #: When the events of a pod that does not come to run were asked for.
+        #: When the events of a pod that has not started were asked for, by uid.
         self._asked: dict[str, float] = {}
-        #: Pods whose place the cluster's scheduler takes.
+        #: Pods that the cluster's scheduler displaces, by uid.
         self._displaced: set[str] = set()
         #: Pods that are being deleted and need not be reported.
         self._forgotten: set[str] = set()
-        #: Pods that came by an answer since a list began, which may not have them.
+        #: Pods from answers to requests since the current list began; the list may not have them.
         self._answered: set[str] = set()
 
     def observe(self) -> Observation:
@@ -92,7 +92,7 @@ class ClusterCache:
             return name in self._facts
 
     def offers_slots(self) -> bool:
-        """Whether any node has some, ready or not."""
+        """Whether any node has slots, ready or not."""
         with self._lock:
             return any(facts.allocatable.whole_slots for facts in self._facts.values())
 
@@ -102,7 +102,7 @@ class ClusterCache:
             return self._nodes
 
     def live_workers(self) -> list[KnownWorker]:
-        """Those that may run."""
+        """Workers that may run."""
         with self._lock:
             return [known for known in self._workers.values() if known.state.alive]
 
@@ -112,7 +112,7 @@ class ClusterCache:
             return self._foreign_pods.with_slots_on(node)
 
     def oversell(self, nodes: Set[NodeName]) -> bool:
-        """The slots of these nodes may be shared, and of no others; whether that is new."""
+        """Set the nodes whose slots may be shared; return whether that changed."""
         with self._lock:
             changed = nodes ^ (self._oversold or frozenset())
             self._stale_nodes |= changed
@@ -122,7 +122,7 @@ class ClusterCache:
     # what the nodes' reflector tells
 
     def put_node(self, node: Document) -> bool:
-        """Whether it says something new."""
+        """Store the facts of a node; return whether they are news."""
         facts = node_facts(node, self._settings)
         with self._lock:
             if self._facts.get(facts.name) == facts:
@@ -136,7 +136,7 @@ class ClusterCache:
             return self._drop_node(NodeName(node["metadata"]["name"]))
 
     def keep_nodes(self, names: Set[str]) -> bool:
-        """A whole list had only these."""
+        """Drop all nodes but these: a complete list had no others. Returns whether any was dropped."""
         with self._lock:
             gone = [name for name in self._facts if name not in names]
             for name in gone:
@@ -146,12 +146,12 @@ class ClusterCache:
     # what the pods' reflector, and answers to requests, tell
 
     def begin_pods(self) -> None:
-        """A list begins."""
+        """Begin a list of pods."""
         with self._lock:
             self._answered.clear()
 
     def put_pod(self, pod: Document, *, answered: bool = False) -> bool:
-        """Whether it says something new. `answered`: it comes from a request of ours, not from list or watch."""
+        """Store a version of a pod; return whether it is news. `answered`: from a request, not from list or watch."""
         who = self._pods.worker(pod)
         uid = pod["metadata"]["uid"]
         with self._lock:
@@ -162,11 +162,11 @@ class ClusterCache:
             return uid not in self._forgotten and self._put_worker(who, pod)
 
     def is_ours(self, pod: Document) -> bool:
-        """Whether it is a worker's."""
+        """Whether the pod is a worker's."""
         return self._pods.worker(pod) is not None
 
     def remove_pod(self, pod: Document) -> bool:
-        """The API has it no more; this is its last version."""
+        """Take in the deletion of a pod, given its last version; return whether that is news."""
         who = self._pods.worker(pod)
         uid = pod["metadata"]["uid"]
         with self._lock:
@@ -182,7 +182,7 @@ class ClusterCache:
             return self._bury(before, state)
 
     def keep_pods(self, uids: Set[str]) -> bool:
-        """A whole list had only these; what was answered since it began may be younger than it."""
+        """Drop all pods but these and those answered since the list began, which may be newer than it."""
         with self._lock:
             self._forgotten &= uids
             there = uids | self._answered
@@ -194,7 +194,7 @@ class ClusterCache:
     # what requests bring about
 
     def refuse(self, start: StartWorker, namespace: str, detail: str, cause: EndCause | None = None) -> None:
-        """The API will have no such pod: the worker ends before it began."""
+        """Record that the API refused the worker's pod: the worker ends before it began."""
         who = WorkerPod(
             start.worker_id,
             start.job_id,
@@ -211,7 +211,7 @@ class ClusterCache:
             self._set(KnownWorker(who, state, self._now(), gone=True, over=True))
 
     def forget(self, worker_id: WorkerId) -> None:
-        """Its end is stored."""
+        """Drop a worker whose end is stored."""
         with self._lock:
             known = self._drop(worker_id)
             if known is not None and known.uid and not known.gone:
@@ -223,7 +223,7 @@ class ClusterCache:
             return job_id in self._alive
 
     def silent(self, seconds: float) -> list[KnownWorker]:
-        """Workers that have not come to run for so long, and nothing says why; each is named once in that time."""
+        """Workers that have not started for `seconds` without a known reason; each is returned once in that time."""
         found: list[KnownWorker] = []
         with self._lock:
             now = self._now()
@@ -239,7 +239,7 @@ class ClusterCache:
         return found
 
     def displace(self, uid: str) -> bool:
-        """The cluster's scheduler takes the place of this pod; whether its worker's end was told otherwise."""
+        """Record that the cluster's scheduler displaces this pod; return whether its worker's state changes."""
         with self._lock:
             known = next((each for each in self._workers.values() if each.uid == uid), None)
             if known is None:
@@ -250,7 +250,7 @@ class ClusterCache:
             return state != known.state
 
     def explain(self, worker_id: WorkerId, state: PodState) -> bool:
-        """Replace what is said of a worker, unless it has changed meanwhile."""
+        """Replace the state of a worker unless its phase has changed meanwhile; return whether anything changed."""
         with self._lock:
             known = self._workers.get(worker_id)
             if known is None or known.state.phase is not state.phase or known.state == state:
@@ -324,7 +324,7 @@ class ClusterCache:
         )
 
     def _told(self, uid: str, state: PodState) -> PodState:
-        """The state, given what is known of who deletes the pod."""
+        """The state, with displacement as its cause where the cluster's scheduler deletes the pod."""
         if state.cause is not EndCause.REMOVED or uid not in self._displaced:
             return state
         detail = "preempted by the scheduler of the cluster for a more important pod"
@@ -332,7 +332,7 @@ class ClusterCache:
 
     def _bury(self, known: KnownWorker, state: PodState) -> bool:
         if known.who.worker_id not in self._workers:
-            return False  # forgotten, or never seen alive: nobody asks for it
+            return False  # forgotten, or never seen alive: the engine does not expect it
         kept = known.state if not known.state.alive else state
         self._set(replace(known, state=kept, gone=True, over=True))
         return kept != known.state
@@ -364,7 +364,7 @@ class ClusterCache:
 
 
 def _count(groups: dict[K, set[WorkerId]], key: K, worker_id: WorkerId, *, alive: bool) -> None:
-    """Note that a worker is one of its group, or not any more; an empty group is none."""
+    """Add a worker to its group, or remove it; an empty group is deleted."""
     group = groups.setdefault(key, set())
     (group.add if alive else group.discard)(worker_id)
     if not group:
@@ -372,7 +372,7 @@ def _count(groups: dict[K, set[WorkerId]], key: K, worker_id: WorkerId, *, alive
 
 
 def _vanished(last: PodState) -> PodState:
-    """Its pod was deleted while nobody watched."""
+    """State of a worker whose pod was deleted while no watch was open."""
     what = last.detail or "its pod was deleted while the API was not being watched"
     return replace(last, phase=Phase.LOST, exit_code=None, detail=what, cause=None, blocked=False)
 

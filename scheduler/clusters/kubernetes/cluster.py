@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 _FIRST_LIST_SECONDS = 60.0
 #: The API takes 0 for "forget the pod at once", whether its processes are gone or not.
 _GRACE_SECONDS_MIN = 1
-#: Longer the log of a worker that has ended is not waited for.
+#: Longest wait for the log of a worker that has ended.
 _LOG_SECONDS_MAX = 2.0
 #: Refusals that no repetition will change.
 _FOR_GOOD = (BAD_REQUEST, INVALID)
@@ -53,7 +53,7 @@ class KubernetesCluster:
     def __init__(
         self, settings: KubernetesSettings, clock: Clock, randomness: random.Random, state_dir: Path, secret: bytes
     ) -> None:
-        """Reads all nodes and pods; goes on without as long as the API server does not give them.
+        """Reads all nodes and pods; if the API server does not give them, goes on without.
 
         Raises `ConfigError` if there is no usable configuration.
 
@@ -88,7 +88,7 @@ class KubernetesCluster:
                 log.warning("kubernetes: cannot start workers", namespace=namespace, error=str(error))
 
     def observe(self) -> Observation:
-        """What is known. Raises `ClusterError` while that is too old to be relied upon; nobody is lost by that."""
+        """Raises `ClusterError` while the known state is too old to rely on; no worker counts as lost by that."""
         for reflector in self._reflectors:
             trouble = reflector.trouble(self._settings.stale_seconds)
             if trouble is not None:
@@ -97,7 +97,7 @@ class KubernetesCluster:
         return replace(self._cache.observe(), loads=self._overselling.loads)
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
-        """Actions of one kind that follow each other are done side by side."""
+        """Consecutive actions of one kind run concurrently."""
         if self._clock.now() >= until:
             return [ActionFailure(action, TOO_LATE) for action in actions]
         self._prerequisites.begin_round()
@@ -108,7 +108,7 @@ class KubernetesCluster:
         return failures
 
     def troubles(self) -> list[str]:
-        """What cannot be read of slots that may be shared; while anything else fails, `observe` raises."""
+        """Failures to read the load of slots that may be shared; for any other failure `observe` raises."""
         return self._overselling.troubles()
 
     def on_change(self, wake: Callable[[], None]) -> None:
@@ -116,7 +116,7 @@ class KubernetesCluster:
         self._wakes.append(wake)
 
     def close(self) -> None:
-        """Let go; pods go on."""
+        """Stop reading; pods go on."""
         self._connection.close()
         self._overselling.close()
         self.logs.close()
@@ -182,19 +182,19 @@ class KubernetesCluster:
         self._cache.put_pod(pod, answered=True)
 
     def _found_instead(self, start: StartWorker, namespace: str, error: RefusedError, until: float) -> Document | None:
-        """The worker's pod, where it is there although its creation was refused; None: the worker is given up."""
+        """The worker's pod, if it exists although its creation was refused; None: the worker is given up."""
         if error.status in _FOR_GOOD:
             # An admission webhook refuses as a bad request, and may judge otherwise the next time.
             cause = EndCause.CANNOT_START if error.status == INVALID else None
             self._cache.refuse(start, namespace, str(error), cause)
             return None
-        # What is forbidden now (by a quota, a policy, a missing right) may have been allowed to a start before.
+        # A start that is forbidden now (by a quota, a policy, a missing right) may have been allowed before.
         if error.status != FORBIDDEN and error.reason != "AlreadyExists":
             raise error
         pod = self._read(namespace, start.worker_id, start.nonce, until)
         who = self._pods.worker(pod) if pod is not None else None
         if who is not None and (who.worker_id, who.nonce) == (start.worker_id, start.nonce):
-            return pod  # an earlier start was carried out unheard
+            return pod  # an earlier start succeeded without an answer
         why = str(error)
         if pod is not None:
             why = f"pod {pod['metadata']['name']} exists, but is not a worker of {self._settings.instance}"
@@ -202,7 +202,7 @@ class KubernetesCluster:
         return None
 
     def _postpone(self, start: StartWorker, namespace: str, why: str) -> None:
-        """Raise it, to be tried again; a worker that has waited for too long is given up instead."""
+        """Raise `ClusterError`, so that the start is tried again; give the worker up if it has waited for too long."""
         if not self._retry_backoff.add(start.worker_id, why):
             raise ClusterError(why)
         self._retry_backoff.drop(start.worker_id)
@@ -227,22 +227,22 @@ class KubernetesCluster:
         if known.state.alive:
             raise ClusterError("it is still alive")
         if not self._cache.has_live_workers(known.who.job_id):
-            # Before its last pod is: a daemon that dies in between finds that pod and does the rest.
+            # Before the last pod is deleted: if the daemon dies in between, the next one finds that pod and goes on.
             self._prerequisites.release(known.who.job_id, known.who.namespace, until)
         if not known.gone:
             self.logs.keep(known, min(_LOG_SECONDS_MAX, until - self._clock.now()))
-            # What has ended is not waited for; sidecars that go on are asked.
+            # A pod that has ended is deleted at once; sidecars that still run are asked to end.
             self._delete(known, 0 if known.over else _GRACE_SECONDS_MIN, until)
         self._cache.forget(forget.worker_id)
 
     def _leave_nothing(self, job_id: JobId, until: float) -> None:
-        """A worker of the job was given up before its pod was made; what was made for it first goes, too."""
+        """Remove the prerequisites of a job whose worker was given up before its pod was made."""
         if not self._cache.has_live_workers(job_id):
             for namespace in self._settings.worker_namespaces:
                 self._prerequisites.release(job_id, namespace, until)
 
     def _unseen(self, stop: StopWorker, until: float) -> KnownWorker | None:
-        """A worker that list and watch have not shown: its start may have been carried out unheard."""
+        """Look up a worker that list and watch have not shown: its start may have succeeded without an answer."""
         for namespace in self._settings.worker_namespaces:
             pod = self._read(namespace, stop.worker_id, stop.nonce, until)
             if pod is not None:
@@ -261,7 +261,7 @@ class KubernetesCluster:
             raise
 
     def _delete(self, known: KnownWorker, grace_seconds: int, until: float) -> None:
-        """Delete the pod with its uid, no other of its name."""
+        """Delete the pod with this uid, and no other pod of the same name."""
         self._event_lookup.expect(known.uid)
         body = {"gracePeriodSeconds": grace_seconds, "preconditions": {"uid": known.uid}}
         try:
@@ -273,7 +273,7 @@ class KubernetesCluster:
 
 
 class _Nodes:
-    """The picture as the nodes' reflector writes it."""
+    """Sink of the nodes' reflector."""
 
     def __init__(self, cache: ClusterCache, resource: str) -> None:
         self._cache = cache
@@ -296,7 +296,7 @@ class _Nodes:
 
 
 class _Pods:
-    """The picture as the pods' reflector writes it."""
+    """Sink of the pods' reflector."""
 
     def __init__(self, cache: ClusterCache, event_lookup: EventLookup, exporters: Exporters) -> None:
         self._cache = cache

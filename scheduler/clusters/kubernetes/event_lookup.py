@@ -1,4 +1,4 @@
-"""What the events of a pod say where its status does not: asked in the background, for few pods and seldom."""
+"""Reasons from the events of a pod where its status gives none: read in the background, for few pods and rarely."""
 
 import threading
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _REMEMBERED_MAX = 10_000
 
 
 class EventLookup:
-    """Asks for the events of pods and corrects the picture."""
+    """Reads the events of pods and corrects their known state."""
 
     def __init__(self, connection: Connection, cache: ClusterCache, changed: Callable[[], None]) -> None:
         self._connection = connection
@@ -31,24 +31,24 @@ class EventLookup:
         self._known: dict[str, None] = {}
 
     def close(self) -> None:
-        """Nothing is asked any longer."""
+        """Stop asking."""
         self._closed.set()
         self._thread.shutdown(cancel_futures=True)
 
     def expect(self, uid: str) -> None:
-        """This pod is deleted by us: its deletion needs no explanation."""
+        """Note that this scheduler deletes the pod, so its deletion needs no explanation."""
         if len(self._known) >= _REMEMBERED_MAX:
             self._known.pop(next(iter(self._known)), None)
         self._known[uid] = None
 
     def about_deletion(self, namespace: str, uid: str) -> None:
-        """Somebody deletes a pod: find out whether it is the cluster's scheduler."""
+        """Find out whether the cluster's scheduler deletes a pod."""
         if uid not in self._known and not self._closed.is_set():
             self.expect(uid)
             self._thread.submit(self._explain_deletion, namespace, uid)
 
     def about_delays(self, seconds: float) -> None:
-        """Find out what keeps those back that have not come to run for so long, and whose status says nothing."""
+        """Look up what delays workers that have not started for `seconds` and whose status gives no reason."""
         for known in self._cache.silent(seconds):
             self._thread.submit(self._explain_delay, known)
 

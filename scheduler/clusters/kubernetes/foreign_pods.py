@@ -1,4 +1,4 @@
-"""Pods of others: what they hold on nodes, and which of them wait for room. The picture guards it with its lock."""
+"""Foreign pods: what they hold on nodes, and which of them are pending. The cache guards them with its lock."""
 
 from collections.abc import Iterable, Set
 
@@ -12,7 +12,7 @@ from scheduler.model.ids import NodeName
 
 
 class ForeignPods:
-    """By uid, since names come again."""
+    """Foreign pods by uid, since names are reused."""
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
@@ -27,17 +27,17 @@ class ForeignPods:
         self._changed: set[NodeName] = set()
 
     def put(self, uid: str, pod: Document) -> bool:
-        """Whether it says something new."""
+        """Store a version of a foreign pod; return whether it is news."""
         waits = self._put_waiting(uid, pod)
         return self._put_held(uid, pod) or waits
 
     def drop(self, uid: str) -> bool:
-        """The API has it no more; whether it mattered."""
+        """Drop a deleted pod; return whether it held or waited for anything."""
         waited = self._drop_waiting(uid)
         return self._drop_held(uid) or waited
 
     def keep_only(self, uids: Set[str]) -> bool:
-        """There are no others than these; whether some were known that matter."""
+        """Drop all pods but these; return whether any of the dropped held or waited for anything."""
         gone = [uid for uid in {**self._node, **self._waiting} if uid not in uids]
         for uid in gone:
             self.drop(uid)
@@ -48,17 +48,17 @@ class ForeignPods:
         return NONE if on_node is None else total(on_node.values())
 
     def with_slots_on(self, node: NodeName) -> frozenset[PodKey]:
-        """Those that hold slots of the node."""
+        """Pods that hold slots of the node."""
         on_node = self._held.get(node, {})
         return frozenset(self._keys[uid] for uid, amounts in on_node.items() if amounts.slots)
 
     def take_changed(self) -> set[NodeName]:
-        """The nodes that others use differently since the last call."""
+        """Nodes whose use by others has changed since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
     def demands(self, nodes: Iterable[NodeFacts], priority_min: int) -> tuple[Demand, ...]:
-        """Of those that wait; reckoned anew where they, this priority, or the nodes (`nodes_changed`) are new."""
+        """Demands of pending pods; cached until these, the priority, or the nodes (`nodes_changed`) change."""
         if self._demands is None or self._demands[0] != priority_min:
             self._demands = priority_min, demands_of(self._waiting.values(), nodes, priority_min)
         return self._demands[1]

@@ -1,4 +1,4 @@
-"""Output of workers: from the API server as long as their pods are there, afterwards from what was kept of it.
+"""Output of workers: from the API server while their pods exist, afterwards from the kept end of the log.
 
 A pod that ends by itself is there until its log is kept. One that is deleted takes its log with it as soon as its
 containers have ended, so its log is followed from before the deletion until then.
@@ -26,7 +26,7 @@ from scheduler.model.ids import WorkerId, job_key
 log = structlog.get_logger(__name__)
 
 _CHUNK = 64 * 1024
-#: The end of a log that is kept when its pod goes.
+#: Bytes that are kept from the end of a log when its pod is deleted.
 KEPT_BYTES_MAX = 4 * 1024 * 1024
 #: Logs that are followed to their end at a time; of further workers that are deleted meanwhile nothing is kept.
 FOLLOWED_MAX = 16
@@ -34,7 +34,7 @@ FOLLOWED_MAX = 16
 #: node that is away does not answer.
 _OPEN_SECONDS_MAX = 1.0
 _OPEN_SHARE_MAX = 0.25
-#: A container that was told to end is gone this long after its grace period, or its node does not answer.
+#: How long after its grace period a container may take to end; after that its node counts as silent.
 _END_SECONDS_MAX = 10.0
 #: What a kubelet writes into a log, or instead of it, when the container is gone.
 _KUBELET = re.compile(
@@ -67,7 +67,7 @@ class KubernetesLogs:
         self._closed = False
 
     def keep(self, known: KnownWorker, seconds: float) -> None:
-        """Keep the end of a log whose pod is about to go, if that can be done in so many seconds."""
+        """Save the end of a log whose pod is about to be deleted, if that takes at most `seconds`."""
         with self._lock:
             if known.who.worker_id in self._followed:
                 return
@@ -93,7 +93,7 @@ class KubernetesLogs:
         followed.opened.wait(min(seconds * _OPEN_SHARE_MAX, _OPEN_SECONDS_MAX))
 
     def close(self) -> None:
-        """Follow no log any longer; what was read of each is kept."""
+        """Stop following logs, and keep what was read of each."""
         with self._lock:
             self._closed = True
             followed = list(self._followed.values())
@@ -163,7 +163,7 @@ class _Followed:
     saved: threading.Event = field(default_factory=threading.Event)
 
     def end(self) -> None:
-        """Its thread gets no more."""
+        """End the stream, so that its thread reads no more."""
         with suppress(OSError, RuntimeError, ValueError):  # it has ended meanwhile
             if self.stream is not None:
                 self.stream.shutdown()
@@ -192,7 +192,9 @@ def _not_kept(known: KnownWorker, error: Exception) -> None:
 
 
 def read_part(response: urllib3.BaseHTTPResponse, offset: int, limit: int) -> tuple[bytes, int]:
-    """What is asked for of a stream: from an offset on, or from so many bytes before its end; and where that ends.
+    """Read a part of a stream, and return it with the offset of its end.
+
+    A negative offset counts back from the stream's end.
 
     A stream that ends before the offset is that of a log which the kubelet has begun anew, and is read from its start:
     it gives what it has rotated away to nobody.

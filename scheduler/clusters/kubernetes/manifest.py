@@ -1,4 +1,4 @@
-"""The pod of a worker: ours laid over the user's template, and that over plain defaults."""
+"""The pod of a worker: the scheduler's fields laid over the user's template, and that over plain defaults."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -159,7 +159,7 @@ def _spec(spec: dict[str, Any], start: StartWorker, settings: KubernetesSettings
 
 
 def _hide_gpus(container: dict[str, Any]) -> None:
-    """Slots are the worker's: an image may ask for every GPU of a node by its own variables."""
+    """Hide the GPUs from a container that is not the worker: its image may ask for every GPU of a node."""
     container.setdefault("env", []).append({"name": _VISIBLE_GPUS, "value": "void"})
 
 
@@ -195,7 +195,7 @@ def _worker(container: dict[str, Any], start: StartWorker, settings: KubernetesS
 
 
 def _with_checkpoints(mounts: list[Document], variables: dict[str, str]) -> list[Document]:
-    """The mounts, with one for the job's checkpoints. Where there is no volume for them, no variable names one."""
+    """The mounts, with one for the job's checkpoints; without a volume for them, their variable is removed."""
     if VARIABLE not in variables:
         return mounts
     mount = checkpoint_mount(mounts, variables[VARIABLE])
@@ -205,7 +205,7 @@ def _with_checkpoints(mounts: list[Document], variables: dict[str, str]) -> list
 
 
 def _resources(start: StartWorker, settings: KubernetesSettings) -> tuple[dict[str, str], dict[str, str]]:
-    """Requests and limits. CPUs are not limited: what nobody else uses may be used.
+    """Requests and limits. CPUs are not limited: a worker may use idle ones.
 
     The cluster gives a slot to one pod only: who shares slots asks for none of them.
     """
@@ -228,7 +228,7 @@ def _resources(start: StartWorker, settings: KubernetesSettings) -> tuple[dict[s
 
 
 def _pinned(affinity: dict[str, Any], node: str) -> dict[str, Any]:
-    """Only this node will do; whatever else the user requires of it stays required."""
+    """The affinity, restricted to this node; the user's own requirements stay."""
     rule = {"key": "metadata.name", "operator": "In", "values": [node]}
     node_affinity = affinity.get("nodeAffinity") or {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}

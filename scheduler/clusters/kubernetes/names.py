@@ -1,4 +1,4 @@
-"""An init container that waits until the worker and those that it looks for have names in the cluster's DNS.
+"""An init container that waits until the worker and its peers have names in the cluster's DNS.
 
 A name resolves a moment after its pod has got an address, which may be after the worker's program has begun.
 """

@@ -1,4 +1,4 @@
-"""The network policy of a job: its workers are reached by each other, and by nobody else."""
+"""The network policy of a job: only its own workers may connect to its workers."""
 
 from scheduler.clusters.kubernetes import pods
 from scheduler.clusters.kubernetes.api.documents import Document
@@ -14,7 +14,7 @@ def policy_name(instance: str, job_id: JobId) -> str:
 
 
 def policy_manifest(settings: KubernetesSettings, job_id: JobId, namespace: str, owner: Document) -> Document:
-    """Workers call the daemon and the world; their own ports, which they choose as they start, are for their peers."""
+    """Allow ingress from the job's own workers only, on any port, since workers choose theirs as they start."""
     members = {"matchLabels": {pods.INSTANCE: settings.instance, pods.JOB: str(job_id)}}
     return {
         "apiVersion": "networking.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""What matters of a node: where it is, what it offers, and whether it takes workers."""
+"""Facts of a node: its address, its capacity, and whether it accepts workers."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ class NodeFacts:
     gpu_type: str | None
     ready: bool
     closed: str
-    #: Those that keep pods out which do not tolerate them.
+    #: Taints that keep out pods that do not tolerate them.
     taints: tuple[Mapping[str, Any], ...] = ()
 
     def beside(self, foreign: Amounts, settings: KubernetesSettings, *, oversold: bool) -> NodeObservation:
-        """The node while others hold this much of it. `oversold`: whether its slots may be shared."""
+        """The observation of the node while others hold `foreign`. `oversold`: whether its slots may be shared."""
         return NodeObservation(
             name=self.name,
             host=self.host,
@@ -51,14 +51,14 @@ class NodeFacts:
 
 
 def foreign_use_of(amounts: Amounts) -> ForeignUse:
-    """What others hold, counted so that what is left is there in full."""
+    """What others hold, rounded up so that the rest is really free."""
     if amounts == NONE:
         return NO_FOREIGN
     return ForeignUse(amounts.touched_slots, amounts.finite_cpus, amounts.touched_mib)
 
 
 def node_facts(node: Document, settings: KubernetesSettings) -> NodeFacts:
-    """What a node of the API says of itself."""
+    """Read the facts of a node from its API object."""
     metadata, spec, status = node["metadata"], node.get("spec", {}), node.get("status", {})
     labels = {key: value for key, value in metadata.get("labels", {}).items() if key != NAME_LABEL}
     allocatable = amounts_of(status.get("allocatable", {}), settings.resource)
@@ -81,7 +81,7 @@ def _address(addresses: Iterable[Mapping[str, str]], name: str) -> str:
 
 
 def _closed(spec: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]]) -> str:
-    """Why no new worker gets in; empty if one does."""
+    """Why the node accepts no new workers; empty if it does."""
     if spec.get("unschedulable"):
         return "cordoned in Kubernetes"
     for taint in _taints(spec):
@@ -96,7 +96,7 @@ _TOLD_OTHERWISE = frozenset({"unschedulable", "not-ready", "unreachable"})
 
 
 def _taints(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Those that keep pods out, and that nothing else tells."""
+    """Taints that keep pods out, except those that only repeat another field."""
     for taint in spec.get("taints") or ():
         own = taint["key"].startswith(_OWN_TAINTS) and taint["key"].rpartition("/")[2] in _TOLD_OTHERWISE
         if taint["effect"] in _KEEPING_OUT and not own:

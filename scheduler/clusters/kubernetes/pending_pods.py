@@ -1,4 +1,4 @@
-"""Pods of others that wait for room which workers may have to make."""
+"""Pending foreign pods, for which workers may have to leave."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class WaitingPod:
     #: Terms of its required node affinity, of which one has to match; empty: any node.
     terms: tuple[Mapping[str, Any], ...]
     tolerations: tuple[Mapping[str, Any], ...]
-    #: Where room is being made for it already.
+    #: Node where the cluster's scheduler is already making room for it.
     nominated: NodeName | None
 
     def demand(self, nodes: Iterable[NodeFacts]) -> Demand:
-        """What it waits for, and where that may be."""
+        """Its demand, with the nodes that may serve it."""
         shape = WorkerShape(self.amounts.touched_slots, self.amounts.finite_cpus, self.amounts.touched_mib)
         if self.nominated is not None:
             return Demand(self.name, shape, frozenset({self.nominated}))
@@ -47,7 +47,7 @@ class WaitingPod:
 
 
 def waiting_pod(pod: Document, resource: str) -> WaitingPod | None:
-    """The pod as one that waits for what workers may hold; None if it does not."""
+    """The pod as a pending one that workers could make room for; None if it is not."""
     metadata, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
     if spec.get("nodeName") or metadata.get("deletionTimestamp") or not _unschedulable(status):
         return None
@@ -70,7 +70,7 @@ def waiting_pod(pod: Document, resource: str) -> WaitingPod | None:
 
 
 def demands_of(waiting: Iterable[WaitingPod], nodes: Iterable[NodeFacts], priority_min: int) -> tuple[Demand, ...]:
-    """Those of at least this priority, the most important and oldest first."""
+    """Demands of pods of at least this priority, the most important and oldest first."""
     facts = list(nodes)
     chosen = [pod for pod in waiting if pod.priority >= priority_min]
     chosen.sort(key=lambda pod: (-pod.priority, pod.created, pod.name))

@@ -1,4 +1,4 @@
-"""What the status of a pod says of its worker: whether it runs, why it does not yet, and how it ended."""
+"""The state of a worker from the status of its pod: whether it runs, why it does not yet, and how it ended."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.model.observation import EndCause, Phase
 from scheduler.model.pod_template import worker_index
 
-#: What a container waits with while all is well.
+#: Waiting reasons of a container that are no trouble.
 _WELL = frozenset({"ContainerCreating", "PodInitializing", ""})
 #: A container that was not started at all: there is no such program, or the runtime refuses it.
 _NOT_STARTED = frozenset({"StartError", "ContainerCannotRun", "RunContainerError", "CreateContainerError"})
@@ -19,7 +19,7 @@ _CAUSES = {"OOMKilled": EndCause.OUT_OF_MEMORY}
 #: Reasons of a whole pod that the node gave up for others or could not take in.
 _DISPLACED = frozenset({"Preempting", "Preempted"})
 _NODE_ENDS_IT = frozenset({"NodeShutdown", "Shutdown", "Terminated", "NodeAffinity", "UnexpectedAdmissionError"})
-#: Since Kubernetes 1.26 a condition says who disrupts a pod.
+#: Since Kubernetes 1.26 a condition gives the reason of a disruption.
 _DISRUPTIONS = {
     "PreemptionByScheduler": EndCause.DISPLACED,
     "EvictionByEvictionAPI": EndCause.REMOVED,
@@ -27,7 +27,7 @@ _DISRUPTIONS = {
     "TerminationByKubelet": EndCause.EVICTED,
     "DeletionByPodGC": EndCause.NODE_GONE,
 }
-#: What keeps every pod of a node from running.
+#: Reasons that keep every pod of a node from running.
 _FAULTS_OF_NODES = frozenset({"FailedCreatePodSandBox", "NetworkNotReady"})
 _KILLED = 137
 _DETAIL_LENGTH_MAX = 300
@@ -35,7 +35,7 @@ _DETAIL_LENGTH_MAX = 300
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """The worker in a pod, as the pod's status tells it."""
+    """State of the worker in a pod, from the pod's status."""
 
     phase: Phase
     exit_code: int | None = None
@@ -52,7 +52,7 @@ class PodState:
 
 
 def pod_state(pod: Document) -> PodState:
-    """What a pod that exists says of its worker."""
+    """State of the worker of a pod that exists."""
     status = pod.get("status", {})
     state = _worker_state(pod)
     ended = status.get("phase") in ("Succeeded", "Failed")
@@ -66,7 +66,7 @@ def pod_state(pod: Document) -> PodState:
 
 
 def _is_bound_by_its_own_terms(spec: Mapping[str, Any]) -> bool:
-    """Whether its user's template leaves it fewer nodes than the one that it was sent to."""
+    """Whether the user's template restricts its nodes, so that the one it was sent to may not qualify."""
     affinity = spec.get("affinity") or {}
     required = (affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     terms: Iterable[Mapping[str, Any]] = required.get("nodeSelectorTerms") or ()
@@ -81,7 +81,7 @@ def _is_bound_by_its_own_terms(spec: Mapping[str, Any]) -> bool:
 
 
 def gone_state(last: PodState, pod: Document, node_is_there: bool) -> PodState:
-    """What is known of a worker whose pod the API has no more, given its last version."""
+    """State of a worker whose pod was deleted, given the pod's last version."""
     now = pod_state(pod)
     if not now.alive:
         return now
@@ -112,7 +112,7 @@ def _worker_state(pod: Document) -> Mapping[str, Any]:
 
 
 def _terminated(pod: Document, end: Mapping[str, Any]) -> PodState:
-    """The worker's container has ended."""
+    """State of a worker whose container has ended."""
     reason, code = end.get("reason", ""), end.get("exitCode")
     times = (timestamp(end.get("startedAt")), timestamp(end.get("finishedAt")))
     message = _line(reason, end.get("message", ""))
@@ -130,7 +130,7 @@ def _terminated(pod: Document, end: Mapping[str, Any]) -> PodState:
 
 
 def _ended_as_a_whole(pod: Document) -> PodState:
-    """The pod has ended and its worker's container never ran: turned away, evicted, or an init container failed."""
+    """State of a worker whose container never ran: its pod was rejected or evicted, or an init container failed."""
     status = pod["status"]
     cause = _pod_cause(pod) or _removal(pod, None)
     failed = next(
@@ -150,7 +150,7 @@ def _ended_as_a_whole(pod: Document) -> PodState:
 
 
 def _waiting(pod: Document, state: Mapping[str, Any]) -> PodState:
-    """Bound or not, it does not run yet."""
+    """State of a worker that does not run yet, whether its pod is bound or not."""
     status = pod.get("status", {})
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
@@ -170,7 +170,7 @@ def _pod_cause(pod: Document) -> EndCause | None:
     status = pod.get("status", {})
     reason, message = status.get("reason", ""), status.get("message", "")
     if reason == "Evicted":
-        # What exceeds its own limit is evicted, too: that is its own fault.
+        # A pod that exceeds its own limit is evicted, too: that is its own fault.
         return EndCause.EVICTED if message.startswith("The node ") else None
     if reason in _DISPLACED:
         return EndCause.DISPLACED
@@ -187,7 +187,7 @@ def _disruption(pod: Document) -> EndCause | None:
 
 
 def _removal(pod: Document, ended_at: float | None) -> EndCause | None:
-    """Whether it ended because its pod was being deleted; one that had ended before is not touched by that."""
+    """`REMOVED` if it ended because its pod was being deleted; None if it had ended before, or no deletion is asked."""
     deadline = timestamp(pod["metadata"].get("deletionTimestamp"))
     if deadline is None:
         return None
@@ -206,7 +206,7 @@ def _line(*parts: str) -> str:
 
 
 def complaint(events: Iterable[Document]) -> PodState | None:
-    """What the cluster said last of a pod that does not run yet, if that was a warning; None: all was well by then."""
+    """State by the newest event of a pod that does not run yet, if that is a warning; None otherwise."""
 
     def when(event: Document) -> str:
         return str(event.get("lastTimestamp") or event.get("eventTime") or "")
@@ -221,5 +221,5 @@ def complaint(events: Iterable[Document]) -> PodState | None:
 
 
 def was_displaced(events: Iterable[Document]) -> bool:
-    """Whether the cluster's scheduler says that it took the pod's place for another."""
+    """Whether an event says that the cluster's scheduler preempted the pod for another."""
     return any(event.get("reason") == "Preempted" for event in events)

@@ -1,4 +1,4 @@
-"""What matters of a pod: whose it is, where it is, what it holds; and who a worker's pod is of."""
+"""Facts of a pod: its owner, its node and what it holds; for a worker's pod, which worker it is."""
 
 import hashlib
 import hmac
@@ -45,7 +45,7 @@ UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,60}")
 
 @dataclass(frozen=True, slots=True)
 class WorkerPod:
-    """Which worker a pod is, as its labels and annotations say."""
+    """The worker that a pod belongs to, from its labels and annotations."""
 
     worker_id: WorkerId
     job_id: JobId
@@ -74,7 +74,7 @@ class PodKey:
 
 @dataclass(frozen=True, slots=True)
 class ForeignPod:
-    """What somebody else's pod holds of a node."""
+    """Resources that a foreign pod holds on a node."""
 
     key: PodKey
     node: NodeName
@@ -89,17 +89,17 @@ class WorkerPods:
     """
 
     def __init__(self, settings: KubernetesSettings, secret: bytes) -> None:
-        """`secret`: the same for all daemons of one database."""
+        """`secret`: shared by all daemons of one database."""
         self._namespaces = frozenset(settings.worker_namespaces)
         self._instance = settings.instance
         self._secret = secret
 
     def seal(self, namespace: str, name: str) -> str:
-        """Of the pod of this name."""
+        """Seal of the pod of this name."""
         return hmac.new(self._secret, f"{namespace}/{name}".encode(), hashlib.sha256).hexdigest()
 
     def worker(self, pod: Document) -> WorkerPod | None:
-        """The worker that this pod is; None for anybody else's pod."""
+        """The worker of this pod; None for a foreign pod."""
         metadata = pod["metadata"]
         labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
         namespace, name = metadata["namespace"], metadata["name"]
@@ -115,7 +115,7 @@ class WorkerPods:
 
 
 def _as_written(pod: Document) -> WorkerPod:
-    """Raises `KeyError`, `ValueError` or `InvalidInput` for what no daemon writes."""
+    """Read the annotations. Raises `KeyError`, `ValueError` or `InvalidInput` for values that no daemon writes."""
     labels, notes = pod["metadata"]["labels"], pod["metadata"]["annotations"]
     if not _WORKER_ID.fullmatch(labels[WORKER]) or str(job_of(WorkerId(labels[WORKER]))) != labels[JOB]:
         raise ValueError(WORKER)
@@ -148,7 +148,7 @@ def _words(text: str) -> list[str]:
 
 
 def foreign_pod(pod: Document, resource: str) -> ForeignPod | None:
-    """What the pod holds; None if it is on no node, has ended, or asks for nothing that counts here."""
+    """Resources that the pod holds; None if it is on no node, has ended, or requests nothing that counts here."""
     node = pod.get("spec", {}).get("nodeName")
     if not node or pod.get("status", {}).get("phase") in _ENDED:
         return None
@@ -158,7 +158,7 @@ def foreign_pod(pod: Document, resource: str) -> ForeignPod | None:
 
 
 def requests_of(spec: Mapping[str, Any], resource: str) -> Amounts:
-    """What the cluster's scheduler counts for a pod: its containers together, or the largest moment of its start."""
+    """Requests of a pod as the cluster's scheduler counts them: the sum of its containers, or the peak of its start."""
 
     def asked(container: Mapping[str, Any]) -> Amounts:
         return amounts_of((container.get("resources") or {}).get("requests") or {}, resource)

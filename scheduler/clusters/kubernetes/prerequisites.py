@@ -1,4 +1,4 @@
-"""What a namespace must have before the pod of a worker is made there.
+"""Objects that a namespace must have before the pod of a worker is made there.
 
 An owner, so that all workers can be deleted at once; a service, which gives them names; for each job a network policy.
 """
@@ -18,20 +18,20 @@ from scheduler.model.ids import JobId
 
 
 class Prerequisites:
-    """Makes them and removes them. Threads may use it at a time."""
+    """Makes these objects and removes them. Thread-safe."""
 
     def __init__(self, connection: Connection, settings: KubernetesSettings, retry_backoff: RetryBackoff) -> None:
         self._connection = connection
         self._settings = settings
         self._retry_backoff = retry_backoff
         self._lock = threading.Lock()
-        #: Of this round, by namespace: owners, or why there is none.
+        #: Owners of this round by namespace, or why there is none.
         self._owners: dict[str, Document | str] = {}
-        #: Jobs, with their namespaces, whose policy has been made in this round.
+        #: Namespaces and jobs whose policy has been made in this round.
         self._isolated: set[tuple[str, JobId]] = set()
 
     def begin_round(self) -> None:
-        """Nothing is taken for granted any longer: somebody may have deleted what was there."""
+        """Forget what was made before: somebody may have deleted it."""
         with self._lock:
             self._owners.clear()
             self._isolated.clear()
@@ -39,7 +39,7 @@ class Prerequisites:
     def owner(self, namespace: str, until: float) -> Document:
         """The owner of all workers of a namespace, as it is now. The service that names them is there, too.
 
-        Raises `ClusterError`, in one round always the same.
+        Raises `ClusterError`, with one reason per round.
         """
         with self._lock:
             found = self._owners.get(namespace)
@@ -50,7 +50,7 @@ class Prerequisites:
         return found
 
     def isolate(self, job_id: JobId, namespace: str, owner: Document, until: float) -> None:
-        """Let nobody but workers of this job reach its pods, where the settings want that."""
+        """Restrict access to the job's pods to its own workers, if the settings ask for that."""
         if not self._settings.network_policies:
             return
         with self._lock:
@@ -65,7 +65,7 @@ class Prerequisites:
             self._isolated.add((namespace, job_id))
 
     def release(self, job_id: JobId, namespace: str, until: float) -> None:
-        """The job has no pod any more that others could reach."""
+        """Remove the policy of a job without pods."""
         if not self._settings.network_policies:
             return
         name = policy_name(self._settings.instance, job_id)

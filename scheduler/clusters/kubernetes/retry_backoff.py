@@ -1,4 +1,4 @@
-"""What the API server refuses and may grant later: asked for again ever more seldom, so that nothing is flooded."""
+"""Back-off for requests that the API server refuses and may grant later: the pause grows with each refusal."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from scheduler.backoff import Backoff
 
 _BACKOFF = Backoff(1.0, 30.0)
-#: Names that are remembered; those that nobody asks for any more go first.
+#: Limit on remembered names; the least recently refused are dropped.
 _KNOWN_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
     error: str
-    #: Of the first of them in a row, when to ask again, and how many there were.
+    #: When the first refusal in a row came, when to ask again, and how many there were.
     since: float
     again_at: float
     count: int
 
 
 class RetryBackoff:
-    """By the name of what was to be made. Threads may use it at a time for different names."""
+    """Refusals by the name of the object. Threads may use it at a time for different names."""
 
     def __init__(self, monotonic: Callable[[], float], limit_seconds: float) -> None:
-        """`limit_seconds`: who is refused for longer gives up."""
+        """`limit_seconds`: how long a request may be refused before it is given up."""
         self._monotonic = monotonic
         self._limit_seconds = limit_seconds
         self._known: dict[str, _Refusal] = {}
@@ -34,7 +34,7 @@ class RetryBackoff:
         return known.error if known is not None and self._monotonic() < known.again_at else None
 
     def add(self, name: str, error: str) -> bool:
-        """It was refused once more; whether it is time to give up."""
+        """Record one more refusal; return whether it is time to give up."""
         now, before = self._monotonic(), self._known.pop(name, None)
         since = now if before is None else before.since
         count = 1 if before is None else before.count + 1
@@ -44,5 +44,5 @@ class RetryBackoff:
         return now - since >= self._limit_seconds
 
     def drop(self, name: str) -> None:
-        """It was granted, or nobody wants it any more."""
+        """Forget a name: it was granted, or is no longer wanted."""
         self._known.pop(name, None)

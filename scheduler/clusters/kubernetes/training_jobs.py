@@ -1,4 +1,4 @@
-"""The TrainingJob objects of the namespaces of workers, kept in step with the API, and what is written into them."""
+"""The TrainingJob objects of the workers' namespaces: kept in step with the API, and written to."""
 
 import random
 import threading
@@ -14,7 +14,7 @@ from scheduler.engine.ports import Clock
 
 
 class TrainingJobObjects:
-    """What was last seen of each, by list, watch, or the answer to a request."""
+    """The last seen version of each object, from list, watch, or the answer to a request."""
 
     def __init__(self, settings: KubernetesSettings, clock: Clock, randomness: random.Random) -> None:
         """Nothing is read before `follow`."""
@@ -43,7 +43,7 @@ class TrainingJobObjects:
             reflector.start()
 
     def close(self) -> None:
-        """Let go; objects stay as they are."""
+        """Stop reading; objects stay as they are."""
         self._connection.close()
         for reflector in self._reflectors:
             reflector.close()
@@ -58,7 +58,7 @@ class TrainingJobObjects:
             return list(self._items)
 
     def write_status(self, item: Document, status: Document) -> None:
-        """Put these fields into the status. Raises `ClusterError`, also if the object is another by now."""
+        """Put these fields into the status. Raises `ClusterError`, also if the object was replaced meanwhile."""
         body = {"metadata": {"uid": item["metadata"]["uid"]}, "status": status}
         self._patch(item, body, status=True)
 
@@ -85,7 +85,7 @@ class TrainingJobObjects:
     # what the reflectors write
 
     def put(self, item: Document) -> bool:
-        """Whether it is newer than what is known."""
+        """Store a version of an object; return whether it is newer than the known one."""
         key = key_of(item)
         with self._lock:
             news = _is_newer(item, self._items.get(key))
@@ -96,7 +96,7 @@ class TrainingJobObjects:
         return news
 
     def remove(self, item: Document) -> bool:
-        """Whether it was known."""
+        """Drop an object; return whether it was known."""
         key = key_of(item)
         with self._lock:
             gone = self._items.pop(key, None)
@@ -104,7 +104,7 @@ class TrainingJobObjects:
         return gone is not None
 
     def keep_only(self, namespace: str, names: Set[str]) -> bool:
-        """The namespace has no others; whether some were known."""
+        """Drop all objects of the namespace but these; return whether any was dropped."""
         with self._lock:
             gone = [key for key in self._items if key[0] == namespace and key[1] not in names]
             for key in gone:
@@ -115,14 +115,14 @@ class TrainingJobObjects:
 
 
 class _InNamespace:
-    """The objects as the reflector of one namespace writes them."""
+    """Sink of the reflector of one namespace."""
 
     def __init__(self, objects: TrainingJobObjects, namespace: str) -> None:
         self._objects = objects
         self._namespace = namespace
 
     def begin(self) -> None:
-        """What is not in the list goes when it is over."""
+        """Nothing to do: `keep_only` drops what a list does not have."""
 
     def put(self, item: Document) -> bool:
         return self._objects.put(item)

@@ -1,7 +1,7 @@
 """The local cluster: this machine, its workers as process groups that outlive the daemon.
 
-A supervisor process (`local_supervisor`) owns the workers; this side keeps its picture of them up to date and passes on
-what the engine wants. Logs are read from files, so they can be read without either.
+A supervisor process (`supervisor`) owns the workers; the daemon's side keeps its picture of them up to date and passes
+on the engine's actions. Logs are read from files, so they can be read without either.
 """
 
 import math
@@ -38,7 +38,7 @@ class LocalCluster:
     ) -> None:
         """Connects to the supervisor, launching it if need be. Raises `ClusterError` if it cannot.
 
-        `supervisor_idle_seconds`: the supervisor ends by itself after so long without workers and daemon.
+        `supervisor_idle_seconds`: how long the supervisor goes on without workers and daemon before it ends by itself.
         """
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.logs = LocalLogs(state_dir)
@@ -88,7 +88,7 @@ class LocalCluster:
             if not passed:
                 return failures
             try:
-                # Within the lock: what the supervisor answers must come after what is noted below.
+                # Within the lock: the supervisor's answer must come after the notes below.
                 self._link.send(Request(env=self._env.common, actions=[self._encode(action) for action in passed]))
             except ClusterError as error:
                 return failures + [ActionFailure(action, str(error)) for action in passed]
@@ -97,7 +97,7 @@ class LocalCluster:
         return failures
 
     def troubles(self) -> list[str]:
-        """What fails although workers can be seen and told, one line each."""
+        """Failures besides those of observing and starting workers, one line each."""
         return self._machine.troubles
 
     @property
@@ -110,7 +110,7 @@ class LocalCluster:
         self._wakes.append(wake)
 
     def close(self) -> None:
-        """Let go; workers and their supervisor go on."""
+        """Disconnect; workers and their supervisor go on."""
         self._machine.close()
         self._link.close()
 

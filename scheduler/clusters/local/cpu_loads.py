@@ -1,4 +1,4 @@
-"""How busy CPU slots are: the CPU time that the processes of their workers take, where a slot stands for one core."""
+"""Load of CPU slots, by the CPU time of their workers' processes, where a slot stands for one core."""
 
 import os
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from scheduler.model.observation import SlotLoad, WorkerObservation
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
-#: A process, also after its pid was given to another.
+#: Identity of a process, which stays unique when its pid is reused.
 _Key = tuple[int, int]
 
 
@@ -19,17 +19,17 @@ class CpuLoads:
     def __init__(self, state_dir: Path, slots: int) -> None:
         self._state_dir = str(state_dir)
         self._slots = slots
-        #: Whose each process is; None: no worker's.
+        #: Worker of each process; None: no worker's.
         self._owners: dict[_Key, str | None] = {}
-        #: Seen once; they may not have got their own environment yet.
+        #: Processes seen once; they may not have got their own environment yet.
         self._strangers: set[_Key] = set()
         self._ticks: dict[_Key, int] = {}
         self._read_at: float | None = None
 
     def read(self, workers: Iterable[WorkerObservation], now: float) -> tuple[SlotLoad, ...]:
-        """The load of each slot since the last reading; not known at the first. `now`: monotonic seconds.
+        """Load of each slot since the last reading; not known at the first. `now`: monotonic seconds.
 
-        What several slots of one worker take is spread evenly over them.
+        A worker's CPU time is spread evenly over its slots.
         """
         alive = [worker for worker in workers if worker.alive]
         if not alive:

@@ -1,4 +1,4 @@
-"""What a local worker inherits of the daemon's environment: what programs need, and nothing of the scheduler's own."""
+"""Variables that a local worker inherits from the daemon: those that programs need, none of the scheduler's own."""
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -50,24 +50,24 @@ def _is_inherited(name: str, value: str) -> bool:
 
 
 def _is_passed(name: str, patterns: Sequence[str]) -> bool:
-    """Whether the operator has named it. The scheduler's own are secrets of the daemon, whatever a pattern says."""
+    """Whether the operator's patterns match it. The scheduler's own variables are secrets and never match."""
     return not is_schedulers(name) and any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class InheritedEnv:
-    """What workers have of the daemon's environment, below what their jobs say."""
+    """Variables that workers inherit from the daemon; their jobs' own variables win."""
 
     def __init__(self, environ: Mapping[str, str], passed: Sequence[str] = ()) -> None:
-        """`passed` are patterns of names that workers have beside what all programs need."""
+        """`passed`: patterns of further names that workers inherit."""
         inherited = inherited_env(environ, passed)
         self._where_programs_are = {name: value for name, value in inherited.items() if _says_where_programs_are(name)}
-        #: What all workers have.
+        #: Variables of all workers.
         self.common = {name: value for name, value in inherited.items() if name not in self._where_programs_are}
 
     def of_worker(self, exported: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-        """What one worker has over `common`: its own variables, then those of its submitter, then the daemon's.
+        """Variables of one worker beside `common`: its own, then those of its submitter, then the daemon's.
 
-        With a submitter's PATH nothing of the daemon's is left that says where programs and libraries are: an
+        With a submitter's PATH, the daemon's variables for the places of programs and libraries are left out: an
         interpreter of one environment must not find the modules of another.
         """
         below = {} if "PATH" in exported else self._where_programs_are

@@ -1,4 +1,4 @@
-"""Who uses the GPUs besides the workers that hold them."""
+"""Foreign use of GPUs: processes besides those of the workers that hold them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,28 +9,28 @@ from scheduler.clusters.local.processes import log_worker_of, read_process, work
 from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.observation import WorkerObservation
 
-#: A process, also after its pid was given to another.
+#: Identity of a process, which stays unique when its pid is reused.
 _Key = tuple[int, int]
 
 
 class GpuUsers:
-    """Tells processes of others from those of workers, by what they were started with."""
+    """Tells foreign processes from those of workers, by the environment that they were started with."""
 
     def __init__(
         self, state_dir: Path, log_dir: Path, workers: Callable[[], Mapping[WorkerId, WorkerObservation]]
     ) -> None:
-        """`workers`: all that are known, also those that have ended and are not forgotten."""
+        """`workers`: all known ones, including those that have ended and are not forgotten."""
         self._state_dir = str(state_dir)
         self._log_dir = f"{log_dir}/"
         self._workers = workers
         #: The worker that each process belongs to; None: none.
         self._owners: dict[_Key, WorkerId | None] = {}
-        #: Seen once; they may not have got their own environment yet.
+        #: Processes seen once; they may not have got their own environment yet.
         self._strangers: set[_Key] = set()
         self._seen: set[_Key] = set()
 
     def of_others(self, processes: Iterable[GpuProcess], node: NodeName, slot: int) -> list[GpuProcess]:
-        """Those of these processes on the GPU of a slot that belong to no worker, or to one that holds other slots.
+        """Processes on the GPU of a slot that belong to no worker, or to one that holds other slots.
 
         A process is counted from the second time on. One that this machine does not list, since it runs in another
         container, cannot be told from a worker's, and is not counted.
@@ -39,7 +39,7 @@ class GpuUsers:
         return [each for each in processes if self._is_foreign(each.pid, node, slot, workers)]
 
     def end_pass(self) -> None:
-        """All GPUs were looked at: what was not seen is forgotten."""
+        """End a pass over all GPUs: forget the processes that it did not see."""
         self._owners = {key: owner for key, owner in self._owners.items() if key in self._seen}
         self._strangers &= self._seen
         self._seen = set()
@@ -64,7 +64,7 @@ class GpuUsers:
         return holder is not None and (holder.node != node or slot not in holder.slot_ids)
 
     def _owner_of(self, pid: int, session: int) -> WorkerId | None:
-        """By its environment, by that of the first process of its session, or by where its output goes."""
+        """Worker of a process, by its environment, by that of its session's first process, or by its output file."""
         named = worker_of(pid, self._state_dir) or worker_of(session, self._state_dir)
         named = named or log_worker_of(pid, self._log_dir)
         return WorkerId(named) if named else None
@@ -81,7 +81,7 @@ def named_process(pid: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """Others use a GPU."""
+    """Foreign use of a GPU."""
 
     detail: str
     #: Since when they hold less than the limit; monotonic seconds. None: they hold as much.
@@ -89,21 +89,24 @@ class _Use:
 
 
 class ForeignJudge:
-    """Whether others use a GPU: from the moment at which they hold enough of it, until they did not for a while."""
+    """Judges foreign use of GPUs: it begins at a share of memory, and ends after a while below that."""
 
     def __init__(self, memory_min: float | None, clear_seconds: float) -> None:
-        """`memory_min`: share of the memory of a GPU; None: nobody asks."""
+        """`memory_min`: share of a GPU's memory at which use begins; None: foreign use is not judged."""
         self._memory_min = memory_min
         self._clear_seconds = clear_seconds
         self._uses: dict[str, _Use] = {}
 
     def last(self, uuid: str) -> str | None:
-        """What was judged last."""
+        """The last judgement."""
         known = self._uses.get(uuid)
         return known.detail if known is not None else None
 
     def judge(self, uuid: str, share: float, told: Callable[[], str], now: float) -> str | None:
-        """By whom it is used, the same line until that ends; None: by no others. `share`: what they hold now."""
+        """One line about the foreign processes on the GPU, constant while they use it; None: there are none.
+
+        `share`: part of the GPU's memory that they hold now.
+        """
         if self._memory_min is None:
             return None
         known = self._uses.get(uuid)

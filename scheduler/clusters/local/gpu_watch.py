@@ -1,4 +1,4 @@
-"""Watches the GPUs of this machine: which are there, who uses them, whether they are fit. One thread, no exception."""
+"""Watches the GPUs of this machine: presence, foreign use and health. One thread, which raises nothing."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,20 +26,20 @@ READ_SECONDS = 1.0
 #: How long one wait for such errors takes at most: closing waits for that.
 WAIT_SECONDS = 0.2
 _PAUSE_SECONDS = 0.05
-#: A GPU is gone, or the library has failed, when so many readings in a row say so.
+#: Readings in a row that must agree before a GPU counts as gone, or the library as failed.
 READINGS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class GpuView:
-    """The GPUs as they are known at one moment, by the nodes that they make up."""
+    """The known GPUs at one moment, by node."""
 
     nodes: Mapping[NodeName, tuple[KnownGpu, ...]] = field(default_factory=dict)
     closed: Mapping[NodeName, tuple[ClosedSlot, ...]] = field(default_factory=dict)
 
 
 class GpuWatch:
-    """What the last readings tell, from construction on; `start` lets it be read again and again."""
+    """The state of the GPUs by the last readings. The first is made on construction, further ones after `start`."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class GpuWatch:
         self._saved = load_roster(state_dir)
         first = self._nvml.read()
         self._roster = first_roster(self._saved, first, mask, boot)
-        #: The last reading of each GPU that there was.
+        #: The last reading of each GPU ever seen.
         self._known: dict[str, GpuReading] = {}
         #: How many readings in a row have missed it.
         self._missed: dict[str, int] = {}
         self._failures = 0
         self._last = Reading()
-        #: What the library last failed with, once it has failed often enough.
+        #: The library's last error, once it has failed often enough.
         self._trouble = ""
         self._unloaded = False
         self._unsaved: str | None = None
@@ -95,7 +95,7 @@ class GpuWatch:
 
     @property
     def troubles(self) -> list[str]:
-        """What is wrong although GPUs are watched, a line each."""
+        """Troubles that do not stop the watch, one line each."""
         lines = [f"GPUs cannot be read: NVML: {self._trouble}"] if self._trouble else []
         lines += [f"a GPU cannot be used: {each}" for each in self._last.unopened]
         return lines + [each for each in (self._unsaved, self._repeating.trouble) if each is not None]
@@ -105,12 +105,12 @@ class GpuWatch:
         self._repeating.start()
 
     def close(self) -> None:
-        """Stop, and let the driver go."""
+        """Stop, and release the driver."""
         self._repeating.close()
         self._nvml.close()
 
     def look(self, xids: tuple[Xid, ...]) -> None:
-        """Read all GPUs, and take in errors that were reported of them."""
+        """Read all GPUs, and take in the errors that the driver reported."""
         if self._roster is None:
             return
         reading, before = self._nvml.read(), self.view
@@ -133,7 +133,7 @@ class GpuWatch:
             self.look(xids)
 
     def _follow(self, reading: Reading, roster: Roster) -> Roster:
-        """What came and went since the last reading."""
+        """The roster, with GPUs that came or went since the last reading."""
         if reading.trouble:
             self._failures += 1
             if self._failures >= READINGS:
@@ -144,7 +144,7 @@ class GpuWatch:
             return roster
         if self._trouble:
             log.info("GPUs can be read again", driver_was_loaded=self._unloaded)
-        # Errors of the time before say nothing of a GPU whose driver was loaded, or that has come back, since.
+        # Earlier errors do not concern a GPU whose driver was loaded since, or that has come back.
         over = {gpu.uuid for gpu in roster.gpus if self._unloaded or self._is_gone(gpu.uuid)} & reading.gpus.keys()
         self._failures, self._trouble, self._unloaded = 0, "", False
         if self._mask is None:
@@ -189,7 +189,7 @@ class GpuWatch:
         return "; ".join(faults)
 
     def _foreign(self, node: NodeName, slot: int, gpu: KnownGpu) -> str | None:
-        """Which processes of others use it, for people; None: none do. While it cannot be read: as it was."""
+        """Text about the foreign processes that use it; None: none do. Unchanged while it cannot be read."""
         reading = self._last.gpus.get(gpu.uuid)
         if reading is None or not reading.memory_bytes:
             return self._judge.last(gpu.uuid)
@@ -208,7 +208,7 @@ class GpuWatch:
         return reading.load if reading is not None else SlotLoad()
 
     def _save(self, roster: Roster) -> None:
-        """Keep it for the next daemon; tried again at the next reading where the disk refuses."""
+        """Save the roster for the next daemon; tried again at the next reading if the disk refuses."""
         self._unsaved = "which GPU is which slot cannot be kept"
         with suppress(OSError):
             save_roster(self._state_dir, roster)

@@ -1,4 +1,4 @@
-"""GPUs by their names, and what the daemon's and the workers' CUDA_VISIBLE_DEVICES says of them."""
+"""GPUs by name, and CUDA_VISIBLE_DEVICES of the daemon and of workers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class HasUuid(Protocol):
 
 
 def select_gpus(gpus: Sequence[Gpu], mask: str | None) -> tuple[Gpu, ...]:
-    """What CUDA_VISIBLE_DEVICES leaves of `gpus`: indices or beginnings of UUIDs, up to the first that names none.
+    """GPUs that CUDA_VISIBLE_DEVICES selects by index or beginning of a UUID, up to the first entry that names none.
 
     Indices count in the order of PCI addresses.
     """

@@ -102,7 +102,7 @@ def _find(program: str, path: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """For one line of people's. Programs are found in the first folders of a PATH, mostly."""
+    """The text, shortened for one line. Programs are mostly found in the first folders of a PATH."""
     line = " ".join(text[: _SHOWN_MAX + 1].split())
     return line if len(text) <= _SHOWN_MAX else f"{line[:_SHOWN_MAX]}…"
 

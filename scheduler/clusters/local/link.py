@@ -1,4 +1,4 @@
-"""The daemon's end of the line to its supervisor: launches one where none runs, reads its notices, connects again."""
+"""The daemon's connection to its supervisor: launches one if none runs, reads its notices, reconnects."""
 
 import os
 import select

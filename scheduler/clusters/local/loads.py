@@ -1,4 +1,4 @@
-"""Reads at intervals how busy this machine's slots are, so that no observation has to wait for that."""
+"""Reads the load of this machine's slots at intervals, so that no observation waits for it."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ CPU_SECONDS = 5.0
 
 
 class LoadReader:
-    """The newest reading of a machine's slots; nothing is known of them while they cannot be read."""
+    """The newest load of a machine's slots; unknown while it cannot be read."""
 
     def __init__(self, read: Callable[[], tuple[SlotLoad, ...]], interval_seconds: float) -> None:
         self._read = read
@@ -21,7 +21,7 @@ class LoadReader:
 
     @property
     def trouble(self) -> str | None:
-        """Why they cannot be read; None: they can."""
+        """Why the load cannot be read; None if it can."""
         return self._repeating.trouble
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What this machine offers as nodes: one of CPU slots, or one for each type of its GPUs."""
+"""The nodes of this machine: one of CPU slots, or one for each type of its GPUs."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -23,23 +23,23 @@ Workers = Callable[[], Mapping[WorkerId, WorkerObservation]]
 
 
 class Machine(Protocol):
-    """Nodes of this machine and how busy their slots are, kept up to date by a thread between `start` and `close`."""
+    """Nodes of this machine and the load of their slots, kept up to date by a thread between `start` and `close`."""
 
     @property
     def nodes(self) -> Mapping[NodeName, NodeObservation]: ...
 
     @property
     def loads(self) -> Mapping[NodeName, tuple[SlotLoad, ...]]:
-        """Of each slot, as far as it is known."""
+        """Load of each slot, if known."""
         ...
 
     @property
     def troubles(self) -> list[str]:
-        """What is wrong although workers can be started, a line each."""
+        """Troubles that do not keep workers from being started, one line each."""
         ...
 
     def devices(self, node: NodeName, slot_ids: Sequence[int]) -> str | None:
-        """CUDA_VISIBLE_DEVICES of a worker on these slots; None: slots are no GPUs."""
+        """CUDA_VISIBLE_DEVICES of a worker on these slots; None if slots are not GPUs."""
         ...
 
     def start(self) -> None: ...
@@ -50,7 +50,7 @@ class Machine(Protocol):
 def machine_of(
     state_dir: Path, settings: LocalSettings, clock: Clock, workers: Workers, on_change: Callable[[], None]
 ) -> Machine:
-    """This machine as it is now. `on_change` is called from a thread whenever its nodes are others."""
+    """This machine. `on_change` is called from a thread whenever its nodes change."""
     users = GpuUsers(state_dir, log_dir(state_dir), workers)
     mask = os.environ.get("CUDA_VISIBLE_DEVICES")
     watch = GpuWatch(state_dir, settings, mask, boot_id(), users, clock, on_change)
@@ -98,7 +98,7 @@ class CpuMachine:
             self._reader.close()
 
     def read_loads(self) -> tuple[SlotLoad, ...]:
-        """How busy the slots have been since the last call."""
+        """Load of the slots since the last call."""
         return self._cpus.read(tuple(self._workers().values()), self._clock.monotonic())
 
 
@@ -116,7 +116,7 @@ class GpuMachine:
 
     @property
     def nodes(self) -> Mapping[NodeName, NodeObservation]:
-        """The same mapping as long as nothing changes."""
+        """The nodes of this machine; the mapping is the same object until something changes."""
         view, drawn = self._watch.view, self._drawn
         if drawn is None or drawn[0] is not view:
             total = sum(map(len, view.nodes.values()))
@@ -156,7 +156,7 @@ class GpuMachine:
 
 
 def _cores() -> int:
-    """Those that this process, and so its workers, may run on; `taskset` may have left it few."""
+    """Number of cores that this process, and so its workers, may run on; `taskset` may have limited it."""
     return len(os.sched_getaffinity(0))
 
 

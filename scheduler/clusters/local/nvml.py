@@ -1,7 +1,7 @@
-"""What NVML, the library of NVIDIA's driver, tells of this machine's GPUs.
+"""Readings of this machine's GPUs from NVML, the library of NVIDIA's driver.
 
-One session, which is opened at the first reading and again after the library failed: a driver that was reloaded answers
-nobody who was there before. While it is open the driver cannot be unloaded.
+One session, opened at the first reading and again after the library failed: a reloaded driver does not answer earlier
+sessions. While it is open the driver cannot be unloaded.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 #: Events taken at a time; the rest is left for the next time.
 EVENTS_MAX = 256
-#: Errors after which the whole library has to be opened again, whichever call gave them.
+#: Errors of any call after which the library has to be opened again.
 _OF_THE_LIBRARY = frozenset(
     {
         pynvml.NVML_ERROR_UNINITIALIZED,
@@ -28,15 +28,15 @@ _OF_THE_LIBRARY = frozenset(
         pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
     }
 )
-#: Errors of a library that is too old to tell of events.
+#: Errors of a library that is too old for events.
 _TOO_OLD = frozenset({pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_NOT_SUPPORTED})
-#: Errors of a GPU that nobody can use.
+#: Errors of an unusable GPU.
 _UNFIT = frozenset({pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED})
 
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process that computes on a GPU; a desktop does not. `bytes_held` 0: nothing, or it is not told."""
+    """A process that computes on a GPU; a desktop does not. `bytes_held` 0: none, or unknown."""
 
     pid: int
     bytes_held: int
@@ -44,14 +44,14 @@ class GpuProcess:
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """One GPU as it was read."""
+    """A reading of one GPU."""
 
     name: str
     load: SlotLoad = SlotLoad()
-    #: 0: not told.
+    #: 0: unknown.
     memory_bytes: int = 0
     processes: tuple[GpuProcess, ...] = ()
-    #: Why it is not fit for use, in a line for people; empty: nothing is wrong with it.
+    #: Why it is unfit for use, in a line for people; empty if it is fit.
     fault: str = ""
 
 
@@ -60,19 +60,19 @@ class Reading:
     """All GPUs at one moment, by UUID, in the order of their PCI addresses."""
 
     gpus: Mapping[str, GpuReading] = field(default_factory=dict)
-    #: What the library said instead; empty: it works.
+    #: Error of the library; empty if it works.
     trouble: str = ""
-    #: Whether there is such a library at all.
+    #: Whether the library is installed.
     installed: bool = True
-    #: Whether it said that no driver is loaded.
+    #: Whether the error is that no driver is loaded.
     unloaded: bool = False
-    #: GPUs that are there and cannot be opened, a line for people each.
+    #: GPUs that cannot be opened, a line for people each.
     unopened: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """A critical error that the driver reported of a GPU, by NVIDIA's number."""
+    """A critical error of a GPU that the driver reported, by NVIDIA's number."""
 
     uuid: str
     number: int
@@ -84,13 +84,13 @@ class Nvml:
     def __init__(self) -> None:
         self._open = False
         self._events: Any = None
-        #: Whether the library tells of events, as far as anybody knows.
+        #: Whether the library supports events, as far as is known.
         self._tells = True
-        #: GPUs of which events come, by the address of their handle.
+        #: GPUs with registered events, by the address of their handle.
         self._watched: dict[int | None, str] = {}
 
     def read(self) -> Reading:
-        """Read everything. Raises nothing: a failure is part of what was read."""
+        """Read all GPUs. Raises nothing: a failure is part of the reading."""
         try:
             self._ensure_open()
             return self._read_all(int(pynvml.nvmlDeviceGetCount()))
@@ -103,7 +103,7 @@ class Nvml:
             )
 
     def wait(self, seconds: float) -> tuple[Xid, ...]:
-        """Errors that the driver reported since the last call, or the first to come within so many seconds."""
+        """Errors that the driver reported since the last call; if there are none, wait up to `seconds` for one."""
         found: list[Xid] = []
         milliseconds = round(seconds * 1000)
         try:
@@ -121,7 +121,7 @@ class Nvml:
         return tuple(found)
 
     def close(self) -> None:
-        """Let the driver go."""
+        """Release the driver."""
         if self._events is not None:
             with suppress(pynvml.NVMLError):
                 pynvml.nvmlEventSetFree(self._events)
@@ -155,12 +155,12 @@ class Nvml:
                 gpus[uuid] = _read_gpu(handle, name)
                 self._watch(handle, uuid)
         if failure is not None and not gpus:
-            raise failure  # then it is not one GPU's trouble, or opening it all again does no harm
+            raise failure  # either the trouble is not that of one GPU, or opening the library again does no harm
         self._watched = {address: uuid for address, uuid in self._watched.items() if uuid in gpus}
         return Reading(gpus, unopened=tuple(unopened))
 
     def _watch(self, handle: Any, uuid: str) -> None:
-        """Ask for its errors, once; a GPU that cannot tell of any is not asked again."""
+        """Register for a GPU's errors, once; a GPU without support for that is not asked again."""
         if self._events is None or uuid in self._watched.values():
             return
         with suppress(pynvml.NVMLError):
@@ -169,7 +169,7 @@ class Nvml:
 
 
 def _read_gpu(handle: Any, name: str) -> GpuReading:
-    """What it tells of itself; an old GPU, or one that is shared out by a hypervisor, does not tell all of it."""
+    """Read one GPU; an old GPU, or one that a hypervisor shares, does not provide all values."""
     faults: list[str] = []
 
     def read(get: Callable[[], T], default: T) -> T:
@@ -213,7 +213,7 @@ def _share_of(rates: Any) -> float | None:
 
 
 def _told_by(get: Callable[[], T], default: T) -> T:
-    """What the library answers; the default where it does not know of such a thing."""
+    """The library's answer; the default if it does not support the call."""
     try:
         return get()
     except pynvml.NVMLError as error:

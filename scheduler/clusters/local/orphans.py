@@ -1,7 +1,7 @@
-"""What workers leave behind: processes that left their group, or outlive the first one. Standard library only.
+"""Processes that workers leave behind: they left their group, or outlive the first process. Standard library only.
 
-The supervisor is a subreaper, so whatever loses its parent becomes its child: while it has no children but first
-processes, nothing of an ended worker is left, and that costs one read of a small file to know.
+The supervisor is a subreaper, so any process that loses its parent becomes its child: while its only children are first
+processes, nothing of an ended worker is left, and one read of a small file shows that.
 """
 
 import signal
@@ -35,7 +35,7 @@ class Orphans:
     def __init__(self, state_dir: str, log_dir: str) -> None:
         self._state_dir = state_dir
         self._log_dir = log_dir
-        #: None: cleared its environment, has another output and session; can be anybody's.
+        #: Worker of each orphan; None: unknown, since its environment, output and session do not tell.
         self._owners: dict[int, str | None] = {}
 
     def note(self, first_processes: Mapping[int, LocalWorker]) -> None:
@@ -43,7 +43,7 @@ class Orphans:
         owners: dict[int, str | None] = {}
         for pid in own_children():
             if pid not in first_processes:
-                # Asked again while it has none: one that was just replacing its program had no environment to read.
+                # Asked again while unknown: a process that was just replacing its program had no environment to read.
                 owners[pid] = self._owners.get(pid) or self._owner_of(pid, first_processes)
         self._owners = owners
 
@@ -52,7 +52,7 @@ class Orphans:
         return bool(self._owners)
 
     def kill_strays(self, live_workers: Collection[str]) -> None:
-        """Kill those whose worker has ended; those of unknown origin as soon as no worker is left."""
+        """Kill orphans whose worker has ended; those of unknown origin as soon as no worker is left."""
         for pid, owner in self._owners.items():
             if owner not in live_workers and (owner is not None or not live_workers):
                 process = read_process(pid)
@@ -67,7 +67,7 @@ class Orphans:
         return owner
 
     def left_of(self, worker: LocalWorker) -> Left:
-        """What there is still of a worker whose first process has ended."""
+        """The remaining processes of a worker whose first process has ended."""
         if worker.adopted:  # its orphans went to init, so all processes have to be looked at
             groups = {process.group for process in self._processes_of(worker)}
             in_group, elsewhere = bool(worker.pid) and worker.pid in groups, bool(groups)
@@ -76,7 +76,7 @@ class Orphans:
         return Left.GROUP if in_group else Left.ESCAPED if elsewhere else Left.NOTHING
 
     def kill(self, worker: LocalWorker) -> None:
-        """SIGKILL everything that belongs to it, whatever group it moved to."""
+        """SIGKILL every process of the worker, whatever group it moved to."""
         if worker.first_alive or not worker.adopted:
             signal_group(worker.pid, signal.SIGKILL)
         for process in self._processes_of(worker):

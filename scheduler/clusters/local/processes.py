@@ -1,4 +1,4 @@
-"""Processes as the kernel shows them: identity, groups, who belongs to which worker. Linux; standard library only.
+"""Processes as the kernel shows them: identity, groups, and the worker of each. Linux; standard library only.
 
 A process is identified by its pid, its start time and the boot: a pid alone may have been given to another.
 """
@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Set in the environment of every worker; together they tell whose process it is, whatever group it moved to.
+#: Set in the environment of every worker; together they identify its processes, whatever group these moved to.
 STATE_VARIABLE = "SCHED_LOCAL_STATE"
 WORKER_VARIABLE = "SCHED_WORKER_ID"
 
@@ -27,13 +27,13 @@ class Process:
     group: int
     session: int
     start_ticks: int
-    #: CPU time that it has had; in ticks of the kernel.
+    #: CPU time that it has used; in ticks of the kernel.
     cpu_ticks: int
     zombie: bool
 
 
 def boot_id() -> str:
-    """Differs after every start of the machine."""
+    """Id of this boot; it differs after every start of the machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -43,7 +43,7 @@ def become_subreaper() -> None:
 
 
 def read_process(pid: int) -> Process | None:
-    """None if there is none."""
+    """The process with this pid; None if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
@@ -63,7 +63,7 @@ def read_process(pid: int) -> Process | None:
 
 
 def all_processes() -> Iterator[Process]:
-    """Every process but the dead ones that only wait to be reaped."""
+    """Every process except zombies."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             process = read_process(int(name))

@@ -1,7 +1,7 @@
-"""What is kept on disk of each local worker, so that a new supervisor knows what the former one did.
+"""Records of local workers on disk, so that a new supervisor knows the actions of the former one.
 
 One directory per worker: `spec` before the fork, `process` after it, `stop` when asked to leave, `exit` at the end.
-Nothing is synced to the disk: what a crash of the machine could lose describes processes that the crash has ended.
+Nothing is synced to the disk: records that a crash of the machine loses describe processes that the crash has ended.
 Standard library only.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """What was asked for; without the environment, which holds secrets."""
+    """The requested worker, without its environment, which holds secrets."""
 
     id: str
     #: Its `JobKey`; a number where it was recorded before jobs had a nonce.
@@ -50,7 +50,7 @@ class StopRecord:
 
 @dataclass(frozen=True, slots=True)
 class ExitRecord:
-    """How a worker ended. `gone`: no process of it is left; else its first process has ended and others remain."""
+    """How a worker ended. `gone`: none of its processes is left; otherwise only its first process has ended."""
 
     phase: str
     gone: bool
@@ -91,26 +91,26 @@ class Records:
         os.makedirs(self._root, mode=0o700, exist_ok=True)
 
     def create(self, spec: WorkerSpec) -> None:
-        """Must be on disk before the worker is forked. A torn one is as good as none: nothing was forked then."""
+        """Write the spec, before the worker is forked. A torn one counts as none: nothing was forked then."""
         folder = f"{self._root}/{spec.id}"
         os.mkdir(folder, 0o700)
         _write(f"{folder}/spec", asdict(spec))
 
     def save(self, worker: str, part: Part) -> None:
-        """Replace one part whole; a reader sees the former or the new one."""
+        """Replace one part atomically; a reader sees the former or the new one."""
         path = f"{self._root}/{worker}/{_FILES[type(part)]}"
         _write(f"{path}.new", asdict(part))
         os.rename(f"{path}.new", path)
 
     def remove(self, worker: str) -> None:
         folder = f"{self._root}/{worker}"
-        # The spec goes first: a removal cut short leaves a directory that `load` takes for nothing.
+        # The spec goes first: an interrupted removal leaves a directory that `load` ignores.
         for name in sorted(os.listdir(folder), key=lambda name: name != "spec"):
             os.unlink(f"{folder}/{name}")
         os.rmdir(folder)
 
     def load(self) -> Iterator[WorkerRecord]:
-        """Every worker on record; directories without a whole spec are removed, since nothing was forked for them."""
+        """Every recorded worker; directories without a complete spec are removed, since nothing was forked for them."""
         for name in sorted(os.listdir(self._root)):
             data = _read(f"{self._root}/{name}/spec")
             if data is None:

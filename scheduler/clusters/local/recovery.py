@@ -1,4 +1,4 @@
-"""What a new supervisor makes of a former one's records: which workers still run, which ended unseen.
+"""Recovery from a former supervisor's records: which workers still run, and which ended unseen.
 
 Standard library only.
 """
@@ -23,7 +23,7 @@ _REBOOTED = "the machine was restarted: exit code unknown"
 
 
 def recover(state_dir: Path) -> list[LocalWorker]:
-    """Every worker on record; those whose first process runs have a `pidfd`. Kills what ended workers left behind."""
+    """Every recorded worker; if its first process runs, with a `pidfd`. Kills processes that ended workers left."""
     boot = boot_id()
     members: dict[str, list[Process]] = {}
     for process in all_processes():
@@ -63,13 +63,13 @@ def _recover_one(state_dir: Path, record: WorkerRecord, boot: str, members: list
     if not worker.first_alive:
         rebooted = worker.process is not None and worker.process.boot_id != boot
         worker.detail = _REBOOTED if rebooted else _UNSEEN
-        # Its number may be another's by now. What it left behind is known by its environment.
+        # Its pid may be another's by now. Processes that it left behind are known by their environment.
         worker.process = None
     return worker
 
 
 def _find_first(members: list[Process], boot: str) -> ProcessRecord | None:
-    """For a worker whose supervisor died between the fork and the record of it: the one that leads its session."""
+    """The session leader of a worker whose supervisor died between the fork and the record of it."""
     for process in members:
         if process.pid == process.session == process.group:
             return ProcessRecord(process.pid, process.start_ticks, boot, 0.0)

@@ -1,6 +1,6 @@
-"""Which GPU is which slot: kept in the state directory, so that a slot stays the same GPU as long as the machine runs.
+"""The GPU of each slot, kept in the state directory, so that a slot stays the same GPU until the machine restarts.
 
-A GPU that is gone keeps its slot, which nobody gets; one that comes takes the next number.
+A GPU that is gone keeps its slot, which no worker gets; a new one takes the next number.
 """
 
 import json
@@ -31,7 +31,7 @@ class KnownGpu:
 
     uuid: str
     name: str
-    #: Errors that it had since its driver was loaded, or since it was last seen to come back.
+    #: Its errors since its driver was loaded, or since it last came back.
     xids: tuple[int, ...] = ()
 
 
@@ -39,31 +39,31 @@ class KnownGpu:
 class Roster:
     """All GPUs that have a slot, in the order of their slots."""
 
-    #: Of the machine's start: slots may be dealt anew after another one, for then nothing runs on them.
+    #: Id of the machine's boot: after another one slots may be assigned anew, since nothing runs on them.
     boot: str
     #: CUDA_VISIBLE_DEVICES of the daemon; None: it was not set.
     mask: str | None
-    #: Type of the GPUs of the node that has the plain name.
+    #: GPU type of the node with the plain name.
     primary: str
     gpus: tuple[KnownGpu, ...]
 
     def with_more(self, gpus: Iterable[Gpu]) -> "Roster":
-        """Those of these that have no slot yet get the next ones."""
+        """The roster in which the GPUs without a slot get the next ones."""
         known = {gpu.uuid for gpu in self.gpus}
         more = tuple(KnownGpu(gpu.uuid, gpu.name) for gpu in gpus if gpu.uuid not in known)
         return replace(self, gpus=(*self.gpus, *more)[: int(bounds.SLOTS.high)]) if more else self
 
     def without_xids(self, uuids: Iterable[str]) -> "Roster":
-        """Errors of these GPUs are over."""
+        """The roster without the errors of these GPUs."""
         over = set(uuids)
         return replace(self, gpus=tuple(replace(g, xids=()) if g.uuid in over else g for g in self.gpus))
 
     def with_xid(self, uuid: str, number: int) -> "Roster":
-        """This GPU had this error."""
+        """The roster with one more error of a GPU."""
         return replace(self, gpus=tuple(_with_xid(g, number) if g.uuid == uuid else g for g in self.gpus))
 
     def nodes(self, plain: str) -> Mapping[NodeName, tuple[KnownGpu, ...]]:
-        """The machine as nodes, of GPUs of one type each: the first has the plain name, others their type besides."""
+        """The machine as nodes, one per GPU type: the primary type has the plain name, others add their type."""
         types = dict.fromkeys((self.primary, *(gpu.name for gpu in self.gpus)))
         names: dict[NodeName, tuple[KnownGpu, ...]] = {}
         for each in types:
@@ -74,15 +74,15 @@ class Roster:
 
 
 def first_roster(before: Roster | None, reading: Reading, mask: str | None, boot: str) -> Roster | None:
-    """Who has which slot when a daemon starts; None: the machine has no GPU that it may use.
+    """The roster when a daemon starts; None: the machine has no GPU that it may use.
 
-    `before`: what the last daemon kept.
+    `before`: the roster that the last daemon saved.
     """
     found = select_gpus([Gpu(uuid, gpu.name) for uuid, gpu in reading.gpus.items()], mask)
     if before is not None and before.mask == mask:
         if before.boot == boot:
             return before.with_more(found)
-        if reading.trouble and reading.installed:  # its GPUs are there, as far as anybody knows
+        if reading.trouble and reading.installed:  # its GPUs are still there, as far as is known
             return replace(before.without_xids(gpu.uuid for gpu in before.gpus), boot=boot)
     if not found:
         return None
@@ -92,7 +92,7 @@ def first_roster(before: Roster | None, reading: Reading, mask: str | None, boot
 
 
 def load_roster(state_dir: Path) -> Roster | None:
-    """What was kept; None if nothing was, or it cannot be read."""
+    """The saved roster; None if there is none, or it cannot be read."""
     try:
         return _parsed(json.loads(_path(state_dir).read_bytes()))
     except FileNotFoundError:
@@ -103,7 +103,7 @@ def load_roster(state_dir: Path) -> Roster | None:
 
 
 def save_roster(state_dir: Path, roster: Roster) -> None:
-    """Replace it whole. Raises `OSError` where the disk refuses."""
+    """Replace the saved roster atomically. Raises `OSError` if the disk refuses."""
     path = _path(state_dir)
     written = path.with_suffix(".new")
     descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

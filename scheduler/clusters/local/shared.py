@@ -1,4 +1,4 @@
-"""The local cluster of several replicas on one machine: its supervisor obeys the one that leads."""
+"""The local cluster of several replicas on one machine: its supervisor obeys the leader."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,12 +15,12 @@ from scheduler.model.observation import Observation
 class SharedLocalCluster:
     """A `LocalCluster` that is opened when it is observed, which only a leader does.
 
-    Opening takes the supervisor over, which then hears nobody else: what a former leader still sends is lost. A
-    replica that follows keeps the cluster that was taken from it until it leads again.
+    Opening takes over the supervisor, which then ignores all others: requests of a former leader are lost. A replica
+    that follows keeps the cluster that was taken from it until it leads again.
     """
 
     def __init__(self, directory: Path, settings: LocalSettings, clock: Clock) -> None:
-        """`directory`: of the workers and their supervisor, the same for all replicas."""
+        """`directory`: of the workers and their supervisor, shared by all replicas."""
         self._directory = directory
         self._settings = settings
         self._clock = clock
@@ -29,7 +29,7 @@ class SharedLocalCluster:
         self._wakes: list[Callable[[], None]] = []
 
     def observe(self) -> Observation:
-        """A whole snapshot, of the cluster taken over if need be. Raises `ClusterError`."""
+        """A complete observation; takes the cluster over if need be. Raises `ClusterError`."""
         if self._cluster is None or self._cluster.taken_over:
             self.close()
             self._cluster = LocalCluster(self._directory, self._settings, self._clock)
@@ -54,7 +54,7 @@ class SharedLocalCluster:
             self._cluster.on_change(wake)
 
     def close(self) -> None:
-        """Let go; workers and their supervisor go on."""
+        """Disconnect; workers and their supervisor go on."""
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None

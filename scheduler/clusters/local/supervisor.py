@@ -1,8 +1,8 @@
 """The process that owns the workers of a local node: it outlives the daemon and enforces deadlines without it.
 
-`local_link` launches it with `main(state directory, clock, ...)`. It talks to one daemon at a time over a socket
-(`local_wire`), and ends by itself when it has neither workers nor a daemon for a while. When it is killed, its workers
-go on and the next supervisor adopts them. Standard library only and few modules: it must start fast and stay small.
+`link` launches it with `main(state directory, clock, ...)`. It talks to one daemon at a time over a socket (`wire`),
+and ends by itself when it has neither workers nor a daemon for a while. When it is killed, its workers go on and the
+next supervisor adopts them. Standard library only and few modules: it must start fast and stay small.
 """
 
 import fcntl
@@ -27,7 +27,7 @@ _DEFAULT_LOG_LIMITS = (16 * 1024 * 1024, 3)
 
 
 def main(state_dir: str, clock: SupervisorClock, idle_seconds: float) -> None:
-    """Run until there is nothing to do. Returns at once if another supervisor has this state directory."""
+    """Run until there is nothing left to do. Returns at once if another supervisor has this state directory."""
     if os.fork():  # the daemon waits for this one; the supervisor itself is nobody's child
         os._exit(0)
     os.chdir("/")
@@ -50,7 +50,7 @@ class _Client:
         self.outbox = bytearray()
 
     def flush(self) -> None:
-        """Send what the socket takes; nothing if the daemon is gone, whose last requests may still wait to be read."""
+        """Send bytes that the socket accepts; none if the daemon is gone, whose last requests may still be unread."""
         try:
             while self.outbox:
                 del self.outbox[: self.connection.send(self.outbox)]
@@ -61,7 +61,7 @@ class _Client:
 
 
 class Supervisor:
-    """One round: hear the kernel and the daemon, launch, enforce deadlines, trim logs, tell the daemon what changed."""
+    """One round: handle signals and requests, launch, enforce deadlines, trim logs, send changes to the daemon."""
 
     def __init__(self, state_dir: Path, clock: SupervisorClock, idle_seconds: float) -> None:
         self._clock = clock
@@ -115,7 +115,7 @@ class Supervisor:
             self._tidy()
 
     def _tidy(self) -> None:
-        """What needs no haste: logs within their limits, records that a full disk has refused."""
+        """Housekeeping: keep logs within their limits, write records that a full disk has refused."""
         now = self._clock.monotonic()
         if self._workers.any_live and now >= self._trimmer.due_at:
             self._workers.save_again()
@@ -133,7 +133,7 @@ class Supervisor:
         return max(min(known) - self._clock.monotonic(), 0.0) if known else None
 
     def _is_over(self) -> bool:
-        """Nothing to do: told to end and every worker gone, or no worker and no daemon for long enough."""
+        """Whether to end: told to and every worker gone, or neither worker nor daemon for long enough."""
         if self._workers.any_live:
             self._idle_since = None
             return False

@@ -1,4 +1,4 @@
-"""How the local cluster and its supervisor talk: lines of JSON over a Unix socket in the state directory.
+"""The protocol of the local cluster and its supervisor: lines of JSON over a Unix socket in the state directory.
 
 To the supervisor: one `Request` per `apply`. From it: a `Notice` with every worker at first, then with what changed.
 Standard library only.
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-#: Grows when one side can no longer read the other: a supervisor outlives the daemon that launched it.
+#: Version, raised when one side can no longer read the other: a supervisor outlives the daemon that launched it.
 PROTOCOL = 2
 
 _LINE_BYTES_MAX = 256 * 1024 * 1024
@@ -43,7 +43,7 @@ class Request(TypedDict, total=False):
 
     #: ("start", StartRequest), ("stop", StopRequest) or ("forget", {"id": ...}), done in this order.
     actions: list[tuple[str, Any]]
-    #: Common to all starts; their own `env` goes over it.
+    #: Variables of all starts; their own `env` overrides them.
     env: dict[str, str]
     #: `log_bytes_max`, `log_files_max`
     log_limits: tuple[int, int]
@@ -54,7 +54,7 @@ class WorkerNotice(TypedDict):
     """One worker as the supervisor sees it; the fields of `WorkerObservation`."""
 
     id: str
-    #: Its `JobKey`; a number where a supervisor started it that knew of no nonces.
+    #: Its `JobKey`; a number if a supervisor without nonces started it.
     job_id: str | int
     node: str
     phase: str
@@ -64,21 +64,21 @@ class WorkerNotice(TypedDict):
     shared: bool
     exit_code: int | None
     detail: str
-    #: An `EndCause`; a supervisor that launched before there was one does not send it.
+    #: An `EndCause`; an older supervisor does not send it.
     cause: NotRequired[str | None]
     started_at: float | None
     ended_at: float | None
 
 
 class Notice(TypedDict, total=False):
-    #: Only in the first one, whose `workers` are all there are.
+    #: Only in the first notice, whose `workers` are complete.
     protocol: int
     pid: int
-    #: Only in the first one, where the state directory is no longer where it was: the records cannot be written.
+    #: Only in the first notice, if the state directory was moved, so that records cannot be written.
     moved_from: str
     workers: list[WorkerNotice]
     forgotten: list[str]
-    #: Another daemon has connected; this connection ends.
+    #: Whether another daemon has connected; this connection ends.
     replaced: bool
 
 
@@ -87,14 +87,14 @@ def encode(message: Request | Notice) -> bytes:
 
 
 class LineReader:
-    """Cuts what arrives into messages."""
+    """Splits received bytes into messages."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[Any]:
-        """The messages that `data` completes. Raises `ValueError` for what is not JSON or far too long."""
+        """The messages that `data` completes. Raises `ValueError` for a line that is not JSON or far too long."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             whole = b"".join([*self._parts, line])
@@ -120,7 +120,7 @@ def connect(state_dir: Path) -> socket.socket:
 
 
 def listen(state_dir: Path) -> socket.socket:
-    """The supervisor's side; a socket left by a former one is replaced."""
+    """Open the supervisor's socket; one left by a former supervisor is replaced."""
     with _short_path(state_dir) as path:
         if os.path.lexists(path):
             os.unlink(path)

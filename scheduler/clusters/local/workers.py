@@ -1,7 +1,7 @@
-"""The supervisor's workers: start, stop, reap, and see that nothing of an ended worker stays. Standard library only.
+"""The supervisor's workers: start, stop, reap, and clean up after ended ones. Standard library only.
 
-A worker ends in two steps: its first process ends, which gives the exit code; then whatever it left behind is gone.
-What is left has the rest of the grace where the worker was asked to stop, else it is killed at once.
+A worker ends in two steps: its first process ends, which gives the exit code; then the processes it left behind end.
+These have the rest of the grace period if the worker was asked to stop; otherwise they are killed at once.
 """
 
 import errno
@@ -27,7 +27,7 @@ _STOPPED_BEFORE_START = 128 + signal.SIGTERM
 
 
 class SupervisorClock(Protocol):
-    """Wall time for records that people see, monotonic time for deadlines."""
+    """Wall time for records shown to people, monotonic time for deadlines."""
 
     def now(self) -> float: ...
 
@@ -35,7 +35,7 @@ class SupervisorClock(Protocol):
 
 
 class LocalWorkers:
-    """All workers on record. One thread only."""
+    """All recorded workers. One thread only."""
 
     def __init__(self, state_dir: Path, clock: SupervisorClock) -> None:
         self._state_dir = state_dir
@@ -47,9 +47,9 @@ class LocalWorkers:
         self._live: dict[str, LocalWorker] = {}
         self._by_pid: dict[int, LocalWorker] = {}
         self._waiting: deque[tuple[LocalWorker, StartRequest, Mapping[str, str]]] = deque()
-        #: First process alive, deadline set.
+        #: Workers with a live first process and a deadline.
         self._stopping: dict[str, LocalWorker] = {}
-        #: First process ended, others left.
+        #: Workers whose first process has ended while others remain.
         self._closing: dict[str, LocalWorker] = {}
         self._changed: dict[str, LocalWorker] = {}
         self._ended_logs: list[str] = []
@@ -76,12 +76,12 @@ class LocalWorkers:
         return [worker.notice() for worker in self._all.values()]
 
     def take_changes(self) -> list[WorkerNotice]:
-        """What changed since the last call."""
+        """Notices of workers that changed since the last call."""
         changed, self._changed = self._changed, {}
         return [worker.notice() for worker in changed.values()]
 
     def start(self, request: StartRequest, env: Mapping[str, str]) -> None:
-        """Take a worker in; `launch_next` starts it. A known id is left alone."""
+        """Record a worker; `launch_next` starts it. A known id is ignored."""
         if request["id"] in self._all:
             return
         spec = WorkerSpec(
@@ -99,7 +99,7 @@ class LocalWorkers:
         self._waiting.append((worker, request, env))
 
     def launch_next(self, count: int) -> None:
-        """Launch up to `count` of those that wait, so that a burst of starts keeps no exit or stop waiting."""
+        """Launch up to `count` waiting workers, so that a burst of starts does not delay exits and stops."""
         for _ in range(min(count, len(self._waiting))):
             worker, request, env = self._waiting.popleft()
             if worker.phase is Phase.LAUNCHING:
@@ -136,7 +136,7 @@ class LocalWorkers:
         self._save(worker, worker.process)
 
     def stop(self, name: str, grace_seconds: float) -> None:
-        """SIGTERM now, SIGKILL after the grace. Asked again, only an earlier end counts."""
+        """SIGTERM now, SIGKILL after the grace period. A repeated stop can only bring a deadline closer."""
         worker = self._live.get(name)
         if worker is None:
             return
@@ -171,7 +171,7 @@ class LocalWorkers:
             self._records.remove(name)
 
     def adopt(self, worker: LocalWorker) -> None:
-        """Take over what a former supervisor left; see `local_recovery`."""
+        """Take over a worker of a former supervisor; see `recovery`."""
         name = worker.spec.id
         self._all[name] = worker
         if worker.phase not in (Phase.LAUNCHING, Phase.RUNNING):
@@ -183,7 +183,7 @@ class LocalWorkers:
             self._stopping[name] = worker
 
     def reap(self) -> None:
-        """Collect children that have ended, and look for what they left."""
+        """Collect children that have ended, and look for processes they left."""
         ended: list[LocalWorker] = []
         while True:
             try:
@@ -213,7 +213,7 @@ class LocalWorkers:
         self._settle(worker)
 
     def _settle(self, worker: LocalWorker) -> None:
-        """Finish a worker whose first process has ended if nothing else is left of it; else see that nothing stays."""
+        """Finish a worker whose first process has ended, if no other is left; otherwise clean up."""
         end = Phase.EXITED if worker.exit_code is not None else Phase.LOST
         left = self._orphans.left_of(worker)
         if left is Left.NOTHING:
@@ -223,7 +223,7 @@ class LocalWorkers:
         if worker.spec.id not in self._closing:
             self._closing[worker.spec.id] = worker
             self._save(worker, worker.exit_record(gone=False))
-        # Members of the group were asked to leave too and may still be at it; those elsewhere have lost their reason.
+        # Members of the group were asked to leave, too, and may still be ending; others have no reason to stay.
         if worker.kill_at is None or worker.kill_at <= now or left is Left.ESCAPED:
             self._orphans.kill(worker)
         worker.check_at = now + worker.check_seconds
@@ -242,7 +242,7 @@ class LocalWorkers:
         self._save(worker, worker.exit_record(gone=True))
 
     def enforce(self) -> None:
-        """Kill what is past its deadline; look again after what ended workers left."""
+        """Kill processes past their deadline; look again for those that ended workers left."""
         now = self._clock.monotonic()
         for name, worker in list(self._stopping.items()):
             if worker.kill_at is not None and worker.kill_at <= now:
@@ -258,7 +258,7 @@ class LocalWorkers:
             self._orphans.kill_strays(self._live)
 
     def next_deadline(self) -> float | None:
-        """When `enforce` has something to do, on the monotonic clock."""
+        """When `enforce` is due, on the monotonic clock."""
         deadlines = [worker.kill_at for worker in self._stopping.values() if worker.kill_at is not None]
         deadlines += [worker.check_at for worker in self._closing.values()]
         if self._orphans.any:
@@ -266,7 +266,7 @@ class LocalWorkers:
         return min(deadlines, default=None)
 
     def save_again(self) -> None:
-        """Write what a full disk refused before."""
+        """Write the records that a full disk refused before."""
         for (name, _), part in list(self._unsaved.items()):
             self._save(self._all[name], part)
 

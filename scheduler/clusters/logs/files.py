@@ -26,7 +26,7 @@ _NO_HOLES = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """What is left of a log, in bytes counted since its worker started."""
+    """The remaining range of a log, in bytes counted since its worker started."""
 
     #: Offset of the file's first byte; 0 unless the file was truncated.
     base: int = 0
@@ -63,7 +63,7 @@ def read_range(path: str) -> LogRange:
 
 
 def save_log(path: str, data: bytes, start: int) -> None:
-    """Write a whole log of which only the bytes from `start` on are left. Raises `OSError`."""
+    """Write a complete log, of which only the bytes from `start` on are left. Raises `OSError`."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     if start and not _try_save_range(path, LogRange(start, start)):
         raise OSError(errno.EIO, "cannot record the start of the log")
@@ -130,7 +130,7 @@ def _range_path(path: str) -> str:
 
 
 class LogTrimmer:
-    """Decides when to look at which log: more often the faster they grow."""
+    """Decides when to look at logs: the faster they grow, the more often."""
 
     def __init__(self, bytes_max: int, files_max: int) -> None:
         self._keep_max = bytes_max * files_max
@@ -141,7 +141,7 @@ class LogTrimmer:
         self.due_at = 0.0
 
     def began(self, now: float) -> None:
-        """A log has come; how fast it grows is unknown."""
+        """Note a new log, whose growth is unknown."""
         self.due_at = min(self.due_at, now + LOOK_SECONDS_MIN)
 
     def trim(self, path: str, size: int | None = None) -> None:
@@ -154,7 +154,7 @@ class LogTrimmer:
                 print(f"{path}: cannot be truncated: {error.strerror}", file=sys.stderr)
 
     def look(self, paths: Iterable[str], now: float) -> None:
-        """Trim what is too large and set `due_at` for the next look."""
+        """Trim logs that are too large and set `due_at` for the next look."""
         step = max(now - self._looked_at, LOOK_SECONDS_MIN)
         sizes: dict[str, int] = {}
         fastest = 0

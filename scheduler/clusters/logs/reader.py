@@ -14,7 +14,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class WorkerLog:
-    """What is left of one worker's output: bytes `start` to `end`, counted since it started."""
+    """The remaining output of one worker: bytes `start` to `end`, counted since it started."""
 
     worker_id: WorkerId
     start: int

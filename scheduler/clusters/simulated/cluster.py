@@ -1,4 +1,4 @@
-"""A cluster under a virtual clock: nodes and workers that behave as told, and fail as told.
+"""A cluster under a virtual clock: nodes and workers that behave and fail as they are told to.
 
 It keeps the promises of the Cluster port and nothing more: a worker's slots are held until it is gone, ends may be
 seen late or twice, stops may be slow or ignored. Elastic workers report over the same box as real ones do. Everything
@@ -60,10 +60,10 @@ ROOM_SECONDS = 0.5
 
 
 class ReportSink(Protocol):
-    """Takes what workers report."""
+    """Takes the reports of workers."""
 
     def put(self, report: WorkerReport) -> bool:
-        """Whether it is something that the engine should look at now."""
+        """Store a report; return whether the engine should look at it now."""
         ...
 
 
@@ -75,7 +75,7 @@ class _Node:
     listed: bool = True
     #: Whether its workers are listed as they were seen last while it is out of reach.
     remembered: bool = False
-    #: Ends become visible so much later.
+    #: Delay until ends become visible.
     lag_seconds: float = 0.0
     processes: dict[WorkerId, Process] = field(default_factory=dict)
 
@@ -140,7 +140,7 @@ class SimulatedCluster:
         self._nodes[name].remembered = remembered
 
     def crash_node(self, name: NodeName) -> int:
-        """The machine fails: its processes end, how many, and it is out of reach until `return_node`."""
+        """Let the machine fail: its processes end, and it is unreachable until `return_node`. Returns their number."""
         alive = [process for process in self._nodes[name].processes.values() if process.alive]
         for process in alive:
             self._end(process, EXIT_KILLED)
@@ -148,7 +148,7 @@ class SimulatedCluster:
         return len(alive)
 
     def see_late(self, name: NodeName, lag_seconds: float) -> None:
-        """Ends on this node become visible so much later."""
+        """Delay the visibility of ends on this node by `lag_seconds`."""
         self._nodes[name].lag_seconds = lag_seconds
 
     def return_node(self, name: NodeName, *, rebooted: bool) -> None:
@@ -162,7 +162,7 @@ class SimulatedCluster:
                 self._share_work(process.start.job_id)
 
     def let_foreign_run(self) -> dict[NodeName, ForeignUse]:
-        """Give those who wait what room there is beside the workers; what all of them hold then."""
+        """Start waiting foreign processes where there is room beside the workers; return the foreign use."""
         if self.foreign.waiting:
             self.foreign.take_room([node.facts for node in self._nodes.values() if node.reachable], self.alive())
         return self.foreign.use()
@@ -185,7 +185,7 @@ class SimulatedCluster:
     # what tests read
 
     def facts(self, name: NodeName) -> NodeObservation:
-        """The node as it is, whoever can see it."""
+        """The node as it really is, visible or not."""
         return self._nodes[name].facts
 
     def process(self, worker_id: WorkerId) -> Process | None:
@@ -193,7 +193,7 @@ class SimulatedCluster:
         return self._processes.get(worker_id)
 
     def worker_on(self, name: NodeName, slot: int) -> WorkerId | None:
-        """A worker that has this slot of the node, its own or shared; None: nobody has."""
+        """A worker that has this slot of the node, its own or shared; None: no worker has."""
         for worker_id, process in self._nodes[name].processes.items():
             if process.alive and slot in process.start.slot_ids:
                 return worker_id
@@ -208,7 +208,7 @@ class SimulatedCluster:
         return self._jobs[job_id].job_progress
 
     def next_event_at(self) -> float | None:
-        """When something happens next by itself; None if nothing will."""
+        """Time of the next event; None if there will be none."""
         return self._timers[0][0] if self._timers else None
 
     # the Cluster port
@@ -237,7 +237,7 @@ class SimulatedCluster:
         return Observation(nodes, workers, loads=loads, demands=self.foreign.demands)
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
-        """Do what is asked, but for the faults that were ordered."""
+        """Carry out the actions, except for the faults that were ordered."""
         if self._clock.now() >= until:
             return [ActionFailure(action, TOO_LATE) for action in actions]
         self.advance()
@@ -260,7 +260,7 @@ class SimulatedCluster:
         self._wake = wake
 
     def advance(self) -> None:
-        """Let everything happen that is due by now."""
+        """Run all events that are due by now."""
         now = self._clock.now()
         while self._timers and self._timers[0][0] <= now:
             heapq.heappop(self._timers)[2]()
@@ -320,7 +320,7 @@ class SimulatedCluster:
         self._wake()
 
     def _drop(self, process: Process) -> None:
-        """The node remembers it no more."""
+        """Let the node forget a process."""
         process.phase = Phase.EXITED if process.alive else process.phase
         worker_id = process.start.worker_id
         self._nodes[process.node].processes.pop(worker_id, None)
@@ -352,7 +352,7 @@ class SimulatedCluster:
             self._advance_running(process, behaviour, now)
 
     def _run_if_room(self, process: Process, behaviour: Behaviour, now: float) -> None:
-        """Others may have come to be where it was to run: then it waits for them to go."""
+        """Run the process if there is room; if foreign processes took it, wait for them to go."""
         node = self._nodes[process.node]
         beside = [other.start for other in node.processes.values() if other.phase is Phase.RUNNING]
         if self.foreign.leave_room(process.start, node.facts, beside):
@@ -384,7 +384,7 @@ class SimulatedCluster:
             self._talk(process, behaviour, now)
 
     def _listen(self, jobs: Iterable[JobId]) -> None:
-        """Workers learn of a new list at once, as those do that hold a long poll."""
+        """Let workers read a new list at once, as through a long poll."""
         world = self._board.world
         if world is None:
             return  # the daemon is away: they go on as they are
@@ -444,7 +444,7 @@ class SimulatedCluster:
             self._wake()
 
     def _share_work(self, job_id: JobId) -> None:
-        """Who works may have changed."""
+        """Call when the workers of the job may have changed."""
         job = self._jobs[job_id]
         job.share_work(self._clock.now())
         self._work_later(job)
@@ -478,7 +478,7 @@ class SimulatedCluster:
         self._at(process.ended_at + self._nodes[process.node].lag_seconds, self._wake)
 
     def _loads(self, node: _Node) -> tuple[SlotLoad, ...]:
-        """What all running processes of the node put on its slots together."""
+        """Load of all running processes of the node on its slots."""
         memory, utilization = [0.0] * node.facts.slots, [0.0] * node.facts.slots
         for process in node.processes.values():
             load = self._jobs[process.start.job_id].behaviour.load

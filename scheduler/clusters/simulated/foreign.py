@@ -1,4 +1,4 @@
-"""Processes of others on a simulated cluster: they wait until a node has room, then hold what they asked for."""
+"""Foreign processes on a simulated cluster: they wait until a node has room, then hold their demand."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -12,35 +12,35 @@ from scheduler.model.shape import WorkerShape
 
 
 class ForeignProcesses:
-    """Those that run, by node, and those that wait, in the order in which they came."""
+    """Running foreign processes by node, and waiting ones in the order of arrival."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Demand] = {}
-        #: Those of them for which nobody is to make room.
+        #: Waiting processes for which no worker is to make room.
         self._unheard: set[str] = set()
         self._running: dict[str, tuple[NodeName, Demand]] = {}
-        #: Whether the cluster takes up none of those that wait, whatever room there is.
+        #: Whether the cluster starts no waiting process, whatever room there is.
         self.held_up = False
 
     def come(self, demand: Demand, *, heard: bool = True) -> None:
-        """One more wants to run; unless it is heard, it takes what is free and nobody leaves for it."""
+        """Add a process. With `heard` false it only takes free room, and no worker leaves for it."""
         self._waiting[demand.name] = demand
         if not heard:
             self._unheard.add(demand.name)
 
     def go(self, name: str) -> None:
-        """One of them ends, or waits no more."""
+        """End a process, or its wait."""
         self._waiting.pop(name, None)
         self._running.pop(name, None)
 
     @property
     def demands(self) -> tuple[Demand, ...]:
-        """For which room has to be made."""
+        """Demands for which room has to be made."""
         return tuple(demand for name, demand in self._waiting.items() if name not in self._unheard)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everybody, those that wait first."""
+        """Names of all processes, waiting ones first."""
         return (*self._waiting, *self._running)
 
     def node_of(self, name: str) -> NodeName | None:
@@ -50,18 +50,18 @@ class ForeignProcesses:
 
     @property
     def waiting(self) -> bool:
-        """Whether anybody does."""
+        """Whether any process waits."""
         return bool(self._waiting)
 
     def use(self) -> dict[NodeName, ForeignUse]:
-        """What they hold of each node."""
+        """Foreign use of each node."""
         held: dict[NodeName, ForeignUse] = {}
         for node, demand in self._running.values():
             held[node] = held.get(node, NO_FOREIGN).plus(demand.shape)
         return held
 
     def take_room(self, nodes: Iterable[NodeObservation], workers: Iterable[tuple[NodeName, StartWorker]]) -> None:
-        """Let those run for which one of the nodes has room beside these workers."""
+        """Start the waiting processes that fit on one of the nodes beside these workers."""
         if self.held_up or not self._waiting:
             return
         starts: defaultdict[NodeName, list[StartWorker]] = defaultdict(list)
@@ -77,7 +77,7 @@ class ForeignProcesses:
                     break
 
     def leave_room(self, start: StartWorker, node: NodeObservation, workers: Iterable[StartWorker]) -> bool:
-        """Whether a worker can run on the node beside others and the workers that do."""
+        """Whether a worker can run on the node beside foreign processes and running workers."""
         others = self.use().get(node.name)
         if others is None:
             return True
@@ -90,12 +90,12 @@ def _may_use(demand: Demand, node: NodeObservation) -> bool:
 
 
 def _use_of(start: StartWorker) -> ForeignUse:
-    """What a worker keeps others from."""
+    """Resources that a worker takes from foreign processes."""
     return ForeignUse(len(start.slot_ids), start.cpus, start.memory_mib)
 
 
 def _fit(shape: WorkerShape, node: NodeObservation, held: Iterable[ForeignUse]) -> bool:
-    """Whether the node has so much beside what is held of it, of what is needed at all."""
+    """Whether the node has the needed amount of each needed resource beside the held amounts."""
     uses = list(held)
     return (
         shape.slots <= node.slots - sum(use.slots for use in uses)

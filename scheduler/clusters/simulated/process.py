@@ -1,4 +1,4 @@
-"""How a simulated worker behaves: told by the test or the simulator, moved on by the simulated cluster."""
+"""Behaviour of a simulated worker: set by the test or the simulator, driven by the simulated cluster."""
 
 from dataclasses import dataclass
 
@@ -27,9 +27,9 @@ class Behaviour:
     ready_seconds: float | None = 1.0
     #: From being published until the elastic members of a generation have formed their group and report it.
     form_seconds: float = 0.2
-    #: Whether nobody of the job works meanwhile; else those that worked before go on.
+    #: Whether the whole job stands still meanwhile; otherwise the workers that worked before go on.
     pause_to_form: bool = False
-    #: Between two reports of an elastic worker that has nothing new to say; None: it does not repeat itself.
+    #: Between two reports of an elastic worker without news; None: it does not repeat reports.
     heartbeat_seconds: float | None = 1.0
     #: Between two checkpoints of a job whose workers watch for them; 0: one with each report.
     checkpoint_seconds: float = 0.0
@@ -46,20 +46,20 @@ class Behaviour:
     #: Exit code that every worker ends with, this long after it runs; None: ends by its work only.
     crash_after_seconds: float | None = None
     crash_code: int = 1
-    #: What a running worker puts on each of its slots.
+    #: Load that a running worker puts on each of its slots.
     load: SlotLoad = SlotLoad()
-    #: Speed of a worker that shares its slots, in relation to one that has them to itself.
+    #: Speed of a worker that shares its slots, relative to one that has them to itself.
     shared_speed: float = 1.0
-    #: From the start call until the cluster tells that one which does not run yet will not; None: it never does.
+    #: From the start call until the cluster reports a worker that does not run yet as stuck; None: it never does.
     stuck_seconds: float | None = None
-    #: What the cluster says of that.
+    #: Cause that the cluster reports for that.
     stuck_cause: EndCause | None = None
     #: Whether no node can start its workers: there is no such program.
     cannot_start: bool = False
 
     @property
     def whole_work(self) -> Work | None:
-        """What the job has to do; None: it runs for ever."""
+        """The job's work; None: it runs for ever."""
         return WorkerSeconds(self.work_seconds) if self.work is None and self.work_seconds is not None else self.work
 
 
@@ -81,12 +81,12 @@ class Process:
     kill_at: float | None = None
     exit_code: int | None = None
     ended_at: float | None = None
-    #: From when on it counts as stuck while it does not run.
+    #: When it begins to count as stuck, if it does not run.
     stuck_at: float | None = None
     stuck_cause: EndCause | None = None
-    #: What the cluster says of its end.
+    #: Cause that the cluster reports for its end.
     end_cause: EndCause | None = None
-    #: What was observed last; the same object as long as nothing changed.
+    #: The last observation; the same object until something changes.
     seen: WorkerObservation | None = None
 
     @property
@@ -102,7 +102,7 @@ class Process:
         return runs and (self.generation > 0 or not self.elastic)
 
     def observe(self, now: float, lag_seconds: float) -> WorkerObservation:
-        """What a cluster sees of it, its end only `lag_seconds` late."""
+        """The cluster's observation of it; its end is seen `lag_seconds` late."""
         unseen = self.ended_at is not None and now < self.ended_at + lag_seconds
         phase = Phase.RUNNING if unseen else self.phase
         stuck = phase is Phase.LAUNCHING and self.stuck_at is not None and now >= self.stuck_at

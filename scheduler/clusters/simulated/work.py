@@ -1,4 +1,4 @@
-"""What a simulated job has to do: how much, how fast at which placement, and how much of it is done."""
+"""The work of a simulated job: its amount, its pace by placement, and the part that is done."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -6,25 +6,25 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a job works for now."""
+    """The present pace of a job."""
 
     #: Units of its work per second.
     per_second: float
-    #: The amount done at which it changes by itself.
+    #: The amount of work at which the pace changes by itself.
     until: float
-    #: What the workers say of it; None: nothing.
+    #: The speed that workers report; None: they report none.
     samples_per_second: float | None = None
     efficiency: float | None = None
 
     def times(self, factor: float) -> "Pace":
-        """The pace at which everything goes by this factor faster."""
+        """This pace, faster by `factor`."""
         if factor == 1.0:
             return self
         samples_per_second = None if self.samples_per_second is None else self.samples_per_second * factor
         return Pace(self.per_second * factor, self.until, samples_per_second, self.efficiency)
 
 
-#: Nobody works.
+#: The pace without workers.
 STANDSTILL = Pace(0.0, 0.0)
 
 
@@ -35,7 +35,7 @@ class Work(Protocol):
     def total(self) -> float: ...
 
     def pace(self, members: tuple[int, ...], done: float) -> Pace:
-        """The pace of this many workers on each node (none is zero) when `done` units are done."""
+        """The pace at these numbers of workers per node (none is zero) when `done` units are done."""
         ...
 
     def fraction(self, done: float) -> float:
@@ -57,12 +57,12 @@ class WorkerSeconds:
 
 
 class JobProgress:
-    """The work of one job as it goes on. Whoever changes who works calls `set_members`, and `go_on` at `due`."""
+    """The progress of one job's work. Call `set_members` when the workers change, and `go_on` at `due`."""
 
     def __init__(self, work: Work, now: float) -> None:
         self.work = work
         self.done = 0.0
-        #: What of it is not lost with the last worker.
+        #: The amount that is not lost with the last worker.
         self._kept = 0.0
         self.finished_at: float | None = None
         #: When the present pace ends, or the work does; None: not by itself.
@@ -73,14 +73,14 @@ class JobProgress:
         self._counted_until = now
 
     def fraction_at(self, now: float) -> float:
-        """Share of it that is done by now."""
+        """Share of the work that is done by now."""
         self.count(now)
         return min(self.work.fraction(self.done), 1.0)
 
     def set_members(self, members: tuple[int, ...], share: float, now: float) -> None:
-        """From now on these work: how many on each node, nodes without any left out; empty: nobody.
+        """Set the numbers of workers per node from now on, without empty nodes; empty: no worker.
 
-        `share` is the speed of each in relation to what the work was measured with.
+        `share`: the speed of each worker relative to that with which the work was measured.
         """
         self.count(now)
         self._members, self._share = members, share
@@ -95,18 +95,18 @@ class JobProgress:
         return True
 
     def keep(self, now: float) -> None:
-        """Commit what has been done by now."""
+        """Commit the work that has been done by now."""
         self.count(now)
         self._kept = self.done
 
     def lose(self, now: float) -> None:
-        """Go back to the last commit: nobody is left who has more. Nobody works until `set_members`."""
+        """Go back to the last commit, since no worker is left that has more. Work stands still until `set_members`."""
         self.count(now)
         if self.finished_at is None:
             self.done, self.due, self.pace = self._kept, None, STANDSTILL
 
     def count(self, now: float) -> None:
-        """Count what has been done since the last call."""
+        """Count the work done since the last call."""
         if self.due is not None and now >= self.due:
             self.done = self._end_of_pace  # exactly, or the rest would ask for ever smaller steps
         else:

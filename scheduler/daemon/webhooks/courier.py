@@ -39,7 +39,7 @@ ANSWER_BYTES_MAX = 65536
 
 
 def pause_seconds(attempts: int, settings: WebhookSettings, random: Random) -> float:
-    """How long to wait after so many failed tries: twice as long each time, and never two receivers in step."""
+    """Pause after `attempts` failed tries: doubles each time, with jitter so that receivers do not fall into step."""
     whole = Backoff(settings.backoff_seconds, settings.backoff_max_seconds).pause_seconds(attempts)
     return whole * random.uniform(0.5, 1.0)
 
@@ -71,7 +71,7 @@ class WebhookSender:
         self._saved_at = 0.0
         #: Tries of this process by outcome.
         self.tries = dict.fromkeys(OUTCOMES, 0)
-        #: Whether the next event has been tried in vain.
+        #: Whether delivery of the next event has failed.
         self.failing = False
 
     def step(self) -> float:

@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 #: After a defect.
 DEFECT_PAUSE_SECONDS = 30.0
-#: At the end, threads get so long for what they have begun; what a receiver then takes may come to it twice.
+#: Time for threads to finish at shutdown; an event that a receiver accepts later may be delivered twice.
 STOP_SECONDS = 3.0
 
 

@@ -15,7 +15,7 @@ from scheduler.elastic.data.shard_source import Answer, Call, Shard, ShardSource
 from scheduler.elastic.errors import ElasticError, UsageError
 from scheduler.elastic.membership.agent import EXIT_DRAINED, leave_fenced
 
-#: What is done is reported at the latest after so long, also where nothing more is needed.
+#: Longest delay before finished shards are reported, even if no new ones are needed.
 REPORT_SECONDS = 0.5
 #: Where others hold all that is left, how often to ask.
 IDLE_SECONDS = 0.5

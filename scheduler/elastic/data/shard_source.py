@@ -29,7 +29,7 @@ class Shard:
     of: int
 
     def part_of(self, records: int) -> range:
-        """Its share of so many records, where shards are equal parts of these in a row."""
+        """Its range of `records` records, where shards are equal, consecutive parts of them."""
         return range(self.number * records // self.of, (self.number + 1) * records // self.of)
 
 
@@ -57,7 +57,7 @@ class Answer:
     leave: bool = False
     #: The worker was given up by the scheduler: nothing that it does may last.
     fenced: bool = False
-    #: It loses what it holds if it says nothing for so long.
+    #: How long a reader may be silent before it loses the shards it holds.
     lease_seconds: float = 60.0
 
 

@@ -24,7 +24,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The same on all ranks that have GPUs."""
+    """Backend of CUDA tensors; all ranks with GPUs make the same choice."""
 
     #: None where this rank has no GPU.
     backend: str | None

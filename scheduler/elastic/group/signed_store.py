@@ -306,7 +306,7 @@ def _text(value: str | bytes) -> str:
 
 
 def _receive(connection: socket.socket, count: int) -> bytes:
-    """Exactly so many bytes. OSError where the connection ends before."""
+    """Receive exactly `count` bytes. OSError if the connection ends earlier."""
     parts = b""
     while len(parts) < count:
         part = connection.recv(count - len(parts))

@@ -12,7 +12,7 @@ class Listed:
     name: str
     #: Where it takes orders, `host:port`.
     endpoint: str
-    #: So many processes it has.
+    #: Number of its processes.
     slots: int
 
 

@@ -20,7 +20,7 @@ Process = subprocess.Popen[bytes]
 
 
 class WarmProcesses:
-    """As many as the worker has slots. They wait, each in a session of its own, and end with this process."""
+    """One process per slot of the worker. They wait, each in a session of its own, and end with this process."""
 
     def __init__(self, count: int, variables: Mapping[str, str]) -> None:
         """Returns once all have imported what they can."""

@@ -25,8 +25,8 @@ from scheduler.elastic.membership.checkpoint_watch import watch_of
 
 _EXIT_NOT_STARTED = 127
 _LOOK_SECONDS = 0.5
-#: One that was listed and has had no process may get one for so long after it had to leave: horovodrun may have decided
-#: so, and if none came, those who wait for it would die.
+#: How long a listed worker without a process stays open to one after it was asked to leave: horovodrun may have decided
+#: to start one, and the processes that wait for it would die if it never came.
 _EXPECTED_SECONDS = 3.0
 #: Between asking a process to end, because horovodrun gave it up, and killing it.
 _END_SECONDS = 5.0

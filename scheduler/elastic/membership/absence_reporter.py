@@ -1,6 +1,6 @@
-"""Tells the scheduler whom this worker waits for in vain. Standard library only.
+"""Tells the scheduler which members this worker waits for too long. Standard library only.
 
-A member that hangs in a step of its own reports as ever: only those who wait for it to come back can tell.
+A member that hangs in a step of its own goes on reporting: only the members that wait for it can tell.
 """
 
 import logging
@@ -14,15 +14,15 @@ _LOG = logging.getLogger("scheduler.elastic")
 #: Workers that one report names; it has a limit of size, and those that are left are named when these are replaced.
 _NAMED_MAX = 1000
 _LOOK_SECONDS = 0.5
-#: Rank 0 counts as absent where nothing was learnt for so long: whoever waits for a store that a stopped process
-#: serves waits for ever, whatever the timeout. Where rank 0 does go on, it says before that whom it misses.
+#: How long without news until rank 0 counts as absent: a wait for a store that a stopped process serves never ends,
+#: whatever the timeout. If rank 0 does go on, it reports the members that it misses before that.
 _RANK_0_SECONDS = 10.0
 
 
 class AbsenceReporter:
     """A wait for the members of a list; a thread of its own tells, since the waiting one may be stuck.
 
-    Who is named is killed and replaced, with a newer list; what is told of an older one is not heard.
+    Members named in a report are killed and replaced, which makes a newer list; reports about older lists are ignored.
     """
 
     def __init__(self, agent: Agent | Alone, membership: Membership, patience_seconds: float) -> None:
@@ -37,7 +37,7 @@ class AbsenceReporter:
         self._thread = threading.Thread(target=self._watch, name="misses", daemon=True)
 
     def note(self, ranks: frozenset[int]) -> None:
-        """Who has not come so far."""
+        """Set the ranks that have not come so far."""
         self._absent = ranks
         self._looks_without_news = 0
 

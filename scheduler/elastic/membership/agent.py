@@ -34,7 +34,7 @@ _RETRY_SECONDS = 0.2
 _PATIENCE_SECONDS = 1.0
 #: Part of the grace period after which a worker goes without knowing why it was asked to.
 _GRACE_SHARE = 0.8
-#: So many different refusals are told of.
+#: Limit on the number of different refusals that are logged.
 _REFUSALS_MAX = 10
 #: Job states, as the scheduler answers them, in which the whole job is ending.
 _ENDING = frozenset({"STOPPING", "QUEUED", "SUSPENDED", "SUCCEEDED", "FAILED", "CANCELLED"})

@@ -21,11 +21,11 @@ FIELD = "checkpoint_seconds_ago"
 ENTRIES_MAX = 2000
 #: The scheduler takes no longer time.
 SECONDS_MAX = 1e9
-#: A file is complete once it has stayed as it is for so long.
+#: How long a file must stay unchanged to count as complete.
 COMPLETE_SECONDS = 2.0
 #: A file with a later time than that has a wrong one.
 AHEAD_SECONDS_MAX = 3600.0
-#: Between two looks: so long, and so many times as long as the last one took, for slow file systems.
+#: Pause between two looks: at least this many seconds, and for slow file systems a multiple of the last look's time.
 _LOOK_SECONDS = 1.0
 _LOOK_FACTOR = 20.0
 #: Names of what is being written, and of logs; also of directories.
@@ -46,9 +46,9 @@ class _File(NamedTuple):
     modified: int
     size: int
     inode: int
-    #: Seconds of `time.monotonic` when it was first found so.
+    #: When it was first found like this, on the monotonic clock.
     seen_at: float
-    #: The same of when it was written; None: not known.
+    #: When it was written, on the monotonic clock; None: not known.
     written_at: float | None
 
     def was_complete_before(self, later: "_File") -> bool:

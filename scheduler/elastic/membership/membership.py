@@ -29,12 +29,12 @@ class Membership:
 
     @classmethod
     def parse(cls, body: bytes) -> "Membership":
-        """Reads discover_hosts' JSON. ValueError where it is not that."""
+        """Reads the JSON text of discover_hosts. ValueError if it is not a list of workers."""
         return cls.decode(json.loads(body))
 
     @classmethod
     def decode(cls, answer: Any) -> "Membership":
-        """The same of what is JSON no more."""
+        """Reads the parsed JSON of discover_hosts. ValueError if it is not a list of workers."""
         try:
             workers = sorted(answer["workers"], key=lambda worker: int(worker["rank"]))
             return cls(

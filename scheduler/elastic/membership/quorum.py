@@ -56,7 +56,7 @@ class Electorate:
     least: int = 1
 
     def is_majority(self, count: int) -> bool:
-        """Whether so many are more than half of the generation."""
+        """Whether `count` members are more than half of the generation."""
         return 2 * count > len(self.workers)
 
     def current(self, chain: Chain) -> Members:

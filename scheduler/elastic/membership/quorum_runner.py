@@ -18,7 +18,7 @@ from scheduler.elastic.membership.quorum import Answer, Ask, Chain, Voter, Wait,
 _LOG = logging.getLogger("scheduler.elastic")
 _LOOK_SECONDS = 0.1
 _RETRY_SECONDS = 0.5
-#: Members ask one after the other in rank order, so that mostly one does; so far apart, and at most so long.
+#: Members ask in rank order, this far apart, so that mostly one asks; no member delays longer than the maximum.
 _TURN_SECONDS = 0.2
 _TURNS_SECONDS_MAX = 2.0
 #: Whoever promised another member a ballot lets it come to an end: asking takes long where the lost are silent.

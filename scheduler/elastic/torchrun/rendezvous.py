@@ -37,7 +37,7 @@ from scheduler.elastic.torchrun.generation import Round
 _LOG = logging.getLogger("scheduler.elastic")
 _EXIT_FAILED = 1
 _WAIT_SECONDS = 0.5
-#: Where a worker is lost and the scheduler has answered nobody for so long, the others agree to go on without it.
+#: If a worker is lost and the scheduler has answered no worker for this long, the others agree to go on without it.
 _QUORUM_AFTER_SECONDS = 5.0
 #: How long an agent may take to come to a new generation, beyond the grace of its processes.
 _COME_SECONDS = 30.0
@@ -263,7 +263,7 @@ def _end_with_processes() -> None:
 
 
 def _begin_own_session() -> None:
-    """In a process forked from the agent (torchrun's --run-path): who is asked to leave is the agent."""
+    """Leave the agent's session, in a process forked from it (torchrun's --run-path): only the agent takes SIGTERM."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()

@@ -48,7 +48,7 @@ class ConstantBatch:
         whole("samples of a ConstantBatch", self.samples, 1)
 
     def global_batch(self, world_size: int) -> int:
-        """The same for every size."""
+        """Constant."""
         return self.samples
 
     def rate_factor(self, world_size: int, noise: float | None) -> float:
@@ -116,7 +116,7 @@ class ScaledBatch:
                 assert_never(self.rate)
 
     def base_steps(self, world_size: int, rate_factor: float) -> float:
-        """As many as have the same samples; AdaScale's step counts for what it is worth."""
+        """Base steps that hold the same number of samples; with AdaScale, its gain."""
         return rate_factor if self.needs_noise else world_size / self.base_workers
 
     @property

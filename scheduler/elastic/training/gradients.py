@@ -8,7 +8,7 @@ import torch
 from scheduler.elastic.group.group import Group
 from scheduler.elastic.training.noise import Shares
 
-#: Squares are summed in pieces of so many: one long sum in single precision loses a thousandth.
+#: Elements per piece when squares are summed: one long sum in single precision loses a thousandth.
 _PIECE = 1 << 16
 #: What travels at a buffer's end: samples of this rank, its vote, and what it measured in an earlier step.
 _TAIL = 5
@@ -92,7 +92,7 @@ class _Norms:
 
     def __init__(self, buckets: list["_Bucket"]) -> None:
         self._buckets = buckets
-        #: (squared norm of a sum of gradients over so many samples, that many), of each share.
+        #: For each share: the squared norm of its sum of gradients, by bucket, and its number of samples.
         self._apart: list[tuple[list[torch.Tensor], int]] = []
         self._together: list[torch.Tensor] = []
         #: the last gradient of a rank that is alone

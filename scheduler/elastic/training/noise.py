@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-#: A mean over about so many gradients, as AdaScale takes its own.
+#: Approximate number of gradients that the running means cover, as in AdaScale.
 _HORIZON_GRADIENTS = 1000
 #: Where the mean gradient cannot be told from none.
 _SAMPLES_MAX = 1e9

@@ -22,7 +22,7 @@ class Pace:
         self._marks.clear()
 
     def add(self, samples: int, now: float) -> None:
-        """A step of so many samples, on all ranks together, ended."""
+        """Record the end of a step with `samples` samples on all ranks together."""
         self._samples += samples
         self._marks.append((now, self._samples))
         while len(self._marks) > 2 and now - self._marks[1][0] >= _WINDOW_SECONDS:

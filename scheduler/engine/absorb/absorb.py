@@ -1,4 +1,4 @@
-"""Absorb: what was observed and asked since the last tick, turned into changes. Pure."""
+"""Absorb: turns observations and requests since the last tick into changes. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -37,10 +37,10 @@ def absorb(
     uncertain: Mapping[WorkerId, ActionFailure],
     settings: EngineSettings,
 ) -> None:
-    """Put into the draft what follows from observation, reports, deadlines and intents.
+    """Put into the changeset what follows from observation, reports, deadlines and intents.
 
-    `focus` is what needs a look, `liveness` tells when a worker last reported, and `uncertain` are workers
-    whose last start or stop failed on the way, and why.
+    `focus` has the jobs to look at, `liveness` tells when a worker last reported, and `uncertain` has the workers whose
+    last start or stop failed on the way, and why.
     """
     gone = absorb_nodes(changeset, observation.nodes)
     absorb_use(changeset, observation.nodes, gone)
@@ -58,7 +58,7 @@ def absorb(
 
 
 def _absorb_strays(changeset: Changeset, observation: Observation, focus: Focus, gone: Gone) -> Gone:
-    """Take in what strays hold of the nodes, of what is gone there too; what is gone in all."""
+    """Absorb the strays, and what they hold of lost capacity; returns all losses."""
     strays = find_strays(changeset, observation, focus.moved)
     if strays == changeset.base.strays:
         return gone
@@ -78,7 +78,7 @@ def _absorb_job(
     *,
     released: bool = False,
 ) -> None:
-    """`released`: it was held until now, and what its workers had may be others' by now."""
+    """`released`: the job was held until now, and others may have the slots of its workers."""
     ended = end_unstarted(changeset, job, observation) if released else []
     ended += absorb_job_workers(changeset, changeset.the_job(job.id) if ended else job, observation, uncertain)
     _absorb_reports(changeset, job, observation.reports, liveness, settings)
@@ -116,7 +116,7 @@ def _absorb_reports(
 
 
 def _condemn_hung(changeset: Changeset, job: Job, liveness: Liveness, settings: EngineSettings) -> None:
-    """Mark hung workers to be killed. They keep their place until they are gone: what follows is a failure's way."""
+    """Mark hung workers to be killed. They keep their place until they are gone, and then count as failures."""
     for worker in job.all_workers:
         deadline = hang_deadline(job, worker, liveness, settings)
         if deadline is not None and changeset.now >= deadline and not worker.condemned:
@@ -124,9 +124,9 @@ def _condemn_hung(changeset: Changeset, job: Job, liveness: Liveness, settings: 
 
 
 def _condemn_missed(changeset: Changeset, job: Job, waiting: Worker, missed: Missed) -> None:
-    """Mark members for killing that do not come to their group, in whatever step of theirs they hang.
+    """Mark members to be killed that do not come to their group, in whatever step they hang.
 
-    They may report as ever: that is done by a thread that does not train.
+    They may still report: a thread that does not train does that.
     """
     if missed.generation != job.generation or not waiting.member or waiting.condemned:
         return

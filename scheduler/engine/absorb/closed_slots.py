@@ -1,4 +1,4 @@
-"""Absorb which slots of a node take no new workers, and tell of what changed, in one event for all that is alike."""
+"""Absorb which slots of a node take no new workers, with one event for all changes that are alike."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,7 +10,7 @@ from scheduler.model.node import Node
 from scheduler.model.observation import NodeObservation
 from scheduler.model.slot import ClosedSlot, SlotClosure
 
-#: What follows for workers on such slots, for people.
+#: Consequences for workers on such slots, in words.
 _THEN = {
     SlotClosure.FOREIGN: "",
     SlotClosure.UNHEALTHY: "; workers there are moved off",
@@ -19,7 +19,7 @@ _THEN = {
 
 
 def closed_slots(before: Node | None, seen: NodeObservation) -> tuple[tuple[ClosedSlot, ...], tuple[ClosedSlot, ...]]:
-    """Closed slots of the node as it was seen, and faults that a user has accepted and that are still there."""
+    """Closed slots of the observed node, and faults that a user has accepted and that still exist."""
     if not seen.closed_slots:
         return (), ()
     accepted = tuple(each for each in before.accepted_faults if each in seen.closed_slots) if before is not None else ()
@@ -54,7 +54,7 @@ def tell_of_slots(
 
 
 def accept_faults(node: Node) -> Node:
-    """The node whose slots take workers although they are reported as unhealthy, for as long as nothing else is."""
+    """The node, with slots that take workers although reported as unhealthy, until something else is reported."""
     faults = tuple(each for each in node.closed_slots if each.closure is SlotClosure.UNHEALTHY)
     if not faults:
         return node
@@ -64,6 +64,6 @@ def accept_faults(node: Node) -> Node:
 
 
 def named_slots(slots: Iterable[ClosedSlot]) -> str:
-    """Their numbers: `slot 3`, `slots 0, 2`."""
+    """The slots' numbers: `slot 3`, `slots 0, 2`."""
     numbers = [str(each.slot) for each in slots]
     return f"slot{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"

@@ -1,9 +1,9 @@
 """Which jobs a tick has to look at, so that thousands of jobs in which nothing happened cost next to nothing.
 
 A job is settled when only an observation, a report or a deadline can change it: it runs, and all its workers are ready
-members that have formed, and none is watched by heartbeats that its job asks for. What is known of a job is kept per
-`Job` value: values are immutable, so the same object means that nothing changed, but for when its workers were heard
-last: that puts the deadline of their silence off.
+members of a formed group, and none is watched by heartbeats that its job asks for. Knowledge of a job is kept per `Job`
+value: values are immutable, so the same object means that nothing changed, except when its workers were last heard,
+which puts off the deadline of their silence.
 """
 
 from collections.abc import Mapping
@@ -30,23 +30,23 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """What one tick has to look at."""
+    """Jobs and workers that one tick has to look at."""
 
     #: Active jobs that may change.
     jobs: list[Job]
-    #: Workers that were seen otherwise than before; only they can be new strays.
+    #: Workers that were observed to change; only they can be new strays.
     moved: list[WorkerObservation]
 
 
 class DirtyJobs:
-    """Remembers what was absorbed last. `reset` after a load: then everything is looked at."""
+    """Remembers what was absorbed last. After `reset`, everything is looked at."""
 
     def __init__(self, settings: EngineSettings, liveness: Liveness) -> None:
         self._settings = settings
         self._liveness = liveness
         self._known: dict[JobId, _Known] = {}
         self._seen: Observation | None = None
-        #: Workers whose end was seen.
+        #: Workers whose end was observed.
         self._ended: set[WorkerId] = set()
 
     def reset(self) -> None:
@@ -55,11 +55,11 @@ class DirtyJobs:
         self._seen = None
 
     def absorbed(self, observation: Observation) -> None:
-        """A commit holds what follows from this observation."""
+        """Record that the effects of this observation were committed."""
         self._seen = observation
 
     def focus(self, world: World, observation: Observation, now: float) -> Focus:
-        """What observation, reports or time may change."""
+        """Jobs and workers that the observation, reports or time may change."""
         before = self._seen
         if before is None or before.nodes != observation.nodes:
             return self._focus(list(world.active.values()), list(observation.workers.values()))
@@ -75,13 +75,13 @@ class DirtyJobs:
         return self._focus(due, moved)
 
     def ended(self, observation: Observation) -> list[WorkerObservation]:
-        """Workers whose end was seen and that the cluster still lists."""
+        """Workers whose end was observed and that the cluster still lists."""
         listed = [seen for worker_id in self._ended if (seen := observation.workers.get(worker_id)) is not None]
         self._ended = {seen.id for seen in listed}
         return listed
 
     def unsettled(self, world: World) -> list[Job]:
-        """The active jobs for which the cluster may have something to do."""
+        """Active jobs for which the cluster may have something to do."""
         return [job for job in world.active.values() if not self._look(job).settled]
 
     def next_deadline(self, world: World, now: float) -> float | None:
@@ -103,7 +103,7 @@ class DirtyJobs:
         return Focus(jobs, moved)
 
     def _is_news(self, job: Job, report: WorkerReport, now: float) -> bool:
-        """Whether a settled job changes by this report: by whom it misses, or by its progress, kept at intervals."""
+        """Whether the report changes a settled job: by missing members, or by its progress, kept at intervals."""
         if report.missed is not None:
             return True
         if not any(w.rank == 0 and w.id == report.worker_id for w in job.workers):

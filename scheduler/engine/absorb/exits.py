@@ -1,4 +1,4 @@
-"""What the end of a worker means: an ordered table, first match wins."""
+"""Classifies the end of a worker: an ordered table, first match wins."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ EXIT_REPLACE = 65
 
 _Test = Callable[[Worker, WorkerObservation], bool]
 
-#: What the cluster says goes before the exit code: whoever was told to go by somebody may leave with any.
+#: The cluster's word goes before the exit code: a worker that was told to leave may exit with any.
 _RULES: tuple[tuple[_Test, ExitReason], ...] = (
     (lambda worker, seen: worker.leave_reason is LeaveReason.HUNG, ExitReason.HUNG),
     (lambda worker, seen: worker.leave_reason is LeaveReason.NOT_LAUNCHED, ExitReason.LAUNCH_FAILED),

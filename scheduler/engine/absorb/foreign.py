@@ -1,7 +1,7 @@
-"""Absorb what others hold of the nodes, and what they wait for.
+"""Absorb foreign use of nodes, and foreign demands.
 
-Who waits is given room by the plan; taking it is up to the cluster. One that does not come although there is room (it
-waits for something else) must not keep slots idle for ever: after some patience it does not count for a while.
+The plan makes room for a demand; taking the room is up to the cluster. A demand that does not use its room (it waits
+for something else) must not keep slots idle for ever: after some patience it is ignored for a while.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,14 +18,14 @@ from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import left_of
 from scheduler.policy.capacity.resources import amount_of, enough, fit_in, needs
 
-#: A demand that was not taken up is ignored for so many times the patience that was had with it.
+#: A demand that was not taken up is ignored for this multiple of the patience that it got.
 IGNORED_TIMES = 10
 
 
 def absorb_use(
     changeset: Changeset, seen: Mapping[NodeName, NodeObservation], gone: Mapping[NodeName, WorkerShape]
 ) -> None:
-    """Take in what processes of others hold; what is gone of a node counts as it, for nobody may have it either."""
+    """Absorb foreign use of nodes; lost capacity counts as such, for no worker may have it either."""
     foreign = {name: node.foreign for name, node in seen.items() if node.foreign != NO_FOREIGN}
     for name, lost in gone.items():
         foreign[name] = foreign.get(name, NO_FOREIGN).plus(lost)
@@ -33,7 +33,7 @@ def absorb_use(
 
 
 def absorb_demands(changeset: Changeset, wanted: Sequence[Demand], settings: PolicySettings) -> None:
-    """Take in what they wait for; whether there is room depends on what they hold now."""
+    """Absorb foreign demands; whether there is room depends on present foreign use."""
     if not wanted and not changeset.base.demands:
         return
     before = {awaited.demand.name: awaited for awaited in changeset.base.demands}
@@ -43,7 +43,7 @@ def absorb_demands(changeset: Changeset, wanted: Sequence[Demand], settings: Pol
 
 
 def others_took(changeset: Changeset, worker: Worker) -> bool:
-    """Whether others have come to be where a worker was that ended in this tick, or its slots are gone or closed."""
+    """Whether foreign processes took the place of a worker that ended in this tick, or its slots are gone or closed."""
     node, foreign = changeset.node(worker.node), changeset.base.foreign.get(worker.node)
     if node is not None and node.closed_among(worker.slot_ids):
         return True
@@ -69,7 +69,7 @@ def _follow(
 
 
 def _has_room(base: World, nodes: Collection[Node], demand: Demand) -> bool:
-    """Whether one of the nodes could take it at this moment."""
+    """Whether one of the nodes could take the demand at this moment."""
     need = needs(demand.shape)
     return any(
         fit_in(need, left_of(node, base.used(node.name), base.foreign.get(node.name, NO_FOREIGN)))

@@ -1,4 +1,4 @@
-"""Remove nodes that the cluster has not listed for long, so that those of an autoscaler do not pile up."""
+"""Remove nodes that the cluster has not listed for long, so that an autoscaler's nodes do not pile up."""
 
 from collections.abc import Collection, Iterator
 
@@ -12,8 +12,8 @@ from scheduler.model.node import Node, NodeIntent
 def forget_nodes(changeset: Changeset, listed: Collection[NodeName], after_seconds: float) -> None:
     """Remove nodes that were last listed `after_seconds` ago or earlier; 0: never.
 
-    A node stays while a worker or a reservation names it, while a row that might do so cannot be read, and after
-    somebody cordoned or drained it: that is remembered for its return.
+    A node stays while a worker or a reservation names it, while an unreadable row might do so, and after a user
+    cordoned or drained it: that is remembered for its return.
     """
     if after_seconds <= 0 or changeset.base.unreadable:
         return
@@ -41,7 +41,7 @@ def _is_due(node: Node, now: float, after_seconds: float) -> bool:
 
 
 def _jobs(changeset: Changeset) -> Iterator[Job]:
-    """All that have not ended, held ones too."""
+    """All jobs that have not ended, held ones too."""
     yield from changeset.world().all_jobs()
     yield from changeset.held_jobs()
 

@@ -1,4 +1,4 @@
-"""What may still be done with a held job. Nothing here looks at more of it than its state and its workers' ids."""
+"""Intents on held jobs. Nothing here looks at more of such a job than its state and its workers' ids."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from scheduler.model.worker import ExitReason, Worker, WorkerState
 
 
 def absorb_held_intent(changeset: Changeset, job: Job, intent: Intent) -> str:
-    """Cancel or release the job; why any other request is refused."""
+    """Cancel or release the job; returns why any other request is refused."""
     if intent.kind is IntentKind.CANCEL:
         changeset.put_held(replace(job, stop_reason=StopReason.CANCELLED, stop_for=None))
         return ""
@@ -25,7 +25,7 @@ def absorb_held_intent(changeset: Changeset, job: Job, intent: Intent) -> str:
 
 
 def end_cancelled(changeset: Changeset) -> None:
-    """Held jobs that were cancelled end once the cluster lists no worker of theirs as alive."""
+    """End held jobs that were cancelled, once the cluster lists none of their workers as alive."""
     alive = {stray.job_id for stray in changeset.base.strays.values()}
     for job in changeset.held_jobs():
         if job.cancelled and job.id not in alive:
@@ -33,7 +33,7 @@ def end_cancelled(changeset: Changeset) -> None:
 
 
 def _release(changeset: Changeset, job: Job) -> None:
-    """Back to what it was; what has happened to its workers since is absorbed next."""
+    """Restore the job's former state; changes of its workers since are absorbed next."""
     assert job.held_from is not None, "a held job has the state that it was in"
     queued = job.held_from is JobState.QUEUED
     wait_reason = WaitReason.SUBMITTED if queued else None

@@ -1,4 +1,4 @@
-"""Take users' intents: each is done, or refused with an event that says why."""
+"""Absorb users' intents: each is carried out, or refused with an event that says why."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +17,7 @@ from scheduler.model.node import NODE_TRANSITIONS, Node, NodeIntent
 
 
 def absorb_inbox(changeset: Changeset, inbox: Inbox) -> None:
-    """Let new jobs into the queue and do what users asked, in the order of arrival."""
+    """Admit new jobs to the queue and carry out intents, in the order of arrival."""
     changeset.see_unreadable(inbox.unreadable)
     arrived = {job.id: job for job in inbox.jobs}
     asked = {booking.name: booking for booking in inbox.bookings}
@@ -174,7 +174,7 @@ def _absorb_node_intent(changeset: Changeset, intent: Intent) -> None:
 
 
 def _accept_faults(changeset: Changeset, node: Node) -> Node:
-    """Whoever uncordons a node says that its slots may be used, whatever has been reported of them until now."""
+    """Accept all faults reported so far: a user who uncordons a node says that its slots may be used."""
     accepted = accept_faults(node)
     if accepted != node:
         changeset.put_node(accepted)

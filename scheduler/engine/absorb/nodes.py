@@ -1,4 +1,4 @@
-"""Absorb what was seen of nodes, and keep the quarantine of those where workers keep failing."""
+"""Absorb observations of nodes, and keep the quarantine of nodes on which workers keep failing."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from scheduler.model.world import World, sharers
 #: Failures remembered per node.
 FAILURES_KEPT = 32
 
-#: What nodes are counted to have only because they had it when workers got theirs.
+#: Capacity that is no longer reported, but still held by workers.
 Gone = dict[NodeName, WorkerShape]
 
 
@@ -28,7 +28,7 @@ def absorb_nodes(changeset: Changeset, seen: Mapping[NodeName, NodeObservation])
         name: lost for name, observed in seen.items() if (lost := _absorb_node(changeset, name, observed)) is not None
     }
     for name, node in changeset.base.nodes.items():
-        # What cannot be read of a node stays as it is stored until the cluster tells of the node.
+        # An unreadable node stays as it is stored until the cluster reports it.
         if name not in seen and node.unlisted_since is None and (node.version or node.health is NodeHealth.UP):
             _miss(changeset, node)
     for name in changeset.base.nodes:
@@ -37,7 +37,7 @@ def absorb_nodes(changeset: Changeset, seen: Mapping[NodeName, NodeObservation])
 
 
 def _miss(changeset: Changeset, node: Node) -> None:
-    """The cluster lists the node no more."""
+    """Mark a node that the cluster no longer lists."""
     changeset.put_node(replace(node, health=NodeHealth.DOWN, unlisted_since=changeset.now))
     if node.health is NodeHealth.UP:
         detail = f"{node.slots} slots; not listed by the cluster"
@@ -45,7 +45,7 @@ def _miss(changeset: Changeset, node: Node) -> None:
 
 
 def _absorb_node(changeset: Changeset, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
-    """What is gone and still held, and slots below one that is; None: nothing."""
+    """Losses of the node: slots that are gone but still held, and slots below one that is gone; None: nothing."""
     before = changeset.node(name)
     if before is not None and _same(before, seen):
         return None
@@ -53,14 +53,14 @@ def _absorb_node(changeset: Changeset, name: NodeName, seen: NodeObservation) ->
 
 
 def absorb_held(changeset: Changeset, seen: Mapping[NodeName, NodeObservation], among: Iterable[NodeName]) -> Gone:
-    """The same for these nodes alone, where strays were found after they had been absorbed."""
+    """Absorb these nodes again, whose strays were found after they had been absorbed; returns their losses."""
     again = {name: _take_and_keep(changeset, name, seen[name]) for name in among if name in seen}
     return {name: lost for name, lost in again.items() if lost is not None}
 
 
 def _take_and_keep(changeset: Changeset, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
     used = changeset.base.used(name)
-    # what is still held exists until it is given back
+    # held capacity exists until it is given back
     slots = max(seen.slots, _slots_held(changeset.base, name))
     cpus = seen.cpus if used.cpus <= seen.cpus + CPU_EPSILON else used.cpus
     memory_mib = max(seen.memory_mib, used.memory_mib)
@@ -107,7 +107,7 @@ def _take_facts(changeset: Changeset, before: Node | None, seen: NodeObservation
 
 
 def _slots_held(world: World, name: NodeName) -> int:
-    """The highest slot that a worker or a stray has there, counted from 1."""
+    """The highest slot that a worker or a stray has on the node, counted from 1."""
     usage = world.used(name)
     held = [usage.slot_mask.bit_length()]
     if usage.slots_shared:
@@ -116,7 +116,7 @@ def _slots_held(world: World, name: NodeName) -> int:
 
 
 def _same(node: Node, seen: NodeObservation) -> bool:
-    """Whether the node is as it was seen; nearly always so, and a thousand nodes are compared at every tick."""
+    """Whether the node equals its observation; nearly always so, and a thousand nodes are compared at every tick."""
     return (
         node.slots == seen.slots
         and (node.health is NodeHealth.UP) == seen.up
@@ -137,7 +137,7 @@ def _same(node: Node, seen: NodeObservation) -> bool:
 
 
 def end_quarantine(changeset: Changeset, name: NodeName) -> None:
-    """Let the node take work again if quarantine ended."""
+    """Let the node take workers again if its quarantine has ended."""
     node = changeset.node(name)
     if node is None or node.intent is not NodeIntent.QUARANTINED:
         return
@@ -166,9 +166,9 @@ def count_failures(changeset: Changeset, ended: Sequence[Worker], settings: Engi
 
 
 def _tells_of_node(worker: Worker) -> bool:
-    """Whether the end may be the node's fault: a failure, or a worker that it did not get to run.
+    """Whether the end may be the node's fault: a failure, or a worker that the node failed to start.
 
-    What no node can start is the job's fault.
+    A worker that no node can start is the job's fault.
     """
     if worker.exit_reason is ExitReason.CANNOT_START:
         return False

@@ -1,4 +1,4 @@
-"""How jobs are with their data: workers report shards to the store, on whichever replica."""
+"""Absorb the progress of jobs on their data: workers report shards to the store, through any replica."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from scheduler.model.world import World
 
 
 class DataWatch:
-    """Looks only while a job with data is active, and only where it may matter."""
+    """Reads the store only while a job with data is active, and only where it may matter."""
 
     def __init__(self, store: Store, settings: EngineSettings) -> None:
         self._store = store
@@ -28,7 +28,7 @@ class DataWatch:
         self._looked_at = -math.inf
 
     def shares_done(self, world: World, now: float) -> Mapping[JobId, float]:
-        """The share of its data that each active job is done with, once per interval; nothing in between."""
+        """The done share of each active job's data, once per interval; nothing in between."""
         interval_seconds = self._settings.progress_interval_seconds
         if 0 <= now - self._looked_at < interval_seconds:  # also where the machine's time was set back
             return {}
@@ -40,7 +40,7 @@ class DataWatch:
     def queues(
         self, jobs: Iterable[Job], observation: Observation, liveness: Liveness, now: float
     ) -> Mapping[JobId, DataQueue]:
-        """The data of those of these jobs that may end now, or of which a worker has ended or seems to hang."""
+        """The data of those of the jobs that may end now, or that have a worker which ended or seems to hang."""
 
         def matters(job: Job, worker: Worker) -> bool:
             seen = observation.workers.get(worker.id)
@@ -62,7 +62,7 @@ def absorb_data(changeset: Changeset, shares: Mapping[JobId, float], reports: Re
         if report is None:
             changeset.put_progress(job, replace(with_fraction(job, share, changeset.now), reported_at=changeset.now))
         elif report.fraction is None:
-            # When it was reported last decides when the next report is kept.
+            # The time of the last report decides when the next one is kept.
             changeset.put_progress(job, with_fraction(job, share, changeset.now))
 
 

@@ -1,7 +1,7 @@
-"""Absorb how busy oversold slots are: which of them are crowded, so that who shares them has to leave.
+"""Absorb the load of oversold slots: which of them are crowded, so that workers that share them have to leave.
 
-A slot is crowded from the moment at which its memory or utilization crosses a limit. It takes others again only some
-time after it came below, and well below, or else those who left would come back at once and have to leave again.
+A slot is crowded from the moment at which its memory or utilization crosses a limit. It takes new sharers only some
+time after it fell well below, or those that left would come back at once and have to leave again.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from scheduler.model.ids import NodeName
 from scheduler.model.observation import SlotLoad
 from scheduler.model.world import CrowdedSlot, Stray, World, sharers
 
-#: A slot is well below a limit when this share of the whole is left up to it.
+#: A slot is well below a limit when this share of the whole is free up to it.
 MARGIN = 0.1
 
 
 def absorb_loads(
     changeset: Changeset, loads: Mapping[NodeName, tuple[SlotLoad, ...]], settings: PolicySettings
 ) -> None:
-    """Take in the load of every slot of oversold nodes; one that was not read any more counts as not busy."""
+    """Absorb the load of every slot of oversold nodes; a slot without a reading counts as not busy."""
     loads = {name: seen for name, seen in loads.items() if _oversold(changeset, name)}
     if not loads and not changeset.base.crowded:
         return
@@ -44,7 +44,7 @@ def _oversold(changeset: Changeset, name: NodeName) -> bool:
 
 
 def _judge(before: CrowdedSlot | None, load: SlotLoad, now: float, settings: PolicySettings) -> CrowdedSlot | None:
-    """What the slot is after this reading; None: not crowded."""
+    """The slot's state after this reading; None: not crowded."""
     if _exceeds(load, settings, 0.0):
         return CrowdedSlot(now if before is None else before.leave_at)
     if before is None:
@@ -62,6 +62,6 @@ def _exceeds(load: SlotLoad, settings: PolicySettings, margin: float) -> bool:
 
 
 def _leaving(world: World) -> set[tuple[NodeName, int]]:
-    """Slots that somebody who shares them was leaving before this tick: what that changes is not seen yet."""
+    """Shared slots that a worker was leaving before this tick: the effect of that is not seen yet."""
     gone = (who for who in sharers(world) if isinstance(who, Stray) or not who.wanted)
     return {(who.node, slot) for who in gone for slot in who.slot_ids}

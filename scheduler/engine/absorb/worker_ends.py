@@ -1,4 +1,4 @@
-"""What follows from workers that ended: done, replaced, restarted as a gang, or given up."""
+"""Reactions to workers that ended: done, replaced, restarted as a gang, or given up."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,13 +21,13 @@ from scheduler.model.worker import ExitReason, LeaveReason, Worker
 GROUP_SECONDS = 1.0
 
 _SIZED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
-#: What it cost the job, for people.
+#: The cost to the job, in words.
 _CHARGED = {
     Charge.SHARD: "; no retry used: it held a shard that is already suspected",
     Charge.FORGIVEN: "; no retry used: its shards may be the cause, and others have been completed",
     Charge.RETRY: "",
 }
-#: Ends that are no failure, but of which the next try would give the same if it came at once.
+#: Ends that are no failure, but that an immediate retry would repeat.
 _PAUSED = frozenset({ExitReason.REPLACE, ExitReason.NOT_ADMITTED})
 #: Ends that are no failure, after which an ordinary gang has a gap.
 _UNREPLACED = frozenset(
@@ -44,7 +44,7 @@ _UNREPLACED = frozenset(
 
 
 def react(changeset: Changeset, job_id: JobId, ended: Sequence[Worker], settings: EngineSettings) -> None:
-    """Decide about a job whose workers ended just now."""
+    """Decide on a job whose workers ended just now."""
     job = changeset.the_job(job_id)
     hopeless = next((w for w in ended if job.state in _SIZED and _is_hopeless(job, w)), None)
     if hopeless is not None:
@@ -60,8 +60,8 @@ def react(changeset: Changeset, job_id: JobId, ended: Sequence[Worker], settings
 def _is_hopeless(job: Job, worker: Worker) -> bool:
     """Whether no try can start the worker, and none of its kind ever ran.
 
-    Where one did, what is missing was there (a disk is not mounted yet after a reboot, a program is being installed):
-    the job has its retries then, and what runs of it goes on.
+    Where one did run, the missing thing was there (a disk is not mounted yet after a reboot, a program is being
+    installed): the job then has its retries, and its running workers go on.
     """
     peers = job.fixed_workers if worker.fixed else job.workers
     ran = job.served_slot_seconds > 0 or any(peer.started_at is not None for peer in peers)
@@ -69,7 +69,7 @@ def _is_hopeless(job: Job, worker: Worker) -> bool:
 
 
 def backoff_seconds(retries_used: int, settings: EngineSettings) -> float:
-    """The pause before the next try of a job that has used this number of retries."""
+    """Pause before the next try after `retries_used` failures."""
     return Backoff(settings.backoff_seconds, settings.backoff_max_seconds).pause_seconds(retries_used)
 
 
@@ -96,9 +96,9 @@ def _react_to_ends(changeset: Changeset, job: Job, ended: Sequence[Worker], sett
 
 
 def _react_to_fixed(changeset: Changeset, job: Job, ended: Sequence[Worker], settings: EngineSettings) -> None:
-    """Nothing replaces a fixed worker that failed or is lost: all of the job starts again. One that is done is done.
+    """A fixed worker that failed or is lost is not replaced: the whole job starts again. A finished one is done.
 
-    What happens once the other workers are done does not matter any more. A driver that is done ends the job.
+    Ends after the other workers are done do not matter any more. A driver that is done ends the job.
     """
     if job.spec.runtime.driven and job.state in _SIZED and any(w.exit_reason is ExitReason.DONE for w in ended):
         changeset.put(replace(job, finishing=True))
@@ -116,7 +116,7 @@ def _react_to_fixed(changeset: Changeset, job: Job, ended: Sequence[Worker], set
 
 
 def _stop_failed(changeset: Changeset, job: Job, settings: EngineSettings) -> None:
-    """The attempt cannot go on after a failure, which was counted: start again after a pause, or give up."""
+    """Stop an attempt that cannot go on after a counted failure: start again after a pause, or give up."""
     if job.retries_used > job.spec.max_retries:
         begin_stop(changeset, job.id, StopReason.RETRIES_EXHAUSTED, detail=job.detail)
         return
@@ -126,7 +126,7 @@ def _stop_failed(changeset: Changeset, job: Job, settings: EngineSettings) -> No
 
 
 def _stop_incomplete(changeset: Changeset, job: Job, gone: Worker, settings: EngineSettings) -> None:
-    """A worker is gone that nothing can replace, and no failure: the job starts again as a whole."""
+    """Restart the job as a whole: a worker is gone that nothing can replace, without a failure."""
     pause = backoff_seconds(1, settings) if gone.exit_reason in _PAUSED else 0.0
     changeset.put(replace(job, not_before=changeset.now + pause))
     told = f": {gone.detail}" if gone.detail else ""
@@ -139,12 +139,12 @@ def _named(worker: Worker) -> str:
 
 
 def _is_broken(job: Job) -> bool:
-    """Whether a gap ends it: nothing re-forms the group of an ordinary script, which starts again as a whole."""
+    """Whether a gap ends the attempt: the group of an ordinary script cannot re-form, it starts again as a whole."""
     return not job.elastic and not job.spec.runtime.reports
 
 
 def _cannot_start(job: Job, gone: Sequence[Worker]) -> bool:
-    """Whether the cluster lets too few of its workers run: those that it does must not wait on their slots for them."""
+    """Whether the cluster admits too few of the job's workers: admitted ones must not wait for them on their slots."""
     refused = any(w.exit_reason is ExitReason.NOT_ADMITTED for w in gone)
     left = len(job.wanted_workers)
     return refused and left < job.min_workers and (left == 0 or job.state is JobState.STARTING)
@@ -155,7 +155,7 @@ def _count_failure(
 ) -> Job:
     """Consume a retry, unless a shard may be why; failures of one moment count once, and old ones are forgotten.
 
-    `before`: what had happened that may be why it failed, for people.
+    `before`: an earlier event that may explain the failure, in words.
     """
     charge, worker = max(((_charge(changeset, each), each) for each in failed), key=lambda charged: charged[0])
     since = changeset.now - job.last_failure_at if job.last_failure_at is not None else None
@@ -183,7 +183,7 @@ def _charge(changeset: Changeset, worker: Worker) -> Charge:
 
 
 def _finish(changeset: Changeset, job: Job) -> None:
-    """A worker is done: what never trained in an elastic group has nothing to join any more."""
+    """React to a worker that is done: workers that never trained in an elastic group have nothing to join any more."""
     if not job.spec.runtime.reports:
         return
     for worker in job.wanted_workers:
@@ -192,7 +192,7 @@ def _finish(changeset: Changeset, job: Job) -> None:
 
 
 def _replace_worker(changeset: Changeset, worker: Worker, settings: EngineSettings) -> None:
-    """A new worker on the same slots in place of one that failed or asked for it.
+    """Put a new worker on the slots of one that failed or asked for it.
 
     The slots stay with the job during a pause. A lost or drained worker is not replaced here, nor one whose place
     others have taken: its node may be gone, and the planner finds a place.
@@ -233,7 +233,7 @@ def _replace_worker(changeset: Changeset, worker: Worker, settings: EngineSettin
 
 
 def _pause_before_replacement(job: Job, worker: Worker, settings: EngineSettings) -> float:
-    """None for the first failure of one that had trained: most often its machine is the cause, and not the job."""
+    """Seconds before the replacement; 0 at the first failure of one that had trained: its machine is suspected."""
     trained = worker.reported_generation > 0
     if trained and worker.exit_reason in FAILURES and job.retries_used <= 1:
         return 0.0

@@ -1,4 +1,4 @@
-"""Absorb what was seen of workers: processes as the cluster reports them, and what they say of themselves."""
+"""Absorb observations of workers: processes as the cluster reports them, and their own reports."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -20,16 +20,16 @@ from scheduler.model.speed import after_report
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.model.world import Stray
 
-#: Multiples of it spread evenly over the unit interval, however many there are.
+#: Its multiples spread evenly over the unit interval, however many there are.
 GOLDEN_RATIO = 0.6180339887498949
 
 
 def absorb_job_workers(
     changeset: Changeset, job: Job, observation: Observation, uncertain: Mapping[WorkerId, ActionFailure]
 ) -> list[Worker]:
-    """Bring the job's workers to what was observed; returns those that ended.
+    """Update the job's workers from the observation; returns those that ended.
 
-    `uncertain` are workers whose last start or stop failed on the way, and why: that they are not listed proves
+    `uncertain` has the workers whose last start or stop failed on the way, and why: their absence from the list proves
     nothing.
     """
     ended: list[Worker] = []
@@ -58,9 +58,9 @@ def _lost_reason(worker: Worker) -> ExitReason:
 
 
 def _go_on_without(changeset: Changeset, job_id: JobId, worker_id: WorkerId) -> None:
-    """The worker's node is out of reach and the cluster does not say that it is gone: an elastic group re-forms.
+    """Re-form an elastic group without a worker that is not reported as gone, but whose node is out of reach.
 
-    It keeps its slots until the cluster lists it no more; a job that needs it waits for its node.
+    The worker keeps its slots until the cluster no longer lists it; a job that needs it waits for its node.
     """
     job = changeset.the_job(job_id)
     worker = job.worker(worker_id)
@@ -71,7 +71,7 @@ def _go_on_without(changeset: Changeset, job_id: JobId, worker_id: WorkerId) -> 
 
 
 def _note(changeset: Changeset, worker: Worker, detail: str) -> Worker:
-    """Keep what the cluster says of a worker; of one that hangs it is known better."""
+    """Keep the cluster's detail on a worker, except on a hung one, of which more is known."""
     if detail == worker.detail or worker.leave_reason is LeaveReason.HUNG:
         return worker
     noted = replace(worker, detail=detail)
@@ -80,7 +80,7 @@ def _note(changeset: Changeset, worker: Worker, detail: str) -> Worker:
 
 
 def _absorb_absence(changeset: Changeset, worker: Worker, uncertain: Mapping[WorkerId, ActionFailure]) -> Worker | None:
-    """A worker that its node does not have."""
+    """Absorb that a worker is absent from its node."""
     failure = uncertain.get(worker.id)
     if failure is not None:
         worker = _note(changeset, worker, failure.error)
@@ -116,7 +116,7 @@ def _absorb_alive(changeset: Changeset, job: Job, worker: Worker, seen: WorkerOb
 def _absorb_end(changeset: Changeset, worker: Worker, seen: WorkerObservation) -> Worker:
     reason = classify_exit(worker, seen)
     state = WorkerState.LOST if seen.phase is Phase.LOST else WorkerState.EXITED
-    # why it was given up says more than how it was removed
+    # the reason for giving it up says more than its removal
     detail = worker.detail if worker.condemned else seen.detail
     broken = _broken_slots(changeset, worker) if reason in (ExitReason.FAILED, ExitReason.HUNG) else ()
     if broken:  # nobody can tell whether it would have failed elsewhere
@@ -125,14 +125,14 @@ def _absorb_end(changeset: Changeset, worker: Worker, seen: WorkerObservation) -
 
 
 def _broken_slots(changeset: Changeset, worker: Worker) -> tuple[ClosedSlot, ...]:
-    """Those of its slots that are unhealthy, or of which nothing can be read."""
+    """Slots of the worker that are unhealthy or cannot be read."""
     node = changeset.node(worker.node)
     closed = node.closed_among(worker.slot_ids) if node is not None else ()
     return tuple(each for each in closed if each.closure is not SlotClosure.FOREIGN)
 
 
 def absorb_report(changeset: Changeset, job: Job, worker: Worker, report: WorkerReport) -> None:
-    """Readiness and membership as the worker says; a report of another generation than the published one is old."""
+    """Absorb readiness and membership from the worker's report; one of another generation than published is old."""
     if worker.state is WorkerState.PENDING:
         worker = changeset.move_worker(worker, WorkerState.STARTING)  # it talks, so it runs
         changeset.event(EventKind.WORKER_STARTED, job_id=job.id, worker_id=worker.id, node=worker.node)
@@ -147,9 +147,9 @@ def absorb_report(changeset: Changeset, job: Job, worker: Worker, report: Worker
 def absorb_progress(
     changeset: Changeset, job_id: JobId, report: WorkerReport, checkpoint_at: float | None, settings: EngineSettings
 ) -> None:
-    """Keep what rank 0 reports of the job, at most once per interval.
+    """Keep the job's progress from the report of rank 0, at most once per interval.
 
-    `checkpoint_at`: when any of its workers last saw a checkpoint; the one that writes them may be any of them.
+    `checkpoint_at`: when any of its workers last saw a checkpoint; any of them may write checkpoints.
     """
     job = changeset.the_job(job_id)
     before = job.progress
@@ -184,9 +184,9 @@ def absorb_progress(
 
 
 def with_fraction(job: Job, fraction: float | None, now: float) -> Progress:
-    """The job's progress where so much is done; None: as much as before. What all of it takes is estimated anew.
+    """The job's progress at this fraction (None: unchanged), with a new estimate of its total work.
 
-    What was known fades as the share done grows: start-up and the first epochs are not like those to come.
+    Old knowledge fades as the done share grows: start-up and the first epochs differ from those to come.
     """
     before = job.progress
     done, whole, recent = before.fraction or 0.0, before.whole_slot_seconds, before.recent_share
@@ -206,7 +206,7 @@ def with_fraction(job: Job, fraction: float | None, now: float) -> Progress:
 def progress_is_due(job: Job, report: WorkerReport, now: float, interval_seconds: float) -> bool:
     """Whether a report of rank 0 is kept: once per interval, at a moment of the job's own, and after each resize.
 
-    Jobs that started together would otherwise be written together for ever.
+    Otherwise jobs that started together would always be written together.
     """
     before = job.progress
     if before.reported_at is None or interval_seconds <= 0:
@@ -224,9 +224,9 @@ def _newest(new: float | None, old: float | None) -> float | None:
 def find_strays(
     changeset: Changeset, observation: Observation, moved: Iterable[WorkerObservation]
 ) -> dict[WorkerId, Stray]:
-    """Workers seen alive that no job has: fenced, and holding their slots until they are gone.
+    """Workers observed alive that belong to no job: they are fenced, and hold their slots until they are gone.
 
-    Only workers that were seen otherwise than before (`moved`) can have become strays.
+    Only workers that were observed to change (`moved`) can have become strays.
     """
     strays = {
         stray.id: stray

@@ -7,17 +7,17 @@ from scheduler.engine.changeset import Changeset
 from scheduler.model.job import Job
 from scheduler.model.worker import Worker
 
-#: Where other workers reach a worker; it was given its node's address.
+#: The host at which other workers reach a worker, which was given its node's address.
 HostOf = Callable[[Job, Worker], str]
 
 
 def nodes_address(job: Job, worker: Worker) -> str:
-    """Of clusters whose workers share their node's network."""
+    """The address in clusters whose workers share their node's network."""
     return worker.host
 
 
 def give_addresses(changeset: Changeset, host_of: HostOf) -> None:
-    """Once, before anybody is told of them."""
+    """Give new workers their addresses, once, before these are published."""
     for worker in changeset.new_workers():
         job = changeset.the_job(worker.job_id)
         host = host_of(job, worker)
@@ -29,7 +29,7 @@ def give_addresses(changeset: Changeset, host_of: HostOf) -> None:
 
 
 def _tell_fixed_host(changeset: Changeset, job: Job, index: int, host: str) -> None:
-    """The fixed worker listens at this host, on the port that it was given."""
+    """Record the host of the fixed worker, which listens on the port that it was given."""
     hosts = list(job.fixed_hosts)
     hosts[index] = f"{host}:{hosts[index].rpartition(':')[2]}"
     changeset.put(replace(changeset.the_job(job.id), fixed_hosts=tuple(hosts)))

@@ -1,4 +1,4 @@
-"""Actions carried out one beside the other: what one of them stumbles over is its own failure, never the tick's."""
+"""Carries out actions side by side: an error in one of them is that action's failure, never the tick's."""
 
 import traceback
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _ERROR_LENGTH_MAX = 400
 
 
 def carry_out(cluster: Cluster, actions: Sequence[ClusterAction], until: float) -> list[ActionFailure]:
-    """Have the cluster do them, and return what failed. Raises `ClusterError` if it cannot be asked at all."""
+    """Have the cluster carry out the actions; returns failed ones. Raises `ClusterError` if it cannot be asked."""
     try:
         return list(cluster.apply(actions, until))
     except ClusterError:
@@ -22,7 +22,7 @@ def carry_out(cluster: Cluster, actions: Sequence[ClusterAction], until: float) 
 
 
 def unforeseen(action: ClusterAction, error: Exception) -> ActionFailure:
-    """The failure of an action by an error that nobody expected. A start would meet it again: it is given up."""
+    """The failure of an action by an unexpected error. A start would meet it again, so it is given up."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     text = " ".join(f"internal error: {type(error).__name__}: {error}".split())[:_ERROR_LENGTH_MAX]

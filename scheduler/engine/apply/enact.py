@@ -14,7 +14,7 @@ from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import Job, Placement
 from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
-from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
+from scheduler.model.plan import Grow, Placing, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.model.speed import after_loss
 from scheduler.model.worker import LeaveReason, Worker
@@ -22,7 +22,7 @@ from scheduler.model.world import mask_of, sharers
 
 
 def enact(changeset: Changeset, plan: Plan, settings: EngineSettings) -> None:
-    """Put every action of the plan, and the reasons of those who wait, into the draft."""
+    """Put every action of the plan, and the reasons of waiting jobs, into the changeset."""
     slots = _Slots(changeset)
     ports = _Ports(changeset, settings)
     for action in plan.actions:
@@ -46,7 +46,7 @@ def enact(changeset: Changeset, plan: Plan, settings: EngineSettings) -> None:
 
 
 def _wait(changeset: Changeset, job: Job, waiting: Waiting) -> None:
-    """Whom it waits for changes often in a long queue; only another reason is told in history."""
+    """Record why the job waits. `wait_for` changes often in a long queue; only a new reason makes an event."""
     if (job.wait_reason, job.wait_for) != (waiting.reason, waiting.for_job):
         changeset.put(replace(job, wait_reason=waiting.reason, wait_for=waiting.for_job))
     if job.wait_reason is not waiting.reason:
@@ -126,7 +126,7 @@ def _grow(changeset: Changeset, action: Grow, slots: "_Slots") -> None:
 
 
 def _add_fixed_group(changeset: Changeset, job: Job, action: Start, slots: "_Slots", ports: "_Ports") -> None:
-    """Its workers first: the others start once these run. Each listens where all of the job are told."""
+    """Add the fixed workers first: the others start once these run. Each listens where the whole job expects it."""
     group = job.spec.fixed
     if group is None:
         return
@@ -176,7 +176,7 @@ def _add_worker(
     return worker
 
 
-def _describe(action: Start | Grow | Reserve) -> str:
+def _describe(action: Placing) -> str:
     where = _places(action.placement)
     if not isinstance(action, Grow) and action.fixed:
         where += f"; fixed: {_places(action.fixed)}"
@@ -194,7 +194,7 @@ class _Slots:
         self._changeset = changeset
         self._world = changeset.world()
         self._masks: dict[NodeName, int] = {}
-        #: Node and slot -> how many share it; None until somebody is to share.
+        #: Number of sharers by node and slot; None until a worker is to share.
         self._sharers: Counter[tuple[NodeName, int]] | None = None
 
     def take(self, name: NodeName, count: int, shared: bool) -> tuple[int, ...]:
@@ -226,7 +226,7 @@ class _Slots:
 
 
 class _Ports:
-    """Ports for rank 0 of ordinary torch.distributed scripts and for fixed workers; no two that live share one."""
+    """Ports for rank 0 of ordinary torch.distributed scripts and for fixed workers; no two live ones share a port."""
 
     def __init__(self, changeset: Changeset, settings: EngineSettings) -> None:
         self._changeset = changeset

@@ -1,4 +1,4 @@
-"""What a worker is launched with: its command and its environment."""
+"""The launch of a worker: its command and its environment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import Job, JobSpec, Runtime
 from scheduler.model.worker import Worker
 
-#: Where neither a job's own variables nor those of its submitter say anything else.
+#: Defaults where neither the job's own variables nor its submitter's say anything else.
 _DEFAULTS = {
     # An ordinary torchrun whose store several agents share fails whenever one joins.
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
@@ -20,13 +20,13 @@ _DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class LaunchContext:
-    """What launching needs of the daemon."""
+    """Facts of the daemon that a launch needs."""
 
-    #: Where workers reach the daemon.
+    #: The URL at which workers reach the daemon.
     url: str
     #: The bearer token that opens the worker calls of one job.
     token_for: Callable[[Job], str]
-    #: Each job has a directory of its own below, which survives attempts.
+    #: Directory below which each job has one of its own, which survives attempts.
     jobs_dir: Path
     host_of: HostOf = nodes_address
 
@@ -75,7 +75,7 @@ def _defaults(spec: JobSpec) -> dict[str, str]:
 def _environment(job: Job, worker: Worker, context: LaunchContext) -> dict[str, str]:
     """The scheduler's own variables, and torch's for scripts that know nothing of the scheduler.
 
-    To a fixed worker its group is what all others are to each of these.
+    A fixed worker sees its own group where other workers see each other.
     """
     gang = job.fixed_workers if worker.fixed else job.wanted_workers
     rank, size = next((i for i, w in enumerate(gang) if w.id == worker.id), 0), len(gang)

@@ -10,7 +10,7 @@ from scheduler.model.observation import Observation, WorkerObservation
 from scheduler.model.worker import Desired, Worker, WorkerState
 from scheduler.model.world import World
 
-#: A held job that is cancelled has at most so long to go.
+#: Longest grace of a cancelled job that is held.
 HELD_GRACE_SECONDS_MAX = 3600.0
 
 
@@ -23,11 +23,11 @@ def due_actions(
     launch: LaunchContext,
     now: float,
 ) -> list[ClusterAction]:
-    """What the cluster should be told now.
+    """The actions that the cluster should carry out now.
 
-    `unsettled` are the jobs with workers that may have to be started or stopped; `ended` are the workers that the
-    cluster still lists although their end was seen. `stop_sent` are workers that this engine has asked to stop already:
-    asking again is harmless, but only needed once their deadline has passed.
+    `unsettled` are jobs with workers that may have to be started or stopped; `ended` are workers that the cluster still
+    lists although their end was observed. `stop_sent` are workers that this engine has already asked to stop: asking
+    again is harmless, but only needed once their deadline has passed.
     """
     stops: list[ClusterAction] = []
     for stray in world.ending_strays():
@@ -48,13 +48,13 @@ def due_actions(
 
 
 def _grace_seconds(job: Job) -> float:
-    """Of a held job, of which no number is to be trusted."""
+    """The grace of a job; of a held one, no number is trusted."""
     seconds: object = job.spec.grace_seconds
     return seconds if isinstance(seconds, int | float) and 0 <= seconds <= HELD_GRACE_SECONDS_MAX else 0.0
 
 
 def _to_start(job: Job, worker: Worker, observation: Observation, now: float) -> bool:
-    """Whether it is its turn: fixed workers come first, the others once these run."""
+    """Whether it is the worker's turn: fixed workers come first, the others once these run."""
     if worker.state is not WorkerState.PENDING or worker.not_before > now:
         return False
     seen = observation.workers.get(worker.id)
@@ -65,7 +65,7 @@ def _to_start(job: Job, worker: Worker, observation: Observation, now: float) ->
 
 
 def _is_live(world: World, seen: WorkerObservation) -> bool:
-    """Whether its job counts it, now or once it goes on or can be read: then its end is not stored yet."""
+    """Whether the worker's job counts it, now or once the job goes on or can be read: its end is not stored yet."""
     job = world.active.get(seen.job_id) or world.held.get(seen.job_id)
     counts = job is not None and job.nonce == seen.nonce and job.worker(seen.id) is not None
     return counts or world.unread(seen.job_id) is not None

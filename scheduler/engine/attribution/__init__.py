@@ -1,1 +1,1 @@
-"""Which job, node, pod of others or booking makes ticks fail: it is held, so that all others go on."""
+"""Finds the job, node, foreign pod or booking that makes ticks fail, and holds it so that all others go on."""

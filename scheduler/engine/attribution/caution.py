@@ -1,7 +1,7 @@
-"""When ticks are tried in a process of their own before they are done: after one that failed, or after a death.
+"""When ticks are rehearsed in a process of their own: after one that failed, or after a leader's death.
 
-A leader that died may have died of its tick, and whoever leads next would, too. So after a leader that did not give
-the lease back, and after a tick that raised, ticks are rehearsed first. One that fails there is looked into.
+A leader that died may have died of its tick, and the next leader would, too. So after a leader that did not give the
+lease back, and after a tick that raised, ticks are rehearsed first. One that fails there is looked into.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -17,14 +17,14 @@ from scheduler.errors import LeaseLost, SchedulerError, SchemaMismatch, StaleWri
 from scheduler.model.subject import Subject
 from scheduler.model.world import Changes
 
-#: The search for what makes ticks fail ends after this; the next tick begins it anew.
+#: The search for a culprit ends after this; the next tick begins it anew.
 SEARCH_SECONDS_MAX = 60.0
 #: Where a rehearsal takes longer, only the next tick is rehearsed.
 COST_SECONDS_MAX = 0.25
 
 
 class Undecidable(SchedulerError):
-    """A tick fails whatever single thing is left out of it: nothing is decided until that changes."""
+    """A tick fails whatever is left out of it: nothing is decided until that changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Rehearsal:
     decide: Callable[[TickInputs, Changes], Changes]
     #: Raises what the commit of these changes would raise.
     check: Callable[[Changes], None]
-    #: Called between tries, so that nobody takes a long search for a hang.
+    #: Called between tries, so that a long search is not mistaken for a hang.
     alive: Callable[[], None]
 
 
@@ -48,26 +48,26 @@ class Caution:
         self._limit_seconds = limit_seconds
         self._window_seconds = window_seconds
         self._until = 0.0
-        #: What a search that ran out of time had found.
+        #: Progress of a search that ran out of time.
         self._progress = Progress()
-        #: What the last rehearsal took.
+        #: Duration of the last rehearsal.
         self._cost_seconds = 0.0
         #: Whether the next tick is to be rehearsed.
         self.due = False
 
     def begin(self) -> None:
-        """A tick failed, or a leader died."""
+        """Begin to rehearse: a tick failed, or a leader died."""
         self.due = True
         self._until = self._clock.monotonic() + self._window_seconds
 
     def passed(self) -> None:
-        """A tick ran through."""
+        """Record that a tick ran through."""
         self.due = self._clock.monotonic() < self._until and self._cost_seconds < COST_SECONDS_MAX
 
     def find(
         self, inputs: TickInputs, known: Mapping[Subject, Failure], rehearsal: Rehearsal
     ) -> Mapping[Subject, Failure]:
-        """What has to be held so that the tick passes, `known` in any case. Raises `Undecidable`."""
+        """The subjects to hold so that the tick passes, `known` in any case. Raises `Undecidable`."""
         began = self._clock.monotonic()
 
         def tick_without(left_out: Collection[Subject]) -> Failure | None:

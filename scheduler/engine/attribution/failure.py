@@ -1,4 +1,4 @@
-"""How a tick failed, where, and what it was dealing with then, as its stack tells."""
+"""How a tick failed, where, and which job, node or other input it was handling then, as its stack tells."""
 
 import math
 import traceback
@@ -19,7 +19,7 @@ from scheduler.model.worker import Worker
 from scheduler.model.world import Stray
 
 _PACKAGE = Path(__file__).parents[2]
-#: Of a message, which may hold whatever a job brought with it.
+#: Longest message, which may hold anything that a job brought with it.
 _MESSAGE_MAX = 200
 _ODD_BELOW, _ODD_ABOVE = 1e-100, 1e14
 
@@ -31,7 +31,7 @@ class Failure:
     cause: Cause
     #: How and where, in one line.
     detail: str
-    #: What it was dealing with, what the innermost frames name first.
+    #: What it was handling, from the innermost frames outward.
     suspects: tuple[Subject, ...] = ()
 
 
@@ -45,7 +45,7 @@ def failure_of(error: BaseException, cause: Cause = Cause.TICK_RAISED) -> Failur
 
 
 def suspects_in(frames: Iterable[FrameType]) -> list[Subject]:
-    """What the variables of these frames name, each once; what has odd numbers in it comes first."""
+    """Subjects that the variables of these frames name, each once; those with odd numbers first."""
     found: dict[Subject, bool] = {}
     for frame in frames:
         for value in list(frame.f_locals.values()):
@@ -56,7 +56,7 @@ def suspects_in(frames: Iterable[FrameType]) -> list[Subject]:
 
 
 def is_odd(value: object) -> bool:
-    """Whether it holds a number that nobody means: not finite, or next to zero or to the end of all floats."""
+    """Whether the value holds a number that cannot be meant: not finite, or next to zero or the end of all floats."""
     if isinstance(value, float):
         return not math.isfinite(value) or (value != 0 and not _ODD_BELOW < abs(value) < _ODD_ABOVE)
     if isinstance(value, tuple):
@@ -65,7 +65,7 @@ def is_odd(value: object) -> bool:
 
 
 def subject_of(value: object) -> Subject | None:
-    """What the value is about; None: nothing that could be left out."""
+    """The subject of the value; None: nothing that could be left out."""
     match value:
         case Job():
             return Subject(SubjectKind.JOB, str(value.id))

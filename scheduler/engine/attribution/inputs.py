@@ -1,4 +1,4 @@
-"""What one tick decides by, and the same without what is left out of it."""
+"""The inputs by which one tick decides, and inputs with subjects left out."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -13,9 +13,9 @@ from scheduler.model.observation import NodeObservation, Observation, WorkerObse
 from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.world import World
 
-#: Those that a machine may have.
+#: Slots that a machine may have.
 _SLOTS = range(4096)
-#: So many jobs and nodes may take twice as long as few.
+#: Number of jobs and nodes that may take twice as long as few.
 TWICE_AS_LONG = 4000
 
 
@@ -27,23 +27,23 @@ class TickInputs:
     world: World
     observation: Observation
     inbox: Inbox
-    #: The share of its data that each active job is done with.
+    #: The done share of each active job's data.
     shares: Mapping[JobId, float] = field(default_factory=dict)
-    #: Stored jobs that the world could not be built with.
+    #: Stored jobs with which no world could be built.
     unloaded: Mapping[JobId, Job] = field(default_factory=dict)
     #: The data of all active jobs; None: it is looked up where it matters.
     queues: Mapping[JobId, DataQueue] | None = None
 
 
 def seconds_allowed(inputs: TickInputs, seconds: float) -> float:
-    """How long deciding by these may take, where on a small cluster it may take `seconds`."""
+    """How long deciding by these inputs may take, if `seconds` are allowed on a small cluster."""
     world = inputs.world
     size = len(world.nodes) + len(world.active) + len(world.queued) + len(inputs.inbox.jobs)
     return seconds * (1.0 + size / TWICE_AS_LONG)
 
 
 def subjects_of(inputs: TickInputs) -> list[Subject]:
-    """All that may be left out, in the order in which it rather is: what came last is the likeliest to be new."""
+    """All subjects that may be left out, likeliest culprits first: the newest ones."""
     world, observation = inputs.world, inputs.observation
     jobs = {job.id for job in world.all_jobs()} | {job.id for job in inputs.inbox.jobs}
     jobs |= {seen.job_id for seen in observation.workers.values()} - set(world.held)
@@ -60,7 +60,7 @@ def subjects_of(inputs: TickInputs) -> list[Subject]:
 
 
 def without_held(inputs: TickInputs) -> TickInputs:
-    """The inputs without what is withheld, and with nothing of what is held but that it is there."""
+    """The inputs without withheld subjects, and with nothing of held jobs except their presence."""
     world, observation = inputs.world, inputs.observation
     nodes = [name for name, node in world.nodes.items() if node.intent is NodeIntent.HELD]
     if not (world.held or world.withheld or nodes):
@@ -97,7 +97,7 @@ def with_plain_node(inputs: TickInputs, name: NodeName) -> TickInputs:
 def _bare_nodes(
     seen: Mapping[NodeName, NodeObservation], names: Collection[NodeName], world: World
 ) -> dict[NodeName, NodeObservation]:
-    """Held nodes have nothing to give; what workers hold there is counted by itself."""
+    """Held nodes, without free capacity; the capacity that workers hold there is counted by itself."""
     held = ((name, world.nodes[name]) for name in names if name in seen)
     return {
         name: NodeObservation(name, node.host, 0, up=bool(seen[name].up), closed=node.closed) for name, node in held
@@ -107,7 +107,7 @@ def _bare_nodes(
 def _plain_workers(
     seen: Mapping[WorkerId, WorkerObservation], jobs: Collection[JobId]
 ) -> dict[WorkerId, WorkerObservation]:
-    """Workers of held jobs, as far as their numbers can be counted with."""
+    """Workers of held jobs, with numbers that can be counted with."""
     return {
         worker_id: replace(
             worker,
@@ -121,7 +121,7 @@ def _plain_workers(
 
 
 def _still_seen(world: World, observation: Observation) -> dict[Subject, str]:
-    """What is withheld as long as it is there."""
+    """Subjects that stay withheld as long as they exist."""
     pods = {demand.name for demand in observation.demands}
     jobs = {str(worker.job_id) for worker in observation.workers.values()}
     there = {SubjectKind.POD: pods, SubjectKind.JOB: jobs}

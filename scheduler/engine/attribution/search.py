@@ -1,6 +1,6 @@
-"""Find what has to be left out for a tick to pass: a smallest set, so that each of it is needed.
+"""Finds a smallest set of subjects to leave out for a tick to pass, so that each of them is needed.
 
-What the failed tick was dealing with is tried first. Where that does not tell, halves are left out and put back, as
+What the failed tick was handling is tried first. Where that does not tell, halves are left out and put back, as
 FastDiag does (Felfernig, Schubert, Zehentner: An efficient diagnosis algorithm for inconsistent constraint sets,
 2012): for k among n in some 2k (1 + log2(n/k)) tries.
 """
@@ -17,17 +17,17 @@ Try = Callable[[Collection[Subject]], Failure | None]
 
 
 class OutOfTime(Exception):
-    """The search has had its time."""
+    """The search has used up its time."""
 
 
 @dataclass(slots=True)
 class Progress:
     """How far a search has got; one that ran out of time goes on from there."""
 
-    #: What failures named, and how often.
+    #: Subjects that failures named, and how often.
     left_out: list[Subject] = field(default_factory=list)
     votes: Counter[Subject] = field(default_factory=Counter)
-    #: Those of them that are needed, and how the tick fails by each.
+    #: Subjects that are needed, and how the tick fails by each.
     needed: dict[Subject, Failure] = field(default_factory=dict)
 
 
@@ -38,9 +38,9 @@ def find_culprits(
     in_time: Callable[[], bool],
     progress: Progress,
 ) -> Mapping[Subject, Failure]:
-    """A smallest set without which the tick passes, each with how it fails by it; empty: no set does, or none in time.
+    """A smallest set without which the tick passes, with each failure; empty: no set does, or none was found in time.
 
-    `failure` is that of the whole tick; `subjects` are in the order in which they are rather left out.
+    `failure` is that of the whole tick; `subjects` are ordered, the first to be left out first.
     """
 
     def without(left_out: Collection[Subject]) -> Failure | None:
@@ -61,7 +61,7 @@ def find_culprits(
 
 
 def _follow_suspects(failure: Failure, without: Try, progress: Progress) -> bool:
-    """Leave out what the failures name most, until the tick passes or names nothing new; whether it passes."""
+    """Leave out what the failures name most, until the tick passes or names nothing new; returns whether it passes."""
     found = without(progress.left_out) if progress.left_out else failure
     while found is not None:
         progress.votes.update(found.suspects)
@@ -74,7 +74,7 @@ def _follow_suspects(failure: Failure, without: Try, progress: Progress) -> bool
 
 
 def _needed(failure: Failure, without: Try, progress: Progress) -> Mapping[Subject, Failure]:
-    """Those of the named ones but for whom the tick would fail; what was named least is put back first."""
+    """Named subjects that are needed for the tick to pass; the least often named are put back first."""
     if len(progress.left_out) == 1:
         return {progress.left_out[0]: failure}
     for suspect in sorted(progress.left_out, key=lambda suspect: progress.votes[suspect]):
@@ -88,7 +88,7 @@ def _needed(failure: Failure, without: Try, progress: Progress) -> Mapping[Subje
 
 
 def _smallest(candidates: Sequence[Subject], without: Try) -> list[Subject]:
-    """Of candidates without which the tick passes, a smallest set of that kind; rather those that come first."""
+    """A smallest set of candidates without which the tick still passes; earlier candidates are preferred."""
 
     def search(just_left_out: Sequence[Subject], among: Sequence[Subject], left_out: list[Subject]) -> list[Subject]:
         if just_left_out and without(left_out) is None:

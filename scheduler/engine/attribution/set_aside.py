@@ -1,4 +1,4 @@
-"""Hold what makes ticks fail: as changes to commit, and as a tick that goes on without it."""
+"""Holds the subjects that make ticks fail: as changes to commit, and as a tick that goes on without them."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -18,9 +18,9 @@ from scheduler.model.world import Changes, World
 
 
 def tried_without(inputs: TickInputs, left_out: Collection[Subject]) -> tuple[TickInputs, Changes]:
-    """As `set_aside`, to see whether it helps. A node is made plain: without it nothing would be decided about at all.
+    """As `set_aside`, on trial. A node is made plain instead: without it, nothing would be decided at all.
 
-    So a node is found to be the culprit only by what is special about it, and not by what is asked of it.
+    So a node is found to be the culprit only by its own properties, not by requests for it.
     """
     for subject in left_out:
         if subject.kind is SubjectKind.NODE:
@@ -30,7 +30,7 @@ def tried_without(inputs: TickInputs, left_out: Collection[Subject]) -> tuple[Ti
 
 
 def set_aside(inputs: TickInputs, culprits: Mapping[Subject, Failure]) -> tuple[TickInputs, Changes]:
-    """The tick without these, and what has to be stored so that it stays so."""
+    """The tick without the culprits, and the changes that keep them held."""
     if not culprits:
         return without_held(inputs), Changes()
     found = {kind: {s.name: failure for s, failure in culprits.items() if s.kind is kind} for kind in SubjectKind}
@@ -58,7 +58,7 @@ def set_aside(inputs: TickInputs, culprits: Mapping[Subject, Failure]) -> tuple[
 
 
 def hold(job: Job, failure: Failure) -> Job:
-    """The job as one that is held; its workers are as they were."""
+    """The job in the held state, with its workers as they were."""
     return replace(
         job.unreserved(),
         state=JobState.HELD,
@@ -70,7 +70,7 @@ def hold(job: Job, failure: Failure) -> Job:
 
 
 def _held_node(inputs: TickInputs, name: NodeName, failure: Failure) -> Node:
-    """The node with nothing to give, and with nothing that a tick could fail at again."""
+    """The node without capacity, and without anything at which a tick could fail again."""
     before, seen = inputs.world.nodes.get(name), inputs.observation.nodes.get(name)
     host = str(before.host if before is not None else seen.host if seen is not None else name)
     version = before.version if before is not None else 0
@@ -83,7 +83,7 @@ def _bookings(inputs: TickInputs, names: Collection[str]) -> list[Booking]:
 
 
 def _resumes(intent: Intent, jobs: Collection[str]) -> bool:
-    """Whether it asks for one of these, which ticks fail at, to go on."""
+    """Whether the intent asks one of these jobs, at which ticks fail, to go on."""
     return intent.kind is IntentKind.RESUME and str(intent.job_id) in jobs
 
 
@@ -95,7 +95,7 @@ def _refusal(intent: Intent, failures: Mapping[str, Failure], now: float) -> Eve
 def _inbox_without(
     inbox: Inbox, refused: Collection[Intent], failures: Mapping[str, Failure], bookings: Collection[str]
 ) -> Inbox:
-    """Jobs that are held come in as such; refused requests are left out."""
+    """The inbox with culprit jobs as held ones, and without refused requests."""
     return Inbox(
         tuple(intent for intent in inbox.intents if intent not in refused),
         tuple(hold(job, failures[str(job.id)]) if str(job.id) in failures else job for job in inbox.jobs),
@@ -105,7 +105,7 @@ def _inbox_without(
 
 
 def _without_seen(world: World, found: Mapping[SubjectKind, Collection[str]]) -> World:
-    """The world without what earlier observations showed of these nodes and pods."""
+    """The world without earlier observations of these nodes and pods."""
     nodes, pods = found[SubjectKind.NODE], found[SubjectKind.POD]
     world = world.with_crowded({name: slots for name, slots in world.crowded.items() if name not in nodes})
     foreign = {name: use for name, use in world.foreign.items() if name not in nodes}
@@ -113,7 +113,7 @@ def _without_seen(world: World, found: Mapping[SubjectKind, Collection[str]]) ->
 
 
 def _event(subject: Subject, failure: Failure, now: float, aside: bool) -> Event:
-    """`aside`: nothing is stored of the subject."""
+    """An event on the failure; `aside`: nothing is stored of the subject."""
     if aside:
         named = f"{'workers of ' if subject.kind is SubjectKind.JOB else ''}{subject}"
         return Event(now, EventKind.WITHHELD, cause=failure.cause, detail=f"{named}: {failure.detail}")

@@ -1,4 +1,4 @@
-"""Try something in a process of its own, which may raise, hang or die without harm.
+"""Tries work in a process of its own, which may raise, hang or die without harm.
 
 The child is a copy of this process at that moment: it has everything that the work needs, what it changes is its own,
 and what it opened is closed before it begins.
@@ -18,17 +18,17 @@ from scheduler.model.event import Cause
 
 T = TypeVar("T")
 
-#: A child that does not end by itself at its limit, since it runs no Python, is killed after so much more.
+#: Seconds beyond its limit after which a child that runs no Python, and so does not end by itself, is killed.
 _KILL_SECONDS = 1.0
 _FILES_MAX = 1 << 20
 
 
 class _TooLong(BaseException):
-    """The work has had its time; raised wherever it is."""
+    """The work has used up its time; raised wherever it is."""
 
 
 def attempt(work: Callable[[], T], limit_seconds: float) -> T | Failure:
-    """What the work gives, or how it failed."""
+    """The result of the work, or its failure."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -96,7 +96,7 @@ def _leave_out_handler(error: _TooLong) -> None:
 
 
 def _read(reading: int, limit_seconds: float) -> bytes | None:
-    """All that the child says; empty: it said nothing and died; None: it took too long."""
+    """All output of the child; empty: it wrote nothing and died; None: it took too long."""
     poll = select.poll()
     poll.register(reading, select.POLLIN)
     if not poll.poll(limit_seconds * 1000.0):

@@ -1,4 +1,4 @@
-"""Who leads: taking and keeping the lease, and following along while another daemon has it.
+"""Leadership: taking and keeping the lease, and following while another daemon has it.
 
-Lives here: everything about the lease, and what a follower does to be up to date when it takes over.
+Lives here: everything about the lease, and the work of a follower that keeps it up to date.
 """

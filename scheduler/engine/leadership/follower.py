@@ -1,7 +1,7 @@
-"""The world of an engine that does not lead: loaded once, then kept in step with what the leader commits.
+"""The world of an engine that does not lead: loaded once, then kept in step with the leader's commits.
 
-It fills the board as a leader does, so that hosts are answered and jobs shown while others decide; and whoever takes
-the lead has its world already.
+It fills the board as a leader does, so that hosts are answered and jobs shown while another engine decides; an engine
+that takes the lead has its world already.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.world import Changes, World
 
-#: Stored jobs that no world can be built with, and how each fails.
+#: Stored jobs with which no world can be built, and the failure of each.
 Unloaded = tuple[tuple[Job, Failure], ...]
 
 
@@ -32,19 +32,19 @@ class Follower:
         self.revision = 0
 
     def follow(self, revision: int) -> Sequence[Job]:
-        """Come up to at least this commit; the jobs that changed."""
+        """Catch up to at least this commit; returns the jobs that changed."""
         if self._world is not None and revision == self.revision:
             return ()
         return self._catch_up()[1]
 
     def take_over(self) -> tuple[World, Unloaded]:
-        """The world as the last leader left it; nobody else may commit any more. And the jobs that it is without."""
+        """The world as the last leader left it, and the jobs missing in it; no other engine may commit any more."""
         world, _ = self._catch_up()
         self.forget()
         return world, self._unloaded
 
     def forget(self) -> None:
-        """Load everything at the next time."""
+        """Load everything the next time."""
         self._world = None
 
     def _catch_up(self) -> tuple[World, Sequence[Job]]:
@@ -72,7 +72,7 @@ class Follower:
         return world, stored.jobs
 
     def _shown(self, stored: StoredWorld) -> tuple[World, Unloaded]:
-        """The world of all jobs with which one can be built and shown on the board."""
+        """The world of all jobs with which one can be built, shown on the board."""
         try:
             return self._shown_with(stored, stored.jobs), ()
         except Exception:  # of one job or of several: find which
@@ -104,7 +104,7 @@ def _changes(world: World, news: StoredNews) -> Changes:
 
 
 def _bookings(world: World, present: Sequence[Booking]) -> list[Booking]:
-    """Those that differ from the world's; what is not stored any more is over."""
+    """Bookings that differ from the world's; those that are not stored any more are over."""
     changed = [booking for booking in present if world.bookings.get(booking.name) != booking]
     names = {booking.name for booking in present}
     gone = (booking for name, booking in world.bookings.items() if name not in names)

@@ -1,11 +1,11 @@
-"""How an engine comes by the lease, keeps it, and knows for how long it may act on it.
+"""How an engine acquires the lease, keeps it, and knows for how long it may act on it.
 
-No clock is ever compared with another machine's. The holder counts from before it asked for the lease, others from
-when they saw it: so whoever waits until it has seen the lease unchanged for as long as it lasts finds that its holder
-has stopped counting on it before.
+No clock is ever compared with another machine's. The holder counts from before it asked for the lease, others from when
+they saw it: so an engine that has seen the lease unchanged for its whole duration finds that the holder stopped
+counting on it before.
 
-How long the lease lasts follows what writes take: a lease that ends while its holder waits for a slow disk would let
-nobody act. Others read in the store how long it lasts.
+The duration of the lease follows the duration of writes: a lease that ends while its holder waits for a slow disk would
+let no engine act. Others read the duration in the store.
 """
 
 import threading
@@ -14,16 +14,16 @@ from contextlib import suppress
 from scheduler.engine.ports import EngineClock, Leader, Lease, Place, SeenLease, Store
 from scheduler.errors import StoreUnavailable
 
-#: A lease lasts at least as long as so many writes: its renewal, a commit, actions, and each of them twice as slow.
+#: A lease lasts at least this number of writes: its renewal, a commit, actions, and each of them twice as slow.
 WRITES_PER_LEASE = 6
-#: However slow the store is: nobody else may lead for so long after a leader has died.
+#: Longest lease, however slow the store is: after a leader has died, no other can lead until its lease ends.
 LEASE_SECONDS_MAX = 120.0
-#: What is known of slow writes fades by this share with each faster one.
+#: Knowledge of slow writes fades by this share with each faster one.
 FADING = 0.1
 
 
 class LeaseKeeper:
-    """One engine's way to the lease. The engine's thread takes, gives and loses it; any may renew and look at it."""
+    """One engine's hold on the lease. The engine's thread takes, gives and loses it; any may renew and look at it."""
 
     def __init__(
         self,
@@ -40,12 +40,12 @@ class LeaseKeeper:
         self._url = url
         self._place = place
         self._ttl_seconds_min = ttl_seconds
-        #: What slow writes to the store take.
+        #: Duration of slow writes to the store.
         self.write_seconds = 0.0
         self.lease: Lease | None = None
-        #: Whether whoever held the lease before, this one's former process or another, did not give it back.
+        #: Whether the former holder, this engine's former process or another, did not give the lease back.
         self.outlived = False
-        #: As this engine knows it; None: nobody leads.
+        #: The leader as far as this engine knows; None: no engine leads.
         self.leader: Leader | None = None
         #: The lease at the last look.
         self._seen: SeenLease | None = None
@@ -72,7 +72,7 @@ class LeaseKeeper:
         return min(max(self._ttl_seconds_min, self.write_seconds * WRITES_PER_LEASE), self._ttl_seconds_max)
 
     def slowness(self) -> str | None:
-        """What slow writes cost, for people; None if they cost nothing."""
+        """The cost of slow writes, in words; None if they cost nothing."""
         if self.ttl_seconds <= self._ttl_seconds_min:
             return None
         return (
@@ -94,7 +94,7 @@ class LeaseKeeper:
         return max(self._ttl_seconds_min, LEASE_SECONDS_MAX)
 
     def wrote(self, seconds: float) -> None:
-        """A write to the store took so long."""
+        """Record the duration of a write to the store."""
         self.write_seconds = max(seconds, self.write_seconds + FADING * (seconds - self.write_seconds))
 
     def renew(self) -> None:
@@ -108,15 +108,15 @@ class LeaseKeeper:
                 self._counts_from(began, wall, ttl_seconds)
 
     def _counts_from(self, began: float, wall: float, ttl_seconds: float) -> None:
-        """The lease was asked for at that moment, and is ours."""
+        """Count our lease from the moment at which it was requested."""
         self._ends_at, self._ends_at_wall = began + ttl_seconds, wall + ttl_seconds
         self.wrote(self._clock.monotonic() - began)
 
     def seconds_left(self) -> float:
-        """How long this engine may act on its lease from now on: by the clock that has gone on the farthest.
+        """Seconds for which this engine may still act on its lease, by the clock that has gone on the farthest.
 
-        The monotonic one stands still while the machine is suspended, and the engine's while a virtual machine is; one
-        that was set forward costs but a renewal.
+        The monotonic clock stands still while the machine is suspended, and the engine's while a virtual machine is;
+        one that was set forward only costs a renewal.
         """
         lease = self.lease
         if lease is None:
@@ -131,17 +131,17 @@ class LeaseKeeper:
         return 0 if self._seen is None else self._seen.revision
 
     def outlived_in_seconds(self) -> float:
-        """How long the lease of the present holder has to stay as it is until another may take it."""
+        """How long the present holder's lease has to stay unchanged until another engine may take it."""
         if self._seen is None or self._seen.holder is None:
             return 0.0
         return max(0.0, self._seen_since + self._seen.ttl_seconds - self._clock.monotonic())
 
     def lost(self) -> None:
-        """Another has it."""
+        """Record that another engine has the lease."""
         self.lease = self.leader = self._seen = None
 
     def release(self) -> None:
-        """Let another engine lead at once; where that cannot be told, it has to outlive the lease."""
+        """Let another engine lead at once; if that cannot be stored, it has to outlive the lease."""
         with self._mutex:
             if self.lease is not None:
                 with suppress(StoreUnavailable):
@@ -171,7 +171,7 @@ class LeaseKeeper:
         return lease
 
     def _look(self, now: float) -> SeenLease:
-        """The lease as it is. Who could not look for long has not watched: the holder may have been cut off as well."""
+        """The lease as it is. A long gap between looks restarts the watch: the holder may have been cut off as well."""
         seen = self._store.read_lease()
         self._clock.follow(seen.anchor)
         if seen != self._seen or now - self._looked_at > 2 * seen.ttl_seconds:

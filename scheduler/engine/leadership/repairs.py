@@ -1,10 +1,10 @@
-"""Rows that could not be read are looked at again now and then: somebody may have repaired them."""
+"""Looks again at unreadable rows now and then: somebody may have repaired them."""
 
 import math
 
 from scheduler.engine.ports import Store
 
-#: Between two looks.
+#: Time between two looks.
 LOOK_SECONDS = 30.0
 
 
@@ -16,7 +16,7 @@ class Repairs:
         self._looked_at = -math.inf
 
     def found(self, now: float) -> bool:
-        """Whether one of them can be read by now, or is gone, so that the world is to be loaded again."""
+        """Whether an unreadable row can be read by now, or is gone, so that the world is to be loaded again."""
         if 0 <= now - self._looked_at < LOOK_SECONDS or not self._store.unreadable:
             return False
         self._looked_at = now

@@ -1,4 +1,4 @@
-"""The ways that jobs, groups and bookings go from state to state.
+"""State transitions of jobs, groups and bookings.
 
-Lives here: transitions, deadlines, and what workers said last. Both absorbing and enacting use them.
+Lives here: transitions, deadlines, and the newest reports of workers. Both absorbing and enacting use them.
 """

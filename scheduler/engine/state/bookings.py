@@ -1,4 +1,4 @@
-"""A booking's way: promised or refused, opened, ended or cancelled."""
+"""Transitions of a booking: promised or refused, opened, ended or cancelled."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ _STOPPABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 
 
 def promise(changeset: Changeset, booking: Booking) -> None:
-    """Promise a booking that was asked for, or refuse it with an event that says why."""
+    """Promise a requested booking, or refuse it with an event that says why."""
     why = refusal(booking, changeset.bookings(), changeset.world().nodes, changeset.now)
     if why is None:
         _move(changeset, booking, BookingState.PLANNED, EventKind.BOOKING_PLANNED, IntentKind.BOOK)
@@ -24,7 +24,7 @@ def promise(changeset: Changeset, booking: Booking) -> None:
 
 
 def unbook(changeset: Changeset, name: str) -> None:
-    """Cancel it: what its jobs hold they keep as ordinary jobs."""
+    """Cancel the booking: its jobs keep what they hold, as ordinary jobs."""
     booking = changeset.booking(name)
     if booking is None:
         changeset.event(EventKind.REQUEST_REFUSED, cause=IntentKind.UNBOOK, detail=f"booking {name} not found")
@@ -42,9 +42,9 @@ def open_and_end(changeset: Changeset) -> None:
 
 
 def _end(changeset: Changeset, booking: Booking, kind: EventKind, cause: Cause | IntentKind) -> None:
-    """Its jobs go on as ordinary ones; those that nobody could take slots from are stopped and queued again.
+    """End the booking. Its jobs go on as ordinary ones; those that are not preemptible are stopped and queued again.
 
-    A booking that was never open has none: who runs under its name ran in an earlier one of that name.
+    A booking that was never open has none: jobs under its name belong to an earlier booking of that name.
     """
     for job in list(changeset.active_jobs()) if booking.state is BookingState.OPEN else ():
         if not job.spec.preemptible and job.state in _STOPPABLE and not job.finishing and booking.admits(job):

@@ -1,4 +1,4 @@
-"""When time alone changes something for a job."""
+"""Deadlines at which time alone changes something for a job."""
 
 from scheduler.config import EngineSettings
 from scheduler.engine.state.reports import Liveness
@@ -27,7 +27,7 @@ def limit_deadline(job: Job) -> float | None:
 
 
 def join_deadline(job: Job, settings: EngineSettings) -> float | None:
-    """When ready newcomers are published without their slower siblings; None if nobody waits."""
+    """When ready newcomers are published without their slower siblings; None if no worker waits."""
     waiting = [w.ready_at for w in job.workers if w.wanted and not w.member and w.ready_at is not None]
     return min(waiting) + settings.join_wait_seconds if waiting else None
 
@@ -35,7 +35,7 @@ def join_deadline(job: Job, settings: EngineSettings) -> float | None:
 def hang_deadline(job: Job, worker: Worker, liveness: Liveness, settings: EngineSettings) -> float | None:
     """When a worker counts as hung: it never got ready, or has been silent for too long; None if it is not watched.
 
-    A fixed one need not report; one that has is expected to go on.
+    A fixed worker need not report; one that has is expected to go on.
     """
     if not worker.wanted or (worker.fixed and liveness.reports.latest(worker.id) is None):
         return None
@@ -50,7 +50,7 @@ def hang_deadline(job: Job, worker: Worker, liveness: Liveness, settings: Engine
 def silence_seconds_max(job: Job, worker: Worker, settings: EngineSettings) -> float | None:
     """For how long a ready worker may report nothing; None: its silence is not watched.
 
-    What the settings say holds for those that are ready by their own report: they have reported, and go on to do so
+    The settings apply to workers that are ready by their own report: they have reported, and go on to do so
     from a thread of their own, whatever their script does.
     """
     if job.spec.heartbeat_seconds is not None:
@@ -59,7 +59,7 @@ def silence_seconds_max(job: Job, worker: Worker, settings: EngineSettings) -> f
 
 
 def silence(job: Job, worker: Worker, settings: EngineSettings) -> str:
-    """What a worker that counts as hung has not done, for people."""
+    """What a hung worker has not done, in words."""
     if worker.state is WorkerState.STARTING:
         hint = "; an elastic script reports this in elastic.run()" if job.spec.runtime is Runtime.ELASTIC else ""
         return f"it did not report ready within {settings.ready_seconds:g} s{hint}"
@@ -67,7 +67,7 @@ def silence(job: Job, worker: Worker, settings: EngineSettings) -> str:
 
 
 def absence(job: Job, seconds: float, waiting: Worker) -> str:
-    """What a worker that hangs in a step has not done, for people."""
+    """What a worker that hangs in a step has not done, in words."""
     hint = "; if a step may take longer, set group_timeout_seconds of elastic.run()"
     return (
         f"it hangs: worker {waiting.id} waited {seconds:.0f} s for it to rejoin the group of generation "

@@ -1,4 +1,4 @@
-"""A job's way out: being stopped, ending, going back to the queue."""
+"""Transitions of a job out of its active states: being stopped, ending, going back to the queue."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ _TAKEN_FROM = frozenset({StopReason.PREEMPTED, StopReason.REBALANCED})
 def ask_to_leave(
     changeset: Changeset, job_id: JobId, worker_id: WorkerId, reason: LeaveReason, for_job: JobId | None = None
 ) -> None:
-    """Two-phase shrink, first phase: it is no member of the next list; it has the job's grace to go."""
+    """First phase of a shrink: the worker is no member of the next list, and has the job's grace to leave."""
     job = changeset.the_job(job_id)
     worker = next(w for w in job.all_workers if w.id == worker_id)
     if worker.desired is Desired.STOP:
@@ -44,7 +44,7 @@ def ask_to_leave(
 def begin_stop(
     changeset: Changeset, job_id: JobId, reason: StopReason, for_job: JobId | None = None, detail: str = ""
 ) -> None:
-    """Withdraw the job's list and ask its workers to leave; where it goes then follows from the reason.
+    """Withdraw the job's list and ask its workers to leave; its next state follows from the reason.
 
     Its fixed group is asked when the others are gone.
     """
@@ -64,7 +64,7 @@ def begin_stop(
 
 
 def finish_if_empty(changeset: Changeset, job_id: JobId) -> None:
-    """Take the job out of its active state once no worker of it is left; the fixed ones are asked last."""
+    """Take the job out of its active state once none of its workers is left; the fixed ones are asked last."""
     job = changeset.the_job(job_id)
     if job.workers or not job.state.active:
         return
@@ -82,7 +82,7 @@ def finish_if_empty(changeset: Changeset, job_id: JobId) -> None:
 
 
 def _left_undone(changeset: Changeset, job_id: JobId) -> str:
-    """What its workers, who say that they are done, leave of its data, for people; empty: nothing."""
+    """The data that its workers left undone although they say that they are done, in words; empty: none."""
     queue = changeset.queues.get(job_id)
     if queue is None or queue.done == queue.data.total:
         return ""
@@ -108,7 +108,7 @@ def _stopped(changeset: Changeset, job: Job) -> None:
 
 
 def requeue(changeset: Changeset, job: Job, kind: EventKind, cause: str) -> None:
-    """Back into the queue, where a wait of its own begins."""
+    """Put the job back into the queue, where a new wait begins."""
     changeset.put(replace(_without_attempt(job), queued_at=changeset.now, wait_reason=WaitReason.SUBMITTED))
     changeset.event(kind, job_id=job.id, cause=cause, for_job=job.stop_for)
 
@@ -143,7 +143,7 @@ def _ended(changeset: Changeset, job: Job, kind: EventKind, cause: str) -> None:
 
 
 def by_user(job: Job, reason: StopReason) -> Job:
-    """The job as one that a user stops, whatever stopped it before."""
+    """The job as stopped by a user, whatever stopped it before."""
     return replace(job, stop_reason=reason, stop_for=None, detail="")
 
 

@@ -1,6 +1,6 @@
-"""Who belongs to a job's group: publishing generations, and the job states that follow from it.
+"""Membership of a job's group: publishing generations, and the job states that follow from it.
 
-Nobody is published before it is ready, and the list of a generation never changes: a membership change is a
+No worker is published before it is ready, and the list of a generation never changes: a membership change is a
 new generation with a new list, written in one transaction.
 """
 
@@ -19,7 +19,7 @@ from scheduler.model.worker import LeaveReason, Worker, WorkerState
 
 #: Groups of these form anew by themselves.
 _REFORMING = frozenset({Runtime.ELASTIC, Runtime.TORCHRUN})
-#: A line of history names so many workers.
+#: Number of workers named in one event.
 _NAMED_MAX = 8
 
 
@@ -35,10 +35,10 @@ def settle(changeset: Changeset, job_id: JobId, settings: EngineSettings) -> Non
 
 
 def adopt(changeset: Changeset, job_id: JobId, agreed: Agreed) -> None:
-    """Go by what a majority of the job's workers agreed on while they heard from no scheduler; once.
+    """Apply what a majority of the job's workers agreed on while they could not reach the scheduler; once.
 
-    Those that were left out and live have to leave: `settle` then publishes the others as the next generation. Where
-    that is published already, since all left out were found dead, nothing is left to do.
+    Live workers that were left out have to leave: `settle` then publishes the others as the next generation. Where that
+    is published already, since all of these were found dead, nothing is left to do.
     """
     job = changeset.the_job(job_id)
     if (agreed.generation, agreed.sub) <= job.progress.adopted or agreed.generation > job.generation:
@@ -67,7 +67,7 @@ def next_members(job: Job, now: float, settings: EngineSettings) -> tuple[Worker
     target = (*members, *ready)
     broken = len(members) != job.published_size
     if job.finishing:
-        # Who left early, with work undone, left the others without a group; who is done, too, takes no notice.
+        # A worker that left early, with work undone, left the others without a group; one that is done ignores that.
         return tuple(members) if broken and members and job.spec.runtime in _REFORMING else None
     if len(target) < job.min_workers or not target:
         return None
@@ -115,7 +115,7 @@ def _publish(changeset: Changeset, job: Job, members: tuple[Worker, ...]) -> Job
 
 
 def _follow(changeset: Changeset, job: Job) -> None:
-    """Take the edge that the membership asks for, if any."""
+    """Make the transition that the membership requires, if any."""
     formed = job.published_size > 0 and all(w.reported_generation >= job.generation for w in job.members)
     if job.state is JobState.STARTING:
         if formed and len(job.members) == job.published_size:

@@ -1,4 +1,4 @@
-"""What workers said since the last tick, and when each was last heard. Written by HTTP threads, read by the engine."""
+"""Reports of workers since the last tick, and when each was last heard. Written by HTTP threads, read by the engine."""
 
 import threading
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ class ReportBox:
         self._fresh: dict[WorkerId, WorkerReport] = {}
 
     def put(self, report: WorkerReport) -> bool:
-        """Keep it; True if it says something that the engine should look at now rather than at its next tick."""
+        """Keep the report; True if the engine should look at it now rather than at its next tick."""
         with self._lock:
             before = self._latest.get(report.worker_id)
             self._latest[report.worker_id] = report
@@ -36,7 +36,7 @@ class ReportBox:
             return dict(self._fresh)
 
     def absorbed(self, reports: Mapping[WorkerId, WorkerReport]) -> None:
-        """A commit holds what follows from these."""
+        """Record that the effects of these reports were committed."""
         with self._lock:
             for worker_id, report in reports.items():
                 if self._fresh.get(worker_id) is report:
@@ -46,12 +46,12 @@ class ReportBox:
         return self._latest.get(worker_id)
 
     def last_checkpoint_at(self, job: Job) -> float | None:
-        """When a checkpoint was written last, by the newest reports of the job's workers; None: they tell of none."""
+        """When a checkpoint was last written, by the newest reports of the job's workers; None: unknown."""
         reports = (self._latest.get(worker.id) for worker in job.workers)
         return latest_moment(*(report.last_checkpoint_at for report in reports if report is not None))
 
     def forget(self, workers: Iterable[WorkerId]) -> None:
-        """Drop what ended workers said."""
+        """Drop the reports of ended workers."""
         with self._lock:
             for worker_id in workers:
                 self._latest.pop(worker_id, None)
@@ -66,18 +66,18 @@ class ReportBox:
 
 @dataclass(slots=True)
 class Liveness:
-    """When workers were last heard. While nobody could hear them, silence proves nothing."""
+    """When workers were last heard. While this engine could not hear them, silence proves nothing."""
 
     reports: ReportBox
     #: When this engine began to listen, or went on after it had stood still; unix seconds.
     since: float = 0.0
-    #: When nodes that are or were out of reach were that last; unix seconds.
+    #: When nodes were last out of reach; unix seconds.
     cut_off: dict[NodeName, float] = field(default_factory=dict)
     #: When workers last called about their shards, as far as that was looked up; unix seconds.
     called: dict[WorkerId, float] = field(default_factory=dict)
 
     def could_since(self, worker: Worker) -> float:
-        """Since when what this worker says would have been heard; unix seconds."""
+        """Since when a report of this worker would have been heard; unix seconds."""
         return max(self.since, self.cut_off.get(worker.node, 0.0))
 
     def last(self, worker: Worker) -> float:
@@ -87,18 +87,18 @@ class Liveness:
         return max(self.could_since(worker), reported_at, self.called.get(worker.id, 0.0))
 
     def look_up(self, queues: Mapping[JobId, DataQueue]) -> None:
-        """A call about shards is a sign of life, whichever replica answered it."""
+        """Count calls about shards as signs of life, whichever replica answered them."""
         for job_id, queue in queues.items():
             self.called.update((worker_id(job_id, ordinal), at) for ordinal, at in queue.heard().items())
 
     def forget(self, workers: Iterable[WorkerId]) -> None:
-        """They have ended."""
+        """Drop workers that have ended."""
         for ended in workers:
             self.called.pop(ended, None)
 
 
 def latest_moment(*moments: float | None) -> float | None:
-    """The latest of those that are known."""
+    """The latest of the known moments."""
     return max((moment for moment in moments if moment is not None), default=None)
 
 

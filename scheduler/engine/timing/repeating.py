@@ -1,4 +1,4 @@
-"""Threads that do one thing again and again as long as the process lives: a failure ends one pass, not the thread."""
+"""Threads that repeat one action as long as the process lives: a failure ends one pass, not the thread."""
 
 import threading
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class Repeating:
         self._interval_seconds = interval_seconds
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=what.replace(" ", "-"), daemon=True)
-        #: Why the last pass failed, in a line; None: it did not.
+        #: Why the last pass failed, in one line; None: it did not.
         self.trouble: str | None = None
 
     def start(self) -> None:
@@ -34,7 +34,7 @@ class Repeating:
             self._thread.join()
 
     def once(self) -> None:
-        """One pass. Its failure is logged, and told until a pass succeeds."""
+        """Run one pass. Its failure is logged, and reported until a pass succeeds."""
         try:
             self._act()
         except Exception as error:
@@ -54,5 +54,5 @@ class Repeating:
 
 
 def one_line(error: BaseException) -> str:
-    """What went wrong, for people."""
+    """The error in one line."""
     return (str(error) or type(error).__name__).partition("\n")[0]

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from scheduler.engine.ports import Anchor
 
-#: Where only the machine's time tells how long no daemon ran, a longer time than this is taken for a clock that was
-#: set, and nothing counts as having passed.
+#: Where only the machine's time tells how long no daemon ran, a longer time counts as a clock that was set, and nothing
+#: counts as having passed.
 AWAY_SECONDS_MAX = 7 * 86400.0
 
 
@@ -18,7 +18,7 @@ class Machine(Protocol):
     """The clocks of one machine."""
 
     def now(self) -> float:
-        """Unix seconds; somebody may set them."""
+        """Unix seconds, which may be set."""
         ...
 
     def monotonic(self) -> float:
@@ -26,7 +26,7 @@ class Machine(Protocol):
         ...
 
     def booted(self) -> float:
-        """Seconds since the machine started, those in which it was suspended too."""
+        """Seconds since the machine started, suspended time included."""
         ...
 
     def boot(self) -> str:
@@ -38,7 +38,7 @@ class SteadyClock:
     """Implements `EngineClock`. Any thread may read it; the engine's thread calls `follow`."""
 
     def __init__(self, machine: Machine, anchor: Anchor | None = None) -> None:
-        """`anchor`: what the last leader stored; None: there was none."""
+        """`anchor`: as stored by the last leader; None: there was none."""
         self._machine = machine
         self._boot = machine.boot()
         self._looked_at = machine.booted()
@@ -74,7 +74,7 @@ class SteadyClock:
         self._ahead_of_boot = min(max(booted + self._ahead_of_boot, anchor.now), latest) - booted
 
     def _passed_since(self, anchor: Anchor) -> float:
-        """The shortest time that any clock claims to have passed; those that claim less than none are wrong."""
+        """The shortest time that any clock claims to have passed; clocks that claim less than none are wrong."""
         by_wall, by_boot = self._machine.now() - anchor.wall, self._looked_at - anchor.booted
         if anchor.boot != self._boot or by_boot < 0:
             return by_wall if 0 <= by_wall <= AWAY_SECONDS_MAX else 0.0

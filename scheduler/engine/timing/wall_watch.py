@@ -1,4 +1,4 @@
-"""Notices that somebody has set the machine's time. Durations do not depend on it; bookings and purges do.
+"""Notices when the machine's time was set. Durations do not depend on it; bookings and purges do.
 
 They go by the machine's time only once it has stayed as it was set for a while: a clock that is set back, or set right
 again, moves nothing.
@@ -10,9 +10,9 @@ from scheduler.bounds import MOMENT
 from scheduler.engine.changeset import Changeset
 from scheduler.model.event import Cause, EventKind
 
-#: Smaller differences are those of two clocks that are set by a time server.
+#: Smaller differences are normal between two clocks that are set by a time server.
 JUMP_SECONDS = 5.0
-#: A time that was set is believed after so long.
+#: Seconds after which a time that was set is believed.
 CONFIRM_SECONDS = 600.0
 
 
@@ -62,7 +62,7 @@ class WallWatch:
 
 
 def _move_bookings(changeset: Changeset, ahead_seconds: float) -> None:
-    """They are promised for times that people read off their clocks."""
+    """Move the bookings, which are promised for times that people read off their clocks."""
     earlier_seconds = ahead_seconds - changeset.base.ahead_seconds
     changeset.ahead_seconds = ahead_seconds
     for booking in changeset.bookings():

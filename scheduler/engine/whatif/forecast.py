@@ -1,4 +1,4 @@
-"""When a waiting job would start, at what size and where, and who would lose workers for it. Pure.
+"""Forecast of a waiting job: when, at what size and where it would start, and which jobs would lose workers. Pure.
 
 A copy of the world goes on with the real planner (see `lookahead`), from one moment at which something is known to
 happen to the next, until the job starts or nothing more is known.
@@ -19,11 +19,11 @@ from scheduler.model.world import Changes, World
 from scheduler.policy.estimate.lost_work import shrink_cost, stop_cost
 from scheduler.policy.estimate.time_left import EndBasis
 
-#: Most moments that are looked at.
+#: Number of moments that are looked at.
 ROUNDS_MAX = 2000
-#: Most plans at one of them.
+#: Number of plans at one moment.
 PLANS_MAX = 4
-#: No farther ahead than this.
+#: How far ahead the search looks.
 HORIZON_SECONDS = 30 * 86400.0
 
 _IMPOSSIBLE = frozenset({WaitReason.NO_MATCHING_NODE, WaitReason.EXCEEDS_CLUSTER})
@@ -32,7 +32,7 @@ _IMPOSSIBLE = frozenset({WaitReason.NO_MATCHING_NODE, WaitReason.EXCEEDS_CLUSTER
 class Certainty(StrEnum):
     """How sure an estimated start is, if nothing unforeseen happens: failures, new jobs, changes by users."""
 
-    #: It depends only on slots that are free or that others leave within their grace.
+    #: It depends only on slots that are free or that leaving workers free within their grace.
     CERTAIN = "CERTAIN"
     #: It depends on time limits, so it may be earlier.
     UPPER_BOUND = "UPPER_BOUND"
@@ -59,13 +59,13 @@ class CutOff(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a job gives up for the other one; `after` 0: it is stopped."""
+    """Workers that a job gives up for the forecast one; `after` 0: it is stopped."""
 
     job_id: JobId
     name: str
     before: int
     after: int
-    #: Work that this costs it as it stands now, by `scheduler.policy.estimate.lost_work`.
+    #: Work that this costs the job at present, by `scheduler.policy.estimate.lost_work`.
     slot_seconds: float = 0.0
 
 
@@ -78,20 +78,20 @@ class Forecast:
     #: The job as it is after one look at the queue: started, or waiting for a reason.
     job: Job
     certainty: Certainty
-    #: None: not known. After `at` although it is certain: once others have left, at the latest.
+    #: None: not known. It may be after `at` although certain: once other workers have left, at the latest.
     start_at: float | None
-    #: How far it was looked ahead: the job does not start before.
+    #: How far the search looked ahead: the job does not start before.
     looked_until: float
-    #: Workers at its start, and once nothing but the end of a job would change that, as far as there was time to look.
+    #: Workers at its start, and once only the end of a job would change that, as far as there was time to look.
     workers: int
     settled_workers: int
     placement: Placement
     #: Whether these are slots that it shares with others.
     shared: bool
     losses: tuple[Loss, ...]
-    #: The ends that its start hangs on, earliest first.
+    #: Ends of jobs on which the start depends, earliest first.
     rests_on: tuple[Ending, ...]
-    #: Running jobs in its way of which nothing tells when they end; where no start is known.
+    #: Running jobs in its way whose ends are unknown; where no start is known.
     silent: tuple[Job, ...]
     cut_off: CutOff | None
 
@@ -113,11 +113,11 @@ def forecast(world: World, job: Job, now: float, settings: Settings, in_time: Ca
 
 @dataclass(frozen=True, slots=True)
 class _Promise:
-    """Slots are held for the job."""
+    """A promise: slots are held for the job."""
 
-    #: When all that is being freed of them is free, at the latest.
+    #: When all of these slots are free, at the latest.
     due_at: float
-    #: How many jobs had ended before.
+    #: Number of jobs that had ended before.
     endings: int
 
 
@@ -138,7 +138,7 @@ class _Search:
         self._promise: _Promise | None = None
 
     def run(self, in_time: Callable[[], bool]) -> CutOff | None:
-        """None once the job has started, else why it is not known when it does."""
+        """None once the job has started, else why its start is not known."""
         rollout = self._rollout
         for _ in range(ROUNDS_MAX):
             self._decide()
@@ -157,7 +157,7 @@ class _Search:
         return CutOff.ROUNDS
 
     def answer(self, now: float, cut_off: CutOff | None, in_time: Callable[[], bool]) -> Forecast:
-        """What was found."""
+        """The forecast from what was found."""
         assert self._first is not None, "the queue was looked at once"
         start, world = self._start, self._rollout.world
         rests_on = _rests_on(self._endings[: self._ends_that_count()], start) if start is not None else ()
@@ -185,7 +185,7 @@ class _Search:
         return job
 
     def _decide(self) -> None:
-        """Plan until nothing more starts: what runs now may be what another job may take from."""
+        """Plan until nothing more starts: another job may take from one that runs now."""
         for _ in range(PLANS_MAX):
             before = self._rollout.world
             made = self._rollout.decide()
@@ -202,7 +202,7 @@ class _Search:
             self._see_promise(job)
 
     def _see_promise(self, job: Job) -> None:
-        """From when on slots are held for the job, its start hangs only on those who are leaving."""
+        """Note when slots are first held for the job: then its start depends only on leaving workers."""
         if not job.reservation:
             self._promise = None
         elif self._promise is None:
@@ -231,14 +231,14 @@ class _Search:
                 self._losses[victim.id] = replace(known, after=known.after - gone, slot_seconds=spent)
 
     def _settle(self, in_time: Callable[[], bool]) -> int:
-        """Its size once only the end of a job would change it, as far as there is time to look."""
+        """The job's size once only the end of a job would change it, as far as there is time to look."""
         self._rollout.settle(in_time)
         job = self._rollout.world.job(self._job_id)
         return len(job.wanted_workers) if job is not None else 0
 
 
 def _losses_under_way(world: World, job_id: JobId, now: float) -> Iterable[Loss]:
-    """Who is giving up workers for the job already."""
+    """Losses of jobs that are already giving up workers for the job."""
     for victim in world.active.values():
         size = len(victim.wanted_workers)
         if victim.state is JobState.STOPPING:
@@ -249,7 +249,7 @@ def _losses_under_way(world: World, job_id: JobId, now: float) -> Iterable[Loss]
 
 
 def _rests_on(endings: Sequence[Ending], start: Start) -> tuple[Ending, ...]:
-    """Ends that freed something on its nodes, or on nodes of those that came after them; else the last ones."""
+    """Ends that freed something on its nodes, or on nodes of later jobs; else the last ends."""
     found: list[Ending] = []
     nodes = frozenset[NodeName](name for name, _ in (*start.placement, *start.fixed))
     for ending in reversed(endings):
@@ -270,7 +270,7 @@ def _certainty(rests_on: Sequence[Ending]) -> Certainty:
 
 
 def _in_the_way(silent: Iterable[Job], job: Job, world: World) -> tuple[Job, ...]:
-    """Those of these jobs that hold slots on nodes which suit the job, most important first."""
+    """Jobs that hold slots on nodes that suit the job, most important first."""
     shapes = [job.shape, *([job.spec.fixed.shape] if job.spec.fixed is not None else [])]
     suitable = {node.name for node in world.nodes.values() if any(map(node.suits, shapes))}
     held = [other for other in silent if any(worker.node in suitable for worker in other.all_workers)]

@@ -1,4 +1,4 @@
-"""When the running jobs of a copied world end: how much each has left to do, and how fast it does it."""
+"""Ends of the running jobs of a copied world, from their work left and their speed."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Ending:
 
 
 @dataclass(slots=True)
-class _Course:
+class _JobEnd:
     attempt: int
     #: None: not known.
     left: float | None
@@ -37,16 +37,16 @@ class JobEnds:
     """Follows every job through its changes of size."""
 
     def __init__(self) -> None:
-        self._job_ends: dict[JobId, _Course] = {}
-        #: The next end of each job that works and of which one is known.
+        self._job_ends: dict[JobId, _JobEnd] = {}
+        #: The next end of each job that works, where it is known.
         self.endings: dict[JobId, Ending] = {}
 
     def follow(self, job: Job, now: float) -> None:
-        """Take notice of the job as it is from now on."""
+        """Apply the job's new value from now on."""
         course = self._job_ends.get(job.id)
         if course is None:
             left, basis = work_left(job, now) or (None, EndBasis.DECLARED)
-            course = self._job_ends[job.id] = _Course(job.attempt, left, basis, 0.0, now)
+            course = self._job_ends[job.id] = _JobEnd(job.attempt, left, basis, 0.0, now)
         elif course.left is not None:
             course.left = max(course.left - (now - course.since) * course.speed, 0.0)
         if course.attempt != job.attempt and not keeps_work(job):
@@ -60,7 +60,7 @@ class JobEnds:
             self.endings[job.id] = ending
 
 
-def _ending(job: Job, course: _Course, now: float) -> Ending | None:
+def _ending(job: Job, course: _JobEnd, now: float) -> Ending | None:
     if job.state not in _WORKING:
         return None
     ends: list[tuple[float, EndBasis]] = []

@@ -1,7 +1,7 @@
 """A copy of the world that goes on by itself, with the engine's own planner, rules and transitions. Pure.
 
-What differs from the real course of things: newcomers are ready and groups have formed at once, whoever is asked to
-leave takes all the grace it has, jobs end when it is known or declared that they do, and nothing fails.
+It differs from reality: newcomers are ready and groups have formed at once, leaving workers take all their grace, jobs
+end when their known or declared end comes, and nothing fails.
 """
 
 import math
@@ -27,7 +27,7 @@ from scheduler.model.world import CrowdedSlot, World
 from scheduler.policy.estimate.time_left import EndBasis
 from scheduler.policy.planner import Planner
 
-#: The size at which jobs settle is looked for so far ahead, if no job ends before, and at so many moments at most.
+#: How far ahead the size at which jobs settle is looked for if no job ends before, and at how many moments.
 SETTLE_SECONDS = 600.0
 SETTLE_ROUNDS_MAX = 20
 
@@ -50,7 +50,7 @@ class Rollout:
         self._take(changeset)
 
     def decide(self) -> Plan:
-        """Plan at this moment, and do what the plan says."""
+        """Plan at this moment, and enact the plan."""
         made = self._planner.plan(self.world, self.now)
         self._look_at = made.next_look_at
         changeset = Changeset(self.world, self.now)
@@ -62,7 +62,7 @@ class Rollout:
         return made
 
     def settle(self, in_time: Callable[[], bool]) -> bool:
-        """Go on until only the end of a job would change anything, for a while; whether there was time for it.
+        """Go on until only the end of a job would change anything, for a while; returns whether there was time for it.
 
         `in_time` is asked before each look ahead whether there is.
         """
@@ -78,7 +78,7 @@ class Rollout:
         return True
 
     def advance(self, when: float) -> list[Ending]:
-        """Let everything happen that is due by then; gives the jobs that ended."""
+        """Let everything happen that is due by then; returns the jobs that ended."""
         self.now = max(when, self.now)
         going_on = {key: stray for key, stray in self.world.strays.items() if self.world.goes_on(stray)}
         changeset = Changeset(self.world.with_strays(going_on), self.now)
@@ -99,7 +99,7 @@ class Rollout:
         return ended
 
     def next_change(self) -> float | None:
-        """When something happens next but for the end of a job: somebody is gone, a pause is over."""
+        """When something happens next, except the end of a job: a worker is gone, or a pause is over."""
         moments = [self.now] if any(self.world.ending_strays()) else []
         for job in _with_leavers(self.world):
             moments += (_gone_at(worker) for worker in job.all_leaving)
@@ -120,7 +120,7 @@ class Rollout:
         return max(min(ends), self.now) if ends else None
 
     def gone_by(self, nodes: Collection[NodeName]) -> float:
-        """When everybody who is leaving these nodes is gone."""
+        """When all workers that leave these nodes are gone."""
         moments = [self.now]
         for job in _with_leavers(self.world):
             moments += (_gone_at(worker) for worker in job.all_leaving if worker.node in nodes)
@@ -129,7 +129,7 @@ class Rollout:
         return max(moments)
 
     def silent(self) -> list[Job]:
-        """Running jobs of which nothing tells when they end."""
+        """Running jobs whose ends are unknown."""
         return [
             job
             for job in self.world.active.values()
@@ -143,7 +143,7 @@ class Rollout:
             self._job_ends.follow(job, self.now)
 
     def _let_go(self, changeset: Changeset, job_id: JobId) -> None:
-        """Whoever has used up the grace is gone."""
+        """Remove workers that have used up their grace."""
         for worker in changeset.the_job(job_id).all_leaving:
             if _gone_at(worker) <= self.now:
                 changeset.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None)
@@ -151,7 +151,7 @@ class Rollout:
         self._come_up(changeset, job_id)
 
     def _come_up(self, changeset: Changeset, job_id: JobId) -> None:
-        """Every worker is ready, and the group stands."""
+        """Make every worker ready, and form the group."""
         job = changeset.the_job(job_id)
         if job.state not in (JobState.STARTING, JobState.RUNNING, JobState.RESIZING) or job.finishing:
             return
@@ -164,7 +164,7 @@ class Rollout:
 
 
 def _as_they_are(world: World) -> dict[NodeName, dict[int, CrowdedSlot]]:
-    """No load to come is known: crowded slots stay closed to others, and who shares them stays."""
+    """Crowded slots as they are, since no future load is known: they stay closed, and their sharers stay."""
     return {
         name: {slot: replace(crowd, reopen_at=math.inf) for slot, crowd in slots.items()}
         for name, slots in world.crowded.items()
@@ -172,7 +172,7 @@ def _as_they_are(world: World) -> dict[NodeName, dict[int, CrowdedSlot]]:
 
 
 def _form(changeset: Changeset, job_id: JobId) -> None:
-    """All members report the published generation."""
+    """Have all members report the published generation."""
     job = changeset.the_job(job_id)
     for worker in job.workers:
         if worker.member and worker.reported_generation < job.generation:
@@ -187,7 +187,7 @@ def _finish(changeset: Changeset, job: Job) -> None:
 
 
 def _gone_at(leaving: Worker) -> float:
-    """When it is gone at the latest."""
+    """When the worker is gone at the latest."""
     return leaving.stop_deadline or 0.0
 
 

@@ -1,4 +1,4 @@
-"""What another priority of a job would change: when it starts, the sizes that it and others settle at. Pure.
+"""Effects of another priority of a job: its start, and the sizes at which it and others settle. Pure.
 
 The real planner answers on two copies of the world, one as it is and one in which the job has the other priority.
 """
@@ -17,7 +17,7 @@ from scheduler.model.world import Changes, World
 
 @dataclass(frozen=True, slots=True)
 class StartForecasts:
-    """When a waiting job would start."""
+    """Starts of a waiting job, with both priorities."""
 
     as_it_is: Forecast
     changed: Forecast
@@ -25,7 +25,7 @@ class StartForecasts:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Workers of a job, once nothing but the end of a job would change that; 0: it waits."""
+    """Workers of a job, once only the end of a job would change that; 0: it waits."""
 
     job_id: JobId
     name: str
@@ -35,10 +35,10 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What a job with workers would settle at, and every other job for which that makes a difference."""
+    """Sizes at which a job with workers would settle, and every other job for which that makes a difference."""
 
     own: Size
-    #: Those who lose most first.
+    #: Other jobs, the largest losses first.
     others: tuple[Size, ...]
     #: False: there was no time to look until everything has settled.
     settled: bool

@@ -1,1 +1,1 @@
-"""What is refused of a job before it is stored because of the cluster that it would run on."""
+"""Checks of jobs against the cluster that they would run on, before they are stored."""

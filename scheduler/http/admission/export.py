@@ -1,4 +1,4 @@
-"""Which jobs may have what they would take of their submitters' environments: those that run where it was taken."""
+"""Exported environments: only jobs that run on their submitter's machine may have them."""
 
 import socket
 from dataclasses import replace
@@ -12,10 +12,10 @@ _NAMED_MAX = 5
 
 
 def keep_export(spec: JobSpec, settings: Settings, prefix: str = "") -> tuple[JobSpec, list[str]]:
-    """The job with what its workers may have of its submitter's environment, and warnings of what was left out.
+    """The job with the exported environment that its workers may have, and warnings about the parts left out.
 
-    Programs and directories of one machine say nothing to another, or to the image of a pod, so that none of it is
-    stored there. Raises `InvalidInput` for a relative directory of them; `prefix` says where the job stands in a body.
+    Programs and directories of one machine mean nothing on another, or in the image of a pod, so none are stored
+    there. Raises `InvalidInput` for a relative directory in that case; `prefix`: the job's place in the body.
     """
     export = spec.export
     if export is None:
@@ -38,7 +38,7 @@ def _check_absolute(relative: str | None, where: str, prefix: str) -> None:
 
 
 def _named(export: Export) -> list[str]:
-    """A warning where variables were chosen: those of the default are told to nobody's surprise left out."""
+    """A warning about left out variables that the submitter chose; those of the default need none."""
     chosen = [name for name, _ in export.env if not in_default_export(name)]
     if not chosen:
         return []

@@ -9,7 +9,7 @@ from scheduler.model.pod_permissions import broken_pod_rule
 
 
 def check_pods(settings: Settings, specs: Sequence[JobSpec], prefix: str = "") -> None:
-    """Raise `InvalidInput` for the first of them, if workers are pods. `prefix` says where a job stands in a body."""
+    """Raise `InvalidInput` for the first such job, if workers are pods. `prefix`: a job's place in the body."""
     if settings.cluster != "kubernetes":
         return
     for index, spec in enumerate(specs):

@@ -8,7 +8,7 @@ from scheduler.model.job import JobSpec, Runtime
 
 
 def check_policy(settings: PolicySettings, specs: Sequence[JobSpec], prefix: str = "") -> None:
-    """Raise `InvalidInput` for the first of them. `prefix` says where a job stands in a body."""
+    """Raise `InvalidInput` for the first such job. `prefix`: a job's place in the body."""
     if settings.name == "elastic":
         return
     for index, spec in enumerate(specs):

@@ -1,1 +1,1 @@
-"""Who asks, and what they may do: tokens of users, of Prometheus, and of the workers of each job."""
+"""Authentication and access: tokens of users, of Prometheus, and of the workers of each job."""

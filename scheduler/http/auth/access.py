@@ -1,4 +1,4 @@
-"""Who may do what: one token for users, one for the workers of each job."""
+"""Access by token: one for users, one for the workers of each job."""
 
 import hashlib
 import hmac
@@ -22,7 +22,7 @@ class Access:
         nonce_of: Callable[[JobId], str | None],
         metrics_token: str | None = None,
     ) -> None:
-        """`nonce_of` gives the nonce of a job that is known here, None of any other."""
+        """`nonce_of`: returns the nonce of a job, None for an unknown one."""
         self._user_token = user_token.encode() if user_token is not None else None
         self._metrics_token = metrics_token.encode() if metrics_token is not None else None
         self._secret = worker_secret
@@ -34,39 +34,39 @@ class Access:
         return self._user_token is None
 
     def worker_token(self, job_id: JobId, nonce: str) -> str:
-        """Opens discover_hosts and the worker calls of this job, and nothing else: `<nonce>.<signature>`.
+        """Token for discover_hosts and the worker calls of this job, and for nothing else: `<nonce>.<signature>`.
 
-        Not those of a job that has the same id in another life of the database. A job without nonce has a token
+        It is not valid for a job with the same id in another life of the database. A job without a nonce has a token
         without one.
         """
         signature = hmac.new(self._secret, f"worker:{job_key(job_id, nonce)}".encode(), hashlib.sha256).hexdigest()
         return f"{nonce}.{signature}" if nonce else signature
 
     def worker_nonce(self, authorization: bytes | None, job_id: JobId) -> str | None:
-        """The nonce of the job of this id for whose workers the token was made; None: it is no such token."""
+        """The nonce in a worker token of the job with this id; None: the token is not one."""
         token = _bearer(authorization)
         nonce = token.rpartition(b".")[0].decode("latin-1")
         return nonce if hmac.compare_digest(token, self.worker_token(job_id, nonce).encode("latin-1")) else None
 
     def user_may(self, authorization: bytes | None) -> bool:
-        """Whether everything but the worker calls is open."""
+        """Whether the caller may use everything but the worker calls."""
         return self._user_token is None or self._is_user(authorization)
 
     def metrics_may(self, authorization: bytes | None) -> bool:
-        """Whether metrics may be read: by users, and with the token for that."""
+        """Whether the caller may read metrics: users may, and holders of the metrics token."""
         if self.user_may(authorization):
             return True
         return self._metrics_token is not None and hmac.compare_digest(_bearer(authorization), self._metrics_token)
 
     def worker_may(self, authorization: bytes | None, job_id: JobId) -> bool:
-        """Whether the job's worker calls are open: always with a token."""
+        """Whether the caller may make the job's worker calls, which always need a token."""
         if self._user_token is not None and self._is_user(authorization):
             return True
         nonce = self.worker_nonce(authorization, job_id)
         return nonce is not None and self._nonce_of(job_id) in (nonce, None)
 
     def hosts_may(self, authorization: bytes | None, job_id: JobId) -> bool:
-        """Whether the job's host list may be read."""
+        """Whether the caller may read the job's host list."""
         return self._user_token is None or self.worker_may(authorization, job_id)
 
     def _is_user(self, authorization: bytes | None) -> bool:
@@ -80,7 +80,7 @@ def _bearer(authorization: bytes | None) -> bytes:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches that address or name."""
+    """Whether the address or name is reachable from this machine only."""
     if host.lower() == "localhost":
         return True
     try:
@@ -90,7 +90,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_exposure(settings: HttpSettings) -> None:
-    """Raise `ConfigError` for an address that others reach, without a token: whoever reaches it runs commands here."""
+    """Raise `ConfigError` for a reachable address without a token: every client could run commands here."""
     if settings.token is None and not is_loopback(settings.host):
         raise ConfigError(
             f"http.host {settings.host} is reachable from other machines: set http.token (SCHED_HTTP__TOKEN), "

@@ -1,4 +1,4 @@
-"""The tokens of users and of Prometheus at the door of the routes."""
+"""Dependencies of routes that check the tokens of users and of Prometheus."""
 
 from fastapi import Request
 
@@ -16,12 +16,12 @@ def unauthorized(message: str) -> Refusal:
 
 
 async def require_user(request: Request, services: ServicesDep) -> None:
-    """Raise 401 unless users need no token or this is theirs."""
+    """Raise 401 unless the token is that of users, or none is needed."""
     if not services.access.user_may(authorization_of(request)):
         raise unauthorized("missing or invalid token: send Authorization: Bearer <http.token of the daemon>")
 
 
 async def require_metrics(request: Request, services: ServicesDep) -> None:
-    """Raise 401 unless metrics need no token, or this is one that opens them."""
+    """Raise 401 unless the token is valid for metrics, or none is needed."""
     if not services.access.metrics_may(authorization_of(request)):
         raise unauthorized("missing or invalid token: send Authorization: Bearer <http.metrics_token of the daemon>")

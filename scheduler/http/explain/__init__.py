@@ -1,1 +1,1 @@
-"""Why a job is as it is, since when, and what would change that: typed reasons of the engine, made into sentences."""
+"""Explanations of jobs: the engine's typed reasons as sentences, since when they hold, and possible remedies."""

@@ -1,4 +1,4 @@
-"""A job's state, the reason for it and the facts behind, of one world."""
+"""A job's state in one world, with its reason and the numbers behind it."""
 
 from typing import assert_never
 
@@ -28,15 +28,15 @@ class ExplainDetails(TypedDict):
     slots_per_worker: int
     #: Slots on nodes that suit the job.
     slots_suitable: int | None
-    #: Those of them that nobody holds now.
+    #: Free slots on suitable nodes that accept workers.
     slots_free: int | None
-    #: The same of slots beyond the physical ones, where it accepts to share.
+    #: Free slots beyond the physical ones on these nodes; null where the job does not accept to share.
     extra_slots_free: int | None
     #: Nodes and numbers of workers for which capacity is held.
     reservation: list[tuple[str, int]]
     #: A waiting job that holds free slots which this one could use.
     reserved_by: int | None
-    #: It is not started before; null: no such time is set.
+    #: Earliest start; null: no such time is set.
     not_before: float | None
 
 
@@ -56,7 +56,7 @@ class Explanation(TypedDict):
 
 
 def explain(job: Job, world: World, settings: PolicySettings, now: float, look: Look | None = None) -> Explanation:
-    """The explanation of a job in this world; less of it without the planner's look at that."""
+    """The explanation of a job in this world; less detailed without the planner's `look`."""
     reason: str | None = None
     for_job: JobId | None = None
     match job.state:

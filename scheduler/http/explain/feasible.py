@@ -1,4 +1,4 @@
-"""Whether a job could ever start on the cluster as it is, were nothing else there."""
+"""Whether a job could ever start on the cluster as it is, if it were empty."""
 
 from scheduler.model.job import JobSpec
 from scheduler.model.node import CPU_EPSILON, Node
@@ -8,7 +8,7 @@ from scheduler.policy.capacity.fixed_fit import fits_empty
 
 
 def warnings_for(spec: JobSpec, world: World | None) -> list[str]:
-    """Why the job cannot start before the cluster changes: one line, or none where it can or nothing is known."""
+    """Why the job cannot start before the cluster changes, in one line; None if it can, or nothing is known."""
     if world is None or not world.nodes:
         return []
     nodes = list(world.nodes.values())
@@ -48,13 +48,13 @@ def _unavailable(spec: JobSpec, suitable: list[Node]) -> list[str]:
 
 
 def most_workers(spec: JobSpec, nodes: list[Node]) -> int:
-    """How many the nodes would hold if nothing else ran there, all on slots of their own or all on shared ones."""
+    """Workers that the nodes would hold if they were empty, all on slots of their own or all on shared ones."""
     own = sum(node.fits_empty(spec.shape) for node in nodes)
     return max(own, sum(node.fits_shared(spec.shape) for node in nodes))
 
 
 def too_large(shape: WorkerShape, nodes: list[Node]) -> str:
-    """What one worker takes and none of the nodes has; empty where it fits into one of them, or there are none."""
+    """Resources of one worker that no node has; empty if it fits on one of them, or there are none."""
     if not nodes or any(node.fits_empty(shape) or node.fits_shared(shape) for node in nodes):
         return ""
     takes: list[tuple[float, float, str]] = [
@@ -71,7 +71,7 @@ def too_large(shape: WorkerShape, nodes: list[Node]) -> str:
 
 
 def wishes(shape: WorkerShape) -> str:
-    """Labels and GPU type that a node must have."""
+    """Text: the labels and GPU type that a node must have."""
     wanted = [f"label {key}={value}" for key, value in shape.node_selector]
     if shape.gpu_type is not None:
         wanted.append(f"GPU type {shape.gpu_type}")
@@ -79,12 +79,12 @@ def wishes(shape: WorkerShape) -> str:
 
 
 def needs(spec: JobSpec, workers: int) -> str:
-    """What so many workers take."""
+    """Text: the resources that `workers` workers take."""
     return f"{workers} worker{'s' if workers > 1 else ''} of {_each(spec.shape)} each"
 
 
 def needs_fixed(spec: JobSpec) -> str:
-    """What its fixed group takes besides; empty if it has none."""
+    """Text: the resources that the job's fixed group takes besides; empty if it has none."""
     if spec.fixed is None:
         return ""
     count = spec.fixed.replicas

@@ -25,19 +25,19 @@ from scheduler.policy.explain.held_slots import Keeper, Look
 
 router = APIRouter(tags=["cluster"])
 
-#: Every node suits it.
+#: A shape that every node suits.
 _ANY = WorkerShape()
 
 
 class IdleView(TypedDict):
-    #: How many slots.
+    #: Number of slots.
     slots: int
     #: RESERVED: held for a waiting job, for which more is being freed. NODE_AWAY: its node takes no workers.
-    #: SLOT_CLOSED: it takes no workers, for it is unhealthy, or nothing can be read of it.
-    #: KEPT: not for those who would be in the way of a booking, of a waiting job that goes first, or of others of the
-    #: cluster. FREE: anybody may have them.
+    #: SLOT_CLOSED: it takes no workers, since it is unhealthy or unreadable.
+    #: KEPT: closed to jobs that would delay a booking, a waiting job that goes first, or others of the cluster.
+    #: FREE: any job may have them.
     reason: str
-    #: Whom they are held or kept for.
+    #: The job that they are held or kept for; null: none.
     for_job: int | None
     #: Name of the booking that they are kept for; null: none.
     booking: str | None
@@ -48,13 +48,13 @@ class IdleView(TypedDict):
 class IdleSlotsView(TypedDict):
     #: Physical slots of all nodes.
     slots_total: int
-    #: Slots that nobody holds.
+    #: Slots that no worker holds.
     slots_idle: int
     #: One line for people.
     summary: str
-    #: All idle slots, by why they are.
+    #: All idle slots, by reason.
     idle: list[IdleView]
-    #: Jobs that wait, by why they do.
+    #: Number of waiting jobs, by reason.
     waiting: dict[str, int]
     #: Why nothing is being decided; null: all is well.
     not_ready: str | None
@@ -101,7 +101,7 @@ def _away(world: World) -> Iterator[IdleView]:
 
 
 def _closed(world: World) -> Iterator[IdleView]:
-    """Slots that are closed and idle: those that others use are not."""
+    """Slots that are closed and idle; slots used by others are not idle."""
     found = [
         why_closed(node, each) for node, each in closed_slots(_ANY, world) if each.closure is not SlotClosure.FOREIGN
     ]
@@ -132,7 +132,7 @@ def _held(world: World) -> Iterator[IdleView]:
 
 
 def _kept(world: World, seen: Look | None, most: int) -> list[IdleView]:
-    """What the planner keeps of the slots that are free, where that keeps somebody back."""
+    """Free slots that the planner keeps, if that holds any job back."""
     parts = []
     kept = [*seen.kept()] if seen is not None else []
     behind = seen.kept_back() if seen is not None else None
@@ -170,7 +170,7 @@ def _bookings(names: list[str]) -> str:
 
 
 def _growing(world: World, limits: GrowthLimits) -> str:
-    """Why running jobs have no more workers, where they may have more."""
+    """Why running jobs below their maximum have no more workers."""
     counts = Counter[str]()
     for job in world.active.values():
         if job.state in (JobState.RUNNING, JobState.RESIZING):
@@ -189,7 +189,7 @@ def _idle(slots: int, reason: str, sentence: str, keeper: Keeper | None = None) 
 
 
 def _open(world: World) -> Counter[NodeName]:
-    """Free slots by node that takes workers."""
+    """Free slots of each node that accepts workers."""
     return Counter({node.name: free_slots(node, world) for node in world.nodes.values() if node.schedulable})
 
 

@@ -1,4 +1,4 @@
-"""What a job lost lately, and to no other job: to bookings, with nodes, to others of the cluster."""
+"""Recent losses of a job to no other job: to bookings, with nodes, to others of the cluster."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,13 +13,13 @@ from scheduler.model.worker import ExitReason, LeaveReason
 from scheduler.model.world import World
 from scheduler.store.sqlstore import SqlStore
 
-#: So many losses are told, newest first, and looked for among so many newest events of the job.
+#: Losses that are returned, newest first, and newest events of the job that are searched for them.
 LOSSES_MAX = 5
 EVENTS_MAX = 100
-#: Whether another booking ended since is looked for among so many events.
+#: Events that are searched for the end of another booking since.
 SINCE_MAX = 20_000
 
-#: How workers end that something took from their job: their node, or whoever rules over it.
+#: Ends of workers that their node, or its administration, took from their job.
 _LOST = {
     ExitReason.LOST: "lost with their node, or ended in an unknown way",
     ExitReason.DRAINED: "their machine asked them to leave",
@@ -55,12 +55,12 @@ class LossView(TypedDict):
     kind: str
     #: Why workers leave or how they ended.
     reason: str
-    #: How many workers, and why, for people.
+    #: Number of workers and reason, for people.
     sentence: str
 
 
 def losses_of(store: SqlStore, job: Job, world: World) -> list[LossView]:
-    """The newest ones first."""
+    """Losses of the job, newest first."""
     asked = store.newest_of_job(job.id, (EventKind.JOB_SHRANK, EventKind.JOB_STOPPING), EVENTS_MAX)
     given = [(number, event) for number, event in asked if event.for_job is None and event.cause in _TAKEN]
     ended = [event for _, event in store.newest_of_job(job.id, (EventKind.WORKER_ENDED,), EVENTS_MAX)]
@@ -69,7 +69,7 @@ def losses_of(store: SqlStore, job: Job, world: World) -> list[LossView]:
 
 
 def _given_up(event: Event, booking: str | None) -> LossView:
-    """What the job was asked to give up for no other job, and the booking that it was for, if that is known."""
+    """A loss that the scheduler asked for, with the booking that it was for, if known."""
     what = event.detail if event.kind is EventKind.JOB_SHRANK else "all workers"
     whom = f" (booking {booking})" if booking is not None else ""
     why = f"{what}: {_TAKEN[event.cause]}{whom}"
@@ -77,7 +77,7 @@ def _given_up(event: Event, booking: str | None) -> LossView:
 
 
 def _booking_then(store: SqlStore, world: World, number: int, event: Event) -> str | None:
-    """The booking for which the slots were taken, where there was but one that it can have been."""
+    """Name of the booking for which the slots were taken; None unless exactly one qualifies."""
     if event.cause != StopReason.BOOKED:
         return None
     names = [each.name for each in world.bookings.values() if each.created_at <= event.at < each.end_at]
@@ -88,7 +88,7 @@ def _booking_then(store: SqlStore, world: World, number: int, event: Event) -> s
 
 
 def _lost(events: Iterable[Event]) -> Iterator[LossView]:
-    """Workers that nobody asked to leave, those of one moment and node together."""
+    """Losses of workers that were not asked to leave, those of one moment and node together."""
     together = Counter[tuple[float, str, str]]()
     for event in events:
         if event.cause in _LOST:

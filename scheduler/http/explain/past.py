@@ -1,4 +1,4 @@
-"""Since when a job is as it is, and what was taken from whom for whom lately, as history tells."""
+"""The history of a job: since when it is as it is, and which jobs recently gave up workers for which."""
 
 from collections.abc import Iterable
 from typing import assert_never
@@ -13,11 +13,11 @@ from scheduler.model.worker import ExitReason
 from scheduler.model.world import World
 from scheduler.store.sqlstore import SqlStore
 
-#: So many takings are told of each kind, newest first.
+#: Takings that are returned of each kind, newest first.
 TAKINGS_MAX = 5
-#: What was done for a job is looked for among so many newest events.
+#: Newest events that are searched for what other jobs gave up for this one.
 EVENTS_MAX = 20_000
-#: Changes of a size are looked for among so many newest events of the job that may be one.
+#: Newest events of the job that are searched for its last change of size.
 STEPS_MAX = 100
 
 _TAKINGS = (EventKind.JOB_SHRANK, EventKind.JOB_STOPPING)
@@ -37,7 +37,7 @@ class TakingView(TypedDict):
     job_id: int
     #: The job that they were taken for.
     for_job: int
-    #: Why, as a leave or stop reason.
+    #: Leave or stop reason.
     reason: str
     #: As `4 -> 2 workers`.
     detail: str
@@ -48,16 +48,16 @@ class TakingView(TypedDict):
 class Past(TypedDict):
     #: Since when it waits for this reason, has this size, is being stopped or suspended, or has ended; null: unknown.
     since: float | None
-    #: What it gave up for other jobs lately, newest first.
+    #: Workers that it recently gave up for other jobs, newest first.
     gave: list[TakingView]
-    #: What other jobs gave up for it, newest first.
+    #: Workers that other jobs gave up for it, newest first.
     got: list[TakingView]
-    #: What it lost otherwise: to bookings, with nodes, to others of the cluster; newest first.
+    #: Other losses: to bookings, with nodes, to others of the cluster; newest first.
     lost: list[LossView]
 
 
 def past_of(store: SqlStore, job: Job, world: World) -> Past:
-    """What history tells of the job as it is now."""
+    """The history of the job up to its present state."""
     given = [event for _, event in store.newest_of_job(job.id, _TAKINGS, TAKINGS_MAX * 4)]
     got = [event for _, event in store.newest_for_job(job.id, _TAKINGS, TAKINGS_MAX, EVENTS_MAX)]
     return {
@@ -86,7 +86,7 @@ def _takings(events: Iterable[Event]) -> list[TakingView]:
 
 
 def _since(store: SqlStore, job: Job) -> float | None:
-    """Where retention has removed what began it, the earliest that is still known."""
+    """Begin of the present state; if retention has removed that event, the earliest known time."""
     match job.state:
         case JobState.QUEUED:
             return _newest(store, job, _WAITS, job.queued_at)
@@ -110,7 +110,7 @@ def _newest(store: SqlStore, job: Job, kinds: tuple[EventKind, ...], otherwise: 
 
 
 def _since_this_size(store: SqlStore, job: Job) -> float | None:
-    """The last change of how many workers it is to have: one that is replaced changes nothing."""
+    """When its wanted number of workers changed last; a replacement is no change."""
     replaced = 0
     for _, event in store.newest_of_job(job.id, _STEPS, STEPS_MAX):
         if event.kind is EventKind.WORKER_REPLACED:

@@ -1,4 +1,4 @@
-"""What would change a job's state or size, each in one sentence. Nothing is promised: the planner decides."""
+"""Changes that would alter a job's state or size, each in one sentence. They promise nothing: the planner decides."""
 
 from typing import assert_never
 
@@ -22,9 +22,9 @@ from scheduler.policy.explain.shortage import Lack, vacancies_of
 def remedies(
     job: Job, world: World, settings: PolicySettings, now: float, look: Look | None, trials: Trials | None
 ) -> list[str]:
-    """For a job as it is; empty where nothing would, or there is nothing to change.
+    """Remedies for a job; empty if nothing would help, or there is nothing to change.
 
-    `look` is what the planner makes of the world, and `trials` asks it more about a job that waits.
+    `look`: the planner's look at the world. `trials`: asks the planner more about a waiting job.
     """
     match job.state:
         case JobState.QUEUED:
@@ -98,7 +98,7 @@ def _less(job: Job, workers: int, where: str) -> list[str]:
 
 
 def _tried(job: Job, world: World, now: float, trials: Trials) -> list[str]:
-    """What would let it start, as the planner says."""
+    """Remedies that would let it start, by the planner's trials."""
     rise = trials.rise(PRIORITY_MAX)
     fit = vacancies_of(world).fit(job.shape, View.OPEN)
     ways = _less(job, fit, "in the free slots") if 0 < fit < job.min_workers and trials.starts_with(fit) else []
@@ -112,7 +112,7 @@ def _tried(job: Job, world: World, now: float, trials: Trials) -> list[str]:
 
 
 def _higher(job: Job, rise: Rise, world: World) -> str:
-    """A priority, and what it is good for."""
+    """Text: a priority and its effect."""
     ahead = world.job(job.wait_for) if job.wait_for is not None else None
     to = "go ahead of other jobs"
     if rise.victims:
@@ -125,7 +125,7 @@ def _higher(job: Job, rise: Rise, world: World) -> str:
 
 
 def _ends(trials: Trials, world: World) -> list[str]:
-    """What has to end where no priority helps."""
+    """The jobs that have to end if no priority helps."""
     booking = trials.booking_that_keeps_it()
     if booking is not None:
         return [_end_of_booking(booking)]
@@ -164,7 +164,7 @@ def _nodes_back(suitable: list[Node], now: float) -> list[str]:
 
 
 def _slots_back(job: Job, world: World) -> list[str]:
-    """What opens the closed slots that it could use."""
+    """Actions that open the closed slots that it could use."""
     slots: dict[SlotClosure, list[str]] = {}
     nodes: dict[SlotClosure, list[str]] = {}
     for node, each in closed_slots(job.shape, world):

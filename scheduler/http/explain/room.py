@@ -1,4 +1,4 @@
-"""What is free, and for whom."""
+"""Free slots, and the jobs that could use them."""
 
 from scheduler.http.explain.node_reasons import why_away, why_closed
 from scheduler.http.explain.words import are, counted, named
@@ -14,18 +14,18 @@ from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 
 
 def free_slots(node: Node, world: World) -> int:
-    """Slots of the node that nobody holds, and that are not closed."""
+    """Free slots of the node that are not closed."""
     taken = (world.used(node.name).slot_mask | node.closed_mask).bit_count()
     return max(0, node.slots - taken - world.foreign.get(node.name, NO_FOREIGN).slots)
 
 
 def free_extra(node: Node, world: World) -> int:
-    """The same of those beyond the physical ones."""
+    """Free slots of the node beyond the physical ones."""
     return max(0, node.extra_slots - world.used(node.name).slots_shared)
 
 
 def away(job: Job, world: World) -> list[Node]:
-    """Nodes that take no new workers, and on which slots are free where more of the job's workers could be."""
+    """Nodes that accept no new workers, with free slots that the job could use otherwise."""
     nodes = world.nodes
     types = {nodes[worker.node].gpu_type for worker in job.wanted_workers if worker.node in nodes}
     shared = any(worker.shared for worker in job.wanted_workers)
@@ -50,7 +50,7 @@ def away_text(nodes: list[Node], world: World) -> str:
 
 
 def closed_slots(shape: WorkerShape, world: World) -> list[tuple[Node, ClosedSlot]]:
-    """Closed slots that no worker holds, of nodes that suit the shape and take workers."""
+    """Closed slots that no worker holds, on nodes that suit the shape and accept workers."""
     found = []
     for node in world.nodes.values():
         if node.closed_slots and node.schedulable and node.suits(shape):
@@ -69,7 +69,7 @@ def closed_text(shape: WorkerShape, world: World) -> str:
 
 
 def reserved_by(job: Job, world: World) -> JobId | None:
-    """The most important waiting job that holds free slots which the job could use; None also if it wants no more."""
+    """The most important waiting job whose reserved free slots the job could use; None also if it wants no more."""
     grows = job.state in RESIZABLE_STATES and not job.finishing and len(job.wanted_workers) < job.max_workers
     if not grows and job.state is not JobState.QUEUED:
         return None

@@ -1,4 +1,4 @@
-"""`GET /v1/jobs/{job}/explain`: why a job is as it is, since when, and what would change that."""
+"""`GET /v1/jobs/{job}/explain`: the reason for a job's state, since when, and remedies."""
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -27,9 +27,9 @@ router = APIRouter(tags=["jobs"])
 
 
 class ExplainView(Explanation, Past):
-    #: What would change its state or size, each in one sentence; empty: nothing that anybody could do.
+    #: Actions that would change its state or size, each in one sentence; empty: there are none.
     would_change: list[str]
-    #: When it starts, where it waits; null also while too many ask.
+    #: Forecast of the start of a waiting job; null for others, and while too many requests ask.
     forecast: ForecastView | None
 
 
@@ -53,7 +53,7 @@ def explain_job(services: ServicesDep, job_id: JobNumber) -> Response:
 
 
 def _asked(services: Services, job: Job, world: World, now: float) -> tuple[Look | None, list[str]]:
-    """What the planner makes of the world, where that matters to the job; and what would change how the job is."""
+    """The planner's look at the world, if that matters to the job, and remedies."""
     policy = services.settings.policy
     kept = _may_be_kept(job, world, policy, now)
     try:
@@ -63,12 +63,12 @@ def _asked(services: Services, job: Job, world: World, now: float) -> tuple[Look
                 trials = Trials(world, job, lambda changed: plan(changed, now, policy), in_time)
                 return seen, remedies(job, world, policy, now, seen, trials)
     except Refusal:
-        pass  # it says less then
+        pass  # the explanation is less detailed then
     return None, remedies(job, world, policy, now, None, None)
 
 
 def _may_be_kept(job: Job, world: World, policy: PolicySettings, now: float) -> bool:
-    """Whether there is room for the job, and only the planner knows for whom."""
+    """Whether there seems to be room for the job, so that only the planner knows who it is kept for."""
     match job.state:
         case JobState.QUEUED:
             others = bool(world.bookings or world.demands)
@@ -80,7 +80,7 @@ def _may_be_kept(job: Job, world: World, policy: PolicySettings, now: float) -> 
 
 
 def _forecast(services: Services, job: Job) -> ForecastView | None:
-    """When the job starts; None where it does not wait, or nothing can be said now."""
+    """Forecast of the job's start; None if it does not wait, or nothing can be said now."""
     world = services.board.world
     if world is None or job.state is not JobState.QUEUED:
         return None

@@ -1,4 +1,4 @@
-"""Why a job with workers has the size that it has, and why some of them do not run yet."""
+"""Why a job with workers has its size, and why some of its workers do not run yet."""
 
 from typing import assert_never
 
@@ -24,7 +24,7 @@ _GIVEN_TO_NO_JOB = {
 
 
 def why_starting(job: Job) -> str:
-    """The sentence of a job whose group does not stand yet."""
+    """The sentence for a job whose group has not formed yet."""
     ready = sum(worker.state == "READY" for worker in job.wanted_workers)
     first = ""
     if not job.fixed_ready:
@@ -36,7 +36,7 @@ def why_starting(job: Job) -> str:
 
 
 def what_blocks(job: Job) -> str:
-    """What the cluster says of a worker that does not run yet; empty if it says nothing."""
+    """The cluster's message about a worker that does not run yet; empty if there is none."""
     blocked = [worker for worker in job.all_workers if worker.state is WorkerState.PENDING and worker.detail]
     if not blocked:
         return ""
@@ -49,7 +49,7 @@ def what_blocks(job: Job) -> str:
 def why_this_size(
     job: Job, growth: Growth, world: World, settings: PolicySettings, now: float
 ) -> tuple[str | None, JobId | None, str]:
-    """Reason, whom it is for, and the sentence."""
+    """Reason, the job in whose favour, and the sentence for people."""
     size = len(job.wanted_workers)
     shared = ", on slots shared with other jobs" if any(w.shared for w in job.wanted_workers) else ""
     most = counted(job.max_workers, "worker")
@@ -67,7 +67,7 @@ def why_this_size(
 def _why_no_more(
     job: Job, growth: Growth, world: World, settings: PolicySettings, now: float
 ) -> tuple[str | None, JobId | None, str]:
-    """The same of what keeps it from one more worker."""
+    """What keeps it from one more worker: reason, the job in whose favour, and the rest of the sentence."""
     left = f" in {max(growth.until - now, 0.0):.1f} s" if growth.until is not None else ""
     free = f"{suiting(growth.slots)} {are(growth.slots)} free"
     match growth.limit:
@@ -110,7 +110,7 @@ def _why_no_more(
 
 
 def _why_no_gain(job: Job, left: str) -> str:
-    """The speeds that say so, when more workers are tried again, and how to overrule it."""
+    """The measured speeds, when more workers are tried again, and how to override this."""
     size = len(job.workers)
     again = f"; more are tried again{left} if slots are idle" if left else ""
     overrule = f"`sched scale {job.id} --min {size + 1}` gives it more all the same"
@@ -118,7 +118,7 @@ def _why_no_gain(job: Job, left: str) -> str:
 
 
 def _speeds(job: Job, size: int) -> str:
-    """What it reported: up to two smaller sizes, its own, and one larger."""
+    """The reported speeds: of up to two smaller sizes, its own, and one larger."""
     speeds = job.progress.speeds
     here = sum(speed.workers <= size for speed in speeds)
     shown = speeds[max(here - 3, 0) : here + 1]
@@ -132,7 +132,7 @@ def _why_no_payback(job: Job, settings: PolicySettings) -> str:
 
 
 def _why_no_room(job: Job, growth: Growth, world: World) -> str:
-    """What one more worker lacks."""
+    """The resources that one more worker lacks."""
     worker, slots = job.workers[0], growth.slots
     if growth.lack is not None and growth.lack is not Lack.SLOTS:
         return f"{suiting(slots)} {are(slots)} free, but {lack_text(growth.lack, job.shape)}."
@@ -154,7 +154,7 @@ def _kept_reason(keeper: Keeper) -> str:
 
 
 def _what_it_gives(job: Job, world: World) -> tuple[str, JobId | None, str] | None:
-    """Reason, whom it is for, and the rest of the sentence; None while it gives nothing up."""
+    """Why it gives up workers: reason, the job in whose favour, and the rest of the sentence; None if it does not."""
     for worker in job.leaving:
         if worker.leave_for is not None:
             reason = worker.leave_reason or LeaveReason.PREEMPTED

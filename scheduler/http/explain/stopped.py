@@ -7,7 +7,7 @@ from scheduler.model.world import World
 
 
 def why_stopped(job: Job, world: World) -> str:
-    """The sentence of a job that is being stopped, or is suspended."""
+    """The sentence for a job that is being stopped, or is suspended."""
     if job.state is JobState.SUSPENDED:
         return "Suspended until a user resumes it."
     why = STOP_TEXTS[job.stop_reason] if job.stop_reason is not None else "requested"
@@ -17,7 +17,7 @@ def why_stopped(job: Job, world: World) -> str:
 
 
 def why_held(job: Job) -> str:
-    """The sentence of a job that ticks failed at."""
+    """The sentence for a job that is held because ticks failed at it."""
     if job.cancelled and job.held_from is not JobState.STOPPING:
         return f"Is being cancelled. It was held: {job.detail}."
     was = f"was {job.held_from}" if job.held_from is not None else "waits"
@@ -26,7 +26,7 @@ def why_held(job: Job) -> str:
 
 
 def how_it_ended(job: Job) -> str:
-    """The sentence of a job that has ended."""
+    """The sentence for a job that has ended."""
     why = "" if job.stop_reason is None else f": {STOP_TEXTS[job.stop_reason]}"
     detail = f" ({job.detail})" if job.detail else ""
     code = f", exit code {job.exit_code}" if job.exit_code not in (None, 0) else ""

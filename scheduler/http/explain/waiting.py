@@ -17,14 +17,14 @@ from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.explain.held_slots import Look
 from scheduler.policy.explain.shortage import Lack, vacancies_of
 
-#: So many jobs are named of those whose workers leave for one.
+#: Jobs named of those whose workers leave for the waiting one.
 VICTIMS_NAMED_MAX = 3
 
 
 def why_waiting(
     job: Job, reason: WaitReason, world: World, settings: PolicySettings, now: float, look: Look | None
 ) -> str:
-    """The sentence for the reason; `look` is what the planner makes of the world, where that was asked."""
+    """The sentence for the reason; `look`: the planner's look at the world, if it was asked."""
     size = job.preferred_workers if settings.name in FIXED_SIZES else job.min_workers
     need = f"it needs {needs(job.spec, size)}{needs_fixed(job.spec)}"
     suitable = [node for node in world.nodes.values() if node.suits(job.shape)]
@@ -98,7 +98,7 @@ def _why_too_large(job: Job, need: str, suitable: list[Node], world: World) -> s
 
 
 def _what_lacks(job: Job, size: int, world: World) -> str:
-    """What is missing besides slots, where enough of these are free."""
+    """The resources that are missing besides slots, if enough slots are free."""
     if job.spec.fixed is not None:
         return ""
     vacancies = vacancies_of(world)
@@ -110,7 +110,7 @@ def _what_lacks(job: Job, size: int, world: World) -> str:
 
 
 def _kept(job: Job, look: Look | None, world: World) -> str:
-    """For whom the planner keeps most of what is free."""
+    """The owner of most of the free capacity that the planner keeps."""
     kept = look.kept(job.shape)[:1] if look is not None else []
     return "".join(
         f", of which {count} {are(count)} reserved for {keeper_name(keeper, world)}" for keeper, count in kept
@@ -118,20 +118,20 @@ def _kept(job: Job, look: Look | None, world: World) -> str:
 
 
 def _closed(job: Job, world: World) -> list[Node]:
-    """Nodes that suit any of its workers, fixed ones included, and take no new ones."""
+    """Nodes that suit any of its workers, fixed ones included, and accept no new ones."""
     shapes = [job.shape] if job.spec.fixed is None else [job.shape, job.spec.fixed.shape]
     nodes = world.nodes.values()
     return [node for node in nodes if not node.schedulable and any(node.suits(shape) for shape in shapes)]
 
 
 def _lacking(job: Job, world: World) -> WorkerShape:
-    """The shape of its workers, or of fixed ones where these are what no node suits."""
+    """The shape of its workers, or that of its fixed ones if no node suits those."""
     fixed, nodes = job.spec.fixed, world.nodes.values()
     return job.shape if fixed is None or not any(node.suits(job.shape) for node in nodes) else fixed.shape
 
 
 def _to_share(job: Job, suitable: list[Node], world: World) -> str:
-    """What a job that accepts to share finds, and why it may be less than it seems."""
+    """The shared capacity for a job that accepts to share, and why it may be less than it seems."""
     if not job.shape.oversell:
         return ""
     free = sum(free_extra(node, world) for node in suitable if node.schedulable)
@@ -151,7 +151,7 @@ def _why_booked(job: Job, need: str, world: World, now: float) -> str:
 
 
 def _who_leaves(job: Job, world: World) -> str:
-    """The jobs whose workers leave for it, where any do so already."""
+    """The jobs whose workers are already leaving for it."""
     victims = [other.id for other in world.leaving.values() if any(w.leave_for == job.id for w in other.all_leaving)]
     if not victims:
         return "other workers"

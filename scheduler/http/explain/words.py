@@ -11,7 +11,7 @@ from scheduler.policy.explain.growth_limits import Growth, Limit
 from scheduler.policy.explain.held_slots import Keeper
 from scheduler.policy.explain.shortage import Lack
 
-#: So many names are told of a longer list.
+#: Names shown of a longer list.
 NAMED_MAX = 5
 
 #: Why a job is stopped, or gives up workers.
@@ -33,7 +33,7 @@ STOP_TEXTS: dict[StopReason, str] = {
     StopReason.FOREIGN: "workloads outside this scheduler need its slots",
 }
 
-#: What is lacking, in few words.
+#: Short names of lacking resources.
 _LACKING = {
     Lack.SLOTS: "suitable slots",
     Lack.GPU_TYPE: "GPUs of the same type",
@@ -50,7 +50,7 @@ def job_name(job_id: JobId | None, world: World) -> str:
 
 
 def counted(count: int, word: str) -> str:
-    """The number with its word."""
+    """The number with its noun."""
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
@@ -59,24 +59,24 @@ def are(count: int) -> str:
 
 
 def named(names: Sequence[str]) -> str:
-    """The first of them."""
+    """The first names of a list."""
     return ", ".join(names[:NAMED_MAX]) + (", …" if len(names) > NAMED_MAX else "")
 
 
 def suiting(count: int) -> str:
-    """So many slots that suit a job."""
+    """`count` suitable slots, as text."""
     return counted(count, "suitable slot")
 
 
 def keeper_name(keeper: Keeper, world: World) -> str:
-    """For whom something is kept."""
+    """Text for the owner of kept capacity."""
     if keeper.for_job is not None:
         return f"{job_name(keeper.for_job, world)}, which has precedence"
     return f"booking {keeper.booking}" if keeper.booking is not None else "workloads outside this scheduler"
 
 
 def lack_text(lack: Lack, shape: WorkerShape) -> str:
-    """Why free slots are of no use."""
+    """Why free slots cannot be used."""
     match lack:
         case Lack.SLOTS:
             return "not enough of them"
@@ -93,7 +93,7 @@ def lack_text(lack: Lack, shape: WorkerShape) -> str:
 
 
 def growth_text(growth: Growth) -> str:
-    """What keeps one of several running jobs from growing, in few words; empty where it may not grow at all."""
+    """Short reason why one of several running jobs does not grow; empty if it may not grow at all."""
     match growth.limit:
         case Limit.MAXIMUM | Limit.FIXED_SIZE | Limit.FINISHING:
             return ""

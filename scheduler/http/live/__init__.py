@@ -1,1 +1,1 @@
-"""What is sent as it happens: the live cluster as server-sent events, and waking those who wait for news."""
+"""Live updates: the cluster as server-sent events, and notification of waiting requests."""

@@ -1,7 +1,7 @@
-"""`GET /v1/history`: used slots and sizes of jobs over the last hour, of the workers that lived in it.
+"""`GET /v1/history`: used slots and sizes of jobs over the last hour, computed from the workers that lived in it.
 
-Nothing is recorded for it, so that it is whole after a restart and on replicas that follow. What was computed serves
-everybody for a while.
+Nothing is recorded for it, so it is complete after a restart and on replicas that follow. An answer is shared by all
+clients for a while.
 """
 
 import threading
@@ -25,25 +25,25 @@ SPAN_SECONDS = 3600.0
 POINTS = 120
 #: How long an answer serves.
 KEEP_SECONDS = 10.0
-#: Ends of workers are looked for among so many newest events.
+#: Newest events that are searched for ends of workers.
 EVENTS_MAX = 20_000
-#: Changes of a job's size that are told, newest ones.
+#: Limit on the changes of a job's size; the newest are kept.
 STEPS_MAX = 60
 
 
 class HistoryView(TypedDict):
-    #: What is told is complete from then on.
+    #: Start of the time span, from which on the answer is complete; unix seconds.
     since: float
-    #: End of the time that is told; unix seconds.
+    #: End of the time span; unix seconds.
     until: float
-    #: Slots in use on average in each of as many parts of the time, oldest first.
+    #: Average number of slots in use in equal parts of the span, oldest first.
     slots_used: list[float]
-    #: Of jobs that have not ended: pairs of when the number of workers changed, and to what.
+    #: For jobs that have not ended: pairs of the time of a change and the new number of workers.
     jobs: dict[int, list[list[float]]]
 
 
 class History:
-    """The last hour, computed at most once in a while. For any thread."""
+    """The last hour, computed at most once per `KEEP_SECONDS`. Thread-safe."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -78,7 +78,7 @@ class History:
 
 
 def sizes(workers: Sequence[Worker], since: float) -> dict[int, list[list[float]]]:
-    """By job: its number of workers at each moment at which it changed, at most the newest."""
+    """By job: the times of the newest changes of its number of workers, with the new number."""
     moments: dict[JobId, dict[float, int]] = {}
     for worker in workers:
         steps = moments.setdefault(worker.job_id, {})

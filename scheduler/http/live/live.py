@@ -1,8 +1,8 @@
-"""`GET /v1/live`: the cluster as server-sent events, first the whole picture, then what changes.
+"""`GET /v1/live`: the cluster as server-sent events, first the whole picture, then its changes.
 
-A picture is made at most once per change for all who listen, on a thread of its own, and only while somebody listens;
-nobody keeps a thread or a queue. Whoever is slow, or comes back after a while, gets what the last changes made of it
-together, or the whole picture where these reach back no further.
+A picture is made at most once per change for all listeners, on a thread of its own, and only while somebody listens;
+no listener has a thread or a queue. A listener that is slow, or reconnects after a while, gets the changes since its
+last picture together, or the whole picture if they are no longer kept.
 """
 
 import asyncio
@@ -29,37 +29,37 @@ router = APIRouter(tags=["cluster"])
 
 #: Between two pictures.
 GAP_SECONDS = 0.2
-#: What no event tells of (the leader, what others hold of nodes) is looked at so often.
+#: How often facts without events are looked at: the leader, foreign use of nodes.
 LOOK_SECONDS = 1.0
-#: Something is sent at least so often, so that both ends notice when the other is gone.
+#: Longest silence on a stream, so that both ends notice when the other is gone.
 ALIVE_SECONDS = 10.0
 LISTENERS_MAX = 500
-#: Changes that are kept for those who are slow.
+#: Changes that are kept for slow listeners.
 CHANGES_MAX = 32
-#: Newest events of a whole picture, and most of a change.
+#: Newest events in a whole picture, and most events in a change.
 EVENTS_MAX = 100
 
 _ALIVE = b": alive\n\n"
-#: Some clients take these for the end of a line; as JSON escapes them.
+#: Characters that some clients take for the end of a line, with their JSON escapes.
 _LINE_ENDS = tuple((character.encode(), f"\\u{ord(character):04x}".encode()) for character in "\x85\u2028\u2029")
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A picture with what stands around it."""
+    """A picture with its surroundings."""
 
     revision: int = 0
-    #: Who leads, and why nothing is decided.
+    #: The leader, and why no decisions are made.
     head: dict[str, Any] = field(default_factory=dict)
     snapshot: Snapshot = NO_PICTURE
     #: Newest last.
     events: tuple[EventView, ...] = ()
     #: Id of the last event that was seen; None: none was read yet.
     event_id: int | None = None
-    #: All of it, and what makes it of the frame before, as they are sent.
+    #: The whole frame, and the change from the frame before, as they are sent.
     whole: bytes = b""
     change: bytes = b""
-    #: How far the moments of what is sent are ahead of the engine's clock.
+    #: How far the moments in the frame are ahead of the engine's clock.
     ahead_seconds: float = 0.0
 
 
@@ -70,21 +70,21 @@ class Live:
         self._services = services
         self._frame = Frame()
         self._drawer = Drawer()
-        #: Revisions with what made each of the one before; of pictures only the newest is kept.
+        #: Revisions and the change that led to each; of pictures only the newest is kept.
         self._changes: deque[tuple[int, bytes]] = deque(maxlen=CHANGES_MAX)
         self._making = asyncio.Lock()
         self._made_at = float("-inf")
-        #: How many listen, by their address.
+        #: Number of listeners, by address.
         self.listeners: Counter[str] = Counter()
-        #: Revisions of another run of the daemon say nothing here.
+        #: Identifies this run of the daemon; revisions of other runs mean nothing here.
         self._run = f"{int(services.clock.now() * 1000):x}"
 
     def has_place(self, peer: str) -> bool:
-        """Whether one more may listen there: nobody has more places than are still free, so that others find one."""
+        """Whether one more may listen from there: no address has more places than are still free."""
         return self.listeners[peer] < LISTENERS_MAX - self.listeners.total()
 
     async def stream(self, peer: str, last_seen: str, seconds: float) -> AsyncIterator[bytes]:
-        """What is sent to one listener for so long, from the id on that it saw last."""
+        """Yield frames for one listener for `seconds`, starting after the id that it saw last."""
         notifier = self._services.events_bell
         until = notifier.time() + seconds
         seen, sent_at = self._revision(last_seen), notifier.time()
@@ -94,7 +94,7 @@ class Live:
                 with notifier.listen(None) as ring:
                     await self._renew(at_once=seen == 0)
                     news = self._since(seen)
-                    # While this is sent, others may come to have a newer frame.
+                    # While this is sent, other listeners may get a newer frame.
                     seen = self._frame.revision
                     if news or notifier.time() - sent_at >= ALIVE_SECONDS:
                         yield news or _ALIVE
@@ -105,7 +105,7 @@ class Live:
                     await notifier.rung(ring, min(left, LOOK_SECONDS))
         finally:
             self.listeners[peer] -= 1
-            self.listeners += Counter()  # drops those who are gone
+            self.listeners += Counter()  # drops addresses without listeners
 
     def _revision(self, last_seen: str) -> int:
         run, _, revision = last_seen.partition("-")
@@ -119,7 +119,7 @@ class Live:
         return b"".join(changes) if reaches_back else self._frame.whole
 
     async def _renew(self, *, at_once: bool) -> None:
-        """See to it that the frame is no older than this call; `at_once`: than the gap between two."""
+        """Make the frame no older than this call, or with `at_once` no older than the gap between two."""
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
         wanted_at = asked_at - GAP_SECONDS if at_once else asked_at
@@ -136,7 +136,7 @@ class Live:
 
 
 def next_frame(services: Services, drawer: Drawer, before: Frame, run: str) -> Frame:
-    """What is now: a frame with the next revision, or the one before where nothing changed. On one thread at a time."""
+    """The present frame, with the next revision, or the one before if nothing changed. One thread at a time."""
     now, world = services.clock.now(), services.board.world
     # While no world is known the last picture stays, under a line that says why.
     snapshot = before.snapshot if world is None else drawer.draw(world, services.settings.policy, now)
@@ -169,7 +169,7 @@ def _head(services: Services) -> dict[str, Any]:
 
 
 def _new_events(services: Services, after: int | None) -> list[EventView]:
-    """Those since an id, the newest where they are many. None while the store is away: they come later."""
+    """Events since an id, the newest if there are many. None while the store is away: they come later."""
     try:
         if after is None:
             found = services.store.list_events(None, None, EVENTS_MAX, descending=True)[::-1]

@@ -1,4 +1,4 @@
-"""Wakes requests that wait for news of a job: rung from any thread, waited for on the event loop."""
+"""Wakes requests that wait for news of a job. Any thread may ring; requests wait on the event loop."""
 
 import asyncio
 from collections.abc import Generator, Hashable, Iterable
@@ -14,12 +14,12 @@ class Notifier:
         self._closed = False
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Name the loop that requests wait on."""
+        """Set the event loop that requests wait on."""
         self._loop = loop
         self._closed = False
 
     def close(self) -> None:
-        """Wake everybody, and let nobody wait any longer: the server stops. On the loop."""
+        """Wake all requests, and let none wait again, since the server stops. Call on the loop."""
         self._closed = True
         self._wake(list(self._listening))
 
@@ -29,23 +29,23 @@ class Notifier:
         return self._closed
 
     def listening(self) -> int:
-        """How many requests wait now."""
+        """Number of waiting requests."""
         return sum(len(futures) for futures in list(self._listening.values()))
 
     def ring(self, keys: Iterable[Hashable]) -> None:
-        """Wake those that listen for one of the keys. From any thread."""
+        """Wake the requests that listen for one of the keys. Thread-safe."""
         loop = self._loop
         if loop is not None:
-            with suppress(RuntimeError):  # the loop has closed: nobody listens
+            with suppress(RuntimeError):  # the loop has closed: no request listens
                 loop.call_soon_threadsafe(self._wake, list(keys))
 
     def time(self) -> float:
-        """The loop's own monotonic seconds, which deadlines of waits are counted in."""
+        """Monotonic seconds of the loop, the clock of the waits' deadlines."""
         return asyncio.get_running_loop().time()
 
     @contextmanager
     def listen(self, key: Hashable) -> Generator[asyncio.Future[None]]:
-        """Listen for the key's next ring. On the loop."""
+        """Listen for the key's next ring. Call on the loop."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         futures = self._listening.setdefault(key, set())
         futures.add(future)
@@ -57,7 +57,7 @@ class Notifier:
                 del self._listening[key]
 
     async def rung(self, future: asyncio.Future[None], seconds: float) -> bool:
-        """Wait for the ring; False if none came within so many seconds, or the server stops."""
+        """Wait for the ring; False if none came within `seconds`, or the server stops."""
         if self._closed or seconds <= 0:
             return False
         try:

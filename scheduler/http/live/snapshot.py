@@ -1,6 +1,6 @@
-"""The cluster as the live page shows it: nodes with what is on each slot, jobs, the queue. Pure: computed of a world.
+"""The cluster as the live page shows it: nodes with their slots, jobs, the queue. Pure: computed from a world.
 
-Pictures are made of plain values, so that two of them can be compared row by row and only what differs is sent.
+Pictures consist of plain values, so that two of them can be compared row by row and only differences are sent.
 """
 
 import heapq
@@ -23,11 +23,11 @@ from scheduler.model.worker import Worker, WorkerState
 from scheduler.model.world import NO_USAGE, Stray, World
 from scheduler.policy.snapshot.order import Order
 
-#: Most important first; how many there are besides, the numbers by state tell.
+#: Limit on the listed jobs, the most important first; the numbers by state count all of them.
 ACTIVE_MAX = 2_000
 WAITING_MAX = 500
 
-#: What a worker's slots look like: (job, its mark, slot ids). Marks: starting, ready, leaving.
+#: Slots of a worker: (job, mark, slot ids). Marks: starting, ready, leaving.
 Held = tuple[int, str, list[int]]
 
 
@@ -36,16 +36,16 @@ class NodeCells(TypedDict):
 
     name: str
     slots: int
-    #: Why it takes no new workers; empty: it does.
+    #: Why it accepts no new workers; empty if it does.
     away: str
     held: list[Held]
-    #: Those that share slots with others.
+    #: Workers that share slots with others.
     shared: list[Held]
-    #: How many of its slots others than workers hold, where nobody knows which.
+    #: Number of its slots that others than workers hold, if it is not known which.
     foreign: int
     #: Slots that take no new workers, and why: (slot, FOREIGN, UNHEALTHY or UNREADABLE, a line for people).
     closed: list[tuple[int, str, str]]
-    #: Waiting jobs and how many of its slots are held for each.
+    #: Waiting jobs and the number of its slots that are held for each.
     reserved: list[tuple[int, int]]
 
 
@@ -70,9 +70,9 @@ class JobLine(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The cluster at one moment. Rows are by name and by id."""
+    """The cluster at one moment. Rows are keyed by name and by id."""
 
-    #: Of nodes that are up, and what workers hold of them.
+    #: Slots of nodes that are up; then those that workers hold.
     slots_total: int
     slots_used: int
     jobs_by_state: Mapping[str, int]
@@ -87,16 +87,16 @@ NO_PICTURE = Snapshot(0, 0, {}, {}, {}, [])
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """A job as it was drawn last: as long as it is the same value, so are its line and its cells."""
+    """A job as it was drawn last; its line and cells are reused while the job is the same value."""
 
     job: Job
     line: JobLine
-    #: Node, whether shared, and what is held there.
+    #: Node, whether its slots are shared, and the held slots.
     held: list[tuple[NodeName, bool, Held]]
 
 
 class Drawer:
-    """Makes pictures one after the other, and draws anew only what changed. On one thread at a time."""
+    """Makes pictures one after the other, and redraws only changed jobs and nodes. One thread at a time."""
 
     def __init__(self) -> None:
         self._drawn: dict[JobId, _Drawn] = {}
@@ -104,7 +104,7 @@ class Drawer:
         self._snapshot = NO_PICTURE
 
     def draw(self, world: World, settings: PolicySettings, now: float) -> Snapshot:
-        """What the page shows of this world."""
+        """The picture of this world."""
         order = Order(now, settings)
         if world is not self._world or order.ages:
             self._world, self._snapshot = world, self._draw_world(world, order)
@@ -153,7 +153,7 @@ class Drawer:
 
 
 def difference(before: Snapshot, after: Snapshot) -> dict[str, Any]:
-    """What makes the later picture of the earlier one; empty where they are alike."""
+    """The change from the earlier picture to the later one; empty if they are equal."""
     found: dict[str, Any] = {}
     for name in ("nodes", "jobs"):
         old, new = getattr(before, name), getattr(after, name)
@@ -170,7 +170,7 @@ def difference(before: Snapshot, after: Snapshot) -> dict[str, Any]:
 
 
 def whole(snapshot: Snapshot) -> dict[str, Any]:
-    """All of it, in the form of a difference to nothing."""
+    """The whole picture, in the form of a change from an empty one."""
     return {
         "slots_total": snapshot.slots_total,
         "slots_used": snapshot.slots_used,

@@ -49,7 +49,7 @@ const moments = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeSt
 
 export const numberText = (count) => numbers.format(count);
 
-/** So many of something. */
+/** A number with its noun, in the singular or plural. */
 export const counted = (count, one, many = `${one}s`) => `${numberText(count)} ${count === 1 ? one : many}`;
 
 /** How many workers it may have, and of how many slots where that is not one. */

@@ -1,4 +1,4 @@
-"""Batches of jobs, read job by job: parsing all of a large body in one call would keep every other thread waiting."""
+"""Batches of jobs, read job by job: parsing a large body in one call would block every other thread."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from scheduler.model.job import JobSpec
 _OPENING = re.compile(rb'\s*\{\s*"jobs"\s*:\s*\[\s*')
 _CLOSING = re.compile(rb"\s*\]\s*\}\s*")
 _BETWEEN = re.compile(rb"\s*,\s*")
-#: Whatever opens or closes something, and strings, in which nothing does. One without an end reaches to the last byte.
+#: Brackets, braces, and strings, whose own brackets do not count. An unterminated string reaches to the last byte.
 _STRUCTURE = re.compile(rb'[{}\[\]]|"(?:[^"\\]+|\\(?:.|\Z))*+(?:"|\Z)', re.DOTALL)
 
 
@@ -35,7 +35,7 @@ def parse_batch(body: bytes, settings: HttpSettings) -> list[JobSpec]:
 
 
 def _jobs(body: bytes, at: int, bytes_max: int) -> Iterator[tuple[int, int]]:
-    """Where each job begins and ends. Raises `InvalidInput` where the body is no list of objects in an object."""
+    """Start and end of each job. Raises `InvalidInput` if the body is not an object with a list of objects."""
     closing = _CLOSING.fullmatch(body, at)
     number = 0
     while closing is None:
@@ -50,7 +50,7 @@ def _jobs(body: bytes, at: int, bytes_max: int) -> Iterator[tuple[int, int]]:
 
 
 def _end_of_object(body: bytes, start: int, bytes_max: int, number: int) -> int:
-    """The end of the object that begins there; what is inside of it is for the parser to judge."""
+    """The end of the object that begins there; the parser judges its content."""
     if body[start : start + 1] != b"{":
         raise InvalidInput(f"jobs.{number}", "must be a mapping of fields")
     depth = 0

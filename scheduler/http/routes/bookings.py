@@ -29,7 +29,7 @@ BookingPath = Annotated[
     str, Path(min_length=1, max_length=128, pattern=BOOKING_NAME, description="Name of the booking.")
 ]
 
-#: A start that lies so far back is taken for now: the request took its time.
+#: A start at most this far in the past counts as now, since requests take time.
 LATE_SECONDS = 60.0
 
 
@@ -198,7 +198,7 @@ def _nodes(services: Services) -> list[Node]:
 
 
 def _whole_nodes(count: int, shape: WorkerShape, nodes: Iterable[Node]) -> tuple[int, WorkerShape]:
-    """All slots of so many nodes: as many on each as the smallest of the largest ones has."""
+    """The `count` largest suitable nodes as a request, each counted at the size of the smallest of them."""
     sizes = sorted((node.slots for node in nodes if node.suits(shape)), reverse=True)
     if len(sizes) < count or sizes[count - 1] < 1:
         raise InvalidInput("nodes", f"{count} exceeds the number of suitable nodes, {len(sizes)}")

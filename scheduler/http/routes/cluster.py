@@ -34,13 +34,13 @@ class ClusterView(TypedDict):
     version: str
     #: Number of this daemon's leadership; null: it does not lead.
     term: int | None
-    #: Who leads; null: nobody does, as far as this daemon knows.
+    #: The leader; null: there is none, as far as this daemon knows.
     leader: LeaderView | None
     #: Why nothing is being decided; null: all is well.
     not_ready: str | None
-    #: What decisions leave out, because the scheduler failed while it dealt with it.
+    #: Jobs, nodes and pods that decisions leave out, because the scheduler failed while it dealt with them.
     held: list[HeldView]
-    #: What is wrong although jobs are being decided on, one line each.
+    #: Troubles that do not stop decisions, one line each.
     troubles: list[str]
     #: Slots of nodes that are up.
     slots_total: int
@@ -48,11 +48,11 @@ class ClusterView(TypedDict):
     slots_used: int
     #: All nodes.
     nodes: list[NodeView]
-    #: How many jobs are in each state.
+    #: Number of jobs in each state.
     jobs_by_state: dict[str, int]
     #: Rows of the database that cannot be read, as far as this daemon has met them, and at most a page of them.
     unreadable: list[UnreadableView]
-    #: How many such rows it has met.
+    #: Number of such rows that it has met.
     unreadable_count: int
     #: Jobs with workers, then those that wait, at most a page of them.
     jobs: list[JobView]

@@ -1,4 +1,4 @@
-"""History: what happened, why, and for whom; read on with `after`, or wait for news."""
+"""Events: the history of the cluster and of jobs; read on with `after`, or wait for new ones."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ router = APIRouter(tags=["events"])
 class EventPage(TypedDict):
     #: The events, oldest first.
     events: list[EventView]
-    #: Give it as `after` to read on.
+    #: Value of `after` for the next page.
     next: int
 
 
@@ -51,7 +51,7 @@ async def _read_or_wait(
 ) -> list[tuple[int, Event]]:
     until = services.events_bell.time() + wait
     while True:
-        # From before the look, so that an event between the look and the wait still wakes.
+        # Listen before the look, so that an event between the look and the wait still wakes the request.
         with services.events_bell.listen(job_id) as ring:
             found = await run_in_threadpool(_read, services, after, job_id, count)
             if found or not await services.events_bell.rung(ring, until - services.events_bell.time()):

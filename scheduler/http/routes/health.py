@@ -1,4 +1,4 @@
-"""For probes and Prometheus."""
+"""Health, readiness and metrics, for probes and Prometheus."""
 
 from typing import Literal
 
@@ -25,7 +25,7 @@ class HealthView(TypedDict):
 class ReadyView(TypedDict):
     #: Always `ok`; otherwise the answer is 503.
     status: str
-    #: leader: decides; standby: follows who does, and takes over when that one is gone.
+    #: leader: makes decisions; standby: follows the leader, and takes over when that one is gone.
     role: Literal["leader", "standby"]
 
 

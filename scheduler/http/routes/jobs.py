@@ -26,7 +26,7 @@ router = APIRouter(tags=["jobs"])
 
 
 class JobPage(TypedDict):
-    #: The jobs, in the order that was asked for.
+    #: The jobs, in the requested order.
     jobs: list[JobView]
     #: Jobs of this page that cannot be read from the database; they stay as they are until they are repaired.
     unreadable: list[UnreadableView]
@@ -99,7 +99,7 @@ def show_job(services: ServicesDep, job_id: JobNumber) -> Response:
 
 
 def _data_progress(services: Services, job: Job) -> DataProgressView | None:
-    """From the store: workers report to any replica."""
+    """Progress of the data set, from the store, since workers may call any replica."""
     queue = services.store.read_queues([job.id]).get(job.id) if job.spec.data is not None else None
     if queue is None:
         return None
@@ -187,14 +187,14 @@ def find_job(services: Services, number: int) -> Job:
 
 
 def newest(services: Services, job: Job) -> Job:
-    """What the engine holds in memory of a job that was read from SQL, where that is newer."""
+    """The engine's version of a job that was read from SQL, if that is newer."""
     world = services.board.world
     known = world.job(job.id) if world is not None else None
     return known if known is not None and known.version >= job.version else job
 
 
 def unfinished(services: Services, number: int) -> Job:
-    """The job, which has not ended. Raises `NotFound` or `Conflict`."""
+    """The job. Raises `NotFound`, or `Conflict` if it has ended."""
     job = find_job(services, number)
     if job.state.terminal:
         raise Conflict(f"job {number} has already ended ({job.state})")

@@ -51,7 +51,7 @@ async def read_logs(
     here = await run_in_threadpool(_read, services, job_id, worker, offset, limit)
     if here.body or services.term() is not None or FORWARDED in request.headers:
         return here
-    # Of a worker whose pod is gone, the replica that led has the log.
+    # If a worker's pod is gone, the replica that led then has the log.
     path, authorization = f"{request.url.path}?{request.url.query}", request.headers.get("authorization")
     try:
         return await services.relay.fetch(path, authorization, forwarded=False)
@@ -69,7 +69,7 @@ def _read(services: Services, job_id: int, worker: str | None, offset: int, limi
 
 
 def _of_job(job: Job, worker: str) -> WorkerId:
-    # Of the job's next ordinal on, no worker has been made yet.
+    # No worker exists yet from the job's next ordinal on.
     number, _, ordinal = worker.partition("-")
     if int(number) != job.id or not 1 <= int(ordinal) < job.next_ordinal:
         raise NotFound(f"job {job.id} has no worker {worker}")
@@ -82,13 +82,13 @@ def _default_worker(services: Services, job: Job) -> WorkerId | None:
         return first.id
     if job.next_ordinal <= 1:
         return None
-    # Nobody lives: among the last ones the one that was rank 0 when it ended, else the newest.
+    # No worker lives: of the last ones, take the one that ended as rank 0, else the newest.
     recent = services.store.list_workers(job.id, max(0, job.next_ordinal - 1 - RECENT_WORKERS), RECENT_WORKERS)
     ranked = [w for w in recent if w.rank == 0]
     return (ranked or recent)[-1].id if recent else worker_id(job.id, job.next_ordinal - 1)
 
 
-#: Workers looked at for the last one that was rank 0.
+#: Workers that are searched for the last one that was rank 0.
 RECENT_WORKERS = 100
 
 

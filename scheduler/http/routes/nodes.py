@@ -1,4 +1,4 @@
-"""Nodes, and requests to use them no longer or again."""
+"""Nodes, and requests to cordon, drain and uncordon them."""
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -19,7 +19,7 @@ router = APIRouter(tags=["nodes"])
 class NodeList(TypedDict):
     #: All nodes.
     nodes: list[NodeView]
-    #: Why nothing is being decided now, so that nodes may be otherwise by now; null: all is well.
+    #: Why no decisions are made now, so that this list may be out of date; null: all is well.
     not_ready: str | None
 
 

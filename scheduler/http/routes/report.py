@@ -1,4 +1,4 @@
-"""What a span of time came to, and slots over time, as computed by the store."""
+"""Reports on a span of time, and slots over time, as computed by the store."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
@@ -19,13 +19,13 @@ from scheduler.model.report import Happened, Report, Usage, Waits, Window
 
 router = APIRouter(tags=["report"])
 
-#: Asked of the database one after the other, since each reads many rows.
+#: How long a report waits for its turn: they run one after the other, since each reads many rows.
 TURN_SECONDS = 30.0
 PARTS_MAX = 200
 USERS_MAX = 1000
 TIME_MAX = 1e11
 _TAKEN = (StopReason.PREEMPTED.value, StopReason.REBALANCED.value)
-#: A span that ends so shortly before now reaches to it: who asks has another clock.
+#: A span that ends this close to now counts as current: the client's clock may be behind.
 _NOW_SECONDS = 60.0
 
 
@@ -34,7 +34,7 @@ class KeptView(TypedDict):
     jobs_since: float | None
     #: Events before are removed: preemptions, lost work, waits, nodes that came and went; null: none is.
     events_since: float | None
-    #: The same in sentences, as far as it concerns the span; they name the fields above instead of times.
+    #: Sentences about what is missing from the span; they name the fields above instead of times.
     missing: list[str]
 
 
@@ -54,45 +54,45 @@ class UsageView(TypedDict):
     until: float
     #: What retention has removed of the span.
     kept: KeptView
-    #: From when on there were slots; null: there were none.
+    #: Since when there were slots; null: there were none.
     slots_since: float | None
     #: Slots of nodes that were up, times seconds.
     slot_seconds: float
     #: Slot-seconds that workers held.
     used_slot_seconds: float
-    #: Held beyond the physical slots, by jobs that accept to share.
+    #: Slot-seconds beyond the physical slots, held by jobs that accept to share.
     shared_slot_seconds: float
-    #: Used slot-seconds in relation to all; null: there were no slots.
+    #: Used share of all slot-seconds; null: there were no slots.
     utilization: float | None
     #: Slots over the parts of the span.
     course: CourseView
 
 
 class WaitView(TypedDict):
-    #: Lower bound of its priorities; below: less than the first bound; removed: of jobs that are stored no longer.
+    #: Lower bound of its priorities; below: less than the first bound; removed: jobs that are no longer stored.
     priority_class: str
     #: Starts, repeated ones too.
     starts: int
     #: Mean of the waits before these starts.
     seconds_mean: float
-    #: Half of the starts were waited for at most so long.
+    #: Median wait before a start.
     seconds_p50: float
-    #: Nine of ten starts were waited for at most so long.
+    #: 90th percentile of the waits.
     seconds_p90: float
-    #: 99 of 100 starts were waited for at most so long.
+    #: 99th percentile of the waits.
     seconds_p99: float
     #: The longest of these waits.
     seconds_max: float
     #: Jobs that wait now; null: the span ends before now.
     waiting_now: int | None
-    #: Of the job that waits longest now; null: none does, or the span ends before now.
+    #: Wait so far of the job that waits longest now; null: none waits, or the span ends before now.
     longest_now_seconds: float | None
 
 
 class PreemptionsView(TypedDict):
-    #: Times that a job lost workers to another one, and went on with fewer.
+    #: Number of times that a job lost workers to another one, and went on with fewer.
     shrinks: int
-    #: Times that a job was stopped for another one.
+    #: Number of times that a job was stopped for another one.
     stops: int
     #: Shrinks in each part of the span.
     shrinks_course: list[int]
@@ -118,14 +118,14 @@ class UserView(TypedDict):
     slot_seconds: float
     #: Slot-seconds beyond the physical slots.
     shared_slot_seconds: float
-    #: Of all that was used.
+    #: Share of all used slot-seconds.
     share: float
 
 
 class ReportView(UsageView):
     #: Waits by priority class.
     waits: list[WaitView]
-    #: What jobs gave up to others.
+    #: Preemptions of jobs for others.
     preemptions: PreemptionsView
     #: Work that was lost since the last commits or checkpoints.
     lost_work: LostView
@@ -135,9 +135,9 @@ class ReportView(UsageView):
     shrinks_by_cause: dict[str, int]
     #: Stops of jobs by cause.
     stops_by_cause: dict[str, int]
-    #: How workers ended.
+    #: Ends of workers by reason.
     workers_ended: dict[str, int]
-    #: Those that held most.
+    #: The users that held the most slot-seconds.
     users: list[UserView]
 
 
@@ -232,7 +232,7 @@ def _kept_view(usage: Usage) -> KeptView:
 
 
 def _report_view(report: Report, classes: tuple[int, ...], now: float | None) -> ReportView:
-    """`now`: None where the span ends before it."""
+    """Waits by priority class. `now`: None if the span ends before it."""
     usage = _usage_view(report.usage, classes)
     happened, parts = report.happened, report.usage.window.parts
     shrinks = [each for each in happened if each.kind == EventKind.JOB_SHRANK.value]

@@ -28,17 +28,17 @@ ON_LOOP_BYTES_MAX = 16 * 1024
 
 
 class ShardsAnswer(TypedDict):
-    #: Position, epoch and shard of each that is new to the reader; all that it holds where the call is a repeat.
+    #: Position, epoch and shard of each new shard of the reader; of all that it holds if the call is a repeat.
     given: list[list[int]]
     #: Positions that it holds, as spans [first, end).
     held: list[list[int]]
-    #: Positions that it reported as done but does not hold any more: what came of them is to be thrown away.
+    #: Positions that it reported as done but no longer holds: their results must be discarded.
     refused: list[list[int]]
-    #: Nothing is left to do or to wait for.
+    #: Whether nothing is left to do or to wait for.
     end: bool
-    #: The worker was asked to leave: it gets nothing new.
+    #: Whether the worker was asked to leave: it gets nothing new.
     leave: bool
-    #: The reader loses what it holds, or its worker counts as hung, unless it calls again within so long.
+    #: Time until the next call: a reader that is silent for longer loses its shards, or its worker counts as hung.
     lease_seconds: float
     #: The data set as declared.
     shards: int
@@ -82,7 +82,7 @@ def _call(worker: WorkerId, body: bytes) -> ShardCall:
 
 
 def _silence_seconds_max(services: Services, job_id: JobId, given: ShardsGiven) -> float:
-    """How long the reader may say nothing, as far as this replica knows."""
+    """How long the reader may be silent, as far as this replica knows."""
     world = services.board.world
     job = world.job(job_id) if world is not None else None
     heartbeat_seconds = job.spec.heartbeat_seconds if job is not None else None

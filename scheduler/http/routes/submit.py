@@ -33,12 +33,12 @@ IdempotencyKey = Annotated[
 class SubmittedView(TypedDict):
     #: Id of the job.
     id: int
-    #: Why it cannot start as the cluster is now, and what it does not take of its submitter's environment.
+    #: Why it cannot start on the present cluster, and the parts of its submitter's environment that are left out.
     warnings: list[str]
 
 
 class BatchView(TypedDict):
-    #: In the order of the request.
+    #: Ids of the jobs, in the order of the request.
     ids: list[int]
 
 
@@ -91,7 +91,7 @@ def submit_batch(services: ServicesDep, body: BatchBody) -> Response:
 
 
 def _check_keys(specs: Sequence[JobSpec], *, batch: bool = False) -> None:
-    """Raise `InvalidInput` for a job whose key is not for users."""
+    """Raise `InvalidInput` for a job whose key has a reserved prefix."""
     for index, spec in enumerate(specs):
         if (rule := broken_key_rule(spec.client_key)) is not None:
             raise InvalidInput(f"jobs.{index}.client_key" if batch else "client_key", rule)

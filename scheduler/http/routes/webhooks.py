@@ -1,4 +1,4 @@
-"""Webhooks: who is told of which events, and how that goes."""
+"""Webhooks: their receivers, the events that they get, and the state of delivery."""
 
 from urllib.parse import urlsplit
 
@@ -14,30 +14,30 @@ from scheduler.store.records import Delivery
 
 router = APIRouter(tags=["operation"])
 
-#: More waiting events are not counted.
+#: Limit on the count of waiting events.
 WAITING_MAX = 10_000
 
 
 class WebhookView(TypedDict):
     #: Its name in the settings.
     name: str
-    #: Without its path, which may be a secret.
+    #: Its URL without the path, which may be a secret.
     receiver: str
     #: Kinds of events; empty: all.
     events: list[str]
-    #: Id of the event up to which all is delivered; null: no leader has begun with it yet.
+    #: Id of the event up to which all are delivered; null: no leader has begun with it yet.
     position: int | None
-    #: Events that were delivered.
+    #: Number of delivered events.
     delivered: int
     #: When the last event was delivered; null: none was.
     delivered_at: float | None
-    #: Events that are not delivered yet, at most 10,000.
+    #: Number of events that are not delivered yet, at most 10,000.
     waiting: int
     #: Failed tries of the next event in a row.
     attempts: int
-    #: Since when the next event fails; null: it does not.
+    #: Since when delivery of the next event fails; null: it does not.
     failing_since: float | None
-    #: When it is tried next; null: all is well.
+    #: Time of the next try; null: all is well.
     next_try_at: float | None
     #: Why the last try failed; null: all is well.
     error: str | None

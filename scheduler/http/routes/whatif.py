@@ -1,4 +1,4 @@
-"""What would happen if a job were submitted now, or had another priority. Nothing is stored, and nothing changes."""
+"""Predictions for a job that would be submitted now, or have another priority. Nothing is stored or changed."""
 
 from typing import Annotated
 
@@ -33,14 +33,14 @@ TURN_SECONDS = 10.0
 ANSWER_SECONDS = 5.0
 
 
-#: Others whose size would change are named, those that lose most first.
+#: Limit on the named jobs whose size would change; those that lose most come first.
 NAMED_MAX = 20
 
 
 class WaitView(TypedDict):
-    #: Why it would not start at once, for people; null where it would.
+    #: Why it would not start at once, for people; null if it would.
     wait: str | None
-    #: That reason as a typed word; null where it would start at once.
+    #: The typed reason; null if it would start at once.
     reason: str | None
     #: The job that it would wait for or behind.
     for_job: int | None
@@ -62,27 +62,27 @@ class SizeView(TypedDict):
     name: str
     #: Workers once nothing but the end of a job would change that; 0: it waits.
     as_it_is: int
-    #: The same with the other priority.
+    #: Workers with the other priority, once nothing but the end of a job would change that; 0: it waits.
     changed: int
 
 
 class SizesView(TypedDict):
     #: Workers now.
     workers: int
-    #: Workers at which it settles as it is.
+    #: Workers at which it settles with its priority.
     as_it_is: int
     #: Workers at which it settles with the other priority; 0: it waits.
     changed: int
-    #: Other jobs for which it makes a difference.
+    #: Other jobs whose size would change.
     others: list[SizeView]
-    #: How many such jobs there are.
+    #: Number of such jobs.
     others_count: int
-    #: False: there was no time to look until everything has settled.
+    #: Whether the sizes settled within the time of the search.
     settled: bool
 
 
 class StartsView(WaitView):
-    #: When it starts as it is.
+    #: When it starts with its priority.
     as_it_is: ForecastView
     #: When it would start with the other priority.
     changed: ForecastView
@@ -97,11 +97,11 @@ class PriorityView(TypedDict):
     state: str
     #: Its priority now.
     priority: int
-    #: That which is asked about.
+    #: The other priority.
     changed_priority: int
-    #: Of a job that waits; null for one that has workers.
+    #: Effect on the start of a waiting job; null for a job with workers.
     start: StartsView | None
-    #: Of a job that has workers; null for one that waits.
+    #: Effect on the size of a job with workers; null for a waiting job.
     size: SizesView | None
 
 
@@ -163,7 +163,7 @@ def _world(services: Services) -> World:
 
 
 def _decided_on(world: World, job_id: JobId) -> Job:
-    """The job, where its priority matters now. Raises `Conflict`, or `Refusal` (503) where no tick has taken it yet."""
+    """The job, if its priority matters now. Raises `Conflict`, or `Refusal` (503) if no tick has taken it yet."""
     job = world.job(job_id)
     if job_id in world.held:
         raise Conflict(f"job {job_id} is held: its priority has no effect until it is resumed")

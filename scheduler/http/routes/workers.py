@@ -1,4 +1,4 @@
-"""The calls of workers: which hosts form the group, and what they say about themselves."""
+"""The calls of workers: discovery of the group's hosts, and their reports."""
 
 from typing import Annotated
 
@@ -36,7 +36,7 @@ class MemberView(TypedDict):
     slots: int
     #: Where its rendezvous store listens, `host:port`; null: not known.
     endpoint: str | None
-    #: Where it answers the others.
+    #: Where it answers the others, `host:port`; null: not known.
     peer: str | None
 
 
@@ -80,7 +80,7 @@ _HOSTS_HEADERS = {
 
 
 async def require_worker(request: Request, services: ServicesDep, job_id: JobNumber) -> None:
-    """Before the body is read."""
+    """Check the worker token before the body is read."""
     if not services.access.worker_may(authorization_of(request), JobId(job_id)):
         raise unauthorized("missing or invalid token: the worker token of this job is required")
 
@@ -128,7 +128,7 @@ async def discover_hosts(
 
 
 async def _wait_for_another(services: Services, job: JobId, generation: int | None, seconds: float) -> None:
-    """Until the published generation differs from the known one, or the time is up, or the job has ended."""
+    """Wait until the published generation differs from the known one, the time is up, or the job has ended."""
     known = services.answers.generation(job) if generation is None else generation
     notifier = services.hosts_bell
     until = notifier.time() + seconds
@@ -169,7 +169,7 @@ async def report(
     posting = services.board.posting(job)
     if posting is None:
         refusal = services.answers.refusal(job)
-        # A worker of a job that has none (any more) is as fenced as one that was replaced.
+        # A worker of a job without workers is as fenced as one that was replaced.
         raise (
             Conflict(f"worker {worker} is fenced: {refusal}") if refusal.status == 410 else _why(services, job, refusal)
         )
@@ -202,7 +202,7 @@ def _why(services: Services, job: JobId, refusal: Refusal) -> Exception:
 
 def _to_report(parsed: ReportRequest, job: JobId, worker: WorkerId, services: Services) -> WorkerReport:
     now, committed_at, saved_seconds_ago = services.clock.now(), parsed.last_commit_at, parsed.checkpoint_seconds_ago
-    if committed_at is not None:  # by the clock of its machine
+    if committed_at is not None:  # by the clock of the worker's machine
         committed_at = min(committed_at - services.ahead_seconds(), now)
     return WorkerReport(
         worker_id=worker,

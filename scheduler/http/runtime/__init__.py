@@ -1,1 +1,1 @@
-"""What routes share while the daemon runs: turns for computations, calls to the leader, batches of shards, time."""
+"""State that routes share while the daemon runs: turns for computations, relay to the leader, shard batches, time."""

@@ -1,4 +1,4 @@
-"""Taking turns: what takes long to compute is computed one at a time, beside the engine and other requests."""
+"""One slot for long computations: they run one at a time, beside the engine and other requests."""
 
 import threading
 from collections.abc import Iterator
@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 from scheduler.http.errors import RETRY_AFTER_SECONDS, ErrorCode, Refusal
 
-#: At most so many wait for their turn.
+#: Limit on the requests that wait for their turn.
 WAITING_MAX = 4
 
 
 class ComputeSlot:
-    """Used from the threads that serve requests."""
+    """Turns for long computations. Used from the threads that serve requests."""
 
     def __init__(self) -> None:
         self._turn = threading.BoundedSemaphore(1)
@@ -19,7 +19,7 @@ class ComputeSlot:
 
     @contextmanager
     def turn(self, wait_seconds: float) -> Iterator[None]:
-        """Have the turn meanwhile. Raises `Refusal` (503) where it does not come in time, or too many wait."""
+        """Hold the turn. Raises `Refusal` (503) if it does not come in time, or too many requests wait."""
         if not self._places.acquire(blocking=False):
             raise _busy()
         try:

@@ -1,4 +1,4 @@
-"""What workers say to a replica that does not lead is passed on to the one that does, which is asked for logs, too."""
+"""Relays workers' reports from a replica that follows to the leader, and asks the leader for logs."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -11,18 +11,18 @@ from scheduler.http.errors import ErrorCode, Refusal
 if TYPE_CHECKING:
     import httpx
 
-#: Says that another replica passed the request on, so that two that take each other for the leader do not play ball.
+#: Header of relayed requests, so that two replicas that take each other for the leader make no loop.
 FORWARDED = "x-sched-forwarded"
-#: A leader that does not answer for so long will be replaced, and workers repeat what they say.
+#: Timeout of a relayed request: a leader that is silent for longer will be replaced, and workers repeat reports.
 TIMEOUT_SECONDS = 2.0
 CONNECTIONS_MAX = 64
 _RETRY = {"retry-after": "1"}
-#: Headers of the leader's answer that the caller gets.
+#: Headers of the leader's answer that are passed back to the caller.
 _PASSED_BACK = ("content-type", "retry-after", "cache-control", "x-sched-offset", "x-sched-worker")
 
 
 class Relay:
-    """Used on the event loop; closed with the application."""
+    """Client of the leader. Used on the event loop; closed with the application."""
 
     def __init__(self, leader: Callable[[], Leader | None]) -> None:
         self._leader = leader
@@ -34,12 +34,12 @@ class Relay:
             self._client = None
 
     async def pass_on(self, path: str, body: bytes, authorization: str | None, *, forwarded: bool) -> Response:
-        """The leader's answer. Raises `Refusal` (503) where none is known or it cannot be reached."""
+        """The leader's answer. Raises `Refusal` (503) if no leader is known or it cannot be reached."""
         headers = {"content-type": "application/json"}
         return await self._ask("POST", path, authorization, forwarded=forwarded, content=body, headers=headers)
 
     async def fetch(self, path_and_query: str, authorization: str | None, *, forwarded: bool) -> Response:
-        """What the leader answers to a GET. Raises as `pass_on`."""
+        """The leader's answer to a GET. Raises as `pass_on`."""
         return await self._ask("GET", path_and_query, authorization, forwarded=forwarded, content=b"", headers={})
 
     async def _ask(

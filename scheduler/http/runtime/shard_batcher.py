@@ -1,6 +1,6 @@
-"""Calls of readers, made in groups: those that come while a transaction is under way share the next one.
+"""Batches of readers' calls: calls that arrive during a transaction share the next one.
 
-So a durable commit, which a disk does a few hundred times a second, serves as many calls as have come meanwhile.
+So one durable commit, of which a disk does a few hundred per second, serves all the calls that arrived meanwhile.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from scheduler.model.ids import JobId
 from scheduler.store.records import Exchanged, ShardsAsked, ShardsGiven
 from scheduler.store.sqlstore import SqlStore
 
-#: Calls of one transaction, so that others who write never wait long.
+#: Limit on the calls of one transaction, so that other writers never wait long.
 GROUP_MAX = 500
 
 _Waiting = tuple[ShardsAsked, "asyncio.Future[ShardsGiven | UserError]"]
 
 
 class ShardBatcher:
-    """Used on the event loop; closed with the application."""
+    """Batches calls. Used on the event loop; closed with the application."""
 
     def __init__(
         self,
@@ -38,20 +38,20 @@ class ShardBatcher:
         self._waiting: list[_Waiting] = []
         self._work: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shards")
-        #: Calls that were answered.
+        #: Number of answered calls.
         self.answered = 0
-        #: Shards given, done, failed and returned by them: what became of them, not what was said.
+        #: Shards given, done, failed and returned, by the effect of calls, not by their content.
         self.shards: Counter[str] = Counter()
 
     def close(self) -> None:
         self._thread.shutdown(wait=False)
 
     def heard_since(self) -> float:
-        """Since when silence of readers proves something; unix seconds."""
+        """Since when the silence of readers counts; unix seconds."""
         return max(self._since, self._daemon_heard_since())
 
     async def exchange(self, asked: ShardsAsked) -> ShardsGiven:
-        """What became of the call. Raises `UserError` for one that is refused, `StoreError` while the store is away."""
+        """The result of the call. Raises `UserError` for one that is refused, `StoreError` while the store is away."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[ShardsGiven | UserError] = loop.create_future()
         self._waiting.append((asked, answered))
@@ -91,7 +91,7 @@ class ShardBatcher:
 
     def _refuse(self, group: list[_Waiting], error: Exception) -> None:
         if isinstance(error, StoreError):
-            self._since = self._now()  # renewals were lost, and it is not the readers who were silent
+            self._since = self._now()  # renewals were lost: the readers were not silent
         for _, answered in group:
             if not answered.done():
                 answered.set_exception(error)

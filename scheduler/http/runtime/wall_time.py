@@ -1,7 +1,7 @@
-"""Moments in answers by the machine's time, as people read it off their clocks.
+"""Moments in answers by the machine's clock, as people read it.
 
-Inside, all times are those of the engine's clock, which nobody can set. The two differ only where somebody has set the
-machine's; so this is done to whole answers, at the one place that all of them pass.
+Inside, all times are those of the engine's clock, which nobody can set. The two differ only if somebody has set the
+machine's clock; so whole answers are converted, at the one place that all of them pass.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import orjson
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-#: Nobody sees a smaller difference.
+#: Smaller differences are ignored.
 _AHEAD_SECONDS_MIN = 0.5
 #: Fields that hold a moment: these, and those that end so.
 MOMENTS = frozenset({"at", "time", "since", "until", "stop_deadline", "not_before"})
@@ -21,7 +21,7 @@ _OF_USERS = frozenset({"metrics", "labels", "env", "fixed_env", "node_selector",
 
 
 def in_wall_time(content: Any, ahead_seconds: float) -> Any:
-    """The same content with its moments moved by how far the machine's time is ahead of the engine's."""
+    """The content with its moments moved from the engine's clock to the machine's, which is `ahead_seconds` ahead."""
     return content if abs(ahead_seconds) < _AHEAD_SECONDS_MIN else _moved(content, ahead_seconds)
 
 
@@ -50,7 +50,7 @@ class WallTime:
     """An ASGI application whose JSON answers have their moments moved."""
 
     def __init__(self, app: ASGIApp, ahead: Callable[[], float], booked_ahead: Callable[[], float]) -> None:
-        """`booked_ahead`: bookings follow the machine's time only once it is confirmed."""
+        """`booked_ahead`: for bookings, which follow the machine's clock only once its lead is confirmed."""
         self._app = app
         self._ahead = {"/v1/bookings": booked_ahead, "/v1/recurring": lambda: 0.0, "/v1/": ahead}
 
@@ -65,7 +65,7 @@ class WallTime:
 
 
 class _Moving:
-    """Passes an answer on; one of JSON once it is whole."""
+    """Passes an answer on; a JSON answer once it is complete."""
 
     def __init__(self, send: Send, seconds: float) -> None:
         self._send = send

@@ -1,1 +1,1 @@
-"""The bodies and parameters of requests, with their limits, and the views that answers are made of."""
+"""The bodies and parameters of requests, with their limits, and the views in answers."""

@@ -1,4 +1,4 @@
-"""What clients see of a job's data set and of how far it is."""
+"""Views of a job's data set and of its progress."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from scheduler.model.data import DataSet, ShardSetAside
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.ids import JobId, worker_id
 
-#: Workers that a job's view names.
+#: Limit on the workers that a job's view names.
 HOLDERS_MAX = 100
 
 
@@ -28,14 +28,14 @@ class SetAsideView(TypedDict):
     shard: int
     #: When it was set aside; unix seconds.
     at: float
-    #: Why it failed last.
+    #: Reason of its last failure.
     detail: str
 
 
 class HolderView(TypedDict):
     #: Id of the worker.
     worker: str
-    #: How many shards it has.
+    #: Number of shards that it holds.
     held: int
     #: When it last called about them; unix seconds.
     heard_at: float
@@ -50,11 +50,11 @@ class DataProgressView(TypedDict):
     held: int
     #: The epoch that is being given out, from 0.
     epoch: int
-    #: The workers that have them, those that are silent for longest first, at most 100.
+    #: The workers that hold them, at most 100, the longest silent first.
     holders: list[HolderView]
-    #: Shards that failed too often.
+    #: Number of shards that failed too often.
     set_aside: int
-    #: The first of those.
+    #: The first of them.
     first_set_aside: list[SetAsideView]
 
 

@@ -1,4 +1,4 @@
-"""Fields that requests have in common, with their limits, and what all requests are."""
+"""Fields that requests have in common, with their limits, and the base class of requests."""
 
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ EXPORTED_NAME_LENGTH_MAX = 256
 
 
 def _exported_name(name: Any) -> Any:
-    """Raises `ValueError` that says what would be right."""
+    """Raises `ValueError` with a message that says what would be right."""
     if isinstance(name, str) and (not name or "=" in name or "\0" in name or len(name) > EXPORTED_NAME_LENGTH_MAX):
         raise ValueError(
             f"the name of a variable must have 1 to {EXPORTED_NAME_LENGTH_MAX} characters, without = and NUL"
@@ -25,14 +25,14 @@ def _exported_name(name: Any) -> Any:
 
 
 def _printable(text: str) -> str:
-    """Raises `ValueError` for what is not seen as it is: marks of direction, separators of lines, the invisible."""
+    """Raises `ValueError` for deceptive characters: marks of direction, line separators, invisible ones."""
     odd = next((character for character in text if not character.isprintable()), None)
     if odd is not None:
         raise ValueError(f"must consist of printable characters, without U+{ord(odd):04X}")
     return text
 
 
-#: Text of one line that is shown beside other text. What came in before this was checked is escaped where it is shown.
+#: Text of one line that is shown beside other text. Older stored text, which was not checked, is escaped for display.
 PRINTABLE = AfterValidator(_printable)
 Line = Annotated[str, StringConstraints(max_length=128, pattern=PLAIN), PRINTABLE]
 ClientKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=PLAIN), PRINTABLE]
@@ -42,17 +42,17 @@ BookingName = Annotated[str, StringConstraints(min_length=1, max_length=128, pat
 GpuType = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE]
 LabelValue = Annotated[str, StringConstraints(max_length=256, pattern=PLAIN), PRINTABLE]
 Labels = Annotated[dict[Label, LabelValue], Field(max_length=64)]
-#: What a process can be given: any name without "=" and NUL, as those of a shell's functions.
+#: Name of a variable that a process can be given: without "=" and NUL; a shell's functions have such names.
 ExportedName = Annotated[
     str,
     BeforeValidator(_exported_name),
     StringConstraints(min_length=1, max_length=EXPORTED_NAME_LENGTH_MAX, pattern=EXPORTED_NAME),
 ]
 VariableName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-#: Absolute: of a machine or an image.
+#: Absolute path on a machine or in an image.
 WORKDIR = r"^/[^\x00]*$"
 Workdir = Annotated[str, StringConstraints(max_length=4096, pattern=WORKDIR)]
-#: Absolute, or relative to a directory of the submitter.
+#: Path that is absolute, or relative to a directory of the submitter.
 AnyWorkdir = Annotated[str, StringConstraints(max_length=4096, pattern=_NO_NUL)]
 Workers = Annotated[int, Field(ge=1, le=100_000)]
 SpeedAt = Annotated[list[Speed], Field(min_length=2, max_length=2)]
@@ -92,12 +92,12 @@ Command = Annotated[
 ]
 
 
-#: A field, and what it breaks.
+#: A field, and the rule that it breaks.
 BrokenRule = tuple[str, str]
 
 
 class Request(BaseModel):
-    # Strict: `true` is no number and "2" is none either, since a silent guess is a surprise later.
+    # Strict: neither `true` nor "2" is a number, since a silent guess is a surprise later.
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
     def broken_rule(self) -> BrokenRule | None:

@@ -1,4 +1,4 @@
-"""What clients see of a forecast."""
+"""Views of a forecast."""
 
 from typing_extensions import TypedDict
 
@@ -6,7 +6,7 @@ from scheduler.engine.whatif.forecast import Forecast, Loss
 from scheduler.engine.whatif.job_ends import Ending
 from scheduler.model.job import Job
 
-#: The newest so many are named of a longer list.
+#: Jobs named of a longer list.
 NAMED_MAX = 20
 
 
@@ -19,7 +19,7 @@ class LossView(TypedDict):
     workers_before: int
     #: 0: it is stopped, and goes back to the queue.
     workers_after: int
-    #: Work that it would lose if that happened now: in the pause of a shrink, or since it was saved last.
+    #: Work that it would lose now: in the pause of a shrink, or since its last save.
     lost_slot_seconds: float
 
 
@@ -30,7 +30,7 @@ class EndingView(TypedDict):
     name: str
     #: When it ends; unix seconds.
     at: float
-    #: TIME_LIMIT, DECLARED, REPORTED or FINISHING: what tells so.
+    #: Basis of this time: TIME_LIMIT, DECLARED, REPORTED or FINISHING.
     basis: str
 
 
@@ -42,29 +42,29 @@ class SilentView(TypedDict):
 
 
 class ForecastView(TypedDict):
-    #: The moment at which it was asked.
+    #: Moment of the request; unix seconds.
     at: float
     #: CERTAIN, UPPER_BOUND (it may be sooner), ESTIMATE or UNKNOWN.
     certainty: str
-    #: Null: not known. Later than `at` although it is certain: as soon as others have left, then at the latest.
+    #: Start of the job; null: not known. If certain and later than `at`: once others have left, at the latest then.
     start_at: float | None
-    #: How far it was looked ahead: the job does not start before.
+    #: End of the search: the job does not start before.
     looked_until: float
     #: Workers at its start.
     workers: int
-    #: Workers at which it settles until a job ends; 0: there was no time to look so far.
+    #: Workers at which it settles until a job ends; 0: the search had no time to find out.
     settled_workers: int
     #: Nodes and numbers of workers.
     placement: list[tuple[str, int]]
-    #: Whether these are slots that it shares with others.
+    #: Whether it shares these slots with others.
     shared: bool
-    #: Who gives up workers for it.
+    #: Jobs that give up workers for it.
     losses: list[LossView]
-    #: The ends of jobs that the start hangs on, the last ones of them.
+    #: Ends of jobs that the start depends on, the last ones of them.
     rests_on: list[EndingView]
-    #: How many ends the start depends on.
+    #: Number of ends that the start depends on.
     rests_on_count: int
-    #: Jobs in its way that say nothing about how long they run, where no start is known.
+    #: Jobs in its way with unknown durations, if no start is known.
     silent: list[SilentView]
     #: How many such jobs there are.
     silent_count: int

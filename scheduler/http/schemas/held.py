@@ -1,4 +1,4 @@
-"""What no decision looks at, since ticks failed while they dealt with it."""
+"""Views of jobs, nodes and pods that decisions leave out, since ticks failed while they dealt with them."""
 
 from collections.abc import Iterator
 
@@ -10,13 +10,13 @@ from scheduler.model.world import World
 
 
 class HeldView(TypedDict):
-    """It takes no part in decisions; its workers go on."""
+    """A job, node or pod that takes no part in decisions; its workers go on."""
 
-    #: job, node, or pod: one of others that waits for room.
+    #: job, node, or pod (a pending foreign pod).
     kind: str
-    #: A job's id.
+    #: Its name; the id of a job.
     name: str
-    #: How the scheduler failed at it, and where.
+    #: The error of the scheduler, and where it occurred.
     why: str
 
 

@@ -1,4 +1,4 @@
-"""What clients see of nodes."""
+"""Views of nodes."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,8 +16,8 @@ from scheduler.model.world import World
 class ClosedSlotView(TypedDict):
     #: Its number.
     slot: int
-    #: Why it takes no new workers: FOREIGN (others use it), UNHEALTHY (broken or gone; its workers are moved off), or
-    #: UNREADABLE (nothing can be read of it).
+    #: Why it accepts no new workers: FOREIGN (others use it), UNHEALTHY (broken or gone; its workers are moved off), or
+    #: UNREADABLE (its state cannot be read).
     closure: str
     #: One line for people.
     detail: str
@@ -38,21 +38,21 @@ class NodeView(TypedDict):
     slots_used: int
     #: Slots that others than workers hold.
     slots_foreign: int
-    #: Slots that take no new workers although the node does, held or not.
+    #: Slots that accept no new workers although the node does, held or not.
     closed_slots: list[ClosedSlotView]
-    #: Slots in relation to those that it has, which may be given out; what is beyond 1 is shared.
+    #: Ratio of slots that may be given out to physical slots; the part beyond 1 is shared.
     oversell: float
     #: Slots beyond the physical ones, for jobs that share.
     extra_slots: int
-    #: Those of them that workers hold.
+    #: Extra slots that workers hold.
     extra_slots_used: int
-    #: Slots whose load is or was above a limit, so that nobody new may share them.
+    #: Slots whose load is or was above a limit, so that no new worker may share them.
     crowded_slots: list[int]
     #: CPUs.
     cpus: float
     #: Memory in MiB.
     memory_mib: int
-    #: Why the cluster lets no new workers in; empty: it does.
+    #: Why the cluster accepts no new workers on it; empty if it does.
     closed: str
     #: Labels, which node selectors name.
     labels: dict[str, str]
@@ -62,11 +62,11 @@ class NodeView(TypedDict):
     quarantined_until: float | None
     #: Ids of the workers on it.
     workers: list[str]
-    #: Those of them that share slots.
+    #: Ids of the workers that share slots.
     sharers: list[str]
-    #: Jobs, and how many slots of their own their workers hold there.
+    #: Jobs and the number of slots that their workers hold alone.
     held: list[tuple[int, int]]
-    #: Jobs, and how many slots their workers share there.
+    #: Jobs and the number of slots that their workers share.
     shared: list[tuple[int, int]]
 
 

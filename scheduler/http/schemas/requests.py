@@ -1,4 +1,4 @@
-"""What users may send: every field with its limits, unknown ones refused."""
+"""Requests of users: every field with its limits; unknown fields are refused."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -39,16 +39,16 @@ from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.pod_template import broken_template_rule, canonical_template
 from scheduler.model.shape import WorkerShape
 
-#: JSON holds greater numbers as floats in many languages.
+#: Limit on positions: many languages read larger numbers in JSON as floats.
 POSITION_MAX = 2**53
 #: Most workers of a fixed group.
 REPLICAS_MAX = 256
 
 
 class FixedRequest(Request):
-    """Workers of a job beside those that are scaled: parameter servers, a master. Needs are those of each."""
+    """Workers of a job beside the scaled ones: parameter servers, a master. Resources are per worker."""
 
-    #: How many fixed workers there are.
+    #: Number of fixed workers.
     replicas: int = Field(ge=1, le=REPLICAS_MAX)
     #: Program and arguments; null: those of the job.
     command: Command | None = None
@@ -86,17 +86,17 @@ class FixedRequest(Request):
 class DataRequest(Request):
     """A data set that workers take in shards: shards times epochs make 1,000,000,000 at most."""
 
-    #: Number of shards; what a shard is, the script knows.
+    #: Number of shards; the script defines the content of a shard.
     shards: int = Field(ge=1, le=int(SHARDS.high))
-    #: How often each shard is done.
+    #: Number of passes over all shards.
     epochs: int = Field(default=1, ge=1, le=10**6)
-    #: Whether each epoch has an order of its own, made from the seed.
+    #: Whether each epoch has its own order, derived from the seed.
     shuffle: bool = False
-    #: What the order of shuffled epochs follows from.
+    #: Seed of the order of shuffled epochs.
     seed: int = Field(default=0, ge=0, le=2**53)
-    #: A reader that is silent for this long loses its shards.
+    #: How long a reader may be silent before it loses its shards.
     lease_seconds: float = Field(default=60.0, ge=1, le=86400)
-    #: A shard that failed this often in an epoch is set aside.
+    #: Failures in an epoch after which a shard is set aside.
     max_attempts: int = Field(default=3, ge=1, le=100)
 
     def broken_rule(self) -> BrokenRule | None:
@@ -110,13 +110,13 @@ class DataRequest(Request):
 
 
 class ExportRequest(Request):
-    """What a job takes of its submitter's environment. Only workers on the submitter's machine get it, none in pods."""
+    """The submitter's environment for a job. Only workers on the submitter's machine get it, none in pods."""
 
-    #: Laid below the job's own variables.
+    #: Variables; the job's own `env` overrides them.
     env: Annotated[dict[ExportedName, Text], Field(max_length=VARIABLES_MAX)] = Field(default_factory=dict)
-    #: Where the job names no directory, or a relative one, of which this is the absolute path.
+    #: Directory of a job that names none, or the absolute path of the relative one that it names.
     workdir: Workdir | None = None
-    #: The submitter's machine, where it may be another than the daemon's.
+    #: The submitter's machine, if it may differ from the daemon's.
     host: Line | None = None
 
     def broken_rule(self) -> BrokenRule | None:
@@ -136,17 +136,17 @@ class JobRequest(Request):
     """A job to run."""
 
     command: Command
-    #: Its name; null: that of the program or script.
+    #: Its name; null: the name of the program or script.
     name: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE] | None = None
-    #: Who submits it, for lists and reports.
+    #: The user who submits it, for lists and reports.
     user: Line = ""
-    #: Variables of its workers' environment.
+    #: Environment variables of its workers.
     env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
     #: Directory in which it runs: absolute, or a relative one that `export.workdir` names on the submitter's machine.
     workdir: AnyWorkdir | None = None
     #: Labels to find it by.
     labels: Labels = Field(default_factory=dict)
-    #: How its workers are started, and how it is resized.
+    #: The way in which its workers are started and the job is resized.
     runtime: Literal["command", "elastic", "torchrun", "horovod"] = "command"
     #: A higher priority goes first.
     priority: Priority = 0
@@ -172,7 +172,7 @@ class JobRequest(Request):
     max_retries: int = Field(default=3, ge=0, le=10_000)
     #: Time between the request to leave and the kill of a worker.
     grace_seconds: Grace = 30.0
-    #: A worker that reports nothing for this long is hung; 0: not watched, null: as `engine.heartbeat_seconds` says.
+    #: How long a worker may be silent before it counts as hung; 0: not watched; null: `engine.heartbeat_seconds`.
     heartbeat_seconds: Heartbeat | None = None
     #: Whether more important jobs may take its slots.
     preemptible: bool = True
@@ -186,7 +186,7 @@ class JobRequest(Request):
     oversell: bool = False
     #: Name of the booking whose capacity it uses.
     booking: BookingName | None = None
-    #: The same key again gives the same job. Keys that begin with `recurring:` or `trainingjob/` are the scheduler's.
+    #: Idempotency key: submitting it again gives the same job. Prefixes `recurring:` and `trainingjob/` are reserved.
     client_key: ClientKey | None = None
     #: Kubernetes: the pod template (`metadata` and `spec`) of its workers.
     pod_template: dict[str, Any] | None = None
@@ -194,7 +194,7 @@ class JobRequest(Request):
     data: DataRequest | None = None
     #: Its fixed group: workers that are never scaled, started before the others and stopped after them.
     fixed: FixedRequest | None = None
-    #: What it takes of its submitter's environment; its own `env` and `workdir` win.
+    #: Environment of its submitter; the job's own `env` and `workdir` win.
     export: ExportRequest | None = None
 
     def broken_rule(self) -> BrokenRule | None:
@@ -298,20 +298,20 @@ class JobRequest(Request):
 
 
 class BatchRequest(Request):
-    """Jobs to store together or not at all. Describes the body; `batch` reads it."""
+    """Jobs that are stored together or not at all. Describes the body; `batch` reads it."""
 
     #: The jobs, stored in this order.
     jobs: Annotated[list[JobRequest], Field(min_length=1)]
 
 
 class ChangeRequest(Request):
-    """New priority or bounds of a job; what is not named stays."""
+    """New priority or bounds of a job; omitted fields stay."""
 
-    #: New priority; null: as it is.
+    #: New priority; null: unchanged.
     priority: Priority | None = None
-    #: New minimum; null: as it is.
+    #: New minimum; null: unchanged.
     min_workers: Workers | None = None
-    #: New maximum; null: as it is.
+    #: New maximum; null: unchanged.
     max_workers: Workers | None = None
 
     def broken_rule(self) -> BrokenRule | None:
@@ -321,13 +321,13 @@ class ChangeRequest(Request):
 
 
 class RecurringRequest(Request):
-    """A job to submit again and again."""
+    """A job that is submitted repeatedly."""
 
     #: When it runs: minute, hour, day of month, month, day of week.
     cron: Annotated[str, StringConstraints(min_length=9, max_length=200, pattern=PLAIN), PRINTABLE]
     #: Zone of these times.
     timezone: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$")] = "UTC"
-    #: What each run submits.
+    #: The job that each run submits.
     job: JobRequest
 
     def broken_rule(self) -> BrokenRule | None:
@@ -348,7 +348,7 @@ class BookingRequest(Request):
     slots: int | None = Field(default=None, ge=1, le=10**9)
     #: Number of whole nodes, in place of `slots`.
     nodes: int | None = Field(default=None, ge=1, le=10**6)
-    #: Slots that have to be together on a node, for jobs whose workers take so many.
+    #: Slots that have to be together on a node: the size of one worker of the jobs that use the booking.
     slots_per_worker: int = Field(default=1, ge=1, le=4096)
     cpus_per_worker: Cpus = 0.0
     memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
@@ -373,12 +373,12 @@ Model = TypeVar("Model", bound=Request)
 
 
 def parse_request(model: type[Model], body: bytes) -> Model:
-    """The request that a body holds. Raises `InvalidInput` naming the field and the rule."""
+    """Parse the request in a body. Raises `InvalidInput` naming the field and the rule."""
     return check_request(model, parse_json(body))
 
 
 def check_request(model: type[Model], value: Any, prefix: Sequence[str | int] = ()) -> Model:
-    """The request that a parsed value is. `prefix` says where it stands in the body. Raises `InvalidInput`."""
+    """Validate a parsed value as a request. `prefix`: its place in the body. Raises `InvalidInput`."""
     try:
         request = model.model_validate(value)
     except ValidationError as error:

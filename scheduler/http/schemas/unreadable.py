@@ -1,4 +1,4 @@
-"""What clients see of rows of the database that cannot be read."""
+"""Views of rows of the database that cannot be read."""
 
 from collections.abc import Iterable
 
@@ -10,11 +10,11 @@ from scheduler.model.unreadable import Unreadable
 class UnreadableView(TypedDict):
     #: The table of the row.
     table: str
-    #: What names the row in its table: `12`, or `12/3` where several columns do.
+    #: Key of the row in its table: `12`, or `12/3` for a key of several columns.
     key: str
     #: Why it cannot be read, in one line.
     reason: str
-    #: The job that is set aside by it.
+    #: The job that is set aside because of it.
     job: int | None
 
 

@@ -1,4 +1,4 @@
-"""What clients see of the nouns. Each view is a typed dictionary, so that mypy compares it with its documentation."""
+"""Views of jobs and workers. Each is a typed dictionary, so that mypy compares it with its documentation."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ from scheduler.model.worker import Worker
 class ProgressView(TypedDict):
     #: Steps done.
     step: int | None
-    #: Epoch that is being worked at.
+    #: Current epoch.
     epoch: int | None
-    #: Samples a second at the present size.
+    #: Samples per second at the present size.
     samples_per_second: float | None
     #: When the state was committed last.
     last_commit_at: float | None
-    #: When a file was written last in its directory for checkpoints, of runtimes torchrun and horovod; null: none was.
+    #: When a file in its checkpoint directory was last written, for runtimes torchrun and horovod; null: none was.
     last_checkpoint_at: float | None
     #: Pause of the last resize.
     resize_seconds: float | None
@@ -51,7 +51,7 @@ class WorkerView(TypedDict):
     slot_ids: list[int]
     #: Its place in the job's fixed group; null: one of the workers that are scaled.
     fixed_index: int | None
-    #: Whether others may be on these slots too.
+    #: Whether these are shared slots, on which other workers may run, too.
     shared: bool
     #: PENDING, STARTING, READY, EXITED or LOST.
     state: str
@@ -79,17 +79,17 @@ class WorkerView(TypedDict):
     ended_at: float | None
     #: 128 + its number for a signal; null: unknown.
     exit_code: int | None
-    #: What its end means.
+    #: Classified reason of its end.
     exit_reason: str | None
-    #: What the cluster says: why it does not run yet, or how it ended.
+    #: The cluster's message: why it does not run yet, or how it ended.
     detail: str
 
 
 class FixedView(TypedDict):
     replicas: int
-    #: Those that live now.
+    #: Number of live workers.
     workers: int
-    #: `host:port` of each, in their order, from its start on.
+    #: `host:port` of each, in order, known from its start on.
     hosts: list[str]
     command: list[str]
     slots_per_worker: int
@@ -103,7 +103,7 @@ class FixedView(TypedDict):
 class ExportView(TypedDict):
     #: Values of secrets are masked.
     env: dict[str, str]
-    #: None: it has one of its own.
+    #: Null: the job has its own.
     workdir: str | None
     host: str | None
 
@@ -152,7 +152,7 @@ class JobView(TypedDict):
     oversell: bool
     booking: str | None
     client_key: str | None
-    #: What its workers' pods are built upon, on Kubernetes.
+    #: Pod template of its workers, on Kubernetes.
     pod_template: dict[str, Any] | None
     #: What its workers take in shards.
     data: DataView | None
@@ -184,20 +184,20 @@ class JobView(TypedDict):
     reservation: list[tuple[str, int]]
     #: Whether that is capacity beyond the physical slots.
     reservation_shared: bool
-    #: The same for its fixed group.
+    #: Nodes and numbers of workers for which capacity is held for its fixed group.
     fixed_reservation: list[tuple[str, int]]
 
 
 class JobDetail(JobView):
-    #: How far its data set is; null: it has none.
+    #: Progress of its data set; null: it has none.
     data_progress: DataProgressView | None
-    #: What the job takes of its submitter's environment.
+    #: The submitter's environment that the job has.
     export: ExportView | None
     #: Variables that the job was submitted with, and those that its fixed group has besides; secrets are masked.
     env: dict[str, str]
     #: Variables that its fixed group has besides; secrets are masked.
     fixed_env: dict[str, str]
-    #: Fixed ones first.
+    #: Its live workers, fixed ones first.
     live_workers: list[WorkerView]
 
 
@@ -214,9 +214,9 @@ class EventView(TypedDict):
     worker_id: str | None
     #: Name of the node; null: of none.
     node: str | None
-    #: Why, as a typed word.
+    #: The typed reason.
     cause: str
-    #: The job in whose favour it was done.
+    #: The job in whose favour it happened.
     for_job: int | None
     #: What happened, for people.
     detail: str
@@ -316,7 +316,7 @@ def export_view(export: Export | None) -> ExportView | None:
 
 
 def _progress_view(job: Job, reports: ReportBox) -> ProgressView:
-    """What is stored, overlaid by what the oldest member said since: progress is stored only now and then."""
+    """The stored progress, updated by newer reports of the oldest member: progress is stored only now and then."""
     stored: Progress = job.progress
     metrics = dict(stored.metrics)
     view: ProgressView = {

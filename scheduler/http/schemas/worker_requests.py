@@ -1,4 +1,4 @@
-"""What workers may send: every field with its limits, unknown ones refused."""
+"""Requests of workers: every field with its limits; unknown fields are refused."""
 
 from typing import Annotated
 
@@ -12,12 +12,12 @@ from scheduler.model.ids import WorkerId
 from scheduler.model.observation import Agreed, Missed
 
 HostAndPort = Annotated[str, StringConstraints(max_length=300, pattern=r"^[A-Za-z0-9._-]+:[0-9]{1,5}$")]
-#: Of a worker: its job's and its ordinal.
+#: Id of a worker: its job's id and its ordinal.
 WorkerName = Annotated[str, StringConstraints(max_length=40, pattern=r"^[0-9]+-[0-9]+$")]
 
 
 class AgreedRequest(Request):
-    """What a majority of a generation's workers agreed on while they heard from no scheduler."""
+    """An agreement of a majority of a generation's workers while the scheduler was unreachable."""
 
     #: The generation that the scheduler published.
     generation: int = Field(ge=1, le=2**62)
@@ -31,7 +31,7 @@ class AgreedRequest(Request):
 
 
 class MissedRequest(Request):
-    """Members that do not come to the group of their generation, for which this worker has waited so long."""
+    """Members that have not joined the group of their generation while this worker waits for them."""
 
     #: The generation whose group it wants to join.
     generation: int = Field(ge=1, le=2**62)
@@ -45,7 +45,7 @@ class MissedRequest(Request):
 
 
 class ReportRequest(Request):
-    """What a worker says about itself; it repeats all of it every heartbeat."""
+    """A worker's report about itself, repeated in full at every heartbeat."""
 
     #: The generation it is a member of; 0: standby.
     generation: int = Field(default=0, ge=0, le=2**62)
@@ -57,17 +57,17 @@ class ReportRequest(Request):
     peer: HostAndPort | None = None
     #: The last agreement that it took part in.
     agreed: AgreedRequest | None = None
-    #: Whom it waits for in vain; the scheduler kills and replaces these.
+    #: Members that it has waited for too long; the scheduler kills and replaces them.
     missed: MissedRequest | None = None
     #: Steps done.
     step: int | None = Field(default=None, ge=0, le=2**62)
-    #: Epoch that is being worked at.
+    #: Current epoch.
     epoch: int | None = Field(default=None, ge=0, le=2**62)
-    #: Of the whole job at its present size.
+    #: Samples per second of the whole job at its present size.
     samples_per_second: Rate | None = None
     #: When it committed last; unix seconds.
     last_commit_at: Moment | None = None
-    #: How long ago a file in the job's directory for checkpoints was written last, where the worker watches that.
+    #: Age of the newest file in the job's checkpoint directory, if the worker watches it.
     checkpoint_seconds_ago: Seconds | None = None
     #: Pause of the last resize.
     resize_seconds: Seconds | None = None
@@ -75,7 +75,7 @@ class ReportRequest(Request):
     fraction: Fraction | None = None
     #: Progress per sample at the present batch size, against the best batch size.
     efficiency: Efficiency | None = None
-    #: Numbers for people, by name.
+    #: Metrics of the script, by name.
     metrics: Annotated[dict[Label, Metric], Field(max_length=16)] = Field(default_factory=dict)
 
 
@@ -85,11 +85,11 @@ Spans = Annotated[list[Annotated[list[Position], Field(min_length=2, max_length=
 
 
 class ShardsRequest(Request):
-    """What a reader of shards says: what it is done with, and how many it wants to hold. Positions as [first, end)."""
+    """A reader's call for shards: those that it is done with, and the number that it wants to hold."""
 
     #: Name of the process, which numbers its calls; a worker may have several.
     reader: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._-]+$")]
-    #: Greater than that of its last call; the same again repeats it and changes nothing.
+    #: Number of the call, greater than that of the last one; a repeated number repeats that call and changes nothing.
     sequence: int = Field(ge=1, le=2**62)
     #: Positions that are done, as spans [first, end).
     done: Spans = Field(default_factory=list)
@@ -97,7 +97,7 @@ class ShardsRequest(Request):
     failed: Spans = Field(default_factory=list)
     #: Positions that it gives back untouched, as spans [first, end).
     returned: Spans = Field(default_factory=list)
-    #: How many it wants to hold in all; fewer are given where fewer are left, and never more than 10,000.
+    #: Number of shards that it wants to hold in all, at most 10,000; fewer are given if fewer are left.
     want: int = Field(default=0, ge=0, le=10**6)
     #: Why shards failed.
     detail: Annotated[str, StringConstraints(max_length=500, pattern=PLAIN)] = ""

@@ -1,4 +1,4 @@
-"""Bounds on the memory of requests: what their bodies hold in all, and large ones handled a few at a time."""
+"""Bounds on the memory of requests: a total for all bodies, and turns for large ones."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -14,14 +14,14 @@ WAIT_SECONDS = 20.0
 
 
 class Held:
-    """What one body holds."""
+    """Memory held by one body."""
 
     def __init__(self, bodies: "Bodies") -> None:
         self._bodies = bodies
         self._bytes = 0
 
     def add(self, count: int) -> None:
-        """Hold so much more. Raises `Refusal` (503) where all bodies together would hold too much."""
+        """Hold `count` more bytes. Raises `Refusal` (503) if all bodies together would hold too much."""
         if self._bodies.held_bytes + count > HELD_BYTES_MAX:
             raise _busy()
         self._bodies.held_bytes += count
@@ -29,7 +29,7 @@ class Held:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Be handled meanwhile. Raises `Refusal` (503) for a large one whose turn does not come in time."""
+        """Hold the turn of a large body; small ones need none. Raises `Refusal` (503) if it does not come in time."""
         if self._bytes <= LARGE_BYTES:
             yield
             return
@@ -48,7 +48,7 @@ class Held:
 
 
 class Bodies:
-    """Of all requests. Used on the event loop only."""
+    """Memory held by the bodies of all requests. Used on the event loop only."""
 
     def __init__(self) -> None:
         self.places = asyncio.Semaphore(AT_ONCE_MAX)
@@ -56,7 +56,7 @@ class Bodies:
 
     @contextmanager
     def holding(self) -> Iterator[Held]:
-        """Hold one body meanwhile."""
+        """Account for one body within the context."""
         held = Held(self)
         try:
             yield held

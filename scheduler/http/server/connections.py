@@ -1,7 +1,7 @@
-"""All open connections: what each of them owes, for how long it may, and which one gives way when there are too many.
+"""All open connections: their phases, the deadlines of these, and the choice of one to close when there are too many.
 
-A connection that is idle, or has not sent a whole request yet, costs its peer nothing. So a newcomer is never refused
-for the sake of such a connection: the one that has been waiting longest is closed. Those that are being answered stay.
+A connection that is idle, or has not sent a complete request yet, costs its peer nothing. So a new one is never refused
+in favour of such a connection: the one that has waited longest is closed. Connections with a request under way stay.
 """
 
 import resource
@@ -12,27 +12,26 @@ from typing import Protocol
 from scheduler.config import HttpSettings
 from scheduler.http.auth.access import is_loopback
 
-#: Of the process's open files: what remains is for the store, the cluster, and connections that nobody has taken yet.
+#: Share of the process's open files; the rest is for the store, the cluster, and connections not accepted yet.
 FILES_SHARE = 0.625
-#: Answers that clients do not take are held in memory, up to this size in all.
+#: Limit on the memory for answers that clients do not read.
 UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
-#: Those that came together are ended a few at a time, or they would all come again together.
+#: Connections closed at a time: a burst that is closed at once would return at once.
 SWEPT_MAX = 100
 #: Time in which the peer reads why its connection ends.
 LEAVING_SECONDS = 5.0
 
 
-#: Why connections are ended: the time for a head, a body or the reading of answers is over, another one needs the
-#: place, there is no place.
+#: Causes of ended connections: timeout of a head, of a body, or of reading answers; displaced by another; no place.
 ENDS = ("head", "body", "untaken", "crowded", "refused")
 
 
 class Phase(Enum):
-    """What a connection waits for that its peer has to do. The order is that in which they give way."""
+    """The action of its peer that a connection waits for."""
 
     #: The head of a request: its first line and its headers.
     HEAD = "head"
-    #: Another request, or the peer's end of the connection.
+    #: Another request, or the close by the peer.
     IDLE = "idle"
     #: The rest of a request's body.
     BODY = "body"
@@ -41,7 +40,7 @@ class Phase(Enum):
 
 
 class Connection(Protocol):
-    """One connection, as far as the table knows it. Compared by identity."""
+    """A connection as the table sees it. Compared by identity."""
 
     @property
     def peer(self) -> str:
@@ -50,12 +49,12 @@ class Connection(Protocol):
 
     @property
     def used_at(self) -> float:
-        """When it was last of use, where its phase does not tell."""
+        """When it was last used, where its phase does not show it."""
         ...
 
     @property
     def untaken_bytes(self) -> int:
-        """What was written and not taken yet."""
+        """Bytes that were written and not read by the peer yet."""
         ...
 
     def give_way(self) -> None:
@@ -63,23 +62,23 @@ class Connection(Protocol):
         ...
 
     def refuse(self) -> None:
-        """Say that there is no room, and end."""
+        """Answer that there is no room, and end."""
         ...
 
     def expire(self, phase: Phase) -> None:
-        """End, since the peer has taken too long."""
+        """End because the peer has taken too long."""
         ...
 
 
 class Connections:
-    """Used on the event loop only, with the loop's own seconds."""
+    """The table of open connections. Used on the event loop only, with the loop's clock."""
 
     def __init__(self, settings: HttpSettings) -> None:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         files = int(soft * FILES_SHARE) if soft != resource.RLIM_INFINITY else settings.connections_max
         self._max = min(settings.connections_max, files)
         self._per_peer_max = settings.connections_per_peer_max
-        #: None: a phase without a deadline of its own here.
+        #: Deadline of each phase; None: it has none here.
         self._seconds: dict[Phase, float | None] = {
             Phase.HEAD: settings.header_seconds,
             Phase.IDLE: None,
@@ -91,20 +90,20 @@ class Connections:
         self._waiting: dict[Phase, OrderedDict[Connection, float]] = {phase: OrderedDict() for phase in Phase}
         self._blocked: OrderedDict[Connection, float] = OrderedDict()
         self._of_peer: Counter[str] = Counter()
-        #: Connections that were ended before their peers wanted that.
+        #: Connections that were ended by the server, by cause.
         self.ended = dict.fromkeys(ENDS, 0)
 
     def __len__(self) -> int:
         return len(self._phases)
 
     def open(self, connection: Connection, now: float) -> None:
-        """A new one, which owes a request. Another may end for it, or itself."""
+        """Add a new connection, which waits for a request. For lack of room another one is ended, or it is refused."""
         self._phases[connection] = None
         self._of_peer[connection.peer] += 1
         if len(self._phases) > self._max:
             room = self._make_room()
         else:
-            # One that has as many at work as it may is not refused as long as there is room for others.
+            # A peer at its limit is not refused while there is room for others.
             room = True
             if self._of_peer[connection.peer] > self._per_peer_max and not is_loopback(connection.peer):
                 self._make_room(connection.peer)
@@ -115,7 +114,7 @@ class Connections:
             connection.refuse()
 
     def close(self, connection: Connection) -> None:
-        """It has ended."""
+        """Remove a connection that has ended."""
         if connection not in self._phases:
             return
         self.enter(connection, None, 0.0)
@@ -126,7 +125,7 @@ class Connections:
             del self._of_peer[connection.peer]
 
     def enter(self, connection: Connection, phase: Phase | None, now: float) -> None:
-        """What it waits for from now on; None: for us. A phase that goes on keeps its deadline."""
+        """Set the phase of a connection; None: it waits for the server. An unchanged phase keeps its deadline."""
         before = self._phases.get(connection)
         if phase is before or connection not in self._phases:
             return
@@ -137,7 +136,7 @@ class Connections:
             self._waiting[phase][connection] = now
 
     def untaken(self, connection: Connection, now: float) -> None:
-        """Its peer does not take its answers. Where there are too many of these, the first ones end."""
+        """Note that the peer does not read answers. If all unread answers exceed their limit, the first ones end."""
         self._blocked.setdefault(connection, now)
         held = sum(each.untaken_bytes for each in self._blocked)
         while held > UNTAKEN_BYTES_MAX and len(self._blocked) > 1:
@@ -146,11 +145,11 @@ class Connections:
             self._end(first, "untaken")
 
     def taken(self, connection: Connection) -> None:
-        """Its peer takes answers again."""
+        """Note that the peer reads answers again."""
         self._blocked.pop(connection, None)
 
     def sweep(self, now: float) -> None:
-        """End those whose time is over."""
+        """End connections whose deadline has passed."""
         for phase, seconds in self._seconds.items():
             for _ in range(SWEPT_MAX):
                 late = None if seconds is None else _first_before(self._waiting[phase], now - seconds)
@@ -164,7 +163,7 @@ class Connections:
             self._end(late, "untaken")
 
     def _make_room(self, peer: str | None = None) -> bool:
-        """Whether one (of the peer) was ended."""
+        """End the longest waiting connection (of the peer); return whether there was one."""
         for phase in (Phase.LEAVING, Phase.HEAD, Phase.IDLE, Phase.BODY):
             found = self._longest_waiting(phase, peer)
             if found is not None:
@@ -180,7 +179,7 @@ class Connections:
             first, since = next(iter(waiting.items()))
             if first.used_at <= since:
                 return first
-            # It has been of use meanwhile: its time counts from then on, and each has its turn at most once per use.
+            # It was used meanwhile: its time counts from then on; each connection is moved at most once per use.
             waiting[first] = first.used_at
             waiting.move_to_end(first)
         return None
@@ -192,7 +191,7 @@ class Connections:
 
 
 def _first_before(waiting: OrderedDict[Connection, float], at: float) -> Connection | None:
-    """The first, if it has waited since before that time."""
+    """The first connection, if it has waited since that time or longer."""
     for connection, since in waiting.items():
         return connection if since <= at else None
     return None

@@ -1,9 +1,9 @@
-"""What every request meets first: how many its caller may send, the short way for discover_hosts, and the guard
-against other sites' pages.
+"""The entry of every request: the caller's limits, a short path for discover_hosts, and the guard against pages of
+other sites.
 
-Thousands of workers ask for hosts all the time. The plain question (no waiting) is answered here in a few
-microseconds; everything else goes on to FastAPI, whose route for the same path gives the same answers. The very
-plainest do not come so far: see `fastpath`.
+Thousands of workers ask for hosts all the time. A plain request (without waiting) is answered here in a few
+microseconds; all others go on to FastAPI, whose route for the same path gives the same answers. The simplest requests
+do not come this far: see `fastpath`.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from scheduler.model.ids import JobId
 _PREFIX = "/v1/jobs/"
 _SUFFIX = "/discover_hosts"
 _ID_LENGTH_MAX = 18
-#: What comes of a question for hosts: the list, that the client has it, that there is none, or that it may not ask.
+#: Outcomes of a request for hosts: the list, not modified, no list, or no access.
 OUTCOMES = ("given", "unchanged", "none", "refused")
 _WORKERS_PATH = re.compile(r"/v1/jobs/([0-9]{1,18})/(?:discover_hosts$|workers/.)")
-#: Who is refused for too many requests hears so after a while, since those that do not wait would send the next at
-#: once; unless too many are to wait for that already.
+#: Delay of a refusal for too many requests, since impatient clients would send the next one at once. Without delay if
+#: too many refusals are delayed already.
 HOLD_SECONDS = 1.0
 HELD_MAX = 256
 _USERS = Caller()
@@ -43,7 +43,7 @@ class Entry:
         self.access = access
         self.throttle = throttle
         self._held = 0
-        #: Questions for hosts that were answered, by outcome.
+        #: Answered requests for hosts, by outcome.
         self.asked = dict.fromkeys(OUTCOMES, 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,7 +54,7 @@ class Entry:
         if asks:
             send = self._counted(send)
         if asks and self.access.open_to_users and await self._answer_shortly(scope, send):
-            return  # costs next to nothing, and `fastpath` does not count either
+            return  # too cheap to count against the caller's limits; `fastpath` does not count it either
         try:
             with self.throttle.admitted(self._caller(scope), asyncio.get_running_loop().time()):
                 if not (asks and await self._answer_shortly(scope, send)):
@@ -64,7 +64,7 @@ class Entry:
             await response(scope, receive, send)
 
     async def _answer_shortly(self, scope: Scope, send: Send) -> bool:
-        """Whether it was a question for hosts that could be."""
+        """Answer a plain request for hosts; return whether it was one."""
         if scope["query_string"]:
             return False
         answer, status = self._short_way(scope["path"], scope["headers"])
@@ -143,10 +143,10 @@ def _own_name(host: bytes) -> bool:
 
 
 def foreign(headers: Headers) -> str | None:
-    """Why a request to a daemon without a token is refused: it comes from another site's page in somebody's browser.
+    """Why a request to a daemon without a token is refused as coming from another site's page in a browser.
 
     Such a page may send requests to this machine, and by a name that resolves to it (DNS rebinding) even read
-    answers; whoever can submit jobs can run commands.
+    answers; a client that can submit jobs can run commands.
     """
     host = headers.get("host", "")
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host

@@ -1,10 +1,10 @@
-"""The shortest way for discover_hosts: the plain question is answered where its bytes arrive.
+"""The shortest path for discover_hosts: plain requests are answered where their bytes arrive.
 
-All workers of all jobs ask for hosts, and most of what such a question costs is not the answer, which is ready, but
-the parser, the ASGI scope and the task around it. So a read that consists of nothing but plain questions for
-published lists is answered at once; every other read goes to uvicorn, byte for byte as it came, and by way of `Entry`
-gets the same answers. A question is plain if there is no doubt how uvicorn would read it: GET and HTTP/1.1, no query,
-and only such headers as change nothing but the form of the answer.
+All workers of all jobs ask for hosts. Most of the cost of such a request is not the answer, which is ready, but the
+parser, the ASGI scope and the task around it. So a read that consists only of plain requests for published lists is
+answered at once; every other read goes to uvicorn unchanged, and gets the same answers by way of `Entry`. A request is
+plain if there is no doubt how uvicorn would read it: GET and HTTP/1.1, no query, and only headers that affect nothing
+but the form of the answer.
 """
 
 import re
@@ -24,20 +24,20 @@ _END = b"\r\n\r\n"
 _START = b"GET /v1/jobs/"
 _REQUEST_LINE = re.compile(rb"GET /v1/jobs/([0-9]{1,18})/discover_hosts HTTP/1\.1")
 _FIELD = re.compile(rb"([A-Za-z-]+): *([\x20-\x7e]*)")
-#: `authorization` is among them since it is asked for only where users need a token: nothing is plain there.
+#: `authorization` is among them: it matters only if users need a token, and then no request is plain.
 _PLAIN_FIELDS = frozenset(
     (b"host", b"user-agent", b"accept", b"accept-encoding", b"accept-language", b"authorization", b"connection")
 )
 
-#: More questions in one read go uvicorn's way, which waits for the client to take its answers.
+#: Limit on requests in one read; more go to uvicorn, which waits for the client to read its answers.
 QUESTIONS_MAX = 32
-#: Header blocks are remembered with what they ask for. Clients repeat theirs; each job's workers have their own token.
+#: Limit on remembered header blocks. Clients repeat theirs; each job's workers have their own token.
 BLOCKS_MAX = 4096
 BLOCK_BYTES_MAX = 1024
 
 
 class PlainQuestions:
-    """Answers reads that consist of plain questions. One for all connections; used on the event loop only."""
+    """Answers reads that consist of plain requests. One for all connections; used on the event loop only."""
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
@@ -48,7 +48,7 @@ class PlainQuestions:
         self._head = STATUS_LINE[200]
 
     def reply(self, data: bytes, server: ServerState) -> bytes | None:
-        """All answers in their order, or None if there is anything in the data that is not a plain question."""
+        """All answers in order; None if the data contains anything but plain requests."""
         if not (data.endswith(_END) and data.startswith(_START)):
             return None
         questions = data.split(_END, QUESTIONS_MAX)
@@ -100,7 +100,7 @@ class PlainQuestions:
 
 
 class FastProtocol(LimitedProtocol):
-    """A connection with an ear for plain questions while nothing else is under way on it."""
+    """A connection that answers plain requests while nothing else is under way on it."""
 
     questions: ClassVar[PlainQuestions]
 
@@ -117,7 +117,7 @@ class FastProtocol(LimitedProtocol):
         super().data_received(data)
 
     def timeout_keep_alive_handler(self) -> None:
-        # Plain questions leave the timer running, since setting it anew costs as much as the rest of the answer.
+        # Plain requests leave the timer running, since setting it again costs as much as the rest of the answer.
         left_seconds = self.used_at + self.timeout_keep_alive - self.loop.time()
         if left_seconds > 0:
             self._expire_in(left_seconds)
@@ -129,7 +129,7 @@ class FastProtocol(LimitedProtocol):
 
 
 def protocol_for(entry: Entry, connections: Connections) -> type[FastProtocol]:
-    """The protocol of connections to this application."""
+    """The protocol class for connections to this application."""
 
     class Protocol(FastProtocol):
         questions = PlainQuestions(entry)

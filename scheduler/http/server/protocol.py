@@ -1,4 +1,4 @@
-"""uvicorn's connection with limits: on the size of what surrounds bodies, on what is asked ahead, and on time."""
+"""uvicorn's connection with limits on the size of heads and chunk marks, on pipelined requests, and on time."""
 
 from typing import Any, ClassVar
 
@@ -9,39 +9,39 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from scheduler.http.errors import ErrorCode, error_body, error_response
 from scheduler.http.server.connections import Connections, Phase
 
-#: First line and headers of a request; also what may surround a body (the marks of its chunks) beyond its own size.
+#: Limit on first line and headers of a request; also on the chunk marks of a body beyond the body's size.
 HEAD_BYTES_MAX = 32 * 1024
 HEADERS_MAX = 100
-#: The parser gets this at a time while a request may begin or end in it, so that little is parsed ahead of answers.
+#: Bytes parsed at a time while a request may begin or end in them, so that little is parsed ahead of answers.
 PIECE_BYTES = 1024
-#: What a client may send before its former requests are answered. Reading pauses long before.
+#: Limit on bytes that a client sends before its earlier requests are answered. Reading pauses long before.
 UNPARSED_BYTES_MAX = 1024 * 1024
-#: What is read of a body that was answered before it has come; the connection of a longer one ends.
+#: Bytes that are read of a body whose request was already answered; the connection of a longer one ends.
 DISCARDED_BYTES_MAX = 64 * 1024
 
 _HEAD_TOO_LARGE = f"the request line and headers exceed {HEAD_BYTES_MAX} bytes or {HEADERS_MAX} headers"
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection. What it waits for is known to the table of all."""
+    """One connection, which reports its phase to the table of all connections."""
 
     table: ClassVar[Connections]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        #: Which part of a request the parser is in.
+        #: The part of a request that the parser is in.
         self._part: Phase | None = None
-        #: Not parsed yet, since answers are due first.
+        #: Bytes not parsed yet, since answers are due first.
         self._unparsed = b""
-        #: Of the part that the parser is in, as far as it was handed on to nobody.
+        #: Bytes of that part besides the body's content.
         self._overhead_bytes = 0
         self._body_bytes = 0
         self._body_left = 0
         self._discarded_bytes = 0
         self._head_too_large = False
-        #: The peer was told that the connection ends; whatever it still sends is nothing to us.
+        #: Whether the peer was told that the connection ends; further bytes are ignored.
         self._told = False
-        #: When it was last of use, where uvicorn does not know.
+        #: When it was last used, where uvicorn does not know.
         self.used_at = 0.0
 
     @property
@@ -77,7 +77,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def busy(self) -> bool:
-        """Whether what comes next belongs to a request that has begun, or has to wait for an answer."""
+        """Whether the next bytes belong to a request that has begun, or have to wait for an answer."""
         return self._part is not None or self._told or bool(self._unparsed) or self.answering
 
     def data_received(self, data: bytes) -> None:
@@ -89,11 +89,11 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._parse()
         if not self.busy:
-            # Nothing but line ends before a request: they begin its head.
+            # Only line ends before a request came: they begin its head.
             self.table.enter(self, Phase.HEAD, self.loop.time())
 
     def _parse(self) -> None:
-        """Parse on, until an answer is due to a request beyond the one that is being answered."""
+        """Parse until a request is complete beyond the one that is being answered."""
         while self._unparsed and not (self.pipeline or self._leaving):
             size = max(PIECE_BYTES, self._body_left if self._part is Phase.BODY else 0)
             piece, self._unparsed = self._unparsed[:size], self._unparsed[size:]
@@ -115,7 +115,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._leave(400, ErrorCode.INVALID, "the chunks of the body have more marks than content")
 
     def _tell(self) -> None:
-        """Let the table know what is waited for."""
+        """Report the phase to the table."""
         if self._leaving:
             return
         if self._part is Phase.BODY:
@@ -205,12 +205,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self._leave(400, ErrorCode.INVALID, "not a valid HTTP request")
 
     def _leave(self, status: int, code: ErrorCode, message: str) -> None:
-        """Say why, and end: at once, or after the answers to former requests."""
+        """Answer with the reason and end: at once, or after the answers to earlier requests."""
         if self._part is Phase.BODY:
             if self.pipeline or self.cycle.response_started:
                 self.give_way()
                 return
-            # Whoever waits for the body hears that it will not come.
+            # The route that waits for the body learns that it will not come.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if self._part is not Phase.BODY and self.answering:
@@ -224,7 +224,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._end_reading()
 
     def _end_reading(self) -> None:
-        """End, but read what the peer still sends for a while: else the end would overtake the answer."""
+        """End, but go on reading for a while: otherwise the close would overtake the answer."""
         self._told, self._unparsed = True, b""
         self._unset_keepalive_if_required()
         self.flow.resume_reading()

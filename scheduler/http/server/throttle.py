@@ -1,7 +1,7 @@
-"""How many requests each caller may send: by the token that it shows, else by its address.
+"""Rate limits of callers, which are told apart by token, else by address.
 
-A caller is the users (one token is one right), one job's workers, or the address of somebody who shows no token that
-is known. Each has a bucket of tokens that fills at its rate, and may have so many requests under way at once.
+A caller is all users together (they share one token), one job's workers, or an address without a valid token. Each has
+a token bucket that fills at its rate, and a limit on its concurrent requests.
 """
 
 from collections import OrderedDict
@@ -13,25 +13,25 @@ from scheduler.config import HttpSettings
 from scheduler.http.errors import ErrorCode, Refusal
 from scheduler.model.ids import JobId
 
-#: A bucket holds what comes in this time at the full rate, so that bursts pass.
+#: Size of a bucket, in time at the full rate, so that bursts pass.
 BURST_SECONDS = 2.0
-#: Requests of each worker per second, and under way at once: reports, a long poll, readers of shards.
+#: Requests of each worker per second, and concurrent ones: reports, a long poll, readers of shards.
 WORKER_REQUESTS_PER_SECOND = 20.0
 WORKER_REQUESTS_MAX = 8
-#: Under way at once: of a job besides those of its workers, and of an address that shows no token.
+#: Concurrent requests of a job besides those of its workers, and of an address without a token.
 JOB_REQUESTS_MAX = 64
 STRANGER_REQUESTS_MAX = 64
 STRANGER_REQUESTS_PER_SECOND = 300.0
-#: Share of all connections whose requests the users may have under way.
+#: Limit on the concurrent requests of users, as a share of all connections.
 USERS_SHARE = 0.5
-#: Callers that are remembered, those of late.
+#: Limit on remembered callers; the least recently seen are dropped.
 CALLERS_MAX = 10_000
 KINDS = ("users", "workers", "others")
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a request. Neither a job nor an address: a user."""
+    """The sender of a request; with neither a job nor an address: users."""
 
     job: JobId | None = None
     address: str | None = None
@@ -57,10 +57,10 @@ class _Account:
 
 
 class Throttle:
-    """Used on the event loop only."""
+    """Admits requests. Used on the event loop only."""
 
     def __init__(self, settings: HttpSettings, workers: Callable[[JobId], int]) -> None:
-        """`workers`: how many live workers a job has."""
+        """`workers`: returns a job's number of live workers."""
         self._settings = settings
         self._workers = workers
         self._accounts: OrderedDict[Caller, _Account] = OrderedDict()
@@ -69,7 +69,7 @@ class Throttle:
 
     @contextmanager
     def admitted(self, caller: Caller, now: float) -> Iterator[None]:
-        """Have a request under way meanwhile. Raises `Refusal` (429); a request at once may be refused again."""
+        """Admit a request for the duration of the context. Raises `Refusal` (429) beyond the caller's limits."""
         rate, under_way_max = self._limits(caller)
         account = self._account(caller, rate, now)
         if account.under_way >= under_way_max:
@@ -84,7 +84,7 @@ class Throttle:
             account.under_way -= 1
 
     def _limits(self, caller: Caller) -> tuple[float, int]:
-        """Requests per second, and at once."""
+        """Limits on requests per second and on concurrent requests."""
         if caller.address is not None:
             return STRANGER_REQUESTS_PER_SECOND, STRANGER_REQUESTS_MAX
         if caller.job is None:

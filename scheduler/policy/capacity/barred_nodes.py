@@ -1,4 +1,4 @@
-"""A job barred from certain nodes, as the planner sees it: they do not suit the shape of its workers."""
+"""Jobs barred from certain nodes: the planner treats these as not feasible for the shape of their workers."""
 
 from dataclasses import asdict, dataclass, replace
 
@@ -9,7 +9,7 @@ from scheduler.model.shape import WorkerShape
 
 @dataclass(frozen=True, slots=True)
 class BarredShape(WorkerShape):
-    """Needs of a worker that takes no slots of its own on certain nodes."""
+    """Needs of a worker that gets no slots of its own on certain nodes."""
 
     barred: frozenset[NodeName] = frozenset()
 

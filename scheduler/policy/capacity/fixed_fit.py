@@ -1,7 +1,7 @@
-"""Where a job's fixed group and its other workers fit at once.
+"""Finds room for a job's fixed group and its other workers at once.
 
-Each fixed worker goes where it costs the others the fewest places: first to nodes that these cannot use, and to few
-nodes with few slots.
+Each fixed worker is placed where it costs the other workers the least room: first on nodes that the others cannot use,
+then on few nodes with few slots.
 """
 
 from collections.abc import Collection
@@ -25,29 +25,29 @@ Bools = npt.NDArray[np.bool_]
 class Found(NamedTuple):
     """Room for all of the job."""
 
-    #: Where the fixed group goes.
+    #: Placement of the fixed group.
     fixed: NodeCounts
-    #: Nodes among which there is room for the others then.
+    #: Positions among which the other workers then have room.
     positions: Ints
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRequest:
-    """What a job with a fixed group needs, and which nodes suit what of it."""
+    """The request of a job with a fixed group: its needs, and the nodes that suit each part."""
 
-    #: Of each fixed worker, and how many they are.
+    #: Need of each fixed worker, and their number.
     need_fixed: Amount
     replicas: int
-    #: Of each other worker, and how many must start together.
+    #: Need of each other worker, and how many must start together.
     need: Amount
     count: int
     #: By position: whether it suits a fixed worker.
     suits_fixed: Bools
-    #: Positions that suit the others, those together on which one job may be.
+    #: Positions that suit the other workers, in groups: one job stays within one group.
     groups: tuple[Ints, ...]
 
     def find(self, room: Rows) -> Found | None:
-        """Where all of it fits into this room; None where it does not."""
+        """Room for the whole job; None if it does not fit."""
         for positions in self.groups:
             fixed = self._beside(room, positions)
             if fixed is not None:
@@ -55,7 +55,7 @@ class GroupRequest:
         return None
 
     def rest(self, room: Rows, found: Found) -> Rows:
-        """The room without what the job takes of it, the others on the roomiest nodes."""
+        """The room left once the job is placed, with its other workers on the roomiest nodes."""
         rest = room.copy()
         for i, count in found.fixed.items():
             rest[i] -= np.array(self.need_fixed) * count
@@ -67,15 +67,15 @@ class GroupRequest:
         return rest
 
     def _beside(self, room: Rows, positions: Ints) -> NodeCounts | None:
-        """Spots of the fixed group that leave enough room at these positions for the others."""
+        """Place the fixed group so that the other workers still fit at these positions; None if that is impossible."""
         room = room.copy()
         takes = np.where(self.suits_fixed, fit_in_rows(self.need_fixed, room), 0)
         fit = self._fit(room, positions)
-        spare, left = int(fit.sum()) - self.count, self.replicas
+        beyond, left = int(fit.sum()) - self.count, self.replicas
         node_counts: NodeCounts = {}
         while left:
             candidates = np.flatnonzero(takes)
-            if spare < 0 or not len(candidates):
+            if beyond < 0 or not len(candidates):
                 return None
             loss = fit[candidates] - self._fit(room - np.array(self.need_fixed), positions)[candidates]
             elsewhere = np.array([i not in node_counts for i in candidates.tolist()])
@@ -85,9 +85,9 @@ class GroupRequest:
             room[i] -= np.array(self.need_fixed) * count
             before, takes[i] = int(fit[i]), fit_in(self.need_fixed, row(room, i))
             fit[i] = fit_in(self.need, row(room, i)) if before else 0
-            spare, left = spare - before + int(fit[i]), left - count
+            beyond, left = beyond - before + int(fit[i]), left - count
             node_counts[i] = node_counts.get(i, 0) + count
-        return node_counts if spare >= 0 else None
+        return node_counts if beyond >= 0 else None
 
     def _fit(self, room: Rows, positions: Ints) -> Ints:
         """By position: how many of the other workers fit."""
@@ -96,7 +96,7 @@ class GroupRequest:
         return fit
 
     def _as_cheap(self, amount: Amount, most: int, *, of_others: bool) -> int:
-        """How many fixed workers this node takes before it costs the others more than the first of them does."""
+        """Number of fixed workers that the node takes before one costs the other workers more than the first did."""
         most = min(most, fit_in(self.need_fixed, amount))
         if not of_others:
             return most
@@ -117,7 +117,7 @@ def group_of_fixed(job: Job) -> FixedGroup:
 
 
 def request_of(places: Places, job: Job) -> GroupRequest:
-    """What the job needs, on the nodes that take new workers."""
+    """The job's request, on the nodes that take new workers."""
     group, feasible = group_of_fixed(job), places.feasible(job.shape)
     suits_fixed = places.feasible(group.shape).mask
     groups = tuple(feasible.by_type.values())
@@ -125,7 +125,7 @@ def request_of(places: Places, job: Job) -> GroupRequest:
 
 
 def fits_empty(nodes: Collection[Node], shape: WorkerShape, count: int, group: FixedGroup) -> bool:
-    """Whether these nodes would hold so many workers and the fixed group if nothing else ran there."""
+    """Whether these nodes, if empty, would hold `count` workers and the fixed group."""
     nodes = sorted(nodes, key=lambda node: node.name)
     room = np.array([(node.slots, nano_cpus(node.cpus), node.memory_mib) for node in nodes], np.int64).reshape(-1, 3)
     kinds = sorted({node.gpu_type for node in nodes}, key=str)

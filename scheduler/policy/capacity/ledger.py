@@ -1,14 +1,14 @@
-"""Account of what each node has left: kept from pass to pass, and scratch paper while a plan is made.
+"""Free capacity of each node: kept from pass to pass, and changed on trial while a plan is made.
 
-Three numbers per node and resource: what is *free* now, what is *coming* (held by workers that are leaving) and what is
-*held* for waiting jobs. Out of them come the views that decisions use:
+Each node has three amounts: *free* now, *coming* (held by workers that are leaving), and *held* for waiting jobs. The
+views that decisions use follow from them:
 
-    free   nobody's slots
+    free   in use by nobody
     open   usable now without touching a reservation: min(free, free + coming - held)
-    soon   usable once those who are leaving have left: free + coming - held
+    soon   usable once the leaving workers are gone: free + coming - held
 
-Only nodes that take new workers are in it. Nodes have positions, by name, so that every choice ends in a fixed
-tie-break; behind them come the shared halves of those that are oversold (`scheduler.policy.capacity.pools`).
+The ledger covers only nodes that take new workers. Positions follow their names, so that every choice ends in a fixed
+tie-break; behind them come the shared halves of oversold nodes (`scheduler.policy.capacity.pools`).
 """
 
 from collections.abc import Collection, Iterable
@@ -40,12 +40,12 @@ from scheduler.policy.capacity.resources import (
     needs,
 )
 
-#: Changes that readers have not taken notice of are let go at this number; see `Places.trim`.
+#: The log is cleared once it is longer than this; see `Places.trim`.
 LOG_MAX = 50_000
 
 
 class View(Enum):
-    """What counts as available; see the module."""
+    """What counts as available; see the module's docstring."""
 
     FREE = "FREE"
     OPEN = "OPEN"
@@ -55,17 +55,17 @@ class View(Enum):
 class Ledger:
     """Free, coming and held capacity of the nodes that take new workers.
 
-    Between `begin` and `rollback` every change is undone by the latter: that is how a draft tries things out.
+    `rollback` undoes every change since `begin`, which lets a draft try things out.
     """
 
     def __init__(self, world: World) -> None:
         own = sorted((n for n in world.nodes.values() if n.schedulable), key=lambda n: n.name)
         oversold = [node for node in own if node.extra_slots]
         self.nodes: list[Node] = [*own, *map(shared_half, oversold)]
-        #: How many positions are nodes' own halves; the others are shared.
+        #: Number of positions that are own halves; the rest are shared halves.
         self.own = len(own)
         self.position: dict[NodeName, int] = {node.name: i for i, node in enumerate(self.nodes)}
-        #: The other half of an oversold node's half.
+        #: Position of the other half, for each half of an oversold node.
         self._twin: dict[int, int] = {}
         for k, node in enumerate(oversold, self.own):
             self._twin |= {k: self.position[node.name], self.position[node.name]: k}
@@ -76,11 +76,11 @@ class Ledger:
         self._held: dict[int, Amount] = {}
         #: Positions where something is free, coming or held: elsewhere every view is empty.
         self.occupied: set[int] = set()
-        #: Strays, and whether they are left to work.
+        #: Strays, and whether each of them may go on.
         self._strays: dict[WorkerId, tuple[Stray, bool]] = {}
         self._undo: list[tuple[dict[int, Amount], int, Amount | None]] | None = None
         self.recount(world, [node.name for node in own])
-        #: What all nodes offer free and soon, as far as the log was read.
+        #: Free and soon amounts of all nodes, as far as the log was read.
         self._rows: dict[View, Rows] = {
             view: np.zeros((len(self.nodes), 3), np.int64) for view in (View.FREE, View.SOON)
         }
@@ -97,7 +97,7 @@ class Ledger:
         return not self._coming and not self._held
 
     def available(self, i: int, view: View) -> Amount:
-        """What node `i` offers in this view; negative where it is over-committed."""
+        """The amount that node `i` offers in this view; negative where the node is over-committed."""
         free = self._free[i]
         if view is View.FREE or (i not in self._coming and i not in self._held):
             return free
@@ -105,11 +105,11 @@ class Ledger:
         return soon if view is View.SOON else least(free, soon)
 
     def soon(self) -> Rows:
-        """What all nodes offer soon, a row per position; a copy."""
+        """A copy of the soon amounts of all nodes, a row per position."""
         return self.rows_at(slice(None), View.SOON)
 
     def rows_at(self, positions: npt.NDArray[np.int64] | slice, view: View) -> Rows:
-        """What these positions offer in this view, a row each; a copy."""
+        """A copy of the amounts at these positions in this view, a row each."""
         self._follow()
         if view is View.OPEN:
             return np.minimum(self._rows[View.FREE][positions], self._rows[View.SOON][positions])
@@ -121,12 +121,12 @@ class Ledger:
             self._put(self._free, k, add(self._free[k], amount, -1))
 
     def where(self, holder: Worker | Stray) -> int | None:
-        """The half of its node on which it holds slots."""
+        """Position of the half on which the worker or stray holds slots."""
         i = self.position.get(holder.node)
         return self._twin.get(i) if holder.shared and i is not None else i
 
     def held_by(self, holder: Worker | Stray) -> Held:
-        """What a worker or stray holds: slots of its half, CPUs and memory of both."""
+        """Amounts that a worker or stray holds: slots of its half, CPUs and memory of both halves."""
         own = self.position.get(holder.node)
         if own is None:
             return ()
@@ -137,7 +137,7 @@ class Ledger:
         return self.spread(i, amount)
 
     def held_by_each(self, workers: Iterable[Worker]) -> tuple[Held, ...]:
-        """What each of these holds; those of one job that stand together mostly hold the same of the same node."""
+        """Amounts that each worker holds; neighbours of one job mostly hold equal amounts on one node."""
         each: list[Held] = []
         like: Worker | None = None
         held: Held = ()
@@ -150,23 +150,24 @@ class Ledger:
         return tuple(each)
 
     def _slots_like(self, worker: Worker) -> int:
-        """Below which slots workers that are alike hold as much as it does; 0: none may be told by it."""
+        """Slot number below which alike workers hold the amount of this one; 0: it says nothing about others."""
         own = self.position.get(worker.node)
         node = self.nodes[own] if own is not None else None
         slots = min([node.slots, *(each.slot for each in node.closed_slots)]) if node is not None else 0
         return slots if max(worker.slot_ids, default=-1) < slots else 0
 
     def spread(self, i: int, amount: Amount) -> Held:
-        """An amount of one half, and what that means for the other."""
+        """The amount on one half, and the CPUs and memory that this takes from the other."""
         twin = self._twin.get(i)
         if twin is None or not (amount[1] or amount[2]):
             return ((i, amount),)
         return ((i, amount), (twin, (0, *amount[1:])))
 
     def headroom(self, rest: Rows, suits: npt.NDArray[np.bool_], need: Amount) -> Headroom:
-        """What bounds others where a blocked job that needs this suits, of which it leaves `rest`; a row per position.
+        """The headroom beside a blocked job that leaves `rest` on the nodes it can use; a row per position.
 
-        What it does not need itself is no bound. Of the other half of an oversold node, CPUs and memory are bounded.
+        Resources that the job does not need are unbounded. On the other half of an oversold node, CPUs and memory are
+        bounded.
         """
         rest = np.where(np.array(need) > 0, rest, UNBOUNDED)
         bounded = suits.copy()
@@ -177,7 +178,7 @@ class Ledger:
         return Headroom(rest, bounded, self.spread)
 
     def come(self, i: int, amount: Amount, sign: int = 1) -> None:
-        """So much of node `i` is being freed; with sign -1, no more."""
+        """Add an amount that is being freed on node `i`; with sign -1, subtract it."""
         self._put(self._coming, i, add(self._coming.get(i, NOTHING), amount, sign))
 
     def hold(self, placement: Placement, shape: WorkerShape, sign: int = 1) -> None:
@@ -194,7 +195,7 @@ class Ledger:
         self._rows_read = 0
 
     def begin(self) -> None:
-        """From here on, remember how to undo."""
+        """Record changes from here on, for `rollback`."""
         self._undo = []
 
     def rollback(self) -> None:
@@ -204,7 +205,7 @@ class Ledger:
             self._put(numbers, i, before or NOTHING)
 
     def recount(self, world: World, names: Iterable[NodeName]) -> None:
-        """Read anew what workers and strays hold of these nodes, and of those that strays came to or left."""
+        """Recount what workers and strays hold on these nodes, and on nodes that strays came to or left."""
         strays = {key: (stray, world.goes_on(stray)) for key, stray in world.strays.items()}
         moved: set[NodeName] = set()
         if strays != self._strays:
@@ -247,7 +248,7 @@ class Ledger:
 
 
 def _alike(a: Worker, b: Worker) -> bool:
-    """Whether they have as much of one node, if that has all their slots."""
+    """Whether both hold the same amount on one node, provided that the node has all their slots."""
     return (
         a.node == b.node
         and len(a.slot_ids) == len(b.slot_ids)
@@ -258,18 +259,18 @@ def _alike(a: Worker, b: Worker) -> bool:
 
 
 def left_of(node: Node, used: NodeUsage, foreign: ForeignUse) -> Amount:
-    """What is left of the node beside what workers and others use, and without closed slots."""
+    """The amount that workers, foreign processes and closed slots leave on the node."""
     slots = node.slots - ((used.slot_mask | node.closed_mask) & ((1 << node.slots) - 1)).bit_count()
     left = (slots, nano_cpus(node.cpus) - nano_cpus(used.cpus), node.memory_mib - used.memory_mib)
     return left if foreign is NO_FOREIGN else add(left, foreign_amount(foreign), -1)
 
 
 def left_of_empty(node: Node, world: World) -> Amount:
-    """What the node has for workers where it holds none: all but closed slots and what others hold."""
+    """The amount that the node has for workers when it holds none: all but closed slots and foreign use."""
     return left_of(node, NO_USAGE, world.foreign.get(node.name, NO_FOREIGN))
 
 
 def left_to_share(node: Node, used: NodeUsage, foreign: ForeignUse, crowded: Collection[int]) -> Amount:
-    """What is left of the node's shared half while these of its slots are crowded."""
+    """The amount left on the node's shared half while these of its slots are crowded."""
     _, cpus, memory = left_of(node, used, foreign)
     return (shareable(node, crowded) - used.slots_shared, cpus, memory)

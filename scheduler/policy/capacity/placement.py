@@ -1,5 +1,4 @@
-"""Where workers go: on slots of their own before shared ones, fewest nodes, one GPU type per job, then the nodes left
-fullest, then by name.
+"""Placement of workers: own slots before shared ones, fewest nodes of one GPU type, fullest nodes, then by name.
 
 `FeasibleNodes` says what the nodes of a shape could hold at all; `Fits` keeps, for one shape and one view of the
 ledger, how many workers each node would take, in buckets, so that a placement need not look at every node.
@@ -27,16 +26,16 @@ from scheduler.policy.capacity.resources import NOTHING, Amount, Headroom, Rows,
 NodeCounts = dict[int, int]
 #: Shapes remembered between passes.
 SHAPES_MAX = 5_000
-#: From so many on, nodes that changed are looked at together before they are one by one.
+#: Number of changed nodes from which on they are checked together before any is updated by itself.
 MANY = 64
 
 
 @dataclass(slots=True)
 class NodeKind:
-    """Halves of nodes that are alike, how many, and the positions of those that take new workers."""
+    """Alike halves of nodes: their number, and the positions of those that take new workers."""
 
     node: Node
-    #: The same without slots that are closed.
+    #: The node without its closed slots.
     reduced: Node
     shared: bool
     #: The most slots that one worker may have there.
@@ -51,16 +50,16 @@ class NodeKind:
 
     @property
     def group(self) -> Group:
-        """Of workers there."""
+        """The group of workers placed there."""
         return (self.shared, self.node.gpu_type)
 
 
 class Sites:
-    """The positions of some kinds of nodes; the same for all shapes that these suit."""
+    """The positions of some kinds of nodes, used by all shapes that these kinds suit."""
 
     def __init__(self, kinds: Sequence[NodeKind], count: int) -> None:
-        """`count`: positions there are."""
-        #: Position to group of nodes that take new workers.
+        """`count` is the number of positions."""
+        #: Group by position, of nodes that take new workers.
         self.types: dict[int, Group] = {}
         for kind in kinds:
             self.types |= dict.fromkeys(kind.positions, kind.group)
@@ -69,11 +68,11 @@ class Sites:
             for group in sorted({kind.group for kind in kinds}, key=str)
         }
         self.groups = list(self.by_type)
-        #: By position: the index of its group; -1 where it does not suit.
+        #: By position: the index of its group; -1 where the node is not feasible.
         self.kinds = np.full(count, -1, np.int64)
         for k, positions in enumerate(self.by_type.values()):
             self.kinds[positions] = k
-        #: Whether a position suits.
+        #: By position: whether the node is feasible.
         self.mask = self.kinds >= 0
 
 
@@ -81,7 +80,7 @@ class FeasibleNodes:
     """The nodes that suit one shape."""
 
     def __init__(self, shape: WorkerShape, ledger: Ledger, kinds: Sequence[NodeKind], sites: Sites) -> None:
-        """`kinds` are those that suit it, and `sites` their positions."""
+        """`kinds` are the kinds of nodes that suit the shape, and `sites` their positions."""
         self.shape = shape
         #: What one worker needs.
         self.need = needs(shape)
@@ -102,7 +101,7 @@ class FeasibleNodes:
         self._bounded_fits: dict[tuple[View, Headroom], Fits] = {}
 
     def impossible(self, count: int) -> WaitReason | None:
-        """Why no plan can start so many workers; None if one could."""
+        """Why no plan can start `count` workers; None if one could."""
         if count <= self.most_ready:
             return None
         if not self.matched:
@@ -112,7 +111,7 @@ class FeasibleNodes:
         return WaitReason.NODES_UNAVAILABLE
 
     def fits(self, view: View, headroom: Headroom | None = None) -> "Fits":
-        """How many workers fit where in this view, at most what `headroom` leaves."""
+        """The number of workers that fit on each node in this view, within `headroom`."""
         fits = self._fits.get(view) if headroom is None else self._bounded_fits.get((view, headroom))
         if fits is None:
             fits = Fits(self.need, self.types, self._ledger, view, headroom)
@@ -128,16 +127,16 @@ class FeasibleNodes:
         return {group: int(fit[positions].sum()) for group, positions in self.by_type.items()}
 
     def all_fits(self) -> Iterable["Fits"]:
-        """What outlives a pass."""
+        """The fits that are kept between passes."""
         return self._fits.values()
 
     def forget_bounds(self) -> None:
-        """Bounds hold for one pass."""
+        """Drop the fits within a headroom, which are valid for one pass."""
         self._bounded_fits.clear()
 
 
 class Fits:
-    """How many workers of one shape fit where, in one view; follows the ledger through its log."""
+    """The number of workers of one shape that fit on each node in one view; follows the ledger's log."""
 
     def __init__(
         self, need: Amount, types: dict[int, Group], ledger: Ledger, view: View, headroom: Headroom | None
@@ -151,7 +150,7 @@ class Fits:
         self._at: dict[int, tuple[int, int]] = {}
         self._groups: dict[Group, _Group] = {}
         self._read = len(ledger.log)
-        # Who needs no slots may be where none are left.
+        # A worker without slots also fits where none are left.
         looked_at = ledger.occupied if need[0] else types.keys()
         for i in self._to_look_at([i for i in looked_at if i in types]):
             self._update(i)
@@ -176,7 +175,7 @@ class Fits:
         return max((group.total for group in self._groups.values()), default=0)
 
     def place(self, count: int) -> NodeCounts | None:
-        """The best spots for `count` workers of a job that has none yet; None if they do not fit."""
+        """The best nodes for `count` workers of a job that has none yet; None if they do not fit."""
         self.follow()
         best: tuple[tuple[bool, int, int, str], NodeCounts] | None = None
         for (shared, gpu_type), group in self._groups.items():
@@ -188,13 +187,13 @@ class Fits:
         return best[1] if best else None
 
     def place_more(self, count: int, like: Group, own: Collection[int]) -> NodeCounts | None:
-        """Spots for `count` further workers of a job, on nodes of its group, its own nodes first."""
+        """Nodes for `count` further workers of a job, in its group, its own first; None if they do not fit."""
         self.follow()
         group = self._groups.get(like)
         if group is None or group.total < count:
             return None
         node_counts: NodeCounts = {}
-        # a node under it may have come to be of another type
+        # a node of the job may have changed its GPU type
         mine = (i for i in own if i in self._at and self._types[i] == like)
         here = sorted(mine, key=lambda i: (self._at[i], i))
         for i in here:
@@ -217,11 +216,11 @@ class Fits:
         return group.total if group else 0
 
     def start_over(self) -> None:
-        """The ledger's log, all of which was read, begins anew."""
+        """Start reading at the beginning of the ledger's log, which was cleared."""
         self._read = 0
 
     def follow(self) -> None:
-        """Take notice of what changed in the ledger."""
+        """Catch up with the changes of the ledger."""
         log = self._ledger.log
         if self._read < len(log):
             changed = {i for i in log[self._read :] if i in self._types}
@@ -237,7 +236,7 @@ class Fits:
         return amount if bound is None else least(amount, bound)
 
     def _to_look_at(self, changed: Collection[int]) -> Iterable[int]:
-        """Of many nodes only those that take a worker now, or did."""
+        """The nodes to update: of many, only those that take a worker now or did before."""
         if len(changed) < MANY:
             return changed
         positions = np.fromiter(changed, np.int64, len(changed))
@@ -263,7 +262,7 @@ class Fits:
 
 
 class _Group:
-    """Nodes that may hold one job together, by how many workers they take."""
+    """Nodes of one group, in buckets by the number of workers that each takes."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -284,7 +283,7 @@ class _Group:
     def place(self, count: int) -> tuple[NodeCounts, int]:
         """Fewest nodes for `count` workers (at most `total`): the roomiest ones, then the tightest for the rest.
 
-        Also gives the slots that the last node has, which tells how tight it is.
+        Also returns the free slots of the last node, which tell how tight it is.
         """
         node_counts: NodeCounts = {}
         rest = count
@@ -330,12 +329,12 @@ class Places:
         return feasible
 
     def _without(self, kind: NodeKind, barred: frozenset[NodeName]) -> NodeKind:
-        """The kind without nodes that do not count for a shape."""
+        """The kind without the barred nodes."""
         nodes = self._ledger.nodes
         return replace(kind, positions=[i for i in kind.positions if nodes[i].name not in barred]) if barred else kind
 
     def trim(self) -> None:
-        """Let go of what one pass needed, and of what has piled up."""
+        """Drop what only one pass needed, and caches that have grown too large."""
         for shape in [shape for shape in self._feasible if barred_of(shape)]:
             del self._feasible[shape]
         for key in [key for key in self._sites if key[1]]:
@@ -363,14 +362,14 @@ class Places:
         return {position[name]: count for name, count in placement}
 
     def amounts(self, placement: Placement, shape: WorkerShape) -> list[tuple[int, Amount]]:
-        """What a placement holds, by position, where nodes take workers."""
+        """Amounts that a placement holds, by position, on nodes that take workers."""
         position = self._ledger.position
         held = (self._ledger.spread(position[name], needs(shape, n)) for name, n in placement if name in position)
         return [piece for pieces in held for piece in pieces]
 
 
 def _kinds(world: World, ledger: Ledger) -> list[NodeKind]:
-    """Halves that are alike stand together, for one of them tells what all of them are good for."""
+    """Halves of nodes grouped by kind: what one of a kind can hold, each of them can."""
     kinds: dict[object, NodeKind] = {}
     for node in world.nodes.values():
         _count_in(kinds, NodeKind(node, node.reduced(), False, node.slots), ledger)

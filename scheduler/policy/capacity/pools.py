@@ -10,14 +10,14 @@ from dataclasses import replace
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job, Placement
 from scheduler.model.node import Node
-from scheduler.model.plan import Grow, Reserve, Start
+from scheduler.model.plan import Grow, Placing
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
 
 _SHARED = "\0shared"
 
-#: Workers of a job are on nodes of one GPU type, and all on slots of their own (False) or all on shared ones.
+#: The workers of a job are all in one group: whether on shared slots, and the GPU type of the nodes.
 Group = tuple[bool, str | None]
 
 
@@ -48,28 +48,28 @@ def shared_half(node: Node) -> Node:
 
 
 def halves(placement: Placement, shared: bool) -> Placement:
-    """A placement as the planner knows it."""
+    """The placement on halves of nodes, as the planner knows it."""
     return tuple((half(name, True), count) for name, count in placement) if shared else placement
 
 
 def whole(placement: Placement) -> tuple[Placement, bool]:
-    """A placement as everybody else knows it, and whether it is on shared slots."""
+    """The placement on nodes, as it is known outside the planner, and whether it is on shared slots."""
     shared = any(owner_of(name)[1] for name, _ in placement)
     return tuple((owner_of(name)[0], count) for name, count in placement) if shared else placement, shared
 
 
-#: Half of a node, and how many workers of which shape are there.
+#: A half of a node, a shape, and the number of workers of that shape there.
 Part = tuple[NodeName, WorkerShape, int]
 
 
-def parts_of(job: Job, action: Start | Grow | Reserve) -> list[Part]:
+def parts_of(job: Job, action: Placing) -> list[Part]:
     """All that an action places for the job, its fixed group included."""
     fixed = () if isinstance(action, Grow) else action.fixed
     return _parts(job, halves(action.placement, action.shared), fixed)
 
 
 def reserved_parts(job: Job) -> list[Part]:
-    """The same of what is held for a waiting job."""
+    """All that is reserved for a waiting job, its fixed group included."""
     return _parts(job, halves(job.reservation, job.reservation_shared), job.fixed_reservation)
 
 
@@ -81,15 +81,15 @@ def _parts(job: Job, placement: Placement, fixed: Placement) -> list[Part]:
 
 
 def shareable(node: Node, crowded: Collection[int]) -> int:
-    """How many of the extra slots may be used while some of the node's slots are crowded or closed."""
+    """Number of extra slots that may be used while some of the node's slots are crowded or closed."""
     return node.extra_slots * open_to_share(node, crowded) // node.slots if node.slots else 0
 
 
 def open_to_share(node: Node, crowded: Collection[int]) -> int:
-    """How many of the node's slots are neither crowded nor closed."""
+    """Number of the node's slots that are neither crowded nor closed."""
     return node.slots - len({*crowded, *(each.slot for each in node.closed_slots)})
 
 
 def group_of(world: World, worker: Worker) -> Group:
-    """Where other workers of its job may be."""
+    """The group in which the other workers of its job must be."""
     return (worker.shared, world.nodes[worker.node].gpu_type)

@@ -1,4 +1,4 @@
-"""Sums over all that has a lower priority, for whatever priority is asked for."""
+"""Sums of amounts below a priority, for any priority."""
 
 import math
 from collections.abc import Callable
@@ -13,35 +13,35 @@ SUMS_MAX = 64
 #: Changes that are remembered between passes.
 CHANGES_MAX = 5_000
 
-#: Adds to rows all that has a priority from one to below another now, or with sign -1 takes it off.
+#: Adds to rows the present amounts of priorities from one up to, but not including, another; with sign -1, subtracts.
 PourBetween = Callable[[Rows, float, float, int], None]
 
 
 @dataclass(slots=True)
 class _Sum:
     rows: Rows
-    #: How many changes are in it.
+    #: Number of changes that the sum includes.
     read: int
 
 
 class SumsBelow:
-    """A row per position for each priority, made from the nearest one known, and brought up to date when asked for."""
+    """A sum per position for each priority, made from the nearest known one and updated on demand."""
 
     def __init__(self, count: int, pour_between: PourBetween) -> None:
         self._count = count
         self._pour_between = pour_between
         self._sums: dict[int, _Sum] = {}
-        #: (priority, amounts, sign) of what came or went.
+        #: (priority, amounts, sign) of each change.
         self._changes: list[tuple[int, Held, int]] = []
-        #: How many of them stay when the others are undone.
+        #: Number of changes that `undo` keeps.
         self._kept = 0
 
     def note(self, priority: int, held: Held, sign: int) -> None:
-        """This came (1) or went (-1)."""
+        """Record amounts that were added (sign 1) or removed (sign -1)."""
         self._changes.append((priority, held, sign))
 
     def below(self, priority: int) -> Rows:
-        """The sum over lower priorities; good until the next change, or until another priority is asked for."""
+        """The sum over lower priorities; valid until the next change, or a call with another priority."""
         known = self._sums.get(priority)
         if known is None:
             known = self._sums[priority] = self._made(priority)
@@ -49,7 +49,7 @@ class SumsBelow:
         return known.rows
 
     def keep(self) -> None:
-        """What was noted so far is not to be undone."""
+        """Protect the changes recorded so far from `undo`."""
         self._kept = len(self._changes)
         if self._kept > CHANGES_MAX:
             recent = {k: known for k, known in self._sums.items() if self._kept - known.read < CHANGES_MAX // 10}
@@ -61,14 +61,14 @@ class SumsBelow:
             self._kept = 0
 
     def undo(self) -> None:
-        """As if nothing had been noted since `keep`."""
+        """Drop the changes recorded since `keep`."""
         for priority, known in self._sums.items():
             if known.read > self._kept:
                 self._bring_to(self._kept, priority, known)
         del self._changes[self._kept :]
 
     def _bring_to(self, end: int, priority: int, known: _Sum) -> None:
-        """Put those changes in or out that lie between."""
+        """Apply or revert changes until the sum includes the first `end`."""
         first, last = sorted((known.read, end))
         forth = 1 if end >= known.read else -1
         for wanted in (1, -1):

@@ -22,7 +22,7 @@ NOTHING: Amount = (0, 0, 0)
 Rows = npt.NDArray[np.int64]
 #: Amounts by position, each position once.
 Held = tuple[tuple[int, Amount], ...]
-#: Gives what an amount at a position means for it and for the other half of an oversold node.
+#: Maps an amount at a position to the amounts there and on the other half of an oversold node.
 Spread = Callable[[int, Amount], Held]
 #: More than there is of anything.
 UNBOUNDED = 2**60
@@ -37,12 +37,12 @@ def nano_cpus(cpus: float) -> int:
 
 
 def needs(shape: WorkerShape, count: int = 1) -> Amount:
-    """What so many workers of the shape hold."""
+    """The amount that `count` workers of the shape hold."""
     return (shape.slots * count, nano_cpus(shape.cpus) * count, shape.memory_mib * count)
 
 
 def amount_of(worker: Worker | Stray, node: Node) -> Amount:
-    """What its node has again once it is gone: nothing for slots that are closed, or that the node has no more."""
+    """The amount that its node regains once it is gone: nothing for slots that are closed or that no longer exist."""
     slots = len(worker.slot_ids)
     if slots and max(worker.slot_ids) >= node.slots:
         slots = sum(1 for slot in worker.slot_ids if slot < node.slots)
@@ -52,7 +52,7 @@ def amount_of(worker: Worker | Stray, node: Node) -> Amount:
 
 
 def foreign_amount(foreign: ForeignUse) -> Amount:
-    """What others hold of a node."""
+    """The amount that foreign processes hold on a node."""
     return (foreign.slots, nano_cpus(foreign.cpus), foreign.memory_mib)
 
 
@@ -61,18 +61,18 @@ def add(a: Amount, b: Amount, sign: int = 1) -> Amount:
 
 
 def least(a: Amount, b: Amount) -> Amount:
-    """The smaller of each resource."""
+    """The smaller amount of each resource."""
     return (min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2]))
 
 
 def enough(left: Amount, drawn: Amount) -> bool:
-    """Whether nothing is overdrawn of what was drawn; others may hold more than there is of the rest."""
+    """Whether no drawn resource is overdrawn; of the rest, more may be held than there is."""
     floors = (0, -_CPU_SLACK, 0)
     return all(not taken or rest >= floor for rest, taken, floor in zip(left, drawn, floors, strict=True))
 
 
 def fit_in(need: Amount, amount: Amount) -> int:
-    """How many workers that need so much fit into this amount."""
+    """Number of workers of this need that fit into the amount."""
     fit = amount[0] // need[0] if need[0] else FIT_MAX
     if need[1]:
         fit = min(fit, (amount[1] + _CPU_SLACK) // need[1])
@@ -82,7 +82,7 @@ def fit_in(need: Amount, amount: Amount) -> int:
 
 
 def fit_in_rows(need: Amount, rows: Rows) -> npt.NDArray[np.int64]:
-    """The same for every row."""
+    """Number of workers of this need that fit into each row."""
     fit = rows[:, 0] // need[0] if need[0] else np.full(len(rows), FIT_MAX)
     if need[1]:
         fit = np.minimum(fit, (rows[:, 1] + _CPU_SLACK) // need[1])
@@ -111,7 +111,7 @@ def pour_rows(rows: Rows, positions: npt.NDArray[np.int64], amounts: Rows, sign:
 
 
 class Headroom:
-    """What a blocked job ahead will not need of each node by the time it can start; other nodes are unbounded."""
+    """Capacity that the blocked job leaves on each node once it can start; nodes that it cannot use are unbounded."""
 
     def __init__(self, rows: Rows, bounded: npt.NDArray[np.bool_], spread: Spread, lent: Rows | None = None) -> None:
         self._rows = rows
@@ -126,28 +126,28 @@ class Headroom:
         return bound if self._lent is None else add(bound, row(self._lent, i))
 
     def within(self, rows: Rows, positions: npt.NDArray[np.int64] | slice = _ALL) -> Rows:
-        """The smaller of these amounts and the bounds; the rows are those of these positions."""
+        """The rows, which belong to these positions, limited to the bounds."""
         bounds = self._rows[positions]
         if self._lent is not None:
             bounds = bounds + self._lent[positions]
         return np.where(self._bounded[positions, None], np.minimum(rows, bounds), rows)
 
     def widened(self, by: Rows) -> "Headroom":
-        """The same bounds, as they are from now on, with so much more room."""
+        """These bounds with `by` added; they follow later uses of this headroom."""
         return Headroom(self._rows, self._bounded, self._spread, by)
 
     def as_it_is(self) -> "Headroom":
-        """The same bounds, whatever is used or lent from now on."""
+        """A copy of the bounds that later uses and loans do not change."""
         lent = None if self._lent is None else self._lent.copy()
         return Headroom(self._rows.copy(), self._bounded, self._spread, lent)
 
     def use_beyond(self, lent: Amount, i: int, shape: WorkerShape, count: int) -> None:
-        """Use it for what `count` workers need beyond an amount that they had from elsewhere."""
+        """Use the headroom for what `count` workers need beyond the amount `lent` to them."""
         slots, cpus, memory = add(needs(shape, count), lent, -1)
         self._use(i, (max(slots, 0), max(cpus, 0), max(memory, 0)))
 
     def take(self, i: int, shape: WorkerShape, count: int) -> None:
-        """Use it for `count` workers; a negative count gives it back."""
+        """Use the headroom for `count` workers; a negative count gives it back."""
         self._use(i, needs(shape, count))
 
     def _use(self, i: int, amount: Amount) -> None:

@@ -1,4 +1,4 @@
-"""What must hold of a plan while a booking is open."""
+"""Invariant of plans while a booking is open."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -8,7 +8,7 @@ from scheduler.model.booking import Booking
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
-from scheduler.model.plan import Grow, Plan, Release, Reserve, Start
+from scheduler.model.plan import Grow, Placing, Plan, Release, Reserve, Start
 from scheduler.model.worker import Worker
 from scheduler.model.world import Stray, World
 from scheduler.policy.capacity.ledger import left_of
@@ -16,8 +16,6 @@ from scheduler.policy.capacity.resources import Amount, add, amount_of
 from scheduler.policy.checks.world import Violation
 from scheduler.policy.overlay.booking_feasible import allot, pour, slots_kept
 from scheduler.policy.overlay.booking_view import hold_from
-
-Taking = Start | Grow | Reserve
 
 
 def inside_booking(world: World, job: Job, now: float, settings: PolicySettings) -> bool:
@@ -29,15 +27,15 @@ def inside_booking(world: World, job: Job, now: float, settings: PolicySettings)
 def check_bookings(
     world: World, plan: Plan, leaving: Iterable[Worker | Stray], now: float, settings: PolicySettings
 ) -> Iterator[Violation]:
-    """I11: from the start of a booking until its slots are lent, nobody else takes what it needs.
+    """I11: from the start of a booking until its slots are lent, no other job takes what it needs.
 
-    Not judged where the planner may choose between GPU types. `leaving` are those who leave by then. Who comes back to
-    its minimum, or moves off a draining node or an unhealthy slot, is let through: it has to leave next.
+    Not checked where the planner may choose between GPU types. `leaving` are the workers that leave by then. A job that
+    returns to its minimum, or moves off a draining node or an unhealthy slot, is allowed to: it has to leave next.
     """
     if settings.name != "elastic":
         return  # published policies know no bookings
     takes = [(job, each) for each in plan.actions if isinstance(each, Start | Grow) and (job := world.job(each.job_id))]
-    gets: list[tuple[Job, Taking]] = [*takes, *_held_for_members(world, plan)]
+    gets: list[tuple[Job, Placing]] = [*takes, *_held_for_members(world, plan)]
     room = _room(world, gets, leaving) if world.bookings else {}
     for booking in world.bookings.values():
         kinds = {node.gpu_type for node in world.nodes.values() if node.suits(booking.shape)}
@@ -50,7 +48,7 @@ def check_bookings(
         held = [each for each in world.bookings.values() if each is not booking and _holds(world, each, now, settings)]
         beside = dict(room)
         allot([_rest(world, gets, each) for each in held], world.nodes, beside)
-        # what the others took is not missed where the booking could not have it anyway, for those booked beside it
+        # no violation where the booking could not have the slots anyway, because of bookings beside it
         if _misses(world, rest, others, beside):
             names, has = ", ".join(str(job.id) for job, _ in others), slots_kept([rest], world.nodes, room)
             told = f"needs {rest.slots} more slots and has {has}, and job {names} takes some"
@@ -58,7 +56,7 @@ def check_bookings(
 
 
 def _held_for_members(world: World, plan: Plan) -> Iterator[tuple[Job, Reserve]]:
-    """What waiting jobs of bookings have reserved once the plan is done: workers of their shape may need more nodes."""
+    """Reservations of waiting jobs of bookings once the plan is done: workers of their shape may need more nodes."""
     reserved = {job.id: job.reservation for job in world.reserved.values() if not job.reservation_shared}
     for action in plan.actions:
         if isinstance(action, Start | Reserve | Release):
@@ -72,12 +70,12 @@ def _held_for_members(world: World, plan: Plan) -> Iterator[tuple[Job, Reserve]]
 
 
 def _holds(world: World, booking: Booking, now: float, settings: PolicySettings) -> bool:
-    """Whether what is booked is held at this moment."""
+    """Whether the booked slots are held at this moment."""
     return hold_from(booking, world, settings) <= now < booking.start_at + settings.booking_idle_seconds
 
 
-def _rest(world: World, gets: Iterable[tuple[Job, Taking]], booking: Booking) -> Booking:
-    """What the jobs of the booking do not have yet."""
+def _rest(world: World, gets: Iterable[tuple[Job, Placing]], booking: Booking) -> Booking:
+    """The part of the booking that its jobs do not have yet."""
     mine = _held(world, booking)
     mine += sum(job.shape.slots * _count(action) for job, action in gets if booking.admits(job))
     return replace(booking, workers=max(booking.slots - mine, 0) // booking.shape.slots)
@@ -94,9 +92,9 @@ def _misses(
 
 
 def _room(
-    world: World, gets: Iterable[tuple[Job, Taking]], leaving: Iterable[Worker | Stray]
+    world: World, gets: Iterable[tuple[Job, Placing]], leaving: Iterable[Worker | Stray]
 ) -> dict[NodeName, Amount]:
-    """What nodes have left once the plan is done and everybody who leaves is gone."""
+    """Capacity left on nodes once the plan is done and all leaving workers are gone."""
     nodes = (
         (name, node, world.foreign.get(name, NO_FOREIGN)) for name, node in world.nodes.items() if node.schedulable
     )
@@ -110,12 +108,12 @@ def _room(
 
 
 def _held(world: World, booking: Booking) -> int:
-    """Slots that its jobs hold and keep."""
+    """Slots that the booking's jobs hold and keep."""
     jobs = (job for job in world.active.values() if booking.admits(job))
     return sum(len(worker.slot_ids) for job in jobs for worker in job.wanted_workers)
 
 
-def _count(action: Taking) -> int:
+def _count(action: Placing) -> int:
     return sum(count for _, count in action.placement)
 
 

@@ -1,4 +1,4 @@
-"""What must hold of every world and of every plan, checked independently of how the planner came to its decisions.
+"""Invariants of worlds and plans, checked independently of how the planner came to its decisions.
 
 I1 capacity, I2 bounds, I4 uniqueness, I12 the order of fixed groups, and the index of a world; for a plan also I5: only
 strictly more important jobs take, I11: what is booked is kept, and PLAN: actions that contradict each other or the

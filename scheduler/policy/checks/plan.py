@@ -1,4 +1,4 @@
-"""What must hold of a plan before it is enacted."""
+"""Invariants of a plan before it is enacted."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason, WaitReason
-from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.plan import Grow, Placing, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import Stray, World
@@ -44,7 +44,7 @@ def check_plan(world: World, plan: Plan, now: float, settings: PolicySettings) -
 
 
 def _kinds(plan: Plan) -> Iterator[Violation]:
-    """At most one action per job, but for several shrinks."""
+    """At most one action per job, except for several shrinks."""
     kinds: dict[JobId, list[str]] = {}
     for action in plan.actions:
         kinds.setdefault(action.job_id, []).append(type(action).__name__)
@@ -94,7 +94,7 @@ def _gang(world: World, job: Job, action: Start | Reserve, now: float, settings:
 
 
 def _fixed_group(world: World, job: Job, action: Start | Reserve) -> Iterator[Violation]:
-    """It comes with the others, all of it, on nodes that take it."""
+    """The fixed group is placed with the other workers, as a whole, on nodes that take it."""
     group = job.spec.fixed
     count, wanted = sum(n for _, n in action.fixed), group.replicas if group is not None else 0
     if count != wanted:
@@ -114,7 +114,7 @@ def _growth(world: World, job: Job, action: Grow) -> Iterator[Violation]:
     yield from _placement(world, job, action)
 
 
-def _placement(world: World, job: Job, action: Start | Grow | Reserve) -> Iterator[Violation]:
+def _placement(world: World, job: Job, action: Placing) -> Iterator[Violation]:
     placement = action.placement
     names = [name for name, _ in placement]
     if len(set(names)) != len(names) or any(count < 1 for _, count in placement):
@@ -143,7 +143,7 @@ def _shrinking(world: World, job: Job, plan_shrinks: Shrink) -> Iterator[Violati
 
 
 def _victims(world: World, plan: Plan, order: Order, now: float, settings: PolicySettings) -> Iterator[Violation]:
-    """Shrinks keep the minimum; who loses for another may lose for it. Jobs inside bookings share among themselves."""
+    """Shrinks keep the minimum, and victims lose only to jobs that may take; bookings share among themselves."""
     leaving: Counter[JobId] = Counter()
     served = set(world.reserved) & world.queued.keys()
     served -= {action.job_id for action in plan.actions if isinstance(action, Release)}
@@ -178,12 +178,12 @@ def _victims(world: World, plan: Plan, order: Order, now: float, settings: Polic
 
 
 def _shares(action: Shrink | StopJob) -> bool:
-    """Whether it shares out among jobs that may be equals, rather than that a more important one takes."""
+    """Whether the action rebalances among jobs that may be equals, rather than preempts."""
     return action.reason in (LeaveReason.REBALANCED, StopReason.REBALANCED)
 
 
 def _may_take(taker: Job, victim: Job, action: Shrink | StopJob, order: Order, settings: PolicySettings) -> bool:
-    """A more important job may take; for an equal one it may have to shrink, and stop only where the policy does so."""
+    """A more important job may take; an equal may make it shrink, or stop it where the policy stops equals."""
     if not _shares(action):
         return order.more_important(taker, victim)
     return taker.priority >= victim.priority and (isinstance(action, Shrink) or settings.name in STOPS_EQUALS)
@@ -197,7 +197,7 @@ def _makes_room_beside(plan: Plan, taker: Job, victim: Job) -> bool:
 
 
 def _capacity(world: World, plan: Plan) -> Iterator[Violation]:
-    """What takes slots fits into what is free now; what is held fits into that and what is being freed."""
+    """Starts and growth fit into free capacity; reservations fit into that plus what is being freed."""
     held = {job.id: reserved_parts(job) for job in world.reserved.values()}
     taking: Counter[tuple[NodeName, WorkerShape]] = Counter()
     for action in plan.actions:
@@ -223,7 +223,7 @@ def _capacity(world: World, plan: Plan) -> Iterator[Violation]:
 
 
 def _free(world: World, name: NodeName) -> Amount | None:
-    """What nobody holds of this half of a node now; None if the node takes no workers."""
+    """The free amount of this half of a node; None if the node takes no workers."""
     owner, shared = owner_of(name)
     node = world.nodes.get(owner)
     if node is None or not node.schedulable:
@@ -233,7 +233,7 @@ def _free(world: World, name: NodeName) -> Amount | None:
 
 
 def _add(left: dict[NodeName, Amount | None], name: NodeName, amount: Amount, sign: int) -> None:
-    """Count an amount of one half, whose CPUs and memory are the other one's, too."""
+    """Add an amount to one half, and its CPUs and memory to the other."""
     for part, piece in ((name, amount), (other_half(name), (0, *amount[1:]))):
         before = left[part]
         if before is not None:
@@ -255,7 +255,7 @@ def _leaving(world: World, plan: Plan) -> Iterator[Worker | Stray]:
 def _draw(
     left: dict[NodeName, Amount | None], drawn: Counter[tuple[NodeName, WorkerShape]], what: str
 ) -> Iterator[Violation]:
-    """Take it off what is left, and name the nodes that do not have so much."""
+    """Subtract the drawn amounts, and report the nodes that do not have them."""
     taken: dict[NodeName, Amount] = {}
     for (name, shape), count in drawn.items():
         need = needs(shape, count)

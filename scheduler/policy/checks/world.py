@@ -1,4 +1,4 @@
-"""What must hold of a world after every tick."""
+"""Invariants of a world after every tick."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def _placing(world: World) -> Iterator[Violation]:
 
 
 def _sharing(world: World) -> Iterator[Violation]:
-    """Only who accepts it shares, all of a job or none, and those who stay are no more than the extra slots."""
+    """Only jobs that accept it share slots, with all their workers, and those that stay fit the extra slots."""
     given: Counter[NodeName] = Counter()
     for job in world.active.values():
         wanted = job.wanted_workers
@@ -120,7 +120,7 @@ def _job(job: Job, now: float) -> Iterator[Violation]:
 
 
 def _fixed_group(job: Job) -> Iterator[Violation]:
-    """Fixed workers are there before the others, and as long as one of these is."""
+    """Fixed workers start before the other workers, and stay until all of these are gone."""
     group = job.spec.fixed
     places = [worker.fixed_index for worker in job.fixed_workers]
     if group is None or len(set(places)) < len(places) or not set(places) <= set(range(group.replicas)):

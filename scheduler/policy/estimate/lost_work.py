@@ -1,4 +1,4 @@
-"""What taking workers from a running job costs it, in slot-seconds of work.
+"""The cost of taking workers from a running job, in slot-seconds of work.
 
 A job that shrinks goes on: all of its members pause, and where its runtime starts their processes anew they also repeat
 what was not saved. A job that stops loses what was not saved. Imports the model only.
@@ -20,9 +20,9 @@ PAUSE_SECONDS: dict[Runtime, float] = {
 
 
 class Cost(NamedTuple):
-    """Grows with the time for which the job has saved nothing."""
+    """A cost that grows with the time since the job last saved its work."""
 
-    #: Slot-seconds, whenever it happens.
+    #: Slot-seconds that are lost at any moment.
     fixed: float
     #: Slots whose unsaved work is lost.
     slots: int
@@ -30,12 +30,12 @@ class Cost(NamedTuple):
     since: float
 
     def at(self, now: float) -> float:
-        """Slot-seconds at this moment."""
+        """The cost at this moment, in slot-seconds."""
         return self.fixed + self.slots * max(now - self.since, 0.0)
 
 
 def shrink_cost(job: Job) -> Cost:
-    """The cost of making the job smaller, by however many workers."""
+    """The cost of shrinking the job, by any number of workers."""
     slots = job.shape.slots * sum(1 for worker in job.workers if worker.member)
     measured = job.progress.resize_seconds
     pause_seconds = PAUSE_SECONDS[job.spec.runtime] if measured is None else measured

@@ -1,11 +1,11 @@
-"""What one worker more or less is worth to an elastic job: the speed that it adds, against the work that is left.
+"""The marginal gain of a worker for an elastic job: the speed that it adds, against the work that is left.
 
-Speed is what workers reported at the sizes the job had (`policy.speeds`); between two of them it runs straight, and
-beyond them a power of the size, optimistic but not blind, takes over. What is left comes from the share that workers
-report as done, else from the duration that the user declared, else from what the job has had so far: who has had little
-is likely to need little (least attained service: Nuyens & Wierman, "The foreground-background queue: a survey", 2008;
-for training jobs Gu et al., "Tiresias", 2019). Weighing gains by the square root of what is left lies between the most
-throughput and the shortest job first.
+Speed is what workers reported at the sizes that the job had (`estimate.speeds`): linear between two sizes, and beyond
+them a power of the size, optimistic but not blind. The work left comes from the share that workers report as done, else
+from the duration that the user declared, else from the service attained so far: a job that has had little is likely to
+need little (least attained service: Nuyens & Wierman, "The foreground-background queue: a survey", 2008; for training
+jobs Gu et al., "Tiresias", 2019). Weighing gains by the square root of the work left lies between the most throughput
+and the shortest job first.
 """
 
 import math
@@ -17,14 +17,14 @@ from scheduler.config import PolicySettings
 from scheduler.model.job import Job, Runtime
 from scheduler.policy.estimate.speeds import UNMEASURED_EXPONENT, Points, known_speeds
 
-#: (size before, size after, speed that each worker between them adds, against one worker's), steepest first.
+#: (size before, size after, speed that each worker between them adds, relative to one worker's), steepest first.
 Steps = tuple[tuple[int, int, float], ...]
 
-#: A service class has had up to so many times what the one before it has had.
+#: Ratio of the bounds of a service class and the one before it.
 CLASS_FACTOR = 4.0
 #: Progress below this share says nothing yet about the whole.
 FRACTION_MIN = 0.005
-#: Nobody is taken to be nearer to its end than this, in seconds with one worker.
+#: Least time that a job is assumed to have left, in seconds with one worker.
 REMAINING_MIN_SECONDS = 60.0
 #: Sizes up to here are looked at one by one, larger ones in growing strides.
 _EVERY_SIZE = 64
@@ -32,7 +32,7 @@ _STRIDE = 1.1
 
 
 class MarginalGain:
-    """What workers are worth to one value of a job at one moment, and until when that stands."""
+    """Marginal gains of workers for one value of a job at one moment, and how long they are valid."""
 
     __slots__ = ("_idle", "_steps", "_weight", "cap", "changes_at", "remaining", "widens_at")
 
@@ -46,29 +46,29 @@ class MarginalGain:
         #: When time alone changes anything here; infinite: never.
         self.changes_at = min(self.widens_at, class_changes_at)
         self._steps = _steps(points, self.cap)
-        #: The same with sizes unknown again that lost and may be tried with idle slots.
+        #: Steps that treat sizes as unknown which lost and may be tried again with idle slots.
         self._idle = self._steps if to_try == points else _steps(to_try, _largest_size(job, to_try, now, settings)[0])
         self._weight = 1.0 / math.sqrt(self.remaining) / job.shape.slots
 
     def of_next(self, size: int) -> float:
-        """What one more worker is worth at this size; 0 where it adds nothing or was not tried yet."""
+        """The gain of one more worker at this size; 0 where it adds nothing or is beyond `cap`."""
         return _gain(self._steps, size) * self._weight if size < self.cap else 0.0
 
     def of_last(self, size: int) -> float:
-        """What the last worker of this size is worth."""
+        """The gain of the last worker at this size."""
         return _gain(self._steps, size - 1) * self._weight
 
     def wants_idle(self, size: int) -> bool:
-        """Whether one more worker is worth a slot that is idle: it adds speed, or is to be tried again."""
+        """Whether the job can use one more worker on an idle slot: it adds speed, or is to be tried again."""
         return self.of_next(size) > 0.0 or _gain(self._idle, size) > 0.0
 
     def seconds_left(self, size: int) -> float:
-        """How long the job still takes at this size."""
+        """Seconds that the job still takes at this size."""
         speed = _speed(self._steps, size)
         return self.remaining / speed if speed > 0 else math.inf
 
     def seconds_saved(self, size: int) -> float:
-        """How much earlier the job ends if it grows from this size as far as that serves."""
+        """Seconds by which the job ends earlier if it grows from this size as far as that helps."""
         steps = self._steps if self.of_next(size) > 0.0 else self._idle
         now = _speed(steps, size)
         best = _speed(steps, max(steps[-1][1], size))
@@ -76,13 +76,13 @@ class MarginalGain:
 
 
 def _gain(steps: Steps, size: int) -> float:
-    """Speed that one more worker adds at this size, against one worker's."""
+    """Speed that one more worker adds at this size, relative to one worker's."""
     k = bisect_left(steps, size + 1, key=lambda step: step[1])
     return steps[k][2] if k < len(steps) else 0.0
 
 
 def _speed(steps: Steps, size: int) -> float:
-    """The speed at this size, against one worker's."""
+    """The speed at this size, relative to one worker's."""
     speed = 0.0
     for before, after, gain in steps:
         if before >= size:
@@ -92,9 +92,9 @@ def _speed(steps: Steps, size: int) -> float:
 
 
 def service_class(slot_seconds: float, settings: PolicySettings) -> int:
-    """Jobs that have had about the same amount of service are in one class; 0 is the least.
+    """The class of jobs with about this attained service; 0 is the least.
 
-    `slot_seconds` is what a job has had; it needs about as much again, so class 0 stands for a quarter of its bound.
+    `slot_seconds` is the attained service. A job needs about as much again; class 0 counts as a quarter of its bound.
     """
     if slot_seconds < settings.service_class_slot_seconds:
         return 0
@@ -102,7 +102,7 @@ def service_class(slot_seconds: float, settings: PolicySettings) -> int:
 
 
 def _remaining(job: Job, now: float, settings: PolicySettings) -> tuple[float, float]:
-    """Slot-seconds that it still needs, and when time alone changes that estimate."""
+    """Slot-seconds that the job still needs, and when time alone changes that estimate."""
     progress, spec = job.progress, job.spec
     least = REMAINING_MIN_SECONDS * job.shape.slots
     fraction, whole = progress.fraction, progress.whole_slot_seconds
@@ -120,15 +120,15 @@ def _remaining(job: Job, now: float, settings: PolicySettings) -> tuple[float, f
 
 
 def _last_news(job: Job) -> float:
-    """The last moment that the job itself tells of."""
+    """The time of the job's last report, resize or start."""
     return max(moment or 0.0 for moment in (job.progress.reported_at, job.last_resize_at, job.running_at))
 
 
 def _largest_size(job: Job, known: Points, now: float, settings: PolicySettings) -> tuple[int, float]:
     """The largest size that is worth trying, and when time alone changes that.
 
-    A job that reports its speed is tried at no more than twice a size that it was measured at, or at the one that its
-    user prefers; one that does not is given a moment to do so.
+    A job with measured speeds is tried at no more than twice its largest measured size, or at the size that its user
+    prefers; a job without them first gets some time to report.
     """
     asked_for = max(job.spec.preferred_workers or 0, len(job.workers))
     if known:
@@ -143,7 +143,7 @@ def _largest_size(job: Job, known: Points, now: float, settings: PolicySettings)
 
 
 def _points(job: Job, now: float, settings: PolicySettings) -> tuple[Points, Points, float]:
-    """Speed by size, the same with sizes unknown again that may be tried, and when time alone changes these."""
+    """Speeds by size, those without sizes that may be tried again, and when time alone changes them."""
     if not settings.measured_gain:
         return (), (), math.inf
     known = known_speeds(job, now, settings)
@@ -153,7 +153,7 @@ def _points(job: Job, now: float, settings: PolicySettings) -> tuple[Points, Poi
 
 
 def _with_declared(measured: Points, declared: Points) -> Points:
-    """What was measured, then what was declared beyond it, brought to the same scale."""
+    """Measured speeds, then declared ones beyond them, on one scale."""
     if not measured or not declared:
         return measured or declared
     scale = measured[-1][1] / _between(declared, measured[-1][0])
@@ -161,7 +161,7 @@ def _with_declared(measured: Points, declared: Points) -> Points:
 
 
 def _between(points: Points, size: int) -> float:
-    """Speed at a size: straight between two points, a power of the size beyond them."""
+    """Speed at a size: linear between two points, a power of the size beyond them."""
     if not points:
         return math.pow(size, UNMEASURED_EXPONENT)
     first, last = points[0], points[-1]
@@ -171,12 +171,12 @@ def _between(points: Points, size: int) -> float:
         return last[1] * math.pow(size / last[0], _exponent_beyond(points))
     k = bisect_left(points, (size, -math.inf))
     (few, slow), (many, fast) = points[k - 1], points[k]
-    # Beside a speed that is large enough, rounding makes nothing of the other.
+    # Beside a very large speed, rounding may reduce the other one to nothing.
     return max(slow + (fast - slow) * (size - few) / (many - few), min(slow, fast))
 
 
 def _exponent_beyond(points: Points) -> float:
-    """As it grew between the last two points, but never better than where nothing was measured."""
+    """The exponent between the last two points, at most that of unmeasured speeds."""
     if len(points) < 2:
         return UNMEASURED_EXPONENT
     (few, slow), (many, fast) = points[-2:]
@@ -185,7 +185,7 @@ def _exponent_beyond(points: Points) -> float:
 
 @lru_cache(maxsize=16384)
 def _steps(points: Points, cap: int) -> Steps:
-    """The concave hull of speed over size: a job gets worth from each step as a whole."""
+    """The concave hull of speed over size: each of its steps counts as a whole."""
     sizes = [0, *range(1, min(cap, _EVERY_SIZE) + 1)]
     while sizes[-1] < cap:
         sizes.append(min(max(int(sizes[-1] * _STRIDE), sizes[-1] + 1), cap))

@@ -1,4 +1,4 @@
-"""What the reports of a job tell of its speed at other sizes: a loss counts only where noise does not explain it.
+"""Speeds of a job from its reports: a loss counts only where noise does not explain it.
 
 A size at which the job was no faster than with fewer workers is tried again, with slots that are idle: after
 `policy.retry_seconds` at the present size, and after twice as long for each time that it lost there again. All that was
@@ -24,11 +24,11 @@ SIGMAS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class KnownSpeeds:
-    """The speeds of one job as the planner takes them."""
+    """The speeds of one job as the planner uses them."""
 
     #: Measured speeds; a loss that noise explains is taken for the gain that noise allows.
     points: Points
-    #: The same without the sizes that lost and may be tried again with idle slots.
+    #: Those points without sizes that lost and may be tried again with idle slots.
     to_try: Points
     #: When time alone makes more sizes unknown again; infinite: never.
     changes_at: float
@@ -36,15 +36,15 @@ class KnownSpeeds:
 
 @dataclass(frozen=True, slots=True)
 class Faster:
-    """A smaller size at which a job was faster than it is."""
+    """A smaller size at which a job was faster than it is now."""
 
     workers: int
-    #: Its speed there, against its present one: above 1.
+    #: Its speed there, relative to its present speed: above 1.
     times: float
 
 
 def known_speeds(job: Job, now: float, settings: PolicySettings) -> KnownSpeeds:
-    """What is known of the job's speeds at this moment."""
+    """The known speeds of the job at this moment."""
     points: list[tuple[int, float]] = []
     to_try: list[tuple[int, float]] = []
     changes_at, best = math.inf, None
@@ -72,7 +72,7 @@ def _loses(best: SizeSpeed, speed: SizeSpeed, scatter: Scatter) -> bool:
 
 
 def _possible(best: SizeSpeed, speed: SizeSpeed, scatter: Scatter) -> float:
-    """The most that the speed may be where noise explains a loss; no more than where nothing was measured."""
+    """The highest speed that noise allows where it explains a loss, at most that of an unmeasured size."""
     unmeasured = best.per_second * math.pow(speed.workers / best.workers, UNMEASURED_EXPONENT)
     return min(speed.per_second + _noise(best, speed, scatter), unmeasured)
 
@@ -91,12 +91,12 @@ def faster_size(job: Job) -> Faster | None:
 
 
 def _noise(one: SizeSpeed, other: SizeSpeed, scatter: Scatter) -> float:
-    """By how much the two means may differ by chance."""
+    """The difference of the two means that chance explains."""
     return SIGMAS * math.sqrt(scatter.variance * (_squared_error(one) + _squared_error(other)))
 
 
 def _squared_error(speed: SizeSpeed) -> float:
-    """Of the mean, for a scatter of 1. Two reports tell of the same seconds by half, so they count less than two."""
+    """Squared error of the mean, for a scatter of 1. Reports overlap by half, so two count less than two."""
     return 2.0 * speed.per_second**2 / (speed.reports + 1)
 
 

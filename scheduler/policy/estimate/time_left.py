@@ -1,4 +1,4 @@
-"""How long a job still runs, as far as it is known: from what its workers report, else from what was declared.
+"""Time that a job still runs, as far as known: from its workers' reports, else from its declared duration.
 
 Work is counted in the unit of the job's speeds times seconds; where it has no speeds, in worker-seconds.
 """
@@ -7,12 +7,12 @@ from enum import StrEnum
 
 from scheduler.model.job import Job
 
-#: A job that ran longer than declared by no more than this share of it is taken to end at any moment.
+#: A job that overran its declared duration by no more than this share is expected to end at any moment.
 OVERRUN_SHARE = 0.05
 
 
 class EndBasis(StrEnum):
-    """What tells when a job ends."""
+    """The basis of a predicted end."""
 
     #: The time limit of its attempt; it may end earlier, and not later.
     TIME_LIMIT = "TIME_LIMIT"
@@ -25,12 +25,12 @@ class EndBasis(StrEnum):
 
 
 def speed(job: Job, workers: int) -> float:
-    """Its speed at this size: between measured or declared sizes on a line, without any as many as it has workers."""
+    """The job's speed at this size: linear between measured or declared sizes; without any, the number of workers."""
     return speed_at(job.progress.throughput if len(job.progress.throughput) > 1 else job.spec.speedup, workers)
 
 
 def speed_at(points: tuple[tuple[int, float], ...], workers: int) -> float:
-    """The same where (workers, speed) are known at these sizes, ascending."""
+    """The speed of `workers` on the line through known points of (workers, speed), which ascend."""
     if not points:
         return float(workers)
     first_workers, first_speed = points[0]
@@ -43,7 +43,7 @@ def speed_at(points: tuple[tuple[int, float], ...], workers: int) -> float:
 
 
 def work_left(job: Job, now: float) -> tuple[float, EndBasis] | None:
-    """What is left to do and what tells so; None where nothing does, or where it ran far longer than declared."""
+    """The work left and its basis; None without a basis, or where the job ran far longer than declared."""
     fraction, reported_at = job.progress.fraction, job.progress.reported_at
     if fraction and job.workers:
         since_report = max(now - reported_at, 0.0) if reported_at is not None else 0.0
@@ -58,16 +58,16 @@ def work_left(job: Job, now: float) -> tuple[float, EndBasis] | None:
 
 
 def work_declared(job: Job) -> float | None:
-    """All of its work, if its duration was declared."""
+    """All of the job's work, if its duration was declared."""
     expected = job.spec.expected_seconds
     return None if expected is None else expected * speed(job, job.preferred_workers)
 
 
 def work_done(job: Job, now: float) -> float:
-    """What it has done so far, as if it had had its present size throughout.
+    """The work done so far, as if the job had always had its present size.
 
-    An elastic job goes on where it was stopped, and so does one whose data is dealt to it; an ordinary command begins
-    again at each attempt.
+    An elastic job goes on where it was stopped, and so does a job with shards; an ordinary command begins again at each
+    attempt.
     """
     size = max(len(job.wanted_workers), 1)
     if keeps_work(job) or job.attempt <= 1:
@@ -78,5 +78,5 @@ def work_done(job: Job, now: float) -> float:
 
 
 def keeps_work(job: Job) -> bool:
-    """Whether it goes on where it was when it was stopped."""
+    """Whether the job goes on where it was stopped."""
     return job.spec.runtime.reports or job.spec.data is not None

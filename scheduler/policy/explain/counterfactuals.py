@@ -1,4 +1,4 @@
-"""What would let a waiting job start: the planner is asked, in worlds that differ from this one in one thing each.
+"""Changes that would let a waiting job start: plans are made for worlds that each differ from this one in one thing.
 
 A world in which the job starts, or gets a reservation, at the planner's first look is an answer; others say nothing.
 """
@@ -15,31 +15,31 @@ from scheduler.model.node import NodeHealth, NodeIntent
 from scheduler.model.plan import Plan, Reserve, Shrink, Start, StopJob
 from scheduler.model.world import Changes, World
 
-#: Holders whose end is tried, those first that hold most.
+#: Number of holders whose end is tried, those with most slots first.
 HOLDERS_MAX = 4
-#: Bookings whose end is tried, soonest first.
+#: Number of bookings whose end is tried, soonest first.
 BOOKINGS_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """A priority with which the job would start, or get what is taken for it."""
+    """A priority with which the job would start or get a reservation."""
 
     priority: int
-    #: Who would lose workers for it.
+    #: Jobs that would lose workers for it.
     victims: tuple[JobId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A job that has to end, and the priority that is needed besides; None: its own will do."""
+    """A job that has to end, and the priority needed besides; None: the waiting job's own is enough."""
 
     job_id: JobId
     priority: int | None
 
 
 class Trials:
-    """Of one waiting job. Each question costs a plan, and is answered with no where there is no time for that."""
+    """Counterfactuals of one waiting job. Each question costs a plan; without time for it, the answer is no."""
 
     def __init__(self, world: World, job: Job, plan: Callable[[World], Plan], in_time: Callable[[], bool]) -> None:
         self._world = world
@@ -48,12 +48,12 @@ class Trials:
         self._in_time = in_time
 
     def starts_with(self, minimum: int) -> bool:
-        """Whether it does, at once, with this minimum."""
+        """Whether the job starts at once with this minimum."""
         made = self._served(Changes(jobs=(replace(self._job, min_workers=minimum),)))
         return made is not None and any(isinstance(a, Start) and a.job_id == self._job.id for a in made.actions)
 
     def starts_with_nodes(self, *, down: bool) -> bool:
-        """Whether it does once nodes take workers again that users or failures closed, and those that are down."""
+        """Whether the job is served once nodes that users or failures closed (`down`: also down ones) take workers."""
         nodes = tuple(
             replace(node, health=NodeHealth.UP, intent=NodeIntent.ACTIVE)
             for node in self._world.nodes.values()
@@ -63,7 +63,7 @@ class Trials:
         return bool(nodes) and self._served(Changes(nodes=nodes)) is not None
 
     def starts_with_closed_slots(self) -> bool:
-        """Whether it does once slots that are closed take workers again."""
+        """Whether the job is served once closed slots take workers again."""
         nodes = tuple(
             replace(node, closed_slots=())
             for node in self._world.nodes.values()
@@ -72,7 +72,7 @@ class Trials:
         return bool(nodes) and self._served(Changes(nodes=nodes)) is not None
 
     def rise(self, priority_max: int) -> Rise | None:
-        """The lowest priority that is found to serve; None if none up to the highest is known to."""
+        """The lowest priority found to be enough; None if none up to `priority_max` is known."""
         candidates = self._priorities(priority_max)
         if not candidates:
             return None
@@ -88,7 +88,7 @@ class Trials:
         return found
 
     def end_that_serves(self, priority_max: int) -> End | None:
-        """The end of one job after which it would start; else of one that does it together with a higher priority."""
+        """The end of one job after which this one would be served, else one that needs a higher priority as well."""
         holders = self._holders()[:HOLDERS_MAX]
         for other in holders:
             if self._served(Changes(jobs=(_ended(other),))) is not None:
@@ -102,7 +102,7 @@ class Trials:
         return None
 
     def booking_that_keeps_it(self) -> str | None:
-        """A booking without which it would start."""
+        """A booking without which the job would be served."""
         bookings = sorted(self._world.bookings.values(), key=lambda each: (each.start_at, each.name))
         for booking in bookings[:BOOKINGS_MAX]:
             over = replace(booking, state=BookingState.OVER)
@@ -111,7 +111,7 @@ class Trials:
         return None
 
     def _served(self, changes: Changes) -> Plan | None:
-        """The plan for the world with these changes, if the job gets what it needs by it."""
+        """The plan for the world with these changes, if the job starts or gets a reservation by it."""
         if not self._in_time():
             return None
         made = self._plan(self._world.evolve(changes))
@@ -126,14 +126,14 @@ class Trials:
         return Rise(priority, tuple(dict.fromkeys(action.job_id for action in lose)))
 
     def _priorities(self, priority_max: int, without: JobId | None = None) -> list[int]:
-        """Just above the jobs that may be in its way, ascending."""
+        """Priorities just above the jobs that may be in the way, ascending."""
         world = self._world
         jobs = (*world.active.values(), *world.queued.values())
         others = {other.priority for other in jobs if other.id not in (without, self._job.id)}
         return sorted(p + 1 for p in others if self._job.priority <= p < priority_max)
 
     def _holders(self) -> list[Job]:
-        """Who holds slots on nodes that suit it, most first."""
+        """Jobs with slots on nodes that suit the job, most slots first."""
         suitable = {node.name for node in self._world.nodes.values() if node.suits(self._job.shape)}
         slots = Counter[JobId]()
         for other in self._world.active.values():

@@ -1,4 +1,4 @@
-"""What keeps a running job from having one more worker, told in the planner's own terms."""
+"""Why a running job does not get one more worker, in the planner's own terms."""
 
 import math
 from dataclasses import dataclass
@@ -61,37 +61,37 @@ class Growth:
     """Whether a running job can grow, and what is in the way."""
 
     limit: Limit
-    #: When the limit falls by itself; unix seconds.
+    #: When the limit ends by itself; unix seconds.
     until: float | None = None
-    #: Free slots where its workers may be.
+    #: Free slots on nodes where its workers may run.
     slots: int = 0
     lack: Lack | None = None
     keeper: Keeper | None = None
-    #: A job that holds what is free.
+    #: A waiting job that holds the free slots.
     holder: JobId | None = None
 
     @property
     def has_room(self) -> bool:
-        """Whether only a look of the planner can tell more."""
+        """Whether only the planner can tell more."""
         return self.limit in (Limit.COOLDOWN, Limit.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """What is free for one more worker of a shape in a group of nodes."""
+    """Room for one more worker of a shape in a group of nodes."""
 
-    #: Slots for anybody, or those that are held where there are none for anybody.
+    #: Open slots, or those that are held where none are open.
     slots: int
     lack: Lack | None
-    #: Whether there is room that is not held.
+    #: Whether a worker fits into open slots.
     open: bool
 
 
 class GrowthLimits:
-    """The judgement over all jobs of one world."""
+    """Growth limits of all jobs of one world."""
 
     def __init__(self, world: World, now: float, settings: PolicySettings, look: Look | None = None) -> None:
-        """`look` is what the planner makes of the same world; without it, less is known."""
+        """`look` is the planner's look at the same world; without it, less is known."""
         self._world = world
         self._now = now
         self._settings = settings
@@ -103,7 +103,7 @@ class GrowthLimits:
             self._growing = frozenset(action.job_id for action in look.plan.actions if isinstance(action, Grow))
 
     def of(self, job: Job) -> Growth:
-        """What keeps this job, which has workers, from one more."""
+        """Why this job, which has workers, does not get one more."""
         size = len(job.wanted_workers)
         if size >= job.max_workers:
             return Growth(Limit.MAXIMUM)
@@ -118,7 +118,7 @@ class GrowthLimits:
         return self._by_its_own(job) or self._by_room(job) or self._by_others(job)
 
     def _by_its_own(self, job: Job) -> Growth | None:
-        """What it brings with it; a job inside its booking gets what is booked whatever it brings."""
+        """A limit that lies in the job itself; none applies inside an open booking."""
         if self._settings.name != "elastic" or self._open_booking(job) is not None:
             return None
         end = end_of(job, job.started_at)
@@ -133,7 +133,7 @@ class GrowthLimits:
         return None if pays_back(job, marginal_gain, self._settings) else Growth(Limit.PAYBACK)
 
     def _by_room(self, job: Job) -> Growth | None:
-        """What is free for nobody or for others."""
+        """A limit of room: none is free, or it is held for another job."""
         room = self._room(job)
         if room.lack is not None:
             return Growth(Limit.NO_ROOM, slots=room.slots, lack=room.lack)
@@ -152,7 +152,7 @@ class GrowthLimits:
         return room
 
     def _by_others(self, job: Job) -> Growth:
-        """What the planner makes of the room that there is."""
+        """A limit that lies in the planner's use of the room."""
         slots = self._room(job).slots
         if self._used_up_booking(job):
             return Growth(Limit.BOOKING_FULL, slots=slots)
@@ -165,7 +165,7 @@ class GrowthLimits:
         return Growth(Limit.UNKNOWN, slots=slots)
 
     def _used_up_booking(self, job: Job) -> bool:
-        """Whether its booking has too little left for one more worker."""
+        """Whether the job's booking has too little left for one more worker."""
         booking = self._open_booking(job)
         if booking is None:
             return False
@@ -174,12 +174,12 @@ class GrowthLimits:
         return booking.slots - used < job.shape.slots
 
     def _open_booking(self, job: Job) -> Booking | None:
-        """Its booking, once the window has begun."""
+        """The job's booking, once the window has begun."""
         booking = self._world.booking_of(job)
         return booking if booking is not None and booking.start_at <= self._now else None
 
     def _holder(self, job: Job) -> JobId | None:
-        """The most important waiting job that holds something on nodes which suit this one."""
+        """The most important waiting job with a reservation on nodes that suit this one."""
         nodes = self._world.nodes
         holders = [
             other

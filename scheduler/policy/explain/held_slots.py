@@ -1,4 +1,4 @@
-"""What a plan keeps free, and for whom: booked room, room for others of the cluster, room of the first blocked job."""
+"""Slots that a plan keeps free, and their keepers: bookings, foreign processes, and the first blocked job."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from scheduler.policy.start.backfill import HeadReservation
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """For whom something is kept; for others of the cluster where it is neither a job nor a booking."""
+    """The job or booking for which slots are kept; neither stands for foreign processes of the cluster."""
 
     for_job: JobId | None = None
     booking: str | None = None
@@ -42,10 +42,7 @@ class Look:
         self._kept: dict[WorkerShape | None, list[tuple[Keeper, int]]] = {}
 
     def kept(self, shape: WorkerShape | None = None) -> list[tuple[Keeper, int]]:
-        """Free slots that nobody else gets, for bookings and for others of the cluster; on nodes that suit the shape.
-
-        Those come first for whom most is kept.
-        """
+        """Free slots kept for bookings and foreign processes, on nodes that suit the shape; the largest first."""
         draft = self._draft
         if draft is None:
             return []
@@ -58,7 +55,7 @@ class Look:
         return self._kept[shape]
 
     def kept_back(self) -> tuple[Keeper, int] | None:
-        """The blocked job, and how many free slots are not for those who could delay it; None if there are none."""
+        """The blocked job, and the number of free slots withheld from jobs that could delay it; None without any."""
         draft, head_reservation = self._draft, self._head_reservation
         if draft is None or head_reservation is None:
             return None
@@ -70,7 +67,7 @@ class Look:
         return (self._keeper(head_reservation.job), slots) if slots else None
 
     def keeper_from(self, job: Job, group: Group) -> Keeper | None:
-        """For whom the room for one more worker of the running job is kept; None: it is not, or that is not known."""
+        """The keeper of the room for one more worker of the running job; None: it is not kept, or that is not known."""
         draft, head_reservation, growth_round = self._draft, self._head_reservation, self._growth_round
         if draft is None or growth_round is None:
             return None
@@ -85,7 +82,7 @@ class Look:
         return self._keeper(head_reservation.job)
 
     def _kept_apart(self, draft: Draft) -> Iterator[tuple[Keeper, int, int]]:
-        """(for whom, position, free slots) of what stands in for a job that does not exist."""
+        """(keeper, position, free slots) of each placeholder job."""
         left = {i: max(draft.ledger.available(i, View.FREE)[0], 0) for i in range(draft.ledger.own)}
         for job_id, node_counts in draft.starts.items():
             if job_id < 0:
@@ -103,7 +100,7 @@ class Look:
                         yield self._keeper(job), i, taken
 
     def _keeper(self, job: Job) -> Keeper:
-        """Jobs that stand in for something else have no ids of jobs."""
+        """The keeper for which a job or placeholder stands; placeholders have negative ids."""
         if job.id >= 0:
             return Keeper(for_job=job.id)
         return Keeper() if job.id <= FIRST_ID else Keeper(booking=job.spec.name)

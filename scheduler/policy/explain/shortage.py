@@ -1,4 +1,4 @@
-"""What is free now, and what is lacking where workers of a shape find no room in it."""
+"""Free capacity, and the lack where workers of a shape find no room in it."""
 
 from enum import StrEnum
 
@@ -28,23 +28,23 @@ class Lack(StrEnum):
 
 
 class Vacancies:
-    """What a ledger has, asked for shapes. A group of None stands for that in which most workers fit."""
+    """Free capacity of a ledger by shape. A group of None stands for the group in which most workers fit."""
 
     def __init__(self, ledger: Ledger, places: Places) -> None:
         self._ledger = ledger
         self._places = places
 
     def fit(self, shape: WorkerShape, view: View, group: Group | None = None) -> int:
-        """How many workers there is room for."""
+        """Number of workers that fit."""
         fits = self._places.feasible(shape).fits(view)
         return fits.most() if group is None else fits.total(group)
 
     def slots(self, shape: WorkerShape, view: View, group: Group) -> int:
-        """How many slots of the group are left on nodes that suit the shape."""
+        """Number of slots of the group that are left on nodes that suit the shape."""
         return _slots(self._rows(shape, view, group))
 
     def lack(self, shape: WorkerShape, count: int, view: View, group: Group | None = None) -> Lack | None:
-        """What so many workers lack; None if there is room for them."""
+        """The lack that keeps `count` workers out; None if there is room for them."""
         groups = self._places.feasible(shape).groups if group is None else [group]
         rows = [self._rows(shape, view, each) for each in groups]
         lacks = [_lack(shape, count, each) for each in rows]
@@ -64,7 +64,7 @@ class Vacancies:
 
 
 def vacancies_of(world: World) -> Vacancies:
-    """What is free in the world, and held for waiting jobs."""
+    """Vacancies of the world, beside its reservations."""
     ledger = Ledger(world)
     for job in world.reserved.values():
         if job.id in world.queued:
@@ -79,7 +79,7 @@ def _slots(rows: Rows) -> int:
 
 
 def _lack(shape: WorkerShape, count: int, rows: Rows) -> Lack | None:
-    """The same on nodes of one group."""
+    """The lack that keeps `count` workers off nodes of one group; None if there is room for them."""
     slots, cpus, memory = needs(shape)
 
     def room(slots: int, cpus: int, memory: int) -> bool:

@@ -1,4 +1,4 @@
-"""Whether the cluster, all of it, can keep a new booking's promise beside those that stand."""
+"""Whether the whole cluster can keep a new booking beside the existing ones."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from scheduler.model.booking import Booking
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.node import Node
-from scheduler.model.plan import Grow, Reserve, Start
+from scheduler.model.plan import Placing
 from scheduler.policy.capacity.pools import parts_of
 from scheduler.policy.capacity.resources import Amount, add, fit_in, nano_cpus, needs
 
@@ -28,7 +28,7 @@ def refusal(booking: Booking, standing: Iterable[Booking], nodes: Mapping[NodeNa
 
 
 def described(booking: Booking) -> str:
-    """What it books, for people."""
+    """The booked slots, in words."""
     shape = booking.shape
     each = "" if shape.slots == 1 else f" ({booking.workers} × {shape.slots})"
     gpu_type = f" of GPU type {shape.gpu_type}" if shape.gpu_type else ""
@@ -37,7 +37,7 @@ def described(booking: Booking) -> str:
 
 
 def scarcest_first(bookings: Iterable[Booking], nodes: Mapping[NodeName, Node]) -> list[Booking]:
-    """Who can use fewer nodes chooses first; then by start and name."""
+    """Bookings that can use fewer nodes first; then by start and name."""
 
     def key(booking: Booking) -> tuple[int, float, str]:
         return sum(node.suits(booking.shape) for node in nodes.values()), booking.start_at, booking.name
@@ -46,7 +46,7 @@ def scarcest_first(bookings: Iterable[Booking], nodes: Mapping[NodeName, Node]) 
 
 
 def _most_slots(booking: Booking, nodes: Mapping[NodeName, Node]) -> str:
-    """What nodes of one GPU type have at most."""
+    """The most slots that nodes of one GPU type have, in words."""
     slots: dict[str | None, int] = {}
     for node in nodes.values():
         if node.suits(booking.shape):
@@ -60,12 +60,12 @@ def _fit_together(bookings: list[Booking], nodes: Mapping[NodeName, Node]) -> bo
 
 
 def room_of(nodes: Iterable[Node]) -> dict[NodeName, Amount]:
-    """What the nodes have when empty."""
+    """Capacity of the nodes when empty."""
     return {node.name: (node.slots, nano_cpus(node.cpus), node.memory_mib) for node in nodes}
 
 
 def slots_kept(bookings: Iterable[Booking], nodes: Mapping[NodeName, Node], room: Mapping[NodeName, Amount]) -> int:
-    """How many of the slots that they book, at once and each on GPUs of one type, this room has."""
+    """Number of booked slots that this room holds at once, each booking on GPUs of one type."""
     return sum(allot(bookings, nodes, dict(room)).values())
 
 
@@ -75,9 +75,9 @@ def allot(
     room: dict[NodeName, Amount],
     idle: Mapping[NodeName, int] | None = None,
 ) -> Counter[NodeName]:
-    """Take what they need out of the room, as far as it goes; how many slots they have on each node.
+    """Take the needs of bookings out of the room, as far as it goes; returns their slots on each node.
 
-    Of nodes that have as much room for them, those with fewer `idle` slots come first.
+    Of nodes with equal room, those with fewer `idle` slots come first.
     """
     slots = Counter[NodeName]()
     for booking in scarcest_first(bookings, nodes):
@@ -85,8 +85,8 @@ def allot(
     return slots
 
 
-def pour(room: dict[NodeName, Amount], job: Job, action: Start | Grow | Reserve, sign: int) -> None:
-    """Add (1) to the room, or take out of it (-1), what the action gives the job."""
+def pour(room: dict[NodeName, Amount], job: Job, action: Placing, sign: int) -> None:
+    """Add what the action gives the job to the room, or with sign -1 subtract it."""
     for name, shape, count in parts_of(job, action):
         if name in room:
             room[name] = add(room[name], needs(shape, count), sign)
@@ -95,7 +95,7 @@ def pour(room: dict[NodeName, Amount], job: Job, action: Start | Grow | Reserve,
 def _allot_one(
     booking: Booking, nodes: Mapping[NodeName, Node], room: dict[NodeName, Amount], idle: Mapping[NodeName, int]
 ) -> dict[NodeName, int]:
-    """Take what the booking needs out of the room, the roomiest nodes first, as far as it goes; the slots taken."""
+    """Take the booking's needs out of the room, roomiest nodes first, as far as it goes; returns the slots taken."""
     fits: dict[str | None, list[tuple[int, NodeName]]] = {}
     for name, amount in room.items():
         if nodes[name].suits(booking.shape):
@@ -103,7 +103,7 @@ def _allot_one(
     totals = {kind: sum(fit for fit, _ in found) for kind, found in fits.items()}
     if not totals:
         return {}
-    # of the types that have enough, the one with least room to spare leaves most to others
+    # of the types that have enough, the one with the least room leaves most to others
     enough = {kind: total for kind, total in totals.items() if total >= booking.workers}
     kind = min(enough or totals, key=lambda kind: (totals[kind] if enough else -totals[kind], kind or ""))
     left = booking.workers

@@ -1,7 +1,7 @@
-"""Who may use booked slots before the window: only who can be out of them by then.
+"""Use of booked slots before the window: only by jobs that can leave them in time.
 
-Elastic preemptible jobs can be, by their grace; others where their time limit ends before. All others are placed on
-nodes that no booking needs, or kept to what leaves the bookings enough room at every moment.
+Elastic preemptible jobs can, within their grace; others if their time limit ends before. All others are placed on nodes
+that no booking needs, or limited to a size that leaves the bookings enough room at every moment.
 """
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.booking import Booking
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
-from scheduler.model.plan import Grow, Plan, Release, Reserve, Start
+from scheduler.model.plan import Placing, Plan, Release, Reserve, Start
 from scheduler.model.world import NO_USAGE, World
 from scheduler.policy.capacity.pools import parts_of
 from scheduler.policy.capacity.resources import Amount, add, amount_of, foreign_amount
@@ -22,14 +22,12 @@ from scheduler.policy.overlay.booking_feasible import allot, pour, room_of, slot
 from scheduler.policy.overlay.booking_view import Seen, hold_from, scheduled_job
 from scheduler.policy.snapshot.order import Order, end_of
 
-#: Plans made until all that stay too long are kept off nodes together, and not one by one.
+#: Number of plans made before all jobs that stay too long are barred from nodes together, not one by one.
 ROUNDS_MAX = 6
-
-Taking = Start | Grow | Reserve
 
 
 def plan_around(world: World, now: float, settings: PolicySettings, make: Callable[[World], Plan]) -> Plan:
-    """The plan that `make` gives for a world without bookings, made to honour them."""
+    """The plan that `make` gives for a world without bookings, changed to honour them."""
     if not world.bookings:
         return make(world)
     guard = _Guard(world, now, settings)
@@ -59,21 +57,22 @@ def plan_around(world: World, now: float, settings: PolicySettings, make: Callab
 class _Crowding:
     """A job that a plan lets into room that bookings need while it is still there."""
 
-    #: The most workers for which there is room where the plan places them, with those that it has.
+    #: The most workers, present ones included, for which there is room where the plan places them.
     workers: int
     #: Nodes on which the bookings find what they need.
     needed: frozenset[NodeName]
 
     def with_(self, other: "_Crowding") -> "_Crowding":
-        """Both, of bookings of different moments."""
+        """Both crowdings in one, of bookings at different moments."""
         return _Crowding(min(self.workers, other.workers), self.needed | other.needed)
 
 
 class _Guard:
-    """Keeps an account, for the start of each booking, of the room that those who stay leave.
+    """Tracks, for the start of each booking, the room that staying jobs leave.
 
-    Who crowds bookings is barred first from nodes that these need. Where that leaves it with less than it could have
-    where it was, it gets only so many workers instead. What running jobs lack for their minimum they get in any case.
+    A job that crowds bookings is first barred from the nodes that these need. If that leaves it with fewer workers than
+    it could have had there, it is limited to that number instead. Running jobs get what they lack for their minimum in
+    any case.
     """
 
     def __init__(self, world: World, now: float, settings: PolicySettings) -> None:
@@ -85,14 +84,14 @@ class _Guard:
         #: The most workers of jobs, and the nodes from which jobs are barred.
         self.kept_to: dict[JobId, int] = {}
         self.barred: dict[JobId, frozenset[NodeName]] = {}
-        #: Of those that are barred, the most workers if they were not.
+        #: The most workers of barred jobs if they were not barred.
         self._otherwise: dict[JobId, int] = {}
-        #: By moments.
+        #: Caches, by moments.
         self._usable: dict[frozenset[float], frozenset[NodeName]] = {}
         self._needed: dict[frozenset[float], frozenset[NodeName]] = {}
 
     def confine(self, made: Plan) -> bool:
-        """Bar and limit jobs that this plan lets crowd bookings, or gives less than they could have; False: none."""
+        """Bar or limit jobs that crowd bookings by this plan, or get less than they could; False if there are none."""
         crowding = self.crowding(made)
         for job_id, crowds in crowding.items():
             if job_id in self.kept_to:
@@ -113,7 +112,7 @@ class _Guard:
         return bool(crowding or worse_off)
 
     def confine_all(self, nodes: Callable[[frozenset[float]], frozenset[NodeName]]) -> None:
-        """Bar all that wait and might crowd a booking from what `nodes` gives for such moments; others do not grow."""
+        """Bar waiting jobs that might crowd bookings from `nodes` of these moments; running ones may not grow."""
         outstayed = {
             job.id: moments
             for job in (*self._world.queued.values(), *self._world.active.values())
@@ -123,7 +122,7 @@ class _Guard:
         self.barred = {job_id: nodes(outstayed[job_id]) for job_id in outstayed if job_id in self._world.queued}
 
     def crowding(self, made: Plan) -> dict[JobId, _Crowding]:
-        """Who takes room that bookings need."""
+        """Jobs that take room that bookings need."""
         crowding: dict[JobId, _Crowding] = {}
         taking = self._taking(made)
         for moment in self._moments:
@@ -138,8 +137,10 @@ class _Guard:
                 self._find_crowding(moment, staying, crowding)
         return crowding
 
-    def _find_crowding(self, moment: float, taking: list[tuple[Job, Taking]], crowding: dict[JobId, _Crowding]) -> None:
-        """Add who of these takes room that bookings need at this moment."""
+    def _find_crowding(
+        self, moment: float, taking: list[tuple[Job, Placing]], crowding: dict[JobId, _Crowding]
+    ) -> None:
+        """Add those of the jobs that take room that bookings need at this moment."""
         bookings, nodes, room = self._open_at(moment), self._world.nodes, self._room(moment)
         kept = slots_kept(bookings, nodes, room)
         needed: frozenset[NodeName] = frozenset()
@@ -154,16 +155,16 @@ class _Guard:
                 room, needed = _less(room, job, action), frozenset()
                 kept = slots_kept(bookings, nodes, room) if owed else kept
 
-    def _owed(self, job: Job, action: Taking) -> int:
-        """How many of these workers it gets though they crowd a booking."""
+    def _owed(self, job: Job, action: Placing) -> int:
+        """Number of these workers that the job gets although they crowd a booking."""
         if self._world.booking_of(job) is not None:
             return _workers(action)
         return max(job.min_workers - self._size(job.id), 0) if job.state.active and job.id in self.kept_to else 0
 
     def _beside(
-        self, bookings: list[Booking], kept: int, room: Mapping[NodeName, Amount], job: Job, action: Taking
+        self, bookings: list[Booking], kept: int, room: Mapping[NodeName, Amount], job: Job, action: Placing
     ) -> int:
-        """How many of the workers that the job is to get leave the bookings as many slots as they can keep."""
+        """Number of the job's new workers that leave the bookings all slots that they can keep."""
 
         def crowds(workers: int) -> bool:
             return slots_kept(bookings, self._world.nodes, _less(room, job, _first(action, workers))) < kept
@@ -171,12 +172,12 @@ class _Guard:
         wanted = _workers(action)
         return max(bisect_left(range(wanted), True, key=crowds) - 1, 0) if crowds(wanted) else wanted
 
-    def _taking(self, made: Plan) -> list[tuple[Job, Taking]]:
-        """Who gets slots of their own; the first in the queue first, as what is left goes to them."""
+    def _taking(self, made: Plan) -> list[tuple[Job, Placing]]:
+        """Jobs that get slots of their own, in queue order, as the room left goes to the first of them."""
         taking = [
             (job, action)
             for action in made.actions
-            if isinstance(action, Taking) and not action.shared
+            if isinstance(action, Placing) and not action.shared
             if (job := self._world.job(action.job_id)) is not None
         ]
         return sorted(taking, key=lambda each: self._order.rank(each[0]))
@@ -185,7 +186,7 @@ class _Guard:
         return [each for each in self._world.bookings.values() if each.start_at <= moment < each.end_at]
 
     def _outstayed(self, job: Job) -> frozenset[float]:
-        """Moments for which an account is kept and at which the job, if it gets more, would still be there."""
+        """Tracked moments at which the job, if it gets more, would still be there."""
         return frozenset(moment for moment in self._moments if self._stays(job, moment, new=True))
 
     def usable(self, moments: frozenset[float]) -> frozenset[NodeName]:
@@ -208,19 +209,19 @@ class _Guard:
         return self._needed[moments]
 
     def _got(self, made: Plan) -> Counter[JobId]:
-        """Workers that jobs have, get, or are to get by what is held for them."""
+        """Workers that jobs have, get, or have reserved."""
         got = Counter({job.id: len(job.wanted_workers) for job in self._world.active.values()})
         got.update({job.id: sum(count for _, count in job.reservation) for job in self._world.reserved.values()})
         for action in made.actions:
             if isinstance(action, Start | Reserve | Release):
                 got[action.job_id] = 0
-            if isinstance(action, Taking):
+            if isinstance(action, Placing):
                 got[action.job_id] += _workers(action)
         return got
 
     @cached_property
     def _idle(self) -> dict[NodeName, int]:
-        """Slots that nobody holds now, and that are not closed."""
+        """Slots of each node that are neither held nor closed."""
         used = self._world.usage
         return {
             node.name: node.slots - (used.get(node.name, NO_USAGE).slot_mask | node.closed_mask).bit_count()
@@ -231,7 +232,7 @@ class _Guard:
         return len(scheduled_job(self._world, job_id).wanted_workers)
 
     def _room(self, moment: float) -> dict[NodeName, Amount]:
-        """What is not held then by jobs that stay."""
+        """Capacity that staying jobs do not hold at that moment."""
         bookings = self._open_at(moment)
         near = any(self._now >= hold_from(each, self._world, self._settings) for each in bookings)
         # until a later one nodes may come back
@@ -261,16 +262,16 @@ class _Guard:
         return new and self._now < moment < self._now + lead
 
     def _inside(self, job: Job, bookings: list[Booking]) -> bool:
-        """Whether what it holds is part of what is booked."""
+        """Whether one of the bookings admits the job."""
         return any(booking.admits(job) for booking in bookings)
 
 
-def _workers(action: Taking) -> int:
+def _workers(action: Placing) -> int:
     return sum(count for _, count in action.placement)
 
 
-def _first(action: Taking, workers: int) -> Taking:
-    """The same for only so many of its workers."""
+def _first(action: Placing, workers: int) -> Placing:
+    """The action with only its first `workers` workers."""
     placement: list[tuple[NodeName, int]] = []
     for name, count in action.placement:
         placement.append((name, min(count, workers)))
@@ -278,8 +279,8 @@ def _first(action: Taking, workers: int) -> Taking:
     return replace(action, placement=tuple(placement))
 
 
-def _less(room: Mapping[NodeName, Amount], job: Job, action: Taking) -> dict[NodeName, Amount]:
-    """The room without what the action gives the job."""
+def _less(room: Mapping[NodeName, Amount], job: Job, action: Placing) -> dict[NodeName, Amount]:
+    """The room less what the action gives the job."""
     less = dict(room)
     pour(less, job, action, -1)
     return less

@@ -1,11 +1,11 @@
-"""Bookings, in terms that the planner knows.
+"""Bookings, in the terms of the planner.
 
-Jobs of an open booking stand above all others, so that nobody takes from them and they take from whoever is
-preemptible. What is booked and not theirs yet is asked for by *claims*: waiting jobs that do not exist, as important as
-can be. A claim that would start holds what is free, and one that would take makes others leave in time; nothing else
-comes of it. The plan for this world, without the claims, is the plan for the real one.
+Jobs of an open booking rank above all others, so that no job preempts them and they preempt any preemptible job. Booked
+slots that they do not hold yet are requested by *claims*: placeholder jobs of the highest importance. A claim that
+would start keeps free slots free, and one that would preempt makes other jobs leave in time; it has no other effect.
+The plan for this world, without the claims, is the plan for the real one.
 
-    ahead    until the graces of those who may have to leave, and the lead, are all that is left: no claims
+    ahead    until only the lead and the graces of jobs that may have to leave remain: no claims
     held     up to the start and for a while after it: claims for all that is booked
     lent     then until the end: claims for what jobs of the booking could use
 """
@@ -34,17 +34,17 @@ from scheduler.policy.snapshot.queue import not_carried
 CLAIM_PRIORITY = 10**9
 MEMBER_PRIORITY = CLAIM_PRIORITY + 1
 
-#: Why jobs wait that find no room where they may be.
+#: Wait reasons of jobs that find no room on nodes where they may run.
 _LACKS = frozenset({WaitReason.INSUFFICIENT_SLOTS, WaitReason.NODES_UNAVAILABLE})
 _SIZED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Booked room that is asked for."""
+    """A request for booked room."""
 
     booking: str
-    #: The job of the booking that may have it; None if none can yet.
+    #: The job of the booking that may use it; None if none can yet.
     member: JobId | None
 
 
@@ -54,9 +54,9 @@ def scheduled_job(world: World, job_id: JobId) -> Job:
 
 
 def hold_from(booking: Booking, world: World, settings: PolicySettings) -> float:
-    """When booked slots begin to be cleared: by the lead, and the largest grace of the jobs that may be there.
+    """When clearing of booked slots begins: the lead, and the longest grace of jobs there, before the start.
 
-    Who was stopped for a booking counts, too: it must not come back because it is gone.
+    A job stopped for a booking counts, too: otherwise it would come back once it is gone.
     """
     shapes: dict[WorkerShape, bool] = {}
     grace_seconds = 0.0
@@ -72,7 +72,7 @@ def hold_from(booking: Booking, world: World, settings: PolicySettings) -> float
 
 
 def pieces(count: int) -> Iterator[int]:
-    """The number as a sum of halves, quarters and so on: whatever part of it is to be had, some pieces make it up."""
+    """The number in halves, quarters and so on, so that some of the pieces make up any part of it."""
     while count > 1:
         yield count // 2
         count -= count // 2
@@ -81,7 +81,7 @@ def pieces(count: int) -> Iterator[int]:
 
 
 class Seen:
-    """The world as the planner is to see it, and what its plan means for the real one."""
+    """The world as the planner sees it, and the translation of its plan to the real world."""
 
     def __init__(
         self,
@@ -93,11 +93,10 @@ class Seen:
         split: frozenset[str],
         cramped: Mapping[JobId, int],
     ) -> None:
-        """`kept_to` are jobs that get no more workers than so many, `split` bookings of which some part will do.
+        """`kept_to` limits the workers of jobs; of bookings in `split`, a part is enough.
 
-        `barred` are jobs that do not get slots on these nodes, as bookings need them.
-
-        `cramped` are jobs of bookings that find no more room now than for so many workers: what else is booked is held
+        `barred` are nodes on which jobs get no slots, as bookings need them. `cramped` limits the workers of jobs of
+        bookings for which there is no more room now: what else is booked is held for other jobs.
         for other jobs.
         """
         self._real = real
@@ -122,12 +121,12 @@ class Seen:
         self.world = real.evolve(Changes(jobs=tuple(self._changed.values())))
 
     def unmet(self, made: Plan) -> frozenset[str]:
-        """Bookings of which this plan does not get all that was claimed together."""
+        """Unsplit bookings of which this plan does not meet all claims."""
         met = {action.job_id for action in made.actions if isinstance(action, Start | Reserve)}
         return frozenset(claim.booking for job_id, claim in self._claims.items() if job_id not in met) - self._split
 
     def cramped(self, made: Plan) -> dict[JobId, int]:
-        """Jobs of bookings for which this plan finds less room than they could use, and for how many workers."""
+        """Jobs of bookings with less room in this plan than they could use, and the number of workers that fit."""
         got = {each.job_id: each.placement for each in made.actions if isinstance(each, Start | Reserve)}
         wanted: Counter[JobId] = Counter()
         found: Counter[JobId] = Counter()
@@ -142,7 +141,7 @@ class Seen:
         return {job_id: found[job_id] for job_id in wanted if found[job_id] < wanted[job_id]}
 
     def plan(self, made: Plan) -> Plan:
-        """What this plan for the seen world means for the real one."""
+        """Translate this plan for the seen world to the real one."""
         real = real_actions(made.actions, self._claims, StopReason.BOOKED, LeaveReason.BOOKED)
         takes = {action.job_id: action for action in real if isinstance(action, Start | Grow)}
         frees: list[Action] = [action for action in real if not isinstance(action, Start | Grow)]
@@ -192,7 +191,7 @@ class Seen:
             self._claim(booking, replace(booking.shape, slots=1, cpus=0.0, memory_mib=0), rest)
 
     def _admit(self, booking: Booking, job: Job, rank: int, *, begun: bool) -> None:
-        """Let it start at its minimum; where it may not yet, claim the room for that."""
+        """Let the job start at its minimum; where it may not yet, claim the room for that."""
         if begun and job.not_before <= self._now:
             first = replace(job, priority=MEMBER_PRIORITY, max_workers=job.min_workers, submitted_at=float(rank))
             self._changed[job.id] = first
@@ -201,16 +200,16 @@ class Seen:
             self._claim_at_once(booking, job.shape, job.min_workers, None)
 
     def _room_for(self, job: Job) -> int:
-        """How many more workers of the job find room."""
+        """Number of further workers of the job that find room."""
         return self._cramped.get(job.id, job.max_workers)
 
     def _possible(self, job: Job) -> bool:
-        """Whether the nodes that take workers, all empty, would hold it; if not, the planner says why."""
+        """Whether the nodes that take workers, if empty, would hold the job; if not, the planner gives the reason."""
         nodes = self._real.nodes.values()
         return sum(node.reduced().fits_empty(job.shape) for node in nodes if node.schedulable) >= job.min_workers
 
     def _claim_growth(self, booking: Booking, job: Job, left: int, *, begun: bool) -> int:
-        """Claim what the job could grow by; gives the slots of that."""
+        """Claim the slots by which the job could grow; returns their number."""
         if job.finishing or (job.state is not JobState.QUEUED and job.state not in _SIZED):
             return 0
         found = self._room_for(job) - (0 if job.workers else job.min_workers)
@@ -222,7 +221,7 @@ class Seen:
         return room * shape.slots
 
     def _claim(self, booking: Booking, shape: WorkerShape, count: int, member: JobId | None = None) -> None:
-        """All of it together; where that cannot be, as much as there is of one GPU type."""
+        """Claim all workers together, or for a split booking as many pieces as there is room for on one GPU type."""
         split = booking.name in self._split
         if split and shape.gpu_type is None:
             shape = replace(shape, gpu_type=self._kind(booking))
@@ -246,12 +245,12 @@ class Seen:
         number = len(self._claims) + 1
         job_id = JobId(-number)
         spec = JobSpec(booking.name, (), shape=replace(shape, oversell=False))
-        # each less important than the one before, which then does not keep it from what it cannot use itself
+        # each claim ranks below the one before, which then does not block it where it has no use for the room
         self._changed[job_id] = Job(job_id, spec, CLAIM_PRIORITY - number, count, count, self._now, self._now)
         self._claims[job_id] = Claim(booking.name, member)
 
     def _keep_to(self, job_id: JobId, most: int) -> None:
-        """The job neither starts nor grows beyond so many workers."""
+        """The job neither starts nor grows beyond `most` workers."""
         job = scheduled_job(self._real, job_id)
         if job.state is not JobState.QUEUED:
             self._changed[job_id] = replace(job, max_workers=min(job.max_workers, max(_size(job), most)))
@@ -267,7 +266,7 @@ class Seen:
     def _hand_over(
         self, member: JobId, placement: Placement, takes: dict[JobId, Start | Grow], frees: list[Action]
     ) -> None:
-        """The member starts larger, or grows, by what was claimed for it, if it can use that now."""
+        """Let the member start larger, or grow, by what was claimed for it, if it can use that now."""
         mine = takes.get(member)
         if mine is not None:
             if not mine.shared and self._alike(
@@ -304,12 +303,12 @@ class Seen:
 
 
 def _size(job: Job) -> int:
-    """Workers that the job has, or gets by its minimum: one that is below it is topped up."""
+    """Workers that the job has, at least its minimum: a job below it is topped up."""
     return max(len(job.wanted_workers), job.min_workers)
 
 
 def _used(job: Job) -> int:
-    """Slots that the active job holds, and those that its minimum lacks."""
+    """Slots that the active job holds, and those that it lacks for its minimum."""
     held = sum(len(worker.slot_ids) for worker in job.wanted_workers)
     if job.finishing or job.state not in _SIZED:
         return held

@@ -1,11 +1,11 @@
-"""Room for processes of others, in terms that the planner knows.
+"""Room for foreign processes, in the terms of the planner.
 
-What others wait for stands in the queue as a job that does not exist, more important than any but what is booked. Where
-it would start there is room, which then stays free until the cluster gives it to them; where it would take, workers
-leave. The plan for this world, without those jobs, is the plan for the real one.
+A foreign demand stands in the queue as a placeholder job, more important than all jobs but those of bookings. Where it
+would start, the room stays free until the cluster gives it to the process; where it would preempt, workers leave. The
+plan for this world, without placeholders, is the plan for the real one.
 
-A demand that no node would hold even without any worker waits for others to go: nothing that the plan could do helps
-it, so nothing is kept free for it.
+A demand that no node would hold even without workers waits for foreign processes to end: no plan could help it, so
+nothing is kept free for it.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,25 +27,25 @@ from scheduler.policy.snapshot.queue import not_carried
 
 #: Above every priority that a job can be given, and below what is booked.
 DEMAND_PRIORITY = 10**9 // 2
-#: Ids of jobs that stand for demands go down from here; those of other jobs that do not exist never get there.
+#: Ids of placeholders for demands go down from here; those of other placeholders never get there.
 FIRST_ID = -(10**9)
 #: A label for nodes on which a demand may run; no node of a user has it.
 LABEL = "\0demand"
 
 
 def plan_beside_others(world: World, now: float, make: Callable[[World], Plan]) -> Plan:
-    """The plan that `make` gives for a world in which nobody else waits for room, made to give them some."""
+    """The plan that `make` gives for a world without foreign demands, changed to make room for them."""
     demands = list(_served(world))
     if not demands:
         return make(world)
-    stand_ins = {JobId(FIRST_ID - k): demand for k, demand in enumerate(demands)}
-    jobs = tuple(_stand_in(job_id, demand, now) for job_id, demand in stand_ins.items())
+    placeholders = {JobId(FIRST_ID - k): demand for k, demand in enumerate(demands)}
+    jobs = tuple(_placeholder(job_id, demand, now) for job_id, demand in placeholders.items())
     seen = world.evolve(Changes(jobs=jobs, nodes=tuple(_marked(world, demands))))
     made = make(seen)
     return replace(
         made,
-        actions=tuple(real_actions(made.actions, stand_ins, StopReason.FOREIGN, LeaveReason.FOREIGN)),
-        waiting=not_carried(world, real_waiting(made.waiting, stand_ins, WaitReason.BEHIND_FOREIGN)),
+        actions=tuple(real_actions(made.actions, placeholders, StopReason.FOREIGN, LeaveReason.FOREIGN)),
+        waiting=not_carried(world, real_waiting(made.waiting, placeholders, WaitReason.BEHIND_FOREIGN)),
     )
 
 
@@ -67,7 +67,7 @@ def _would_hold(world: World, node: Node, demand: Demand) -> bool:
     return fit_in(needs(demand.shape), left_of_empty(node, world)) > 0
 
 
-def _stand_in(job_id: JobId, demand: Demand, now: float) -> Job:
+def _placeholder(job_id: JobId, demand: Demand, now: float) -> Job:
     shape = demand.shape
     if demand.nodes is not None:
         shape = replace(shape, node_selector=tuple(sorted((*shape.node_selector, (LABEL, demand.name)))))

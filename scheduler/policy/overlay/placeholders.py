@@ -1,6 +1,6 @@
-"""What a plan made with jobs that do not exist means for the real world.
+"""Translation of a plan made with placeholder jobs to the real world.
 
-Such stand-ins wait in the queue so that the planner holds or makes room for something else than a job.
+Placeholders wait in the queue so that the planner holds or frees room for something other than a job.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -12,19 +12,19 @@ from scheduler.model.worker import LeaveReason
 
 
 def real_actions(
-    actions: Iterable[Action], stand_ins: Container[JobId], stop: StopReason, leave: LeaveReason
+    actions: Iterable[Action], placeholders: Container[JobId], stop: StopReason, leave: LeaveReason
 ) -> list[Action]:
-    """Actions on real jobs; what is taken from them for stand-ins is taken once, and for these reasons."""
+    """Actions on real jobs; workers taken for placeholders are taken once, and for these reasons."""
     stops: list[Action] = []
     shrinks: dict[JobId, Shrink] = {}
     others: list[Action] = []
     for action in actions:
-        if action.job_id in stand_ins:
+        if action.job_id in placeholders:
             continue
-        if isinstance(action, Shrink) and action.for_job in stand_ins:
+        if isinstance(action, Shrink) and action.for_job in placeholders:
             before = shrinks[action.job_id].workers if action.job_id in shrinks else ()
             shrinks[action.job_id] = Shrink(action.job_id, before + action.workers, leave)
-        elif isinstance(action, StopJob) and action.for_job in stand_ins:
+        elif isinstance(action, StopJob) and action.for_job in placeholders:
             stops.append(StopJob(action.job_id, stop))
         else:
             others.append(action)
@@ -32,11 +32,11 @@ def real_actions(
 
 
 def real_waiting(
-    waiting: Mapping[JobId, Waiting], stand_ins: Container[JobId], reason: WaitReason
+    waiting: Mapping[JobId, Waiting], placeholders: Container[JobId], reason: WaitReason
 ) -> dict[JobId, Waiting]:
-    """Why real jobs wait; those that wait for stand-ins do it for this reason."""
+    """Wait reasons of real jobs; those that wait for placeholders get this reason."""
     return {
-        job_id: Waiting(reason) if said.for_job in stand_ins else said
+        job_id: Waiting(reason) if said.for_job in placeholders else said
         for job_id, said in waiting.items()
-        if job_id not in stand_ins
+        if job_id not in placeholders
     }

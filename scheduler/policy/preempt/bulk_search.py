@@ -1,6 +1,6 @@
-"""Victims in the order in which they are asked, with all that they could give side by side.
+"""Victims in preemption order, with all that they could free side by side in arrays.
 
-How far down the line one has to go until a job fits is found for all of it at once; only what then matters is looked at
+The number of victims needed for a job to fit is found for all of them at once; only those that matter are then examined
 one by one.
 """
 
@@ -18,53 +18,53 @@ from scheduler.policy.snapshot.taking import AMOUNT, BEFORE, TOGETHER, WHERE, WO
 from scheduler.policy.snapshot.victim_table import Ints, VictimTable, stable_order, surplus
 
 Bools = npt.NDArray[np.bool_]
-#: Victims that are looked at first, and how many times as many each time after that.
+#: Number of victims in the first batch, and the factor by which each further batch grows.
 _FIRST, _FACTOR = 32, 4
 
 
 class Seeker(Protocol):
-    """Knows the job that looks for room, and what was taken for it so far."""
+    """The job that looks for room, and what was taken for it so far."""
 
     count: int
 
     def fits_with(self, positions: Ints, freed: Rows) -> Ints:
-        """How many workers of the job each of these nodes would take if so much more were free there."""
+        """Number of the job's workers that each of these nodes would take if `freed` were free there as well."""
 
     def totals_by_kind(self) -> Ints:
-        """How many fit so far, by kind of node."""
+        """Number of workers that fit so far, by kind of node."""
 
 
 @dataclass(frozen=True, slots=True)
 class VictimOrder:
-    """Who may lose workers to a job, in the order in which they are asked."""
+    """Jobs that may lose workers to another one, in preemption order."""
 
     victim_table: VictimTable
     #: Victims, by record.
     records: Ints
-    #: By victim: whether it is as important as the job that asks.
+    #: By victim: whether it has the priority of the job that takes.
     equal: Bools
-    #: Equals give first those of their workers who are many (or few) on their node; None: they leave in their order,
-    #: and only what that frees before this position counts.
+    #: Whether equals first give workers that are many (True) or few (False) on their node; None: they leave in their
+    #: order, and only what that frees before position `own` counts.
     most_first: bool | None
     own: int
 
     def first(self, count: int) -> "VictimOrder":
-        """No more than so many of them."""
+        """The first `count` victims."""
         return replace(self, records=self.records[:count], equal=self.equal[:count])
 
 
 class Asked(NamedTuple):
-    """What one victim could give, in the order in which its workers would leave."""
+    """Takings that one victim could give, in the order in which its workers would leave."""
 
-    #: How many workers it has above its minimum.
+    #: Number of workers above its minimum.
     surplus: int
-    #: Those that may leave alone, and its fixed group.
+    #: Takings of workers that may leave alone, and of its fixed group.
     alone: list[Taking]
     fixed: list[Taking]
 
 
 def growing(victim_order: VictimOrder, feasible: FeasibleNodes) -> Iterator["VictimBatch"]:
-    """The first of the victims, then ever more of them, up to all."""
+    """Batches of the first victims, ever larger, up to all of them."""
     size = _FIRST
     yield VictimBatch(victim_order.first(size), feasible)
     while size < len(victim_order.records):
@@ -73,20 +73,20 @@ def growing(victim_order: VictimOrder, feasible: FeasibleNodes) -> Iterator["Vic
 
 
 class VictimBatch:
-    """What victims could give, a row per piece: what one of their takings frees on one node that suits the job."""
+    """What victims could give, a row per piece: the amount that one taking frees on one feasible node."""
 
     def __init__(self, victim_order: VictimOrder, feasible: FeasibleNodes) -> None:
         self._victim_order = victim_order
         table = victim_order.victim_table.table[victim_order.records]
-        #: By victim: its job's id, and how many workers it has above its minimum.
+        #: By victim: its job's id, and the number of its workers above the minimum.
         self.jobs, self.surplus = table["job"], surplus(table)
         counts = table["workers"] + table["fixed"]
         self._end = counts.cumsum()
         self._first = self._end - counts
-        #: By taking: whose it is, and which of the victim's workers.
+        #: By taking: its victim, and which of the victim's workers.
         self._owner = np.arange(len(counts)).repeat(counts)
         self._worker = np.arange(len(self._owner)) - self._first[self._owner]
-        #: By taking: whether it goes with the whole job only.
+        #: By taking: whether it leaves with the whole job only.
         self.tied = self._worker >= table["workers"][self._owner]
         owner, pieces = victim_order.victim_table.pieces_of(table)
         taking = pieces[:, WORKER] + self._first[owner]
@@ -99,16 +99,16 @@ class VictimBatch:
             suits &= ~victim_order.equal[owner] | (where < victim_order.own)
         if not suits.all():
             owner, taking, pieces, where = owner[suits], taking[suits], pieces[suits], where[suits]
-        #: By piece: its victim, its taking, its node and that one's kind, what it frees.
+        #: By piece: its victim, its taking, its node and the node's kind, and the amount that it frees.
         self.owner, self.taking, self.where, self.kind = owner, taking, where, feasible.kinds[where]
         self.frees = pieces[:, AMOUNT]
-        #: By piece: how many takings of the same victim before it free something there.
+        #: By piece: number of earlier takings of its victim that free something there.
         self.before_there = pieces[:, BEFORE]
         #: By taking: whether it is among the first useful ones that the victim gives without going below its minimum.
         self.spared = (self._useful_before() < self.surplus[self._owner]) & ~self.tied
 
     def takings(self, which: Ints | list[int]) -> list[Taking]:
-        """Some of the takings."""
+        """The takings at these indexes."""
         victim_order, owner = self._victim_order, self._owner[which]
         whose, workers = victim_order.records[owner].tolist(), self._worker[which].tolist()
         found = [victim_order.victim_table.victim(k).takings[worker] for k, worker in zip(whose, workers, strict=True)]
@@ -120,13 +120,13 @@ class VictimBatch:
         return found
 
     def one_by_one(self) -> Iterator[Asked]:
-        """What each victim could give."""
+        """The takings of each victim."""
         for first, end, above in zip(self._first.tolist(), self._end.tolist(), self.surplus.tolist(), strict=True):
             alone = first + np.flatnonzero(~self.tied[first:end])
             yield Asked(above, self.takings(alone), self.takings(np.arange(first + len(alone), end)))
 
     def spared_until_enough(self, search: Seeker) -> list[Taking] | None:
-        """What matters of all they can spare, in order until it is enough; None if all of it is too little."""
+        """The takings above minimums that matter, in order until the job fits; None if all of them are too little."""
         pick = self.spared[self.taking]
         end, improved = self._until_enough(search, pick, self.taking[pick])
         if end is None:
@@ -134,7 +134,7 @@ class VictimBatch:
         return self.takings(_distinct(self.taking[pick][:end], improved))
 
     def all_until_enough(self, search: Seeker) -> list[Taking] | None:
-        """The same if first all is taken that can be spared, and then the rest of the victims, each as a whole."""
+        """Takings above all minimums, then whole victims, until the job fits; None if all of them are too little."""
         spared = self.spared[self.taking]
         order = np.concatenate((np.flatnonzero(spared), np.flatnonzero(~spared)))
         step = np.where(spared, self.taking, len(self._owner) + self.owner)[order]
@@ -151,7 +151,7 @@ class VictimBatch:
         return ByNode(self, search)
 
     def _until_enough(self, search: Seeker, pick: Bools | Ints, step: Ints) -> tuple[int | None, Bools]:
-        """How many of the picked pieces it takes, whole steps only, and which of these are where more fit then."""
+        """Number of picked pieces needed, in whole steps, and which of them are where more workers fit then."""
         where = self.where[pick]
         gained = _gained(search, where, self.frees[pick])
         end = _enough_at(search, self.kind[pick], gained)
@@ -161,7 +161,7 @@ class VictimBatch:
         return end, _among(where[:end], where[:end][gained[:end] > 0])
 
     def _rest(self, owner: int) -> Taking:
-        """What is left of the victim when it has given what it can spare, as one taking."""
+        """The rest of the victim beyond what it gives above its minimum, as one taking."""
         mine = np.arange(self._first[owner], self._end[owner])
         useful = _among(mine, self.taking[self.owner == owner])
         rest = self.takings(mine[~(self.spared[mine] & useful)])
@@ -169,9 +169,9 @@ class VictimBatch:
         return Taking(rest[0].victim, workers, True, tuple(piece for taking in rest for piece in taking.freed))
 
     def _by_company(self, taking: Ints, together: Ints) -> tuple[Ints, Ints]:
-        """Takings of equals in their order, by piece as they were, and how to bring the pieces into it.
+        """Order takings of equals by the number of their workers on the node.
 
-        Those on one node stay as they are among each other.
+        Returns the new taking of each piece, and the permutation of pieces. Workers on one node keep their order.
         """
         company = np.zeros(len(self._owner), np.int64)
         company[taking] = together
@@ -188,7 +188,7 @@ class VictimBatch:
         return place[taking][order], order
 
     def _useful_before(self) -> Ints:
-        """By taking: how many of the same victim's takings before it free anything that suits the job."""
+        """By taking: number of earlier takings of its victim that free something on a feasible node."""
         useful = np.zeros(len(self._owner) + 1, np.int64)
         useful[self.taking + 1] = 1
         before: Ints = useful.cumsum()[:-1]
@@ -197,17 +197,17 @@ class VictimBatch:
 
 
 class ByNode:
-    """The same, node by node."""
+    """What the victims of a batch could give, node by node."""
 
     def __init__(self, batch: VictimBatch, search: Seeker) -> None:
         self._batch = batch
         alone = np.flatnonzero(~batch.tied[batch.taking])
         self._order = alone[stable_order(batch.where[alone])]
         self._where = batch.where[self._order]
-        #: (how many takings let one more worker fit, position), of nodes where that can be.
+        #: (number of takings that let one more worker fit, position), of nodes where that is possible.
         self.expected: list[tuple[int, int]] = []
         self._on: dict[int, list[Taking]] = {}
-        #: Whether what can be spared is enough on no account.
+        #: Whether the takings above minimums can never be enough.
         self.hopeless = True
         # what each victim could give of a node without going below its minimum
         spared = self._order[(batch.before_there < batch.surplus[batch.owner])[self._order]]
@@ -218,7 +218,7 @@ class ByNode:
 
     @cached_property
     def left(self) -> dict[int, int]:
-        """How many workers each victim may give, by job."""
+        """Number of workers that each victim may give, by job."""
         return dict(zip(self._batch.jobs.tolist(), self._batch.surplus.tolist(), strict=True))
 
     def on(self, i: int) -> list[Taking]:
@@ -231,7 +231,7 @@ class ByNode:
 
 
 def _gained(search: Seeker, where: Ints, frees: Rows) -> Ints:
-    """By piece: how many workers more its node takes once it is free, besides those before it."""
+    """By piece: number of further workers that its node takes once it is free, after the pieces before it."""
     order = stable_order(where)
     where, frees = where[order], frees[order]
     begins = _begins(where)
@@ -247,7 +247,7 @@ def _gained(search: Seeker, where: Ints, frees: Rows) -> Ints:
 
 
 def _enough_at(search: Seeker, kind: Ints, gained: Ints) -> int | None:
-    """The first piece at which it is enough on nodes of one kind; None if there is none."""
+    """The first piece with which the job fits on nodes of one kind; None if there is none."""
     found = []
     for k, total in enumerate(search.totals_by_kind().tolist()):
         reached = total + np.where(kind == k, gained, 0).cumsum() >= search.count
@@ -257,7 +257,7 @@ def _enough_at(search: Seeker, kind: Ints, gained: Ints) -> int | None:
 
 
 def _first_gains(where: Ints, gained: Ints) -> list[tuple[int, int]]:
-    """(how many pieces until the node takes one more, position) of pieces by node."""
+    """(number of pieces until the node takes one more worker, position), of pieces by node."""
     first = np.flatnonzero(_begins(where))
     gains = np.flatnonzero(gained > 0)
     gains = gains[_begins(where[gains])]
@@ -267,19 +267,19 @@ def _first_gains(where: Ints, gained: Ints) -> list[tuple[int, int]]:
 
 
 def _begins(where: Ints) -> Bools:
-    """Whether a node's pieces begin here, of pieces by node."""
+    """Whether each piece is the first of its node, of pieces by node."""
     begins = np.ones(len(where), np.bool_)
     begins[1:] = where[1:] != where[:-1]
     return begins
 
 
 def _among(numbers: Ints, some: Ints) -> Bools:
-    """Which of these numbers are among some of them."""
+    """Whether each of the numbers is among `some`."""
     marked = np.zeros(numbers.max(initial=0) + 1, np.bool_)
     marked[some] = True
     return marked[numbers]
 
 
 def _distinct(steps: Ints, chosen: Bools) -> list[int]:
-    """Each of the chosen ones once, ascending."""
+    """The chosen steps, each once, ascending."""
     return sorted(set(steps[chosen].tolist()))

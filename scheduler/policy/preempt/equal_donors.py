@@ -12,7 +12,7 @@ from scheduler.policy.snapshot.victim_table import Ints, Table, surplus
 
 
 class EqualDonors:
-    """Givers of one priority, where the last worker is worth least first."""
+    """Donors of one priority, the smallest gain of the last worker first."""
 
     def __init__(self, snapshot: Snapshot, grown: Collection[JobId], priority: int) -> None:
         """`grown` are jobs that the draft made larger: they give nothing."""
@@ -22,9 +22,9 @@ class EqualDonors:
         job_ids = [job_id for _, _, job_id in ranks if job_id not in grown]
         self._place = {job_id: k for k, job_id in enumerate(job_ids)}
         self._all = np.array([self._victim_table.at(job_id) for job_id in job_ids], np.int64)
-        #: In order, by record: those that have something left to give.
+        #: Records of donors that have something left to give, in order.
         self.records = self._with_surplus()
-        #: The most that nodes can get from them, and the records that are counted in it.
+        #: The most that they can free on each node, and the records that are counted in it.
         self._sum: Rows | None = None
         self._counted = self._victim_table.table[self._all]
         #: Positions at which the sum changed, in order.
@@ -34,7 +34,7 @@ class EqualDonors:
         return len(self.records) > 0
 
     def most(self) -> Rows:
-        """No node can get more from them than this."""
+        """Upper bounds on what they can free on each node."""
         if self._sum is None:
             self._sum = np.zeros((self._positions, 3), np.int64)
             self._counted = self._victim_table.table[self._all]
@@ -42,7 +42,7 @@ class EqualDonors:
         return self._sum
 
     def refresh(self, changed: Iterable[JobId]) -> None:
-        """Take notice of what the draft took from these jobs."""
+        """Count what the draft took from these jobs."""
         places = [self._place[job_id] for job_id in changed if job_id in self._place]
         if places:
             self.records = self._with_surplus()
@@ -55,7 +55,7 @@ class EqualDonors:
         return self._all[surplus(self._victim_table.table)[self._all] > 0]
 
     def _count(self, rows: Rows, table: Table, sign: int) -> list[int]:
-        """Add what these could give to the rows; gives the positions."""
+        """Add what these could give to the rows; returns the positions."""
         gifts = self._victim_table.gifts_of(table)
         pour_rows(rows, gifts[:, WHERE], gifts[:, AMOUNT], sign)
         positions: list[int] = gifts[:, WHERE].tolist()

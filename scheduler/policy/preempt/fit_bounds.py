@@ -1,4 +1,4 @@
-"""Upper bounds on the room for a job, quickly asked for any shape."""
+"""Upper bounds on the room for a job, quick to compute for any shape."""
 
 from collections.abc import Callable
 
@@ -8,21 +8,21 @@ from scheduler.policy.capacity.placement import FeasibleNodes
 from scheduler.policy.capacity.resources import Rows, fit_in_rows
 from scheduler.policy.snapshot.victim_table import Ints
 
-#: Gives what nodes at these positions have, a row each.
+#: Returns the amounts at these positions, a row each.
 At = Callable[[Ints | slice], Rows]
 
 
 class FitBounds:
-    """What each node would have; follows logs of the positions at which that changes."""
+    """Upper bounds on the amounts of nodes; follows logs of the positions at which these change."""
 
     def __init__(self, at: At, *logs: list[int]) -> None:
         self._at = at
         self._logs = logs
         self._rows = at(slice(None))
         self._read = [len(log) for log in logs]
-        #: Positions that changed, one array per time.
+        #: Changed positions, one array per update.
         self._changes: list[Ints] = []
-        #: By shape: the changes that it has seen, how many workers each node would take, and all of each kind.
+        #: By shape: the number of changes applied, the workers that each node would take, and the totals by kind.
         self._fits: dict[FeasibleNodes, tuple[int, Ints, Ints]] = {}
 
     def most(self, feasible: FeasibleNodes) -> int:

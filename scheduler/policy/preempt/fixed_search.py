@@ -1,4 +1,4 @@
-"""What has to be taken from others so that a job with a fixed group fits, all of it at once.
+"""Preemption for a job with a fixed group, which has to fit as a whole.
 
 Takings are tried in the same order as for other jobs (see `search`), and what turns out not to be needed is given back.
 """
@@ -20,7 +20,7 @@ from scheduler.policy.snapshot.taking import Taking
 def fixed_takings(
     draft: Draft, job: Job, request: GroupRequest, victims: Victims, headroom: Headroom | None
 ) -> list[Taking] | None:
-    """The least of the first way to take that is enough; None if none is."""
+    """The fewest takings of the first way that is enough; None if none is."""
     search = _Search(draft.ledger.rows_at(slice(None), View.SOON), request, headroom)
     first = reservations(draft, job)
     feasible = draft.places.feasible(job.shape)
@@ -52,11 +52,11 @@ class _Search:
             self._useful[positions] = True
 
     def in_turn(self, victims: Iterable[Asked]) -> list[Taking]:
-        """What they can spare, job by job, the youngest useful workers first."""
+        """Takings above minimums, job by job, the youngest useful workers first."""
         return [taking for victim in victims for taking in self._spared(victim)[: victim.surplus]]
 
     def by_node(self, victims: Iterable[Asked]) -> list[Taking]:
-        """What they can spare, node by node, those first where it makes most room."""
+        """Takings above minimums, node by node, those with most room first."""
         here: dict[int, list[Taking]] = {}
         surplus: dict[JobId, int] = {}
         for victim in victims:
@@ -73,7 +73,7 @@ class _Search:
         return found
 
     def least(self, takings: Sequence[Taking]) -> list[Taking] | None:
-        """As few of the first of these as will do; None if all of them are too little."""
+        """The fewest of the first takings that are enough; None if all of them are too little."""
         if self._fits(takings) is None:
             return None
         few, enough = -1, len(takings)
@@ -83,7 +83,7 @@ class _Search:
         return self._without_needless(takings[:enough])
 
     def _without_needless(self, takings: Sequence[Taking]) -> list[Taking]:
-        """Without those that can be given back, the harshest and latest first."""
+        """The takings without those that can be given back, harshest and latest first."""
         kept = self._where_it_goes(takings)
         stopped: set[JobId] = set()
         for taking in reversed(kept):
@@ -96,7 +96,7 @@ class _Search:
         return kept
 
     def _where_it_goes(self, takings: Sequence[Taking]) -> list[Taking]:
-        """Those that free something where the job would be."""
+        """Takings that free something on nodes where the job would run."""
         room = self._room(takings)
         found = self._request.find(room)
         assert found is not None, "they are enough"
@@ -118,7 +118,7 @@ class _Search:
 
 
 def _whole(victims: Iterable[Asked], shrunk: Iterable[Taking]) -> Iterator[Taking]:
-    """What is left of each victim after these takings, as one taking."""
+    """The rest of each victim after these takings, as one taking."""
     gone = {worker.id for taking in shrunk for worker in taking.workers}
     for victim in victims:
         rest = [taking for taking in victim.alone + victim.fixed if taking.workers[0].id not in gone]

@@ -12,5 +12,5 @@ def dominated(draft: Draft, job: Job) -> list[Job]:
 
 
 def reservations(draft: Draft, job: Job) -> list[Taking]:
-    """What is held for less important jobs, least important first."""
+    """Takings of reservations of less important jobs, least important first."""
     return [Taking(holder, (), False, tuple(draft.held_for(holder))) for holder in dominated(draft, job)]

@@ -1,7 +1,7 @@
-"""Taking slots for a more important job: how little of what others hold will do.
+"""Preemption: the least that must be taken from other jobs so that a more important one fits.
 
 Takings are tried from the mildest to the harshest, until the job fits: reservations of less important jobs, workers of
-elastic jobs above their minimum, whole jobs; each least important first, then those whom it costs least (see
+elastic jobs above their minimum, whole jobs; each least important first, then in order of least cost (see
 `estimate.lost_work`). Then every taking that turns out not to be needed is given back, harshest and latest first.
 Nothing is touched unless the job then fits.
 """
@@ -28,7 +28,7 @@ from scheduler.policy.snapshot.victim_table import Ints
 
 
 class Search:
-    """Takings so far, and how many workers of the job would fit after them; the ledger is left alone."""
+    """Takings so far, and the number of the job's workers that fit after them; the ledger stays unchanged."""
 
     def __init__(self, draft: Draft, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> None:
         self.draft = draft
@@ -39,7 +39,7 @@ class Search:
         self.need = feasible.need
         self.fits: Fits = feasible.fits(View.SOON, headroom)
         self._headroom = headroom
-        #: What nodes that lose workers have then, and how many workers of the job they would take.
+        #: Amounts on nodes that lose workers, and the number of the job's workers that they would take.
         self._room: dict[int, Amount] = {}
         self._fit: dict[int, int] = {}
         self._totals = self.fits.totals()
@@ -54,7 +54,7 @@ class Search:
             self.take(taking)
 
     def put(self, taking: Taking, sign: int) -> None:
-        """Count what the taking frees as available, or with sign -1 as not available any more."""
+        """Add what the taking frees to what is available, or with sign -1 subtract it."""
         for i, amount in taking.freed:
             if i in self.types:
                 room = self._room[i] = add(self.room(i), amount, sign)
@@ -65,23 +65,23 @@ class Search:
                     self.enough = self._is_enough()
 
     def room(self, i: int) -> Amount:
-        """What the node has after the takings, whatever bounds the job."""
+        """The amount on the node after the takings, regardless of bounds on the job."""
         room = self._room.get(i)
         return self.draft.ledger.available(i, View.SOON) if room is None else room
 
     def fit(self, i: int) -> int:
-        """How many workers of the job the node would take."""
+        """Number of the job's workers that the node would take."""
         fit = self._fit.get(i)
         if fit is None:
             fit = self._fit[i] = self.fits.known(i)
         return fit
 
     def fit_with(self, i: int, amount: Amount) -> int:
-        """The same if so much more were free."""
+        """Number of the job's workers that the node would take if `amount` were free as well."""
         return self._fit_in(i, add(self.room(i), amount))
 
     def fits_with(self, positions: Ints, freed: Rows) -> Ints:
-        """The same for many nodes and amounts."""
+        """Number of the job's workers that each node would take if `freed` were free there as well."""
         everywhere = self.draft.ledger.soon()
         if self._room:
             everywhere[list(self._room)] = list(self._room.values())
@@ -90,7 +90,7 @@ class Search:
         return fit_in_rows(self.need, room if self._headroom is None else self._headroom.within(room, positions))
 
     def totals_by_kind(self) -> Ints:
-        """How many fit so far, by kind of node as `FeasibleNodes.kinds` has them."""
+        """Number of workers that fit so far, by kind of node as in `FeasibleNodes.kinds`."""
         return np.array([self._totals.get(group, 0) for group in self.feasible.groups], np.int64)
 
     def improved(self) -> set[int]:
@@ -105,14 +105,14 @@ class Search:
         return any(total >= self.count for total in self._totals.values())
 
 
-#: A way to take from victims until it is enough.
+#: Takes from victims until the job fits.
 Step = Callable[[Search], None]
 
 
 def find_takings(
     draft: Draft, job: Job, feasible: FeasibleNodes, victims: Victims, headroom: Headroom | None
 ) -> list[Taking] | None:
-    """The least that has to be taken for the job to fit, soon; None if everything would not be enough."""
+    """The fewest takings for the job to fit soon; None if all of them would not be enough."""
 
     def steps() -> Iterator[Step]:
         shrinkable = victims.of(job, shrinkable=True)
@@ -126,7 +126,7 @@ def find_takings(
 def share_with(
     draft: Draft, job: Job, feasible: FeasibleNodes, victims: Victims, headroom: Headroom | None
 ) -> list[Taking] | None:
-    """Workers above the minimum, of less important jobs and then of equals, that let it start; None if too few."""
+    """Takings above minimums, of less important jobs and then of equals, that let the job start; None if too few."""
     donors = victims.with_equals(job)
     steps = (partial(_take_in_turn, victim_order=donors), partial(_take_by_node, victim_order=donors))
     return _first_enough(draft, job, feasible, headroom, steps)
@@ -135,7 +135,7 @@ def share_with(
 def _first_enough(
     draft: Draft, job: Job, feasible: FeasibleNodes, headroom: Headroom | None, steps: Iterable[Step]
 ) -> list[Taking] | None:
-    """What is needed of the first step's takings that are enough, after reservations; None if none of them are."""
+    """The needed takings of the first step that is enough, after reservations; None if no step is."""
     held = reservations(draft, job)
     for step in steps:
         search = Search(draft, job, feasible, headroom)
@@ -169,7 +169,7 @@ def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> No
 
 
 def _take_in_turn(search: Search, victim_order: VictimOrder) -> None:
-    """Job by job, the youngest useful workers first."""
+    """Take job by job, the youngest useful workers first."""
     for batch in growing(victim_order, search.feasible):
         takings = batch.spared_until_enough(search)
         if takings is not None:
@@ -178,7 +178,7 @@ def _take_in_turn(search: Search, victim_order: VictimOrder) -> None:
 
 
 def _take_by_node(search: Search, victim_order: VictimOrder) -> None:
-    """Node by node, where fewest must leave: a worker that needs several slots needs them together."""
+    """Take node by node, where fewest must leave: a worker with several slots needs them together."""
     by_node = VictimBatch(victim_order, search.feasible).by_node(search)
     if by_node.hopeless:
         return
@@ -201,7 +201,7 @@ def _take_by_node(search: Search, victim_order: VictimOrder) -> None:
 
 
 def _needed_on(search: Search, i: int, candidates: list[Taking], left: dict[int, int]) -> list[Taking]:
-    """Who must leave node `i` until one more of the job fits there; nobody if that cannot be."""
+    """Takings on node `i` until one more of the job's workers fits there; none if that is impossible."""
     before = search.fit(i)
     used: dict[JobId, int] = {}
     together: Amount = NOTHING
@@ -218,7 +218,7 @@ def _needed_on(search: Search, i: int, candidates: list[Taking], left: dict[int,
 
 
 def _take_whole(search: Search, victim_order: VictimOrder, shrinkable: VictimOrder) -> None:
-    """All that shrinking gives, and then whole jobs; each part by its own costs."""
+    """Take all that shrinking gives, and then whole jobs; each part in order of its own costs."""
     takings = VictimBatch(victim_order, search.feasible).all_until_enough(search) or []
     ids = shrinkable.victim_table.table["job"][shrinkable.records].tolist()
     place = {job_id: k for k, job_id in enumerate(ids)}
@@ -227,7 +227,7 @@ def _take_whole(search: Search, victim_order: VictimOrder, shrinkable: VictimOrd
 
 
 def _give_back(search: Search) -> list[Taking]:
-    """What is really needed, in the order in which it was taken."""
+    """The takings that are really needed, in the order in which they were taken."""
     kept: list[Taking] = []
     stopped: set[JobId] = set()
     improved = search.improved()

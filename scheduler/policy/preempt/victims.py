@@ -1,4 +1,4 @@
-"""Who may lose workers, in what order, and how much that could free at most."""
+"""Victims of preemption: which jobs, in which order, and how much that could free at most."""
 
 from collections.abc import Collection
 from functools import cached_property
@@ -18,26 +18,26 @@ from scheduler.policy.preempt.equal_donors import EqualDonors
 from scheduler.policy.preempt.fit_bounds import FitBounds
 from scheduler.policy.snapshot.victim_table import Ints, surplus
 
-#: Rooms that are remembered: the queue is served by priority.
+#: Number of rooms that are remembered: the queue is served by priority.
 ROOMS_MAX = 16
 
 
 class Victims:
-    """All preemptible jobs of a draft: those that share first, then least important, least cost, the newest."""
+    """All preemptible jobs of a draft: on shared slots first, then least important, least cost, newest."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._victim_table = draft.victim_table
         self._donors: dict[int, EqualDonors] = {}
-        #: By priority, bounds, and whether equals give, too.
+        #: By priority, headroom, and whether equals give as well.
         self._rooms: dict[tuple[int, Headroom | None, bool], FitBounds] = {}
         self._open_rooms: dict[tuple[int, Headroom | None], FitBounds] = {}
 
     def of(self, job: Job, *, shrinkable: bool = False) -> VictimOrder:
-        """Those that may lose workers to this job now; `shrinkable`: without going below their minimum.
+        """Victims of this job now; `shrinkable`: only above their minimum.
 
-        Who shares makes room for a job of the same importance, too, if that needs CPUs or memory beside its own slots.
-        What counts as their cost is that of a shrink where they are shrinkable, else that of a stop.
+        Jobs on shared slots make room for equals, too, if these need CPUs or memory beside their own slots. The cost of
+        a victim is that of a shrink if `shrinkable`, else that of a stop.
         """
         table, everybody = self._victim_table.table, self._victim_table.in_turn(self._draft.now, shrink=shrinkable)
         records = self._less_important(job, everybody)
@@ -50,12 +50,12 @@ class Victims:
         return self._victim_order(job, records[(gives & self._open)[records]])
 
     def with_equals(self, job: Job) -> VictimOrder:
-        """Workers above the minimum: of less important jobs, then of equals, where the last is worth least first.
+        """Victims above their minimum: less important jobs, then equals, the smallest gain of the last worker first.
 
-        A job that will not grow gets the places of workers that are few on their node, one that will those of many.
+        A job that cannot grow gets the places of workers that are few on their node, an elastic one those of many.
         """
         lower = self.of(job, shrinkable=True)
-        equals = self._givers_of(job.priority).records
+        equals = self._donors_of(job.priority).records
         return self._victim_order(job, np.concatenate((lower.records[~lower.equal], equals)), most_first=job.elastic)
 
     def _victim_order(self, job: Job, records: Ints, *, most_first: bool | None = None) -> VictimOrder:
@@ -63,14 +63,14 @@ class Victims:
         return VictimOrder(self._victim_table, records, equal, most_first, self._draft.ledger.own)
 
     def _less_important(self, job: Job, everybody: Ints) -> Ints:
-        """Those that are less important than the job, of all in turn."""
+        """Records of jobs that are less important than this one, in order."""
         order = self._draft.order
         records = everybody[: np.count_nonzero(self._victim_table.table["priority"] < job.priority)]
         return records[self._effective[records] < order.effective(job)] if order.ages else records
 
     @cached_property
     def _open(self) -> Bools:
-        """By record: whether this draft did not make the job larger."""
+        """By record: whether the job did not grow in this draft."""
         grown = [self._victim_table.at(job_id) for job_id in self._draft.grows if job_id in self._victim_table]
         not_grown = np.ones(len(self._victim_table.table), np.bool_)
         not_grown[grown] = False
@@ -78,27 +78,27 @@ class Victims:
 
     @cached_property
     def _effective(self) -> npt.NDArray[np.float64]:
-        """By record: priorities with what waiting added to them."""
+        """By record: the effective priority."""
         draft = self._draft
         job_ids = self._victim_table.table["job"].tolist()
         return np.array([draft.order.effective(draft.world.active[JobId(job_id)]) for job_id in job_ids], np.float64)
 
     def refresh(self, changed: Collection[JobId]) -> None:
-        """Take notice of what the draft took from these jobs."""
+        """Count what the draft took from these jobs."""
         for donors in self._donors.values():
             donors.refresh(changed)
 
     def reach(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
-        """An upper bound on the workers that would fit if everything less important were taken."""
+        """An upper bound on the workers that would fit if all less important jobs were taken."""
         return self._room(job.priority, headroom, None).most(feasible)
 
     def reach_with_equals(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
-        """The same if equals gave what they have above their minimum, too; 0 if they have nothing."""
-        donors = self._givers_of(job.priority)
+        """The bound of `reach` if equals also gave workers above their minimum; 0 if they have none."""
+        donors = self._donors_of(job.priority)
         return self._room(job.priority, headroom, donors).most(feasible) if donors else 0
 
     def reach_of_any(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
-        """The higher of these bounds, for any job of this priority and shape."""
+        """The higher of both bounds, for any job of this priority and shape."""
         return max(self.reach(job, feasible, headroom), self.reach_with_equals(job, feasible, headroom))
 
     def room_with_reservations(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
@@ -118,7 +118,7 @@ class Victims:
             _remember(self._rooms, key, room)
         return room
 
-    def _givers_of(self, priority: int) -> EqualDonors:
+    def _donors_of(self, priority: int) -> EqualDonors:
         donors = self._donors.get(priority)
         if donors is None:
             donors = self._donors[priority] = EqualDonors(self._draft.snapshot, self._draft.grows, priority)
@@ -126,14 +126,14 @@ class Victims:
 
 
 def _remember(rooms: dict[Any, FitBounds], key: object, room: FitBounds) -> None:
-    """The oldest makes place for it."""
+    """Keep the room; the oldest is dropped if there are too many."""
     if len(rooms) >= ROOMS_MAX:
         del rooms[next(iter(rooms))]
     rooms[key] = room
 
 
 def with_reservations(draft: Draft, priority: int, headroom: Headroom | None) -> FitBounds:
-    """What is open if less important jobs give up their reservations."""
+    """Bounds on open room if less important jobs give up their reservations."""
 
     def at(positions: Ints | slice) -> Rows:
         soon = draft.ledger.rows_at(positions, View.SOON)
@@ -145,9 +145,9 @@ def with_reservations(draft: Draft, priority: int, headroom: Headroom | None) ->
 
 
 def with_all(draft: Draft, priority: int, headroom: Headroom | None, donors: EqualDonors | None) -> FitBounds:
-    """What there is soon if a job of this priority takes all that it may take.
+    """Bounds on the room that is free soon if a job of this priority takes all that it may take.
 
-    Those of the same priority that share leave for those with own slots; `donors` give above their minimum.
+    Equals on shared slots leave for jobs with own slots; `donors` give workers above their minimum.
     """
 
     def at(positions: Ints | slice) -> Rows:

@@ -19,32 +19,32 @@ from scheduler.policy.published.work_left import pace, seconds_left, work_to_do
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A job at a size, and what one more worker would do for it."""
+    """A job at a size, and its speed with one more worker."""
 
     job: Job
-    #: How long it still takes at this size.
+    #: Seconds that it still takes at this size.
     seconds: float
     speed: float
     speed_more: float
 
     @property
     def gain(self) -> float:
-        """Against its speed as it is: what a shorter job loses when it goes without."""
+        """The gain relative to its present speed: what a shorter job loses when it goes without."""
         return (self.speed_more - self.speed) / self.speed
 
     @property
     def gain_of_more(self) -> float:
-        """Against its speed with the worker: what a longer job gains."""
+        """The gain relative to its speed with the worker: what a longer job gains."""
         return (self.speed_more - self.speed) / self.speed_more
 
 
 def time_alone(job: Job, now: float, settings: PolicySettings) -> float:
-    """Seconds that it would still take with one worker."""
+    """Seconds that the job would still take with one worker."""
     return seconds_left(job, 1, now)
 
 
 def preferred(a: Contestant, b: Contestant) -> Contestant:
-    """Who of the two gets the next worker."""
+    """The one of the two that gets the next worker."""
     shorter, longer = (a, b) if a.seconds <= b.seconds else (b, a)
     return longer if longer.gain_of_more > shorter.gain else shorter
 

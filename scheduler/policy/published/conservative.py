@@ -1,4 +1,4 @@
-"""conservative: everybody who waits is promised a start, and nobody who starts before delays any of them.
+"""conservative: every waiting job is promised a start, and no job that starts earlier delays one of them.
 
 A. Mu'alem and D. Feitelson, "Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM
 SP2 with Backfilling", 2001. Promises come from a profile of free slots over time; ends are predicted as for easy. The

@@ -1,4 +1,4 @@
-"""Which workers leave so that another job has room: as few as possible, from those who give first."""
+"""Which workers leave so that another job has room: as few as possible, from the first donors."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from scheduler.policy.draft import Draft
 
 @dataclass(frozen=True, slots=True)
 class Donor:
-    """A job that may lose workers, at most so many."""
+    """A job that may lose up to `surplus` workers."""
 
     job: Job
     surplus: int
@@ -23,7 +23,7 @@ class Donor:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A worker that may leave, and what that frees."""
+    """A worker that may leave, and the amount that it frees."""
 
     donor: int
     worker: Worker
@@ -33,10 +33,10 @@ class _Piece:
 def free_up(
     draft: Draft, feasible: FeasibleNodes, group: Group, donors: Sequence[Donor], count: int, near: Collection[int] = ()
 ) -> Mapping[JobId, list[Worker]]:
-    """Who must leave for `count` workers to fit on nodes of this group soon; nobody if that cannot be.
+    """Workers that must leave for `count` workers to fit on nodes of this group soon; empty if that is impossible.
 
-    `donors` come in the order in which they give. Rather on the nodes `near`, and rather where a giver has few workers,
-    so that jobs come to be on fewer nodes.
+    `donors` come in the order in which they give. Nodes in `near` are preferred, and nodes where a donor has few
+    workers, so that jobs come to be on fewer nodes.
     """
     fits = feasible.fits(View.SOON)
     on_node = _pieces(draft, feasible, group, donors)
@@ -75,7 +75,7 @@ def _fewest(
     freed: Mapping[int, Amount],
     near: Collection[int],
 ) -> tuple[int, list[_Piece]] | None:
-    """The node where fewest have to leave until one more fits; among such a near one, where those who give first do."""
+    """The node where fewest workers leave until one more fits; then a near one, then the one with the first donors."""
     best: tuple[tuple[int, bool, int, int, int], list[_Piece]] | None = None
     for i, pieces in on_node.items():
         needed = _needed(fits, i, pieces, left, freed.get(i, NOTHING))

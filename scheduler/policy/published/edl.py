@@ -1,4 +1,4 @@
-"""edl: the job that is least fulfilled gets the next worker, and the most fulfilled gives when somebody waits.
+"""edl: the job that is least fulfilled gets the next worker, and the most fulfilled gives when a job waits.
 
 Fulfilment is the share of the way from the minimum to the maximum, as in the autoscaler of Paddle EDL (PaddlePaddle
 Elastic Deep Learning, `pkg/autoscaler.go`, 2018).

@@ -1,4 +1,4 @@
-"""elastic-fifo: everybody has the minimum in order of submission, then one worker after the other in turns.
+"""elastic-fifo: every job gets the minimum in order of submission, then one worker after the other in turns.
 
 The ElasticFIFO algorithm of the Voda scheduler for elastic training (https://github.com/heyfey/vodascheduler, 2021).
 """
@@ -12,7 +12,7 @@ from scheduler.policy.published.rule import Rule
 
 
 def sizes(jobs: Sequence[Job], slots: int, now: float) -> Mapping[JobId, int]:
-    """Who has got fewest beyond the minimum is next."""
+    """The job with the fewest workers beyond its minimum is next."""
     return one_by_one(jobs, slots, lambda job, size: size - job.min_workers)
 
 

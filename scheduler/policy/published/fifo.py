@@ -1,6 +1,6 @@
-"""fifo: first come, first served, at the preferred size; whoever behind fits into what is free starts, too.
+"""fifo: first come, first served, at the preferred size; later jobs that fit into free slots start, too.
 
-The order of arrival is the baseline of the literature. Nobody is stopped for an equal.
+The order of arrival is the baseline of the literature. No job is stopped for an equal.
 """
 
 from scheduler.policy.published.rule import Rule

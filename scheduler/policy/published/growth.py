@@ -7,11 +7,11 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.draft import Draft
-from scheduler.policy.resize.bounds import more_spots
+from scheduler.policy.resize.bounds import more_node_counts
 
 
 def grow_to(draft: Draft, targets: Mapping[JobId, int]) -> None:
-    """Most important first, then by age: as near to its target as fits now."""
+    """Grow jobs as near to their targets as fits now, most important first, then by age."""
     jobs = [job for job_id in targets if (job := draft.world.job(job_id)) is not None]
     for job in sorted(jobs, key=lambda job: (-job.priority, job.submitted_at, job.id)):
         if job.id in draft.starts:
@@ -22,11 +22,11 @@ def grow_to(draft: Draft, targets: Mapping[JobId, int]) -> None:
 
 
 def grow_by(draft: Draft, job: Job, most: int) -> int:
-    """So many more workers for a running job, or as many as fit; gives how many."""
+    """Add up to `most` workers to a running job, as far as they fit; returns their number."""
     fits = draft.places.feasible(job.shape).fits(View.OPEN)
     most = min(most, fits.most())
     for count in range(most, 0, -1):
-        node_counts = more_spots(draft, job, count)
+        node_counts = more_node_counts(draft, job, count)
         if node_counts is not None:
             draft.grow(job, node_counts)
             return count
@@ -34,7 +34,7 @@ def grow_by(draft: Draft, job: Job, most: int) -> int:
 
 
 def may_grow(draft: Draft, job: Job) -> bool:
-    """Whether it runs undisturbed, and its last resize is long enough ago; if only that is in the way, look again."""
+    """Whether the job runs undisturbed and has cooled down; if only cooling down is in the way, look again then."""
     if job.state is not JobState.RUNNING or job.finishing or draft.touched(job):
         return False
     if not job.workers or not all(worker.wanted and worker.member for worker in job.workers):
@@ -45,7 +45,7 @@ def may_grow(draft: Draft, job: Job) -> bool:
 
 
 def _start_larger(draft: Draft, job: Job, target: int) -> None:
-    """Place a starting job anew, as a whole."""
+    """Place a starting job anew, as a whole, at up to its target."""
     own = draft.starts[job.id]
     for i, count in own.items():
         draft.ledger.take(i, job.shape, -count)

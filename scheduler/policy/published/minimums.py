@@ -1,4 +1,4 @@
-"""What elastic policies have in common: first everybody's minimum, then one worker at a time."""
+"""Common steps of elastic policies: first all minimums, then one worker at a time."""
 
 from collections.abc import Callable, Sequence
 

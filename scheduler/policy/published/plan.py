@@ -1,10 +1,10 @@
 """Plans of published policies: the ordinary steps of the planner over the world as the policy sees it.
 
 view            ranks, sizes and predicted ends as the policy has them
-hold back       conservative backfill: who would delay a promise does not take part
+hold back       conservative backfill: jobs that would delay a promise do not take part
 bounds, drain   as always
 starts          in the policy's order, at the size or the minimum; more important jobs take from less important ones
-share           elastic policies: targets, who gives to whom, and growth
+share           elastic policies: targets, donors and growth
 reasons         as always
 """
 
@@ -37,7 +37,7 @@ from scheduler.policy.start.wait_reasons import explain
 
 
 def published_plan(world: World, now: float, settings: PolicySettings) -> Plan:
-    """What the policy that the settings name would change now."""
+    """The plan of the policy that the settings name."""
     rule = RULES[settings.name]
     apart = [job for job in world.queued.values() if job.spec.fixed is not None]
     seen = view(_without(world, apart), now, rule, settings)
@@ -53,7 +53,7 @@ def published_plan(world: World, now: float, settings: PolicySettings) -> Plan:
 
 
 def _without(world: World, apart: Sequence[Job]) -> World:
-    """These jobs do not take part: published policies know nothing of fixed groups."""
+    """The world without these jobs: published policies know nothing of fixed groups."""
     return world.evolve(Changes(jobs=tuple(replace(job, state=JobState.SUSPENDED) for job in apart)))
 
 
@@ -75,7 +75,7 @@ def _decide(draft: Draft, backfill_gains: BackfillGains, rule: Rule) -> int | No
 
 
 def _named(world: World, action: Action) -> Action:
-    """What looks like a preemption where ranks are priorities may be between equals."""
+    """The action, as a rebalancing where ranks only made it look like a preemption among equals."""
     if not isinstance(action, StopJob) or action.reason is not StopReason.PREEMPTED or action.for_job is None:
         return action
     taker, loser = world.job(action.for_job), world.job(action.job_id)
@@ -84,7 +84,7 @@ def _named(world: World, action: Action) -> Action:
 
 
 def _look_at_key_changes(draft: Draft, world: World, rule: Rule, settings: PolicySettings) -> None:
-    """While somebody waits, a running job that falls behind may have to stop for it."""
+    """While a job waits, a running job that falls behind may have to stop for it."""
     if rule.key_changes_at is None or not world.queued:
         return
     for job in world.active.values():

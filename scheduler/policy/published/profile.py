@@ -1,4 +1,4 @@
-"""A profile of free slots over time, and who has to wait so that nobody's promised start is delayed."""
+"""A profile of free slots over time, and the jobs that wait so that no promised start is delayed."""
 
 import math
 from bisect import bisect_right
@@ -15,9 +15,9 @@ from scheduler.policy.capacity.resources import Amount, amount_of, fit_in, needs
 from scheduler.policy.snapshot.order import end_of
 
 GpuType = str | None
-#: Nodes that take workers, each with what it has for them.
+#: Nodes that take workers, each with its capacity for them.
 FreeNodes = list[tuple[Node, Amount]]
-#: Promises that one plan makes; who waits behind so many does not start before one of them has.
+#: Number of promises that one plan makes; jobs behind them do not start before one of the promised jobs has.
 PROMISES_MAX = 500
 
 
@@ -29,13 +29,13 @@ class Profile:
         self.slots = [slots]
 
     def change(self, start: float, end: float, slots: int) -> None:
-        """So many slots more between the two moments; what was before the profile begins is now."""
+        """Add slots between the two moments; a start before the profile counts as now."""
         first, last = self._cut(max(start, self.times[0])), self._cut(end)
         for k in range(first, last):
             self.slots[k] += slots
 
     def earliest(self, slots: int, seconds: float) -> float:
-        """The first moment from which so many slots are free for so long; infinite if there is none."""
+        """The first moment from which `slots` are free for `seconds`; infinite if there is none."""
         start: float | None = None
         for k, free in enumerate(self.slots):
             if free < slots:
@@ -89,7 +89,7 @@ def held_back(world: World, now: float) -> dict[JobId, Waiting]:
 
 
 def _promise(job: Job, world: World, profiles: dict[GpuType, Profile]) -> tuple[float, GpuType]:
-    """The earliest start, and on which GPUs: of those that are as early, the ones of which the fewest are free now.
+    """The earliest start and its GPU type: of types with equally early ones, that with the fewest free slots now.
 
     Large jobs behind it need the others.
     """
@@ -108,12 +108,12 @@ def _types(job: Job, world: World) -> list[GpuType]:
 
 
 def _room(world: World) -> FreeNodes:
-    """What nodes have for jobs beside what others hold of them, of whom nobody knows when they go."""
+    """Capacity of nodes beside foreign processes, whose ends are unknown."""
     return [(node, left_of_empty(node, world)) for node in world.nodes.values() if node.schedulable]
 
 
 def _possible(job: Job, room: FreeNodes) -> bool:
-    """Whether nodes without jobs would hold it; the planner has the reason for those that no node suits."""
+    """Whether nodes without jobs would hold the job; the planner has the reason if no node suits it."""
     fits: dict[GpuType, int] = {}
     for node, amount in room:
         if node.suits(job.shape):
@@ -122,9 +122,9 @@ def _possible(job: Job, room: FreeNodes) -> bool:
 
 
 def _profiles(world: World, room: FreeNodes, now: float, priority: int) -> dict[GpuType, Profile]:
-    """What a class sees: slots that are free, being freed, or held by less important jobs, and when others end."""
+    """Profiles for one priority: slots that are free, being freed, held by less important jobs, or freed later."""
     profiles = {node.gpu_type: Profile(now, 0) for node in world.nodes.values()}
-    # others, closed slots and workers together may be more than a node has: that takes nothing from other nodes
+    # foreign processes, closed slots and workers may exceed a node's slots: that takes nothing from other nodes
     left = {node.name: max(slots, 0) for node, (slots, _, _) in room}
     for node, _ in room:
         profiles[node.gpu_type].change(now, math.inf, left[node.name])
@@ -138,7 +138,7 @@ def _profiles(world: World, room: FreeNodes, now: float, priority: int) -> dict[
 
 
 def _held(world: World, now: float, priority: int) -> list[tuple[float, Worker]]:
-    """Workers on slots of their own that a class cannot take, and until when, the last to end first."""
+    """(end, worker) of workers on own slots that jobs of this priority cannot take, the last to end first."""
     held = []
     for job in world.active.values():
         if job.state is not JobState.STOPPING and not (job.spec.preemptible and job.priority < priority):

@@ -1,9 +1,8 @@
-"""Sharing among equals, for elastic policies: who waits gets its minimum from those above theirs, then all move to the
-sizes that the policy says.
+"""Rebalancing for elastic policies: waiting jobs get minimums from equals above theirs, then all move to their sizes.
 
-Slots are counted by GPU type, own and shared ones apart, for a running job stays where it is in both. From the most
-important class down, each may use what those above leave, but for the minimums of the classes below. Nobody shrinks
-unless another gains by it, and what fits no target goes to whoever can use it.
+Slots are counted by GPU type, own and shared ones apart, for a running job changes neither. Each priority, from the
+highest down, may use what those above leave, except the minimums of those below. No job shrinks unless another gains by
+it, and slots that fit no target go to any job that can use them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +22,7 @@ from scheduler.policy.published.rule import Sizes
 
 
 class Sharing:
-    """One pass over a draft in which the queue was served."""
+    """One rebalancing pass over a draft in which the queue was served."""
 
     def __init__(self, draft: Draft, sizes: Sizes) -> None:
         self._draft = draft
@@ -45,7 +44,7 @@ class Sharing:
                 yield job
 
     def _size(self, job: Job) -> int:
-        """Workers that it has, starts with, or has a reservation for."""
+        """Workers that the job has, starts with, or has a reservation for."""
         draft = self._draft
         if job.id in draft.world.active:
             return len(draft.staying(job)) + sum(draft.grows.get(job.id, {}).values())
@@ -62,7 +61,7 @@ class Sharing:
         return self._group_at(draft.ledger.position[draft.holding[job.id][0][0]])
 
     def _positions(self, job: Job) -> set[int]:
-        """Where it has workers, or has a reservation for them."""
+        """Positions where the job has workers, or a reservation for them."""
         draft = self._draft
         if job.id in draft.world.active:
             return {i for worker in draft.staying(job) if (i := draft.ledger.where(worker)) is not None}
@@ -72,10 +71,10 @@ class Sharing:
         ledger = self._draft.ledger
         return (i >= ledger.own, ledger.nodes[i].gpu_type)
 
-    # who waits
+    # waiting jobs
 
     def _admit(self) -> None:
-        """Take the minimum of each job that found no room from equals, where that is enough for it."""
+        """Take the minimum of each job that found no room from equals, if they have enough."""
         draft = self._draft
         failed: set[tuple[WorkerShape, int, int]] = set()
         for job in draft.order.queue(draft.world.queued.values()):
@@ -93,7 +92,7 @@ class Sharing:
         draft = self._draft
         feasible = draft.places.feasible(job.shape)
         for group in feasible.by_type:
-            donors = self._givers_to_waiting(job, group)
+            donors = self._donors_to_waiting(job, group)
             takings = free_up(draft, feasible, group, donors, job.min_workers)
             if takings:
                 self._take(takings, job)
@@ -105,8 +104,8 @@ class Sharing:
                 return True
         return False
 
-    def _givers_to_waiting(self, job: Job, group: Group) -> list[Donor]:
-        """Everybody above the minimum, the farthest above its target first, were the job to take part."""
+    def _donors_to_waiting(self, job: Job, group: Group) -> list[Donor]:
+        """Donors above their minimum, the farthest above its target first, with the job taking part."""
         able = [other for other in self._members if self._may_give(other, job, group)]
         targets = self._targets_in([*self._of_group(group), job], group)
         able.sort(key=lambda other: (other.priority, targets[other.id] - self._size(other), -other.id))
@@ -135,7 +134,7 @@ class Sharing:
         return targets
 
     def _targets_in(self, members: list[Job], group: Group) -> dict[JobId, int]:
-        """The size of every member, were slots as good as each other."""
+        """The size of every member, as if all slots were alike."""
         ledger = self._draft.ledger
         soon = ledger.soon()
         free = sum(max(int(soon[i][0]), 0) for i in range(len(ledger.nodes)) if self._group_at(i) == group)
@@ -153,7 +152,7 @@ class Sharing:
     # moving to them
 
     def _move(self, targets: Mapping[JobId, int]) -> bool:
-        """Let those above their target shrink for those below; whether anybody is still on the way to its target."""
+        """Shrink jobs above their target for those below; returns whether any job is still moving to its target."""
         claims: list[tuple[Placement, WorkerShape]] = []
         moving = False
         for job in sorted(self._members, key=lambda job: (-job.priority, *_in_order(job))):
@@ -167,7 +166,7 @@ class Sharing:
     def _give_to(
         self, job: Job, missing: int, targets: Mapping[JobId, int], claims: list[tuple[Placement, WorkerShape]]
     ) -> bool:
-        """Claim what is being freed anyway, then what others have above their target; whether that is anything."""
+        """Claim what is being freed, then what others have above their target; returns whether the job still moves."""
         draft = self._draft
         if job.id not in draft.holding and not may_grow(draft, job):
             return True
@@ -176,7 +175,7 @@ class Sharing:
         while missing:
             fits = feasible.fits(View.SOON)
             if not fits.total(group):
-                donors = self._givers_above(targets, job, group)
+                donors = self._donors_above(targets, job, group)
                 takings = free_up(draft, feasible, group, donors, 1, own)
                 if not takings:
                     return moving
@@ -189,8 +188,8 @@ class Sharing:
             moving, missing = True, missing - 1
         return moving
 
-    def _givers_above(self, targets: Mapping[JobId, int], job: Job, group: Group) -> list[Donor]:
-        """Least important first, then the farthest above its target."""
+    def _donors_above(self, targets: Mapping[JobId, int], job: Job, group: Group) -> list[Donor]:
+        """Donors above their target: least important first, then the farthest above."""
         above = [
             (self._size(other) - targets[other.id], other)
             for other in self._members
@@ -200,7 +199,7 @@ class Sharing:
         return [Donor(other, surplus) for surplus, other in above]
 
     def _rested(self, job: Job) -> bool:
-        """Whether it runs undisturbed, and was not resized just now; if only that is in the way, look again."""
+        """Whether the job runs undisturbed and was not resized just now; if only that is in the way, look again."""
         if job.state is not JobState.RUNNING or job.leaving:
             return False
         rested = max(job.last_resize_at or 0.0, job.started_at or 0.0) + self._draft.settings.rebalance_seconds
@@ -212,7 +211,7 @@ class Sharing:
             self._draft.shrink(self._draft.world.active[donor], tuple(workers), LeaveReason.REBALANCED, job.id)
 
     def _deal_rest(self) -> None:
-        """One worker after the other to whoever has room for it."""
+        """Give slots that fit no target to jobs that can use them, most important and oldest first."""
         open_to = sorted(self._members, key=lambda job: (-job.priority, *_in_order(job)))
         for job in open_to:
             if job.id in self._draft.world.active and may_grow(self._draft, job):

@@ -1,4 +1,4 @@
-"""What a published policy is made of: the parts in which such policies differ."""
+"""The parts in which published policies differ."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ KeyChange = Callable[[Job, float, PolicySettings], float | None]
 
 
 class Backfill(Enum):
-    """How those who wait are protected from those behind them."""
+    """How waiting jobs are protected from those behind them."""
 
-    #: Not at all: whoever fits now starts.
+    #: Not at all: every job that fits now starts.
     FIRST_FIT = "FIRST_FIT"
-    #: The first one that does not fit has a promised start.
+    #: The first job that does not fit has a promised start.
     EASY = "EASY"
-    #: Everybody who waits has a promised start.
+    #: Every waiting job has a promised start.
     CONSERVATIVE = "CONSERVATIVE"
 
 

@@ -12,12 +12,12 @@ from scheduler.policy.published.work_left import guess_grows_at, seconds_left
 
 
 def time_left(job: Job, now: float, settings: PolicySettings) -> float:
-    """Seconds that it still needs at its preferred size."""
+    """Seconds that the job still needs at its preferred size."""
     return seconds_left(job, job.preferred_workers, now)
 
 
 def guess_grows(job: Job, now: float, settings: PolicySettings) -> float | None:
-    """Time only brings the end of a running job nearer, but where that is a guess."""
+    """When the guess of a running job's time left grows; without a guess, time only brings its end nearer."""
     return guess_grows_at(job, now)
 
 

@@ -1,6 +1,6 @@
 """tiresias: two queues by attained service, first come, first served in each; the first stops the second.
 
-Who has had little so far is likely to need little: discretized two-dimensional least attained service, J. Gu et al.,
+A job that has had little is likely to need little: discretized two-dimensional least attained service, J. Gu et al.,
 "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019. Service is slots times seconds, so nothing
 need be known of a job. Sizes are fixed.
 """
@@ -9,7 +9,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.job import Job
 from scheduler.policy.published.rule import Rule
 
-#: A moment that was computed for the fall has reached it.
+#: A moment computed for the fall into the second queue counts as having reached it.
 _ROUNDING = 1e-3
 
 

@@ -20,7 +20,7 @@ from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 
 
 def view(world: World, now: float, rule: Rule, settings: PolicySettings) -> World:
-    """The world through the eyes of this rule."""
+    """The world as this rule sees it."""
     jobs = [job for job in world.all_jobs() if job.state is not JobState.SUSPENDED]
     seen = {job.id: job for job in jobs}
     if rule.key is not None:
@@ -40,12 +40,12 @@ def view(world: World, now: float, rule: Rule, settings: PolicySettings) -> Worl
 
 
 def fixed_size(job: Job, most: int) -> int:
-    """The size at which it starts where sizes are fixed: the preferred one, or what the cluster holds of it."""
+    """The size at which a job starts where sizes are fixed: the preferred one, limited by the cluster."""
     return max(min(job.preferred_workers, most), job.min_workers)
 
 
 def _fixed(job: Job, most: int) -> Job:
-    """Waiting: one size. Active: the size that it has, and one that lost workers may have them back."""
+    """A waiting job gets one size; an active one keeps its size, and may have lost workers back."""
     wanted = fixed_size(job, most)
     if job.state is JobState.QUEUED:
         return _bounded(job, wanted, wanted)
@@ -56,7 +56,7 @@ def _fixed(job: Job, most: int) -> Job:
 
 
 def _keeping(job: Job) -> Job:
-    """A running job from which nobody may take keeps what it has, up to its maximum."""
+    """A running job that is not preemptible keeps its size, up to its maximum."""
     size = min(len(job.wanted_workers), job.max_workers)
     if job.state not in RESIZABLE_STATES or job.spec.preemptible or size < job.min_workers:
         return job
@@ -70,7 +70,7 @@ def _bounded(job: Job, low: int, high: int) -> Job:
 
 
 def _ending(job: Job, now: float) -> Job:
-    """Its predicted end as a time limit; one that has outlived its prediction is about to end."""
+    """The job with its predicted end as time limit; one that has outlived its prediction is about to end."""
     limit, expected = job.spec.time_limit_seconds, job.spec.expected_seconds
     if expected is None:
         return job

@@ -1,7 +1,7 @@
-"""How much is left of a job, and how fast it is, for policies that cannot do without numbers.
+"""Work left and speed of a job, for policies that cannot do without numbers.
 
-Speeds are those that were declared, else those that were measured: beyond the sizes that a job had, measured ones say
-little. Work is counted in the unit of the job's speeds times seconds.
+Speeds are declared ones, else measured ones, which say little beyond the sizes that a job had. Work is counted in the
+unit of the job's speeds times seconds.
 """
 
 import math
@@ -18,13 +18,13 @@ _ROUNDING = 1e-6
 
 
 def work_to_do(job: Job, now: float) -> float:
-    """What is left: the undone share of what was declared, else what is known otherwise, else a guess."""
+    """The work left: the undone share of the declared work, else another estimate, else a guess."""
     expected, fraction = job.spec.expected_seconds, job.progress.fraction
     if expected is not None and fraction is not None:
         return max(expected * pace(job, job.preferred_workers) * (1.0 - fraction) - _since_report(job, now), 0.0)
     whole = job.progress.whole_slot_seconds
     if fraction and whole is not None:
-        # The same while it runs and while it waits, or it would be stopped and started by turns.
+        # Equal while it runs and while it waits, or it would be stopped and started by turns.
         return whole * (1.0 - fraction) / (job.shape.slots * job.preferred_workers) * pace(job, job.preferred_workers)
     known = work_left(job, now)
     if known is None:
@@ -34,17 +34,17 @@ def work_to_do(job: Job, now: float) -> float:
 
 
 def seconds_left(job: Job, workers: int, now: float) -> float:
-    """How long that takes with so many workers."""
+    """Seconds left with `workers` workers."""
     return work_to_do(job, now) / pace(job, workers)
 
 
 def pace(job: Job, workers: int) -> float:
-    """Its speed at this size, never 0: a job that reports none would have no end."""
+    """The job's speed at this size, never 0: a job that reports none would have no end."""
     return max(speed_at(job.spec.speedup or job.progress.throughput, workers), SPEED_MIN)
 
 
 def guess_grows_at(job: Job, now: float) -> float | None:
-    """When a running job will have had so much that more is guessed to be left; None where nothing is guessed."""
+    """When a running job's service will raise the guess of what is left; None where nothing is guessed."""
     slots = sum(len(worker.slot_ids) for worker in job.workers if worker.started_at is not None)
     if not slots or job.progress.fraction is not None or work_left(job, now) is not None:
         return None
@@ -52,13 +52,13 @@ def guess_grows_at(job: Job, now: float) -> float | None:
 
 
 def _guess(job: Job, now: float) -> float:
-    """Worker-seconds: about as much as it has had, in steps: two jobs must not overtake each other for ever."""
+    """Worker-seconds: about the service so far, in steps, so that two jobs do not overtake each other for ever."""
     steps = math.floor(math.log2(max(job.worker_seconds(now) / GUESS_SECONDS, 0.5)) + _ROUNDING) + 1
     return GUESS_SECONDS * 2.0**steps
 
 
 def _since_report(job: Job, now: float) -> float:
-    """What it has done since its workers reported last."""
+    """Work done since the job's workers reported last."""
     reported_at, size = job.progress.reported_at, len(job.wanted_workers)
     if reported_at is None or not size:
         return 0.0

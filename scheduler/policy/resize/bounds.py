@@ -22,7 +22,7 @@ def shrink_over_maximum(draft: Draft) -> None:
 
 
 def repair_below_minimum(draft: Draft) -> None:
-    """Top up from free slots; a job for which there are none stops, so that it queues and may preempt as any other."""
+    """Top up jobs from free slots; a job without any stops, so that it queues and may preempt as any other."""
     for job_id in sorted(draft.usages.under | draft.shrinks.keys()):
         job = draft.world.active[job_id]
         if job.id in draft.stops or job.id in draft.grows:
@@ -31,15 +31,15 @@ def repair_below_minimum(draft: Draft) -> None:
         missing = job.min_workers - len(staying)
         if missing <= 0:
             continue
-        node_counts = None if _restarts_whole(job) else more_spots(draft, job, missing)
+        node_counts = None if _restarts_whole(job) else more_node_counts(draft, job, missing)
         if node_counts is None:
             draft.stop(job, StopReason.BELOW_MINIMUM)
         else:
             draft.grow(job, node_counts)
 
 
-def more_spots(draft: Draft, job: Job, count: int) -> NodeCounts | None:
-    """Where so many further workers of an active job fit now, leaving all reservations alone."""
+def more_node_counts(draft: Draft, job: Job, count: int) -> NodeCounts | None:
+    """Nodes for `count` further workers of an active job, beside all reservations; None if they do not fit."""
     fits = draft.places.feasible(job.shape).fits(View.OPEN)
     staying = draft.staying(job)
     if not staying:

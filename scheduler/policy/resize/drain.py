@@ -4,7 +4,7 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.draft import Draft
-from scheduler.policy.resize.bounds import more_spots
+from scheduler.policy.resize.bounds import more_node_counts
 
 
 def drain(draft: Draft) -> None:
@@ -37,7 +37,7 @@ def _move(draft: Draft, job: Job, off: list[Worker], elsewhere: list[Worker]) ->
     if running and len(elsewhere) >= job.min_workers:
         return
     missing = job.min_workers - len(elsewhere)
-    node_counts = more_spots(draft, job, missing) if job.elastic and running else None
+    node_counts = more_node_counts(draft, job, missing) if job.elastic and running else None
     if node_counts is None:
         draft.stop(job, StopReason.DRAINED)
         return
@@ -45,7 +45,7 @@ def _move(draft: Draft, job: Job, off: list[Worker], elsewhere: list[Worker]) ->
         return
     room = job.max_workers - len(off) - len(elsewhere)
     if room > 0:
-        draft.grow(job, more_spots(draft, job, min(missing, room)) or {})
+        draft.grow(job, more_node_counts(draft, job, min(missing, room)) or {})
     else:
         surplus = min(missing, job.max_workers - job.min_workers)
         youngest = sorted(off, key=lambda w: -w.ordinal)[:surplus]

@@ -1,11 +1,11 @@
-"""Running jobs that were faster with fewer workers give the others back, and so to whoever can use them."""
+"""Running jobs that were faster with fewer workers give the others back, for jobs that can use them."""
 
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.draft import Draft
 
 
 def give_back(draft: Draft) -> None:
-    """Shrink each of them to the size at which it was fastest, its youngest workers first."""
+    """Shrink each such job to the size at which it was fastest, its youngest workers first."""
     for peer in draft.snapshot.peers.slowed():
         job, faster = peer.job, peer.faster
         if faster is None or job.spec.booking is not None or draft.touched(job) or draft.near_end(job):

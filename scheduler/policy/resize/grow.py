@@ -1,7 +1,7 @@
-"""Growth: what is left goes to elastic jobs, by priority; among equals by what a worker is worth, then evenly.
+"""Growth: slots left over go to elastic jobs, by priority; among equals by marginal gain, then evenly.
 
 Jobs that this plan starts take part, so that a job starts at once at the size it can have. Running jobs that are alike
-stand in a row: where nothing is open for one of them, nobody behind it is looked at.
+form a row: where nothing is open for one of them, the rest of the row is skipped.
 """
 
 import heapq
@@ -23,14 +23,14 @@ from scheduler.policy.start.backfill import HeadReservation
 
 @dataclass(slots=True)
 class Candidate:
-    """A job with room below its maximum, and what growth gave it so far."""
+    """A job with room below its maximum, and the workers that growth gave it so far."""
 
     job: Job
     marginal_gain: MarginalGain
     fits: Fits
     headroom: Headroom | None
     group: Group
-    #: Workers that it has or starts with, by position where the node takes more.
+    #: Workers that it has or starts with, by position, on nodes that take more.
     own: NodeCounts
     size: int
     gained: NodeCounts = field(default_factory=dict)
@@ -52,12 +52,12 @@ class Row:
     k: int = 0
 
 
-#: Who is served next: a candidate, or the next of a row.
+#: The next to be served: a candidate, or the next job of a row.
 Head = tuple[GrowthRank, Candidate | Row]
 
 
 def grow(draft: Draft, head_reservation: HeadReservation | None) -> "GrowthRound":
-    """Deal open slots out one worker at a time, then place what each job got together."""
+    """Hand out open slots one worker at a time, then place the new workers of each job together."""
     growth_round = GrowthRound(draft, head_reservation)
     growth_round.run()
     for candidate in growth_round.served():
@@ -67,7 +67,7 @@ def grow(draft: Draft, head_reservation: HeadReservation | None) -> "GrowthRound
 
 
 class GrowthRound:
-    """Open slots, dealt out by rank."""
+    """Hands out open slots by rank."""
 
     def __init__(self, draft: Draft, head_reservation: HeadReservation | None) -> None:
         self._draft = draft
@@ -95,18 +95,18 @@ class GrowthRound:
 
     @property
     def sizes(self) -> dict[JobId, int]:
-        """How large those are now who got something."""
+        """Present sizes of the jobs that got workers."""
         return {job_id: candidate.size for job_id, candidate in self._gained.items()}
 
     def served(self) -> Iterator[Candidate]:
-        """Who got something: those that start, in their order, then running jobs by id."""
+        """Jobs that got workers: starting jobs in their order, then running jobs by id."""
         starting = (self._gained[job_id] for job_id in self._draft.starts if job_id in self._gained)
         running = (self._gained[job_id] for job_id in sorted(self._gained) if job_id not in self._draft.starts)
         yield from starting
         yield from running
 
     def look_at_cooling(self) -> None:
-        """Look again when the first job has cooled down that could have grown now, or may grow further then."""
+        """Look again when the first job that could have grown now has cooled down, or one may grow further."""
         active = self._draft.world.active
         widens_at = self._draft.snapshot.peers.widens_at
         if widens_at < math.inf and any(self._open(peers) for peers in self._draft.snapshot.peers):
@@ -119,7 +119,7 @@ class GrowthRound:
                         break
 
     def _serve_next(self, row: Row) -> None:
-        """Serve the next of the row for whom something is open."""
+        """Serve the next job of the row, if a slot is open for it."""
         peers = row.peers
         if not self._open(peers):
             return
@@ -131,7 +131,7 @@ class GrowthRound:
             self._serve(candidate)
 
     def _serve(self, candidate: Candidate) -> None:
-        """One more worker, if one fits."""
+        """Give the candidate one more worker, if one fits."""
         node_counts = candidate.fits.place_more(1, candidate.group, candidate.own.keys() | candidate.gained.keys())
         if node_counts is None:
             return
@@ -144,7 +144,7 @@ class GrowthRound:
             heapq.heappush(self._heads, (candidate.rank, candidate))
 
     def _open(self, peers: Peers) -> bool:
-        """Whether any of them could get a slot; where the blocked job bounds all of them, what it leaves counts."""
+        """Whether any of the peers could get a slot; within the headroom, where the blocked job bounds all of them."""
         head_reservation = self._head_reservation
         bound_all = (
             head_reservation is not None
@@ -158,7 +158,7 @@ class GrowthRound:
         return feasible.fits(View.OPEN, headroom).total(peers.group) > 0
 
     def _running(self, job: Job) -> Candidate | None:
-        """The running job, if something is open for it, the draft leaves its size alone, and it is not about to end."""
+        """The running job as a candidate; None if no slot is open for it, the draft resizes it, or its end is near."""
         draft = self._draft
         headroom = self.headroom(job)
         fits = self._fits(job, headroom)
@@ -181,7 +181,7 @@ class GrowthRound:
         return Candidate(job, marginal_gain, self._fits(job, headroom), headroom, group, own, sum(own.values()))
 
     def headroom(self, job: Job) -> Headroom | None:
-        """What the blocked job leaves to this one if it grows; None: that is no limit."""
+        """The headroom that limits the job's growth; None if nothing does."""
         head_reservation = self._head_reservation
         if head_reservation is None or self._draft.order.more_important(job, head_reservation.job):
             return None
@@ -190,7 +190,7 @@ class GrowthRound:
         return head_reservation.bounds(self._draft, job)
 
     def _gets_back(self, priority: int, preemptible: bool) -> bool:
-        """Whether the blocked job gets back from such jobs what they grow by."""
+        """Whether the blocked job gets back what such jobs grow by."""
         head_reservation = self._head_reservation
         return (
             self._draft.settings.share
@@ -203,7 +203,7 @@ class GrowthRound:
 
 
 def _place_together(draft: Draft, candidate: Candidate) -> None:
-    """Place all that the job got at once, which takes fewer nodes than worker by worker; a starting job, as a whole."""
+    """Place all new workers of a job at once, which takes fewer nodes; a starting job is placed anew as a whole."""
     job = candidate.job
     _take(draft, candidate, candidate.gained, -1)
     count = sum(candidate.gained.values())

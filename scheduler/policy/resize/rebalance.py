@@ -1,7 +1,7 @@
-"""Sharing among equals: a worker moves to where it is worth more, and everybody who waits gets the minimum first.
+"""Rebalancing among equals: a worker moves to the job where it gains more, and waiting jobs get the minimum first.
 
-Only workers above the minimum move, and only between jobs of one priority. Since both sides pay for a resize, a worker
-has to be worth a margin more to the one who gets it. Slots that are being freed already count as given.
+Only workers above the minimum move, and only between jobs of one priority. Since both sides pay for a resize, the gain
+of the receiver has to be larger by a margin. Slots that are being freed already count as given.
 """
 
 import heapq
@@ -24,7 +24,7 @@ from scheduler.policy.start.backfill import HeadReservation
 
 
 def share(draft: Draft, growth_round: GrowthRound, head_reservation: HeadReservation | None) -> None:
-    """Let workers of running jobs go to their peers, after all that is open was dealt out."""
+    """Move workers of running jobs to their peers, after all open slots were handed out."""
     exchanges: list[_Exchange] = []
     for peers in draft.snapshot.peers:
         if not _compete(peers) and not draft.holding:
@@ -37,7 +37,7 @@ def share(draft: Draft, growth_round: GrowthRound, head_reservation: HeadReserva
 
 
 def _compete(peers: Peers) -> bool:
-    """Whether one of them could have a worker of another."""
+    """Whether one peer could get a worker of another."""
     return bool(peers.growers and peers.donors) and {rank[-1] for rank in peers.growers[:2]} != {
         rank[-1] for rank in peers.donors[:1]
     }
@@ -54,7 +54,7 @@ class _Party:
 
 
 class _Exchange:
-    """Workers that change hands among one kind of peers."""
+    """An exchange of workers among peers of one kind."""
 
     def __init__(self, draft: Draft, peers: Peers, growth_round: GrowthRound) -> None:
         self._draft = draft
@@ -64,10 +64,10 @@ class _Exchange:
         #: Workers for whom slots are being freed before anything is exchanged.
         self._coming = self._being_freed()
         self._starting = {party.job.id: party for party in self._about_to_start()}
-        #: Who leaves, by the job that loses them, and for whom the first of them does.
+        #: Leaving workers by the job that loses them, and the job for which the first of them leaves.
         self._leaving: dict[JobId, list[Worker]] = {}
         self._for_job: dict[JobId, JobId] = {}
-        #: Where those who get workers have them, or get them.
+        #: Nodes on which jobs that get workers have them or get them.
         self._nodes: dict[JobId, list[NodeName]] = {}
         starting = [rank for job_id in self._starting if (rank := self._growing(job_id)) is not None]
         self._growers: _Standing[GrowthRank] = _Standing(peers.growers, self._growing, starting)
@@ -88,7 +88,7 @@ class _Exchange:
             self._draft.shrink(job, leaving, LeaveReason.REBALANCED, self._for_job[job_id])
 
     def _about_to_start(self) -> Iterator[_Party]:
-        """Jobs that wait for slots which are held for them: more than the minimum may come with these."""
+        """Jobs that wait for slots held for them: more than the minimum may come with these."""
         draft, peers = self._draft, self._peers
         for job in draft.holders_of(peers.priority):
             nodes = tuple(name for name, _ in draft.holding[job.id])
@@ -100,7 +100,7 @@ class _Exchange:
         return (shared, self._draft.world.nodes[node].gpu_type)
 
     def _worker_for(self, grower: GrowthRank) -> Worker | None:
-        """The worker whose place the grower gets: on a node where it is or will be, if anybody can give one there."""
+        """The worker whose place the grower gets: on a node where it is or will be, if a donor has one there."""
         job_id, most = grower[-1], -grower[1] / self._margin
         for node in self._nodes.setdefault(job_id, [*self._party(job_id).nodes]):
             ranks = (self._giving(other) for other in self._draft.usages.on.get(node, ()) if other != job_id)
@@ -113,7 +113,7 @@ class _Exchange:
         return self._least_missed(first[-1], self._wanted(job_id, first[0] * self._margin))
 
     def _least_missed(self, job_id: JobId, count: int) -> Worker:
-        """The first of so many to leave: where just enough of the job's workers are, else where most of them are."""
+        """The first of `count` to leave: where just enough of the job's workers are, else where most of them are."""
         staying = self._staying(job_id)
         together = Counter(worker.node for worker in staying)
 
@@ -124,7 +124,7 @@ class _Exchange:
         return min(staying, key=lambda w: (*waste(w), w.node, -w.ordinal))
 
     def _wanted(self, job_id: JobId, least: float) -> int:
-        """How many workers the job would take if each has to be worth more than this; no more than a node's worth."""
+        """Number of workers that the job would take with gains above `least`, at most the slots of the largest node."""
         party = self._party(job_id)
         size, most = self._size(party), self._largest_node
         return next((n for n in range(1, most) if party.marginal_gain.of_next(size + n) <= least), most)
@@ -134,7 +134,7 @@ class _Exchange:
         return max(node.slots for node in self._draft.ledger.nodes)
 
     def _staying(self, job_id: JobId, node: NodeName | None = None) -> list[Worker]:
-        """Its workers (on one node) that were not chosen so far and whose places others may have, oldest first."""
+        """The job's workers (on one node) that were not chosen yet and whose places others may have, oldest first."""
         gone = {worker.id for worker in self._leaving.get(job_id, ())}
         draft = self._draft
         workers = (w for w in draft.staying(self._party(job_id).job) if draft.ledger.where(w) is not None)
@@ -159,7 +159,7 @@ class _Exchange:
         self._sizes[job_id] = self._size(self._party(job_id)) + by
 
     def _growing(self, job_id: JobId) -> GrowthRank | None:
-        """Where it stands among growers at the size that it gets; None if it wants no more."""
+        """The job's rank among growers at its new size; None if it wants no more."""
         party, draft = self._party(job_id), self._draft
         size = self._size(party)
         if job_id in draft.shrinks or job_id in draft.stops or job_id in self._leaving:
@@ -169,7 +169,7 @@ class _Exchange:
         return growth_rank(party.job, party.marginal_gain, size) if party.marginal_gain.of_next(size) > 0.0 else None
 
     def _giving(self, job_id: JobId) -> GivingRank | None:
-        """Where it stands among givers at the size that it keeps; None if it gives no more."""
+        """The job's rank among donors at its remaining size; None if it gives no more."""
         draft, known = self._draft, self._draft.snapshot.peers.get(job_id)
         if known is None or known.gives is None or known.peers is not self._peers or job_id in self._nodes:
             return None

@@ -1,4 +1,4 @@
-"""Those who share slots beyond the physical count leave first: off crowded slots, and where nothing is oversold now."""
+"""Workers on shared slots leave first: off crowded slots, and off nodes with too few extra slots."""
 
 from collections.abc import Iterable, Set
 
@@ -13,7 +13,7 @@ Place = tuple[NodeName, int]
 
 
 def relieve(draft: Draft) -> None:
-    """Ask those to leave who share what is not there any more, then one of each crowded slot."""
+    """Ask workers to leave that share slots which no longer exist, then one worker of each crowded slot."""
     world, usages = draft.world, draft.usages
     sharing = [usages[job_id].job for job_id in sorted(usages.sharing)]
     nodes = {worker.node for job in sharing for worker in job.workers if worker.shared}
@@ -32,17 +32,17 @@ def relieve(draft: Draft) -> None:
 
 
 class Leavers:
-    """Who has to leave shared slots, job by job."""
+    """Workers that have to leave shared slots, by job."""
 
     def __init__(self, draft: Draft, sharing: Iterable[Job]) -> None:
         self._draft = draft
         entries = [entry for job in sharing for entry in _in_turn(draft, job)]
-        #: Who may be asked, first to leave first: least important, no loss to its job, youngest.
+        #: Workers that may be asked, first to leave first: least important, no loss to its job, youngest.
         self._candidates = [(job, worker) for _, job, worker in sorted(entries, key=lambda entry: entry[0])]
         self._leaving: dict[JobId, list[Worker]] = {}
 
     def give_up(self, nodes: Set[NodeName]) -> None:
-        """As many leave each node as have no extra slot there."""
+        """Ask workers to leave each node until the rest fit its extra slots."""
         surplus = {name: -self._draft.world.nodes[name].extra_slots for name in nodes}
         for _, worker in self._candidates:
             if worker.node in surplus:
@@ -54,7 +54,7 @@ class Leavers:
                         surplus[gone.node] -= len(gone.slot_ids)
 
     def thin_out(self, crowded: dict[Place, float]) -> None:
-        """One leaves each slot that is above a limit, once it is known what the last one's leaving changed."""
+        """Ask one worker to leave each crowded slot, once the effect of the last departure is known."""
         relieved = {place for workers in self._leaving.values() for worker in workers for place in _places(worker)}
         for job, worker in self._candidates:
             here = _places(worker) & crowded.keys()
@@ -68,7 +68,7 @@ class Leavers:
                 relieved |= _places(gone)
 
     def enact(self) -> None:
-        """Write it into the draft: a job that cannot go on without its leavers is stopped."""
+        """Write the departures into the draft: a job that cannot go on without its leavers is stopped."""
         for job_id, workers in sorted(self._leaving.items()):
             job = self._draft.world.active[job_id]
             if len(self._draft.staying(job)) - len(workers) >= job.min_workers:
@@ -77,7 +77,7 @@ class Leavers:
                 self._draft.stop(job, StopReason.OVERSOLD)
 
     def _ask(self, job: Job, worker: Worker) -> tuple[Worker, ...]:
-        """It leaves, and all others of its job with it where too few would be left; gives who leaves by that."""
+        """Ask the worker to leave, and its whole job where too few would be left; returns the leaving workers."""
         leaving = self._leaving.get(job.id, [])
         staying = tuple(w for w in self._draft.staying(job) if w not in leaving)
         if worker not in staying:

@@ -1,4 +1,4 @@
-"""Importance: who goes before whom in the queue, who may take from whom; and when a time limit ends a job."""
+"""Importance of jobs: their order in the queue, which may take from which, and when a time limit ends a job."""
 
 import math
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ Rank = tuple[float, float, JobId]
 
 
 def aged(priority: int, waited_seconds: float, settings: PolicySettings) -> float:
-    """The priority after so much waiting; always below every ceiling that lies above the base priority."""
+    """The priority after waiting; always below every ceiling that lies above the base priority."""
     if settings.aging_per_hour == 0:
         return priority
     value = priority + settings.aging_per_hour * max(waited_seconds, 0.0) / _HOUR_SECONDS
@@ -25,7 +25,7 @@ def aged(priority: int, waited_seconds: float, settings: PolicySettings) -> floa
 
 
 def end_of(job: Job, started_at: float | None) -> float | None:
-    """When its time limit ends the attempt; None if it has none."""
+    """When the job's time limit ends the attempt; None if it has none."""
     if job.spec.time_limit_seconds is None or started_at is None:
         return None
     return started_at + job.spec.time_limit_seconds
@@ -41,7 +41,7 @@ class Order:
         self.ages = settings.aging_per_hour > 0 and settings.name == "elastic"
 
     def effective(self, job: Job) -> float:
-        """Base priority and what waiting added: up to now for a waiting job, up to its start for an active one."""
+        """Base priority and aging: up to now for a waiting job, up to its start for an active one."""
         if not self.ages:
             return job.priority
         waits = 0.0 if job.state.active else self.now - job.queued_at
@@ -52,7 +52,7 @@ class Order:
         return a.priority > b.priority and (not self.ages or self.effective(a) > self.effective(b))
 
     def rank(self, job: Job) -> Rank:
-        """Where a waiting job stands in the queue."""
+        """The rank of a waiting job in the queue."""
         importance = self.effective(job) if self.ages else job.priority
         return (-importance, job.submitted_at, job.id)
 

@@ -1,4 +1,4 @@
-"""Running elastic jobs that are alike, by what a worker more or less is worth to them; kept from pass to pass."""
+"""Running elastic jobs that are alike, by marginal gain; kept from pass to pass."""
 
 import math
 from bisect import bisect_left, insort
@@ -19,11 +19,11 @@ from scheduler.policy.snapshot.order import end_of
 
 _GROWING_STATES = frozenset({JobState.RUNNING, JobState.RESIZING})
 
-#: Place in growth, smaller first: priority, worth of one more worker, size, age, id.
+#: Rank in growth, smaller first: priority, gain of one more worker, size, age, id.
 GrowthRank = tuple[int, float, int, float, JobId]
-#: Place in giving, smaller first: worth of the last worker, youth, id.
+#: Rank in giving, smaller first: gain of the last worker, youth, id.
 GivingRank = tuple[float, float, JobId]
-#: Shape, where they are, priority, preemptible.
+#: Shape, group of nodes, priority, preemptible.
 PeerKey = tuple[WorkerShape, Group, int, bool]
 
 
@@ -33,9 +33,9 @@ class Peers:
     def __init__(self, kind: PeerKey) -> None:
         self.shape, self.group, self.priority, self.preemptible = kind
         self.members = 0
-        #: Those with room below what is worth trying.
+        #: Jobs for which one more worker pays.
         self.growers: list[GrowthRank] = []
-        #: Those with workers above their minimum.
+        #: Jobs with workers above their minimum.
         self.donors: list[GivingRank] = []
         #: Growers that have to cool down first: (when, job), soonest first.
         self.cooling: list[tuple[float, JobId]] = []
@@ -55,7 +55,7 @@ class Peer:
     #: When it may grow again.
     ready_at: float
     end: float | None
-    #: The smaller size that it would better have; None: its own is right.
+    #: A smaller size that would serve it better; None: its own is right.
     faster: Faster | None
 
 
@@ -66,11 +66,11 @@ class AllPeers:
         self._settings = settings
         self._peers: dict[PeerKey, Peers] = {}
         self._known: dict[JobId, Peer] = {}
-        #: (when, job) of those whose worth changes with time, soonest first.
+        #: (when, job) of jobs whose marginal gain changes with time, soonest first.
         self._changing: list[tuple[float, JobId]] = []
-        #: The same of those that may then try more workers.
+        #: (when, job) of jobs that may then try more workers, soonest first.
         self._widening: list[tuple[float, JobId]] = []
-        #: Those that would better have fewer workers.
+        #: Jobs that would be faster with fewer workers.
         self._slowed: set[JobId] = set()
         self._now = -math.inf
 
@@ -86,7 +86,7 @@ class AllPeers:
         return self._widening[0][0] if self._widening else math.inf
 
     def slowed(self) -> Iterator[Peer]:
-        """Those that would better have fewer workers, by id."""
+        """Jobs that would be faster with fewer workers, by id."""
         return (self._known[job_id] for job_id in sorted(self._slowed))
 
     def get(self, job_id: JobId) -> Peer | None:
@@ -94,7 +94,7 @@ class AllPeers:
         return self._known.get(job_id)
 
     def update(self, world: World, now: float, jobs: Iterable[tuple[JobId, Job | None]]) -> None:
-        """Bring it to this moment and take notice of new values of active jobs (None: not active any more)."""
+        """Advance to this moment and apply new values of active jobs (None: not active any more)."""
         self._now = now
         for job_id, job in jobs:
             if job_id in self._known:
@@ -171,7 +171,7 @@ class AllPeers:
 
 
 def growth_rank(job: Job, marginal_gain: MarginalGain, size: int) -> GrowthRank:
-    """Where the job stands in growth at this size."""
+    """The job's rank in growth at this size."""
     return (-job.priority, -marginal_gain.of_next(size), size, job.submitted_at, job.id)
 
 
@@ -184,7 +184,7 @@ def cooled_at(job: Job, settings: PolicySettings) -> float:
 
 
 def _payback_seconds(job: Job, settings: PolicySettings) -> float:
-    """How much nearer the job's end has to come for a resize to pay."""
+    """Seconds by which the job's end has to come nearer for a resize to pay."""
     return settings.grow_payback_factor * (job.progress.resize_seconds or 0.0)
 
 
@@ -200,7 +200,7 @@ def _grows(job: Job, marginal_gain: MarginalGain, settings: PolicySettings) -> b
 
 
 def _faster(job: Job, marginal_gain: MarginalGain, settings: PolicySettings) -> Faster | None:
-    """The smaller size that it would better have, where shrinking to it pays before the job ends."""
+    """The smaller size at which the job is faster, where shrinking to it pays before the job ends."""
     faster = faster_size(job) if settings.measured_gain else None
     if faster is None:
         return None
@@ -209,7 +209,7 @@ def _faster(job: Job, marginal_gain: MarginalGain, settings: PolicySettings) -> 
 
 
 def may_change(job: Job) -> bool:
-    """Whether no worker is leaving, and its group stands.
+    """Whether no worker of the job is leaving, and its group is complete.
 
     Newcomers that still start do not matter: slots that come free one after the other make one resize together.
     """
@@ -217,7 +217,7 @@ def may_change(job: Job) -> bool:
 
 
 def _stands(job: Job) -> bool:
-    """Whether nobody leaves, all members of its group have come to it, and others only start."""
+    """Whether no worker leaves, all members have come to the job's group, and all others are still starting."""
     generation = 0 if job.state is JobState.RUNNING else job.generation
     ready = WorkerState.READY
     for worker in job.workers:

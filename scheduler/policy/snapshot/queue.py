@@ -1,7 +1,7 @@
-"""The waiting queue as lines of jobs that are alike, so that what is decided for one need not be asked for each.
+"""The waiting queue as classes of alike jobs, so that one decision serves the whole class.
 
-Jobs of a line have the same shape, minimum and preemptibility, and nobody stands behind one of lower priority: what
-fails for the first fails for all behind it, and whoever is left waiting in a line waits for the same reason.
+Jobs of a class have the same shape, minimum and preemptibility, and none stands behind one of lower priority: where the
+first fails, all behind it fail, and all that are left waiting in a class wait for the same reason.
 """
 
 from bisect import bisect_left, insort
@@ -21,7 +21,7 @@ from scheduler.policy.snapshot.order import Order, Rank
 JobClassKey = tuple[WorkerShape, int, bool, int | None]
 #: A reason as a job carries it.
 Carried = tuple[WaitReason | None, JobId | None]
-#: No pass has looked at jobs that carry these.
+#: Reasons of jobs that no pass has looked at.
 UNEXPLAINED = frozenset({None, WaitReason.SUBMITTED})
 
 
@@ -31,22 +31,22 @@ class JobClass:
     def __init__(self, kind: JobClassKey) -> None:
         self.shape, self.min_workers, self.preemptible, _ = kind
         self.ranks: list[Rank] = []
-        #: Their time limits in seconds, and how many have each.
+        #: Time limits of the jobs in seconds, and the number of jobs with each.
         self.limits: Counter[float] = Counter()
         self._carrying: dict[Carried, list[JobId]] = {}
 
     def after(self, rank: Rank) -> int:
-        """The index of the first one behind this rank."""
+        """The index of the first job behind this rank."""
         return bisect_left(self.ranks, rank)
 
     def carrying_other_than(self, said: Waiting) -> Iterator[tuple[Carried, list[JobId]]]:
-        """Jobs, by id, that carry another reason than this one; those that carry none come first."""
+        """Jobs, by id, that carry another reason than this one; those without a reason come first."""
         for carried in sorted(self._carrying, key=_first_reasons_first):
             if carried != (said.reason, said.for_job):
                 yield carried, self._carrying[carried]
 
     def note(self, job: Job) -> None:
-        """Everything about a member but its rank."""
+        """Record a member, except for its rank."""
         if job.spec.time_limit_seconds is not None:
             self.limits[job.spec.time_limit_seconds] += 1
         carried = (job.wait_reason, job.wait_for)
@@ -72,7 +72,7 @@ class JobClass:
 
 
 def not_carried(world: World, waiting: Mapping[JobId, Waiting]) -> dict[JobId, Waiting]:
-    """Those of the reasons that the jobs do not carry yet."""
+    """The reasons that the jobs do not carry yet."""
     return {job_id: said for job_id, said in waiting.items() if differs(world.queued[job_id], said)}
 
 
@@ -87,7 +87,7 @@ def _first_reasons_first(carried: Carried) -> tuple[bool, str, int]:
 
 
 class Queue:
-    """Waiting jobs: in lines, but for those that hold a reservation, have a fixed group, or pause after a failure."""
+    """Waiting jobs by class, except for those that hold a reservation, have a fixed group, or pause after a failure."""
 
     def __init__(self, order: Order, jobs: Iterable[Job]) -> None:
         self._order = order
@@ -110,7 +110,7 @@ class Queue:
         return self._job_classes.values()
 
     def advance(self, order: Order) -> None:
-        """Time has passed: pauses may be over."""
+        """Advance to the time of `order`: pauses may be over."""
         self._order = order
         for job in [job for job in self.singles.values() if not self._alone(job)]:
             del self.singles[job.id]
@@ -132,7 +132,7 @@ class Queue:
                 del self._job_classes[kind]
 
     def replace(self, old: Job, new: Job) -> None:
-        """A job has a new value, which often changes no more than the reason that it carries."""
+        """Replace the value of a job; often only its wait reason has changed."""
         if old.id in self.singles or self._alone(new) or not self._same_place(old, new):
             self.remove(old)
             self.add(new)
@@ -142,7 +142,7 @@ class Queue:
             job_class.note(new)
 
     def _same_place(self, old: Job, new: Job) -> bool:
-        """Whether both values of a job plainly stand at one place of one line."""
+        """Whether both values of a job surely have one place in one class."""
         return (
             not self._order.ages
             and old.spec is new.spec

@@ -1,4 +1,4 @@
-"""What the planner knows of a world, kept from pass to pass and brought up to date by what changed."""
+"""The planner's view of a world, kept from pass to pass and brought up to date by what changed."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ V = TypeVar("V")
 
 
 class Snapshot:
-    """Indexes and sums over one world; never anything that the world alone does not tell."""
+    """Indexes and sums over one world, all of which follow from the world alone."""
 
     def __init__(self, world: World, now: float, settings: PolicySettings) -> None:
         self.world = world
@@ -31,19 +31,19 @@ class Snapshot:
         self.ledger = Ledger(world)
         self.places = Places(world, self.ledger)
         self.usages = UsageIndex(self.ledger)
-        #: What jobs hold that may be taken from and the draft left.
+        #: Usage of takeable jobs after the draft's takings.
         self.victim_table = VictimTable(len(self.ledger.nodes))
         self._update_usages(world.active.items())
         self.peers = AllPeers(settings)
         self.peers.update(world, now, world.active.items())
         self.queue = Queue(self.order, world.queued.values())
-        #: Nodes that workers are moved off, or off some of their slots.
+        #: Nodes from which, or from some slots of which, workers are moved.
         self.draining = {
             node.name for node in world.nodes.values() if node.intent is NodeIntent.DRAINING or node.unhealthy_mask
         }
 
     def follow(self, world: World, now: float) -> bool:
-        """Bring everything up to date; False where a new survey has to be made instead."""
+        """Bring everything up to date; False if a new snapshot has to be made instead."""
         touched = world.touched_since(self.world)
         same_nodes = _same_nodes(self.world, world, touched) and self.world.crowded == world.crowded
         if now < self.order.now or not same_nodes:
@@ -76,11 +76,11 @@ class Snapshot:
         return changes.nodes
 
     def begin(self) -> None:
-        """A draft starts to try things out."""
+        """Record changes of a draft from here on, for `rollback`."""
         self.ledger.begin()
 
     def rollback(self) -> None:
-        """Undo what the draft tried."""
+        """Undo the changes of the draft."""
         self.ledger.rollback()
         self.victim_table.rollback()
         self.places.trim()
@@ -99,12 +99,12 @@ def _changed(
 
 
 def _same_nodes(before: World, after: World, touched: Touched | None) -> bool:
-    """Whether all nodes are the same in what decisions depend on."""
+    """Whether all nodes are equal in everything that decisions depend on."""
     changed = _changed(before.nodes, after.nodes, touched.nodes if touched is not None else None)
     return all(old is not None and new is not None and _facts(old) == _facts(new) for _, old, new in changed)
 
 
 def _facts(node: Node) -> Node:
-    """The node without what only the engine keeps of it."""
+    """The node without fields that only the engine uses."""
     kept = replace(node, failures=(), quarantines=0, quarantined_until=None, accepted_faults=())
     return replace(kept, unlisted_since=None, host="", version=0)

@@ -1,4 +1,4 @@
-"""One job that may lose workers."""
+"""A job that may lose workers, and what may be taken from it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from scheduler.model.job import Job
 from scheduler.model.worker import Worker
 from scheduler.policy.capacity.resources import Amount, Held, Rows
 
-#: Columns of pieces: which worker of the job, where, slots, billionths of a CPU, and MiB; whether it is of the fixed
-#: group; and, of those that are as it is: how many of the job's workers before it hold something there, how many do.
+#: Columns of pieces: which worker of the job, the position, slots, billionths of a CPU, and MiB; whether it is of the
+#: fixed group; and, among workers of its kind: how many before it hold something there, and how many in all.
 WORKER, WHERE, AMOUNT, FIXED, BEFORE, TOGETHER = 0, 1, slice(2, 5), 5, 6, 7
 COLUMNS = 8
 
 
 class Taking(NamedTuple):
-    """One thing taken from a job, and what that frees on which nodes."""
+    """One thing taken from a job, and the amounts that it frees, by position."""
 
     victim: Job
-    #: Workers asked to leave; none where it is a reservation that is taken over.
+    #: Workers asked to leave; none where a reservation is taken over.
     workers: tuple[Worker, ...]
     whole: bool
     freed: Held
@@ -34,14 +34,14 @@ class Victim:
     """An active job that may lose workers."""
 
     job: Job
-    #: Those that stay so far, in the order in which they would leave: youngest first, and the fixed group last.
+    #: Workers that stay so far, in the order in which they would leave: youngest first, and the fixed group last.
     workers: tuple[Worker, ...]
-    #: What they hold; see `laid_out`.
+    #: Pieces that they hold; see `laid_out`.
     pieces: Rows
 
     @cached_property
     def takings(self) -> tuple[Taking, ...]:
-        """Each of its workers as something that could be taken."""
+        """A taking for each of the workers."""
         freed: list[list[tuple[int, Amount]]] = [[] for _ in self.workers]
         for k, i, slots, cpus, memory, *_ in self.pieces.tolist():
             freed[k].append((i, (slots, cpus, memory)))
@@ -53,13 +53,13 @@ class Victim:
 def laid_out(jobs: Sequence[tuple[Sequence[Held], Sequence[Held]]]) -> tuple[Rows, list[int]]:
     """Pieces of what the workers of each of these jobs hold, a row per worker and node, and how many each job has.
 
-    Of each job there are those workers that may leave alone, in the order in which they would, and its fixed group.
+    `jobs` has the amounts of the workers that may leave alone, in leaving order, and of the fixed group.
     """
     helds = [held for alone, fixed in jobs for held in chain(alone, fixed)]
     held_pieces = list(chain.from_iterable(helds))
     alone_counts = np.array([len(alone) for alone, _ in jobs], np.int64)
     counts = alone_counts + np.array([len(fixed) for _, fixed in jobs], np.int64)
-    # by worker: whose it is, and which of the job's workers; then the same by piece
+    # by worker: its job, and which of the job's workers; then both by piece
     owner = np.arange(len(jobs)).repeat(counts)
     worker = np.arange(len(helds)) - (counts.cumsum() - counts)[owner]
     lengths = np.fromiter(map(len, helds), np.int64, len(helds))

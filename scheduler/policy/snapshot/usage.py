@@ -1,4 +1,4 @@
-"""What one active job holds."""
+"""The usage of one active job."""
 
 from dataclasses import dataclass
 
@@ -13,19 +13,19 @@ RESIZABLE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESI
 
 @dataclass(frozen=True, slots=True)
 class JobUsage:
-    """One active job's hold on the nodes that take new workers."""
+    """Amounts that one active job holds on the nodes that take new workers."""
 
     job: Job
     #: Workers that nobody asked to leave, oldest first.
     staying: tuple[Worker, ...]
-    #: What each of these holds.
+    #: Amounts that each of these holds.
     each: tuple[Held, ...]
-    #: Its fixed group, which leaves with the whole job only, and what each of it holds.
+    #: Its fixed group, which leaves with the whole job only, and the amounts that each of its workers holds.
     fixed: tuple[Worker, ...]
     fixed_each: tuple[Held, ...]
-    #: What all of them hold together.
+    #: Amounts that all of them hold together.
     held: Held
-    #: What those who leave hold.
+    #: Amounts that leaving workers hold.
     leaving: Held
 
     @property

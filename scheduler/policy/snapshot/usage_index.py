@@ -1,6 +1,6 @@
-"""What active jobs hold, and which of them need a look: kept from pass to pass.
+"""Usage of active jobs, and which of them need a look: kept from pass to pass.
 
-Whatever a pass has to know of all active jobs stands here as an index or a sum, so that only jobs that changed cost.
+All that a pass has to know of all active jobs is an index or a sum here, so that only changed jobs cost time.
 """
 
 from bisect import bisect_left, insort
@@ -18,7 +18,7 @@ from scheduler.policy.snapshot.usage import JobUsage
 
 
 class UsageChanges(NamedTuple):
-    """What an update came to."""
+    """The outcome of an update."""
 
     #: Nodes on which the jobs are, or were.
     nodes: set[NodeName]
@@ -28,7 +28,7 @@ class UsageChanges(NamedTuple):
 
 
 class UsageIndex:
-    """What every active job holds, and the ledger's account of what is being freed."""
+    """The usage of all active jobs, and the ledger's account of what is being freed."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -47,7 +47,7 @@ class UsageIndex:
         return self._usages[job_id]
 
     def update(self, jobs: Iterable[tuple[JobId, Job | None]]) -> UsageChanges:
-        """Take notice of new values of active jobs (None: not active any more)."""
+        """Apply new values of active jobs (None: not active any more)."""
         changes = UsageChanges(set(), [], [])
         for job_id, job in jobs:
             before = self._usages.pop(job_id, None)
@@ -63,7 +63,7 @@ class UsageIndex:
         return changes
 
     def _index(self, usage: JobUsage, sign: int) -> set[NodeName]:
-        """The nodes on which it has workers."""
+        """Add the usage to all indexes, or with sign -1 remove it; returns the nodes on which the job has workers."""
         job = usage.job
         for i, amount in usage.leaving:
             self._ledger.come(i, amount, sign)
@@ -98,7 +98,7 @@ def _mark(marked: set[JobId], job_id: JobId, mark: bool) -> None:
 
 
 def usage_of(job: Job, ledger: Ledger) -> JobUsage:
-    """What the job holds as it stands in the world."""
+    """The usage of the job as it stands in the world."""
     staying = () if job.state is JobState.STOPPING else job.workers
     run = Desired.RUN
     if not all(worker.desired is run for worker in staying):
@@ -115,7 +115,7 @@ def usage_of(job: Job, ledger: Ledger) -> JobUsage:
 
 
 def held_by(workers: Iterable[Worker], ledger: Ledger) -> Held:
-    """What these workers hold, by position."""
+    """Amounts that these workers hold, by position."""
     return _together(ledger.held_by_each(workers))
 
 

@@ -1,6 +1,6 @@
-"""What all jobs that may be taken from hold, side by side in arrays, so that thousands of them are looked at together.
+"""Usage of all takeable jobs, side by side in arrays, so that thousands of them are examined together.
 
-Kept from pass to pass; what a draft takes is taken out here, too, until it is undone.
+Kept from pass to pass; what a draft takes is removed here, too, until it is undone.
 """
 
 from collections.abc import Sequence
@@ -46,8 +46,8 @@ _RECORD = np.dtype(
         ("shrink_fixed", np.float64),
         ("shrink_slots", np.int64),
         ("stop_slots", np.int64),
-        # workers that stay so far and may leave alone, its fixed group, and where their pieces begin and how many
-        # there are
+        # number of workers that stay so far and may leave alone, and of those of its fixed group; index of the first of
+        # its pieces, and their number
         ("workers", np.int64),
         ("fixed", np.int64),
         ("first", np.int64),
@@ -65,25 +65,25 @@ class VictimTable:
         """`positions`: how many there are in the ledger."""
         self._records: Table = np.zeros(0, _RECORD)
         self._pieces: Rows = np.zeros((0, COLUMNS), np.int64)
-        #: How many of the pieces are in use, or were; those of the draft come behind those that are kept.
+        #: Number of pieces that are or were in use; those of the draft come behind those that are kept.
         self._end = self._kept_end = 0
-        #: By record: the job, and those of its workers that stay so far, in the order in which they would leave.
+        #: By record: the job, and its workers that stay so far, in the order in which they would leave.
         self._jobs: list[tuple[Job, tuple[Worker, ...]]] = []
         self._at: dict[JobId, int] = {}
-        #: Jobs that were looked at one by one, as they are now.
+        #: Victims that were examined one by one, as they are now.
         self._victims: dict[JobId, Victim] = {}
-        #: Records in turn at one moment, by whether they are to shrink.
+        #: Records in preemption order at one moment, by whether they are to shrink.
         self._in_turn: dict[bool, Ints] = {}
         self._in_turn_at = 0.0
-        #: Records whose pieces still have to be brought up to date, and the workers that these are of.
+        #: Records whose pieces are out of date, and the workers to which these pieces belong.
         self._taken: dict[int, tuple[Worker, ...]] = {}
-        #: What the draft changed, as it was.
+        #: Records that the draft changed, as they were.
         self._undo: list[tuple[int, tuple[object, ...], tuple[Worker, ...]]] = []
         self._below = SumsBelow(positions, self._pour_between)
 
     @property
     def table(self) -> Table:
-        """The records; what a draft takes changes them."""
+        """The records, after the draft's takings."""
         self._take_out()
         return self._records[: len(self._jobs)]
 
@@ -91,11 +91,11 @@ class VictimTable:
         return job_id in self._at
 
     def at(self, job_id: JobId) -> int:
-        """Which record is the job's."""
+        """The index of the job's record."""
         return self._at[job_id]
 
     def update(self, gone: Sequence[JobUsage], come: Sequence[JobUsage]) -> None:
-        """Drop some jobs, and then take in others."""
+        """Drop some jobs, then add others."""
         for usages, sign in ((gone, -1), (come, 1)):
             for usage in usages:
                 self._below.note(usage.job.priority, usage.held, sign)
@@ -109,7 +109,7 @@ class VictimTable:
         self._below.keep()
 
     def below(self, priority: int) -> Rows:
-        """What jobs of lower priority hold and the draft left; see `SumsBelow.below`."""
+        """Amounts that jobs of lower priority hold after the draft's takings; see `SumsBelow.below`."""
         return self._below.below(priority)
 
     def less_than(self, priority: int) -> list[JobId]:
@@ -119,7 +119,7 @@ class VictimTable:
         return job_ids
 
     def take(self, job_id: JobId, staying: tuple[Worker, ...], fixed: tuple[Worker, ...], freed: Held) -> None:
-        """The draft leaves the job no more than these of its workers and of its fixed group, which frees so much."""
+        """Record that the draft leaves the job these workers and this fixed group, which frees the amounts `freed`."""
         k = self._at[job_id]
         job, before = self._jobs[k]
         self._below.note(job.priority, freed, -1)
@@ -130,7 +130,7 @@ class VictimTable:
         self._victims.pop(job_id, None)
 
     def rollback(self) -> None:
-        """Undo what the draft took."""
+        """Undo the draft's takings."""
         self._below.undo()
         for k, record, workers in reversed(self._undo):
             self._records[k] = record
@@ -142,9 +142,9 @@ class VictimTable:
         self._end = self._kept_end
 
     def in_turn(self, now: float, *, shrink: bool) -> Ints:
-        """All records in the order in which victims are asked: least important, least cost, newest first.
+        """All records in preemption order: least important, least cost, newest first.
 
-        `shrink`: by what a shrink costs; else by what a stop does.
+        `shrink`: by the cost of a shrink, else of a stop.
         """
         if self._in_turn_at != now:
             self._in_turn.clear()
@@ -157,7 +157,7 @@ class VictimTable:
         return records
 
     def pieces_of(self, table: Table) -> tuple[Ints, Rows]:
-        """The pieces of these records one after the other, a copy, and which of the records each belongs to.
+        """By piece, the index of its record; and the pieces of these records one after the other, a copy.
 
         The records may be as they were before the draft changed them.
         """
@@ -167,18 +167,18 @@ class VictimTable:
         return np.arange(len(table)).repeat(counts), self._pieces.take(where, 0)
 
     def gifts_of(self, table: Table) -> Rows:
-        """Pieces of what each could give of any node without going below its minimum: no more than that together."""
+        """Pieces that each job could give on any one node without going below its minimum."""
         owner, pieces = self.pieces_of(table)
         gifts: Rows = pieces[(pieces[:, BEFORE] < surplus(table)[owner]) & (pieces[:, FIXED] == 0)]
         return gifts
 
     def pour(self, rows: Rows, table: Table, sign: int = 1) -> None:
-        """Add what these jobs hold, or with sign -1 take it off."""
+        """Add what these jobs hold to the rows, or with sign -1 subtract it."""
         pieces = self.pieces_of(table)[1]
         pour_rows(rows, pieces[:, WHERE], pieces[:, AMOUNT], sign)
 
     def victim(self, k: int) -> Victim:
-        """One job to be looked at by itself."""
+        """The victim of one record."""
         job, workers = self._jobs[k]
         victim = self._victims.get(job.id)
         if victim is None:
@@ -186,12 +186,12 @@ class VictimTable:
         return victim
 
     def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
-        """Add what jobs of these priorities hold and the draft left, or with sign -1 take it off."""
+        """Add what jobs of these priorities hold after the draft's takings, or with sign -1 subtract it."""
         table = self.table
         self.pour(rows, table[(least <= table["priority"]) & (table["priority"] < above)], sign)
 
     def _take_out(self) -> None:
-        """Give those that were taken from pieces of no more than the workers that stay."""
+        """Replace the pieces of jobs that lost workers by those of the workers that stay."""
         if not self._taken:
             return
         records = list(self._taken)
@@ -228,7 +228,7 @@ class VictimTable:
         self._append(pieces)
 
     def _drop(self, job_id: JobId) -> None:
-        """The last record takes the place of this one."""
+        """Remove the job's record; the last one takes its place."""
         k = self._at.pop(job_id)
         self._victims.pop(job_id, None)
         last = self._jobs.pop()
@@ -244,7 +244,7 @@ class VictimTable:
         self._end = end
 
     def _compact(self) -> None:
-        """Let go of pieces that no record has, where there are many."""
+        """Drop pieces that no record has, if there are many."""
         table = self.table
         if self._end > 2 * table["pieces"].sum() + _UNUSED_MAX:
             self._pieces = self.pieces_of(table)[1]
@@ -253,13 +253,13 @@ class VictimTable:
 
 
 def surplus(table: Table) -> Ints:
-    """How many workers each has above its minimum."""
+    """Number of workers that each job has above its minimum."""
     above: Ints = np.maximum(table["workers"] - table["minimum"], 0)
     return above
 
 
 def stable_order(numbers: Ints) -> Ints:
-    """How to bring these into ascending order, equal ones as they are; much faster where they are close together."""
+    """Indexes that sort the numbers, equal ones as they are; much faster where they are close together."""
     span = numbers - numbers.min(initial=np.iinfo(np.int64).max)
     order: Ints = span.astype(np.min_scalar_type(int(span.max(initial=0)))).argsort(kind="stable")
     return order
@@ -296,7 +296,7 @@ def _record(usage: JobUsage, first: int, pieces: int) -> tuple[object, ...]:
 
 
 def _longer(rows: npt.NDArray[S], length: int) -> npt.NDArray[S]:
-    """The same with room for so many, and for some more."""
+    """A copy with room for `length` rows, and for some more."""
     longer = np.zeros((length + length // 2, *rows.shape[1:]), rows.dtype)
     longer[: len(rows)] = rows
     return longer

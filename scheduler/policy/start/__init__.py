@@ -1,4 +1,4 @@
-"""Which waiting jobs start, in which order and on what, and why the others wait.
+"""Which waiting jobs start, in which order and on which nodes, and why the others wait.
 
 Lives here: the pass over the queue, backfill and its promise, and the reasons for waiting.
 """

@@ -1,9 +1,9 @@
-"""EASY backfill: the first blocked job gets a promise, and whoever starts or grows later must not break it.
+"""EASY backfill: the first blocked job gets a promise, and jobs that start or grow later must not break it.
 
 The promise is a start time and nodes, computed from the time limits of running jobs. A later job may use anything if
 the blocked one could take it back (strictly less important and preemptible) or if it ends before the promise falls
 due; otherwise only what the blocked job will not need then. After D. Lifka, "The ANL/IBM SP Scheduling System" (1995).
-While no time limits tell when the promise falls due, running equals may grow, too: they share, so it gets that back.
+While no promise date is known, running equals may grow, too: rebalancing takes that back.
 """
 
 import math
@@ -26,14 +26,14 @@ from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 
 @dataclass(frozen=True, slots=True)
 class HeadReservation:
-    """The first job that could not be placed, when it can be (infinite: unknown), and what it leaves to others."""
+    """The first job that could not be placed, when it can be (infinite: unknown), and the headroom that it leaves."""
 
     job: Job
     promised_at: float
     headroom: Headroom
 
     def bounds(self, draft: Draft, job: Job) -> Headroom | None:
-        """What limits this job if it starts or grows now; None if nothing does."""
+        """The headroom that limits this job if it starts or grows now; None if nothing does."""
         if job.spec.preemptible and draft.order.more_important(self.job, job):
             return None
         started = job.started_at if job.state in RESIZABLE_STATES else draft.now
@@ -45,22 +45,22 @@ class HeadReservation:
         return not preemptible or priority >= self.job.priority
 
     def gets_back(self, priority: int, preemptible: bool) -> bool:
-        """Whether jobs of this priority that share may have more than their minimum: the promise is as far off then."""
+        """Whether equals may grow: no promise date is known, and rebalancing takes it back."""
         return self.promised_at == math.inf and preemptible and priority == self.job.priority
 
 
 def promise(draft: Draft, job: Job) -> HeadReservation:
-    """The earliest start of a blocked job as far as time limits tell, and what others may use without delaying it."""
+    """The earliest start of a blocked job as far as time limits tell, and the headroom that it leaves to others."""
     return _promise(draft, job) if job.spec.fixed is None else _promise_with_fixed(draft, job)
 
 
 def _promise(draft: Draft, job: Job) -> HeadReservation:
-    """The earliest start of a blocked job as far as time limits tell, and what others may use without delaying it."""
+    """The earliest start of a blocked job as far as time limits tell, and the headroom that it leaves to others."""
     feasible = draft.places.feasible(job.shape)
     room = reclaimable(draft, job)
     enough = _enough_of(feasible, room, job.min_workers)
     if enough:
-        # It could take all it needs, only not in this plan: those who hold it are being resized.
+        # It could take all it needs, only not in this plan: the jobs that hold it are being resized.
         return HeadReservation(job, draft.now, _left_over(draft, job, feasible, room, enough[0]))
     fits = feasible.totals(room)
     freed: dict[int, Amount] = {}
@@ -80,7 +80,7 @@ def _promise(draft: Draft, job: Job) -> HeadReservation:
 
 
 def _promise_with_fixed(draft: Draft, job: Job) -> HeadReservation:
-    """As `backfill.promise`, for all of the job."""
+    """The promise for a job with a fixed group."""
     request = request_of(draft.places, job)
     room = reclaimable(draft, job)
     mask = draft.places.feasible(job.shape).mask | request.suits_fixed
@@ -109,7 +109,7 @@ def _promise_with_fixed(draft: Draft, job: Job) -> HeadReservation:
 
 
 def _enough_of(feasible: FeasibleNodes, room: Rows, count: int) -> list[Group]:
-    """Groups in which so many fit, by the position at which it is enough."""
+    """Groups in which `count` workers fit, by the position at which it is enough."""
     fit = fit_in_rows(feasible.need, room)
     enough_at: dict[Group, int] = {}
     for group, positions in feasible.by_type.items():
@@ -120,7 +120,7 @@ def _enough_of(feasible: FeasibleNodes, room: Rows, count: int) -> list[Group]:
 
 
 def _left_over(draft: Draft, job: Job, feasible: FeasibleNodes, room: Rows, group: Group) -> Headroom:
-    """The room without what the blocked job takes of it: roomiest nodes first, so that it takes few."""
+    """The headroom beside the blocked job, which takes the roomiest nodes first, so that it takes few."""
     positions = feasible.by_type[group]
     fit = fit_in_rows(feasible.need, room[positions])
     roomiest = np.argsort(-fit, kind="stable")
@@ -131,7 +131,7 @@ def _left_over(draft: Draft, job: Job, feasible: FeasibleNodes, room: Rows, grou
 
 
 def reclaimable(draft: Draft, job: Job) -> Rows:
-    """What is free soon, and what the job could take from others once it is enough."""
+    """Capacity that is free soon, and that the job could take from others once it is enough."""
     room = draft.ledger.soon()
     if draft.order.ages:
         for other in map(draft.world.active.__getitem__, draft.victim_table.less_than(job.priority)):
@@ -146,7 +146,7 @@ def reclaimable(draft: Draft, job: Job) -> Rows:
 
 
 def endings(draft: Draft, job: Job) -> Iterator[tuple[float, Held]]:
-    """(time, what it frees) of each time limit, soonest first, of what the job cannot take anyway."""
+    """(time, freed amounts) of each time limit, soonest first, of jobs from which this one cannot take anyway."""
     started: list[tuple[float, JobId]] = []
     for job_id in draft.starts:
         end = end_of(draft.world.queued[job_id], draft.now)

@@ -1,4 +1,4 @@
-"""Attempts that failed, so that none that is at least as hard is made before something opens."""
+"""Failed attempts, so that none that is at least as hard is made before something opens."""
 
 import math
 
@@ -7,7 +7,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.barred_nodes import barred_of
 from scheduler.policy.capacity.resources import Amount, needs
 
-#: Selector, GPU type, overselling, barred nodes: where these are equal, who needs no less of a node fits on no other.
+#: Selector, GPU type, overselling, barred nodes: a larger request never fits where a smaller one of this key failed.
 _Where = tuple[tuple[tuple[str, str], ...], str | None, bool, frozenset[NodeName]]
 #: What each worker needs, how many workers, the job's priority.
 _Attempt = tuple[Amount, int, int]
@@ -21,7 +21,7 @@ class Failures:
         self._easiest: dict[_Where, list[_Attempt]] = {}
 
     def note(self, openings: int, shape: WorkerShape, count: int, priority: int) -> None:
-        """So many workers of the shape found no room; nor will more of them, larger ones, or less important ones."""
+        """Record that `count` workers of the shape found no room: more, larger or less important ones find none."""
         if openings != self._openings:
             self._easiest.clear()
             self._openings = openings
@@ -30,7 +30,7 @@ class Failures:
         self._easiest[_where(shape)] = [attempt, *(other for other in others if not _as_hard(other, attempt))]
 
     def up_to(self, openings: int, shape: WorkerShape, count: int) -> float:
-        """The highest priority at which one that was no harder failed, and nothing opened since; -inf: none did."""
+        """The highest priority at which an attempt no harder failed, if nothing opened since; -inf: none did."""
         if openings != self._openings:
             return -math.inf
         need, others = needs(shape), self._easiest.get(_where(shape), ())

@@ -26,7 +26,7 @@ RequestKey = tuple[WorkerShape, int, WorkerShape, int]
 
 
 class FixedStarts:
-    """Attempts of one pass."""
+    """Attempts of one pass at jobs with a fixed group."""
 
     def __init__(self, draft: Draft, victims: Victims) -> None:
         self._draft = draft
@@ -45,7 +45,7 @@ class FixedStarts:
     def attempt(
         self, job: Job, own: tuple[Placement, Placement], limit: GroupLimit | None, *, may_take: bool
     ) -> Got | None:
-        """Start it or hold something for it; `own` is what was held until now. None: neither can be."""
+        """Start the job or hold capacity for it; `own` was held until now. None: neither is possible."""
         kind, behind = _kind(job), limit is not None
         known = self._failed.setdefault(kind, [])
         openings = self._draft.openings
@@ -60,7 +60,7 @@ class FixedStarts:
     def _start(
         self, job: Job, request: GroupRequest, own: tuple[Placement, Placement], limit: GroupLimit | None
     ) -> Got | None:
-        """Start it on what is open, on what less important jobs hold, or on what was held for it."""
+        """Start the job on open slots, on reservations of less important jobs, or on its own."""
         draft = self._draft
         if request.find(self._room(View.OPEN, limit)) is not None or self._take_over(job, request, limit):
             fixed, node_counts = self._place(job, request, View.OPEN, limit)
@@ -80,7 +80,7 @@ class FixedStarts:
         limit: GroupLimit | None,
         may_take: bool,
     ) -> Got | None:
-        """Go on waiting for what is held, or for what is being freed, or take from less important jobs."""
+        """Keep the job's reservation, reserve slots that are being freed, or take from less important jobs."""
         if (mine := self._still(job, request, own, View.SOON)) is not None:
             return self._got(job, *mine)
         if request.find(self._room(View.SOON, limit)) is not None:
@@ -105,7 +105,7 @@ class FixedStarts:
     def _place(
         self, job: Job, request: GroupRequest, view: View, limit: GroupLimit | None
     ) -> tuple[NodeCounts, NodeCounts]:
-        """Spots for the fixed group and the others, which are known to fit."""
+        """Nodes for the fixed group and the other workers, which are known to fit."""
         draft, group = self._draft, group_of_fixed(job)
         found = request.find(self._room(view, limit))
         assert found is not None, "it fits"
@@ -121,7 +121,7 @@ class FixedStarts:
         return found.fixed, node_counts
 
     def _try(self, view: View, group: FixedGroup, node_counts: NodeCounts, sign: int) -> None:
-        """Put the fixed group there for a moment, or with sign -1 no more, so that others go beside it."""
+        """Place the fixed group for a moment, so that the others go beside it; with sign -1, remove it."""
         ledger, places = self._draft.ledger, self._draft.places
         if view is View.SOON:
             ledger.hold(places.named(node_counts), group.shape, sign)
@@ -130,7 +130,7 @@ class FixedStarts:
                 ledger.take(i, group.shape, sign * count)
 
     def _take_over(self, job: Job, request: GroupRequest, limit: GroupLimit | None) -> bool:
-        """Give up as few reservations of less important jobs as let this one start; none if that cannot be."""
+        """Give up the fewest reservations of less important jobs that let this one start; none if they cannot."""
         draft = self._draft
         if not draft.holding:
             return False
@@ -155,7 +155,7 @@ class FixedStarts:
     def _still(
         self, job: Job, request: GroupRequest, own: tuple[Placement, Placement], view: View
     ) -> tuple[NodeCounts, NodeCounts] | None:
-        """What is held for it, if that is still what it needs and available in this view."""
+        """The job's reservation, if it is still what the job needs and available in this view."""
         node_counts, fixed = (self._draft.places.node_counts(placement) for placement in own)
         if not node_counts or not fixed:
             return None

@@ -11,7 +11,7 @@ from scheduler.policy.capacity.resources import Headroom
 
 @dataclass(frozen=True, slots=True)
 class GroupLimit:
-    """What a job behind the blocked one may use, and the accounts that its fixed group is put down to."""
+    """Bounds of a job behind the blocked one, and the headrooms from which its fixed group is taken."""
 
     bounds: Headroom
     accounts: tuple[Headroom, ...]
@@ -19,11 +19,11 @@ class GroupLimit:
 
 @dataclass(frozen=True, slots=True)
 class Got:
-    """What an attempt came to."""
+    """The result of an attempt."""
 
-    #: Where the other workers go.
+    #: Placement of the other workers.
     node_counts: NodeCounts
-    #: What is held for the job and its fixed group; None: it starts.
+    #: Placements held for the job and its fixed group; None: it starts.
     held: tuple[Placement, Placement] | None = None
     #: Whether it takes from others.
     takes: bool = False

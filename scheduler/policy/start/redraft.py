@@ -1,8 +1,8 @@
-"""Who fills what a blocked job leaves idle, only to lose it at once to a job that waits behind that one.
+"""Redrafts, so that a backfilled job does not lose its slots at once to a job that waits behind the blocked one.
 
-Less important preemptible jobs may use what is promised, for they give it back. A job that waits behind the blocked
-one may not use it, yet it may take what less important ones hold. So that nobody starts or grows for a moment only, the
-plan is made once more, and who would take may have what the fillers would get.
+Less important preemptible jobs may use promised slots, for they give them back. A job that waits behind the blocked one
+may not use them, yet it may take what less important ones hold. So that no job starts or grows for a moment only, the
+plan is made once more, and the job that would take may have what the backfilled jobs would get.
 """
 
 from collections.abc import Callable
@@ -14,16 +14,16 @@ from scheduler.policy.capacity.resources import NOTHING, Amount, Rows, add, leas
 from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.snapshot import Snapshot
 
-#: Drafts made until nobody fills in vain.
+#: Number of drafts made until no backfilled job is preempted at once.
 DRAFTS_MAX = 4
-#: Amounts by the fillers' priority and position.
+#: Amounts by priority and position of the backfilled jobs.
 Gains = dict[tuple[int, int], Amount]
 
 
 def decided(snapshot: Snapshot, decide: "Callable[[Draft, BackfillGains], int | None]") -> Draft:
-    """A draft with all decisions in it, after which the survey is to be rolled back.
+    """A draft with all decisions in it, after which the snapshot is to be rolled back.
 
-    `decide` makes them, and gives the highest priority of the jobs that waited behind the blocked one.
+    `decide` makes them, and returns the highest priority of the jobs that waited behind the blocked one.
     """
     offered: Gains = {}
     for _ in range(DRAFTS_MAX - 1):
@@ -42,7 +42,7 @@ def decided(snapshot: Snapshot, decide: "Callable[[Draft, BackfillGains], int | 
 
 
 class BackfillGains:
-    """What fillers would get, as long as nobody more important has it instead."""
+    """Amounts that backfilled jobs would get unless a more important one has them instead."""
 
     def __init__(self, offered: Gains) -> None:
         self._offered = offered
@@ -54,7 +54,7 @@ class BackfillGains:
         return bool(self._offered)
 
     def added(self, rows: Rows, priority: int) -> Rows:
-        """These amounts, and what the fillers below this priority would get."""
+        """The rows plus the amounts that backfilled jobs below this priority would get."""
         if not self._offered:
             return rows
         rows = rows.copy()
@@ -62,7 +62,7 @@ class BackfillGains:
         return rows
 
     def use(self, node_counts: NodeCounts, shape: WorkerShape, priority: int) -> None:
-        """A job of this priority has these spots now, at the cost of the least important fillers."""
+        """Give these nodes to a job of this priority, at the cost of the least important backfilled jobs."""
         self.uses += 1
         wanted = {i: needs(shape, count) for i, count in node_counts.items()}
         for below, i in sorted(self._left):
@@ -72,7 +72,7 @@ class BackfillGains:
                 self._left[below, i] = add(self._left[below, i], used, -1)
 
     def used(self, besides: Gains) -> Gains:
-        """What others have instead, and these gains."""
+        """The gains `besides` plus the amounts that other jobs have instead."""
         total = dict(besides)
         for key, amount in self._offered.items():
             if self._left[key] != amount:
@@ -81,7 +81,7 @@ class BackfillGains:
 
 
 def _gains(draft: Draft, below: int | None) -> Gains:
-    """What preemptible jobs below this priority get in the draft; None: nobody would take it."""
+    """Amounts that preemptible jobs below this priority get in the draft; None: no job would take them."""
     gains: Gains = {}
     if below is None:
         return gains

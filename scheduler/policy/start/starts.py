@@ -1,10 +1,10 @@
 """The waiting queue, in order: each job starts, gets a reservation, or stays where it is.
 
-Jobs come in lines of those that are alike. A line whose next job cannot start whatever is tried is parked: nobody in it
-is looked at again before something opens.
+Jobs come in classes of alike jobs. A class whose next job cannot start whatever is tried is parked: none of its jobs is
+looked at again before something opens.
 
-One pass takes from others for so many jobs only that it stays short in any cluster; those who are left are looked at
-again soon after, and the first of them is protected as any blocked job is.
+One pass takes from others for a limited number of jobs (`TAKERS_MAX`), so that it stays short in any cluster; the rest
+are looked at again soon after, and the first of them is protected as any blocked job is.
 """
 
 import heapq
@@ -31,16 +31,16 @@ from scheduler.policy.start.failed_attempts import Failures
 from scheduler.policy.start.group_attempt import GroupLimit, GroupStarts
 from scheduler.policy.start.redraft import BackfillGains
 
-#: Jobs for which one pass takes from others at most; the next one goes on.
+#: Number of jobs for which one pass takes from others; the next pass goes on.
 TAKERS_MAX = 128
-#: When that is, in seconds.
+#: Time until the next pass goes on, in seconds.
 GO_ON_SECONDS = 1.0
-#: The rank of the next job, its index in its line, and the line; none where the job is looked at alone.
+#: The rank of the next job, its index in its job class, and the class; None where the job is looked at alone.
 Head = tuple[Rank, int, JobClass | None]
 
 
 class Starts:
-    """One pass over the queue. Afterwards `left` are the jobs outside all lines for which no reason was found yet."""
+    """One pass over the queue. Afterwards `left` are the jobs outside all job classes that have no reason yet."""
 
     def __init__(
         self,
@@ -51,27 +51,27 @@ class Starts:
         *,
         promises: bool = True,
     ) -> None:
-        """Without promises, who cannot be placed is not protected from those behind it.
+        """Without promises, a job that cannot be placed is not protected from those behind it.
 
-        `backfill_gains` got in the draft before this one what those may have who could take it from them.
+        `backfill_gains` were got in the draft before this one; jobs that could take them may have them instead.
         """
         self.draft = draft
         self._promises = promises
         self._backfill_gains = backfill_gains
-        #: The first job that could not be placed; those behind it must not delay it.
+        #: The first job that could not be placed; jobs behind it must not delay it.
         self.head_reservation: HeadReservation | None = None
         self.left: list[tuple[Job, FeasibleNodes]] = []
-        #: The highest priority of those whom only the blocked job may have kept from starting.
+        #: The highest priority of jobs that only the blocked job may have kept from starting.
         self.kept_back: int | None = None
-        #: Lines that cannot start whatever is free.
+        #: Job classes that cannot start whatever is free.
         self.impossible: dict[JobClass, WaitReason] = {}
         self._victims = victims
         self._limits: dict[int, BackfillLimit] = {}
-        #: Attempts that failed with nothing in their way but capacity, and behind the blocked job.
+        #: Attempts that failed for lack of capacity alone, and behind the blocked job.
         self._failed = Failures()
         self._failed_behind = Failures()
         self._group_starts = group_starts
-        #: Jobs for which this pass took from others.
+        #: Number of jobs for which this pass took from others.
         self._takers = 0
         self._parked: list[JobClass] = []
 
@@ -98,7 +98,7 @@ class Starts:
                 self._parked.clear()
 
     def _next_of(self, job_class: JobClass, k: int, heads: list[Head]) -> None:
-        """Place the job at the head of its line, or find out who of the line comes next."""
+        """Place the next job of the class, or find the next one that has a chance."""
         hopeful = self._hopeful(job_class, k)
         if hopeful is None:
             self._parked.append(job_class)
@@ -111,7 +111,7 @@ class Starts:
             _push(heads, job_class, k + 1)
 
     def _hopeful(self, job_class: JobClass, k: int) -> int | None:
-        """The first of the line, from this one on, for whom no attempt as easy failed already; None: there is none."""
+        """Index of the first job, from `k` on, for which no attempt as easy failed already; None: there is none."""
         attempt = (self.draft.openings, job_class.shape, job_class.min_workers)
         failed, head_reservation, first = (
             self._failed.up_to(*attempt),
@@ -122,21 +122,21 @@ class Starts:
             return None
         if head_reservation is None or first > self._failed_behind.up_to(*attempt):
             return k
-        # only those have hope that the blocked job does not bound
+        # only jobs that the blocked job does not bound have a chance
         end = self._first_below(job_class, k, failed + 1)
         if self.draft.now + min(job_class.limits, default=math.inf) > head_reservation.promised_at:
             k = self._first_below(job_class, k, head_reservation.job.priority) if job_class.preemptible else end
         return next((j for j in range(k, end) if self._headroom(self._member(job_class, j)) is None), None)
 
     def _first_below(self, job_class: JobClass, k: int, priority: float) -> int:
-        """The index of the first of the line, from this one on, that has a lower priority."""
+        """The index of the first job, from `k` on, that has a lower priority."""
         return bisect_right(job_class.ranks, -priority, k, key=lambda rank: -self.draft.world.queued[rank[2]].priority)
 
     def _member(self, job_class: JobClass, k: int) -> Job:
         return self.draft.world.queued[job_class.ranks[k][2]]
 
     def _headroom(self, job: Job) -> Headroom | None:
-        """What limits the job if it starts now."""
+        """The headroom that limits the job if it starts now; None if nothing does."""
         return self.head_reservation.bounds(self.draft, job) if self.head_reservation is not None else None
 
     def _single(self, job: Job) -> None:
@@ -169,7 +169,7 @@ class Starts:
             draft.look_at(job.not_before)
 
     def _attempt(self, job: Job, feasible: FeasibleNodes, own: Placement) -> bool:
-        """Whether it starts or gets a reservation; `own` is what was reserved for it until now."""
+        """Whether the job starts or gets a reservation; `own` is what was reserved for it until now."""
         limit = self._limit(job)
         if (
             self._start(job, feasible, own, limit)
@@ -181,7 +181,7 @@ class Starts:
         return False
 
     def _attempt_with_fixed(self, job: Job) -> bool:
-        """The same for a job with a fixed group."""
+        """Whether a job with a fixed group starts or gets a reservation."""
         draft = self.draft
         own: tuple[Placement, Placement] = draft.unhold(job) if job.id in draft.holding else ((), ())
         limit = self._limit(job)
@@ -203,14 +203,14 @@ class Starts:
         return True
 
     def _leave_waiting(self, job: Job, own: Placement) -> None:
-        """It gets nothing; `own` was reserved for it until now."""
+        """Leave the job waiting; `own` was reserved for it until now."""
         if own:
             self.draft.openings += 1
         if self.head_reservation is None and self._promises:
             self.head_reservation = promise(self.draft, job)
 
     def _limit(self, job: Job) -> "BackfillLimit | None":
-        """The blocked job's claim does not protect who is less important than this one, too."""
+        """Headroom behind the blocked job, plus what less important jobs hold; None if nothing limits the job."""
         headroom = self._headroom(job)
         if headroom is None:
             return None
@@ -225,12 +225,12 @@ class Starts:
         return limit
 
     def _use(self, limit: "BackfillLimit", job: Job, node_counts: NodeCounts) -> None:
-        """The job has these spots now; what was taken for it is lent no more."""
+        """The job has these nodes now; what was taken for it is lent no more."""
         self.draft.victim_table.below(job.priority)
         limit.use(job, node_counts)
 
     def _start(self, job: Job, feasible: FeasibleNodes, own: Placement, limit: "BackfillLimit | None") -> bool:
-        """Start it on what is open, on what was reserved for it, or on what less important jobs hold."""
+        """Start the job on open slots, on its reservation, or on reservations of less important jobs."""
         draft = self.draft
         fits = feasible.fits(View.OPEN, limit.bounds if limit else None)
         node_counts = fits.place(job.min_workers)
@@ -239,7 +239,7 @@ class Starts:
             if limit is not None:
                 self._use(limit, job, node_counts or {})
         else:
-            # What was promised before does not delay a job that came to be ahead later.
+            # A reservation made before does not delay a job that came to be ahead later.
             node_counts = self._fitting(job, feasible, own, View.OPEN)
         if node_counts is None:
             return False
@@ -247,7 +247,7 @@ class Starts:
         return True
 
     def _take_over(self, job: Job, feasible: FeasibleNodes, fits: Fits, limit: "BackfillLimit | None") -> bool:
-        """Give up as few reservations of less important jobs as let this one start; none if that cannot be."""
+        """Give up the fewest reservations of less important jobs that let this one start; none if they cannot."""
         draft = self.draft
         if self._victims.room_with_reservations(job, feasible, limit.bounds if limit else None) < job.min_workers:
             return False
@@ -265,14 +265,14 @@ class Starts:
         return fitted
 
     def _keep(self, job: Job, feasible: FeasibleNodes, own: Placement) -> bool:
-        """Go on waiting for what is reserved, if that is still being freed."""
+        """Keep the reservation, if its slots are still being freed."""
         if self._fitting(job, feasible, own, View.SOON) is None:
             return False
         self._hold(job, own)
         return True
 
     def _fitting(self, job: Job, feasible: FeasibleNodes, own: Placement, view: View) -> NodeCounts | None:
-        """The reserved spots, if they are still what the job needs and available in this view."""
+        """The reserved nodes, if they are still what the job needs and available in this view."""
         node_counts = self.draft.places.node_counts(own)
         if (
             not node_counts
@@ -288,7 +288,7 @@ class Starts:
         return node_counts
 
     def _reserve(self, job: Job, feasible: FeasibleNodes, limit: "BackfillLimit | None") -> bool:
-        """Wait for what is being freed already, or else take from less important jobs."""
+        """Reserve slots that are being freed already, or else take from less important jobs."""
         draft = self.draft
         headroom = limit.bounds if limit else None
         soon = feasible.fits(View.SOON, headroom)
@@ -309,7 +309,7 @@ class Starts:
         return True
 
     def _takings(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> list[Taking] | None:
-        """What has to be taken for the job to fit; None if it does not fit whatever is taken, in this pass."""
+        """Takings that let the job fit; None if it does not fit whatever is taken, in this pass."""
         draft, victims = self.draft, self._victims
         if self._takers >= TAKERS_MAX:
             draft.look_at(draft.now + GO_ON_SECONDS)
@@ -333,14 +333,14 @@ class Starts:
         return takings
 
     def _fail(self, job: Job, shape: WorkerShape, count: int, headroom: Headroom | None) -> None:
-        """So many workers of this shape find no room at the job's priority."""
+        """Record that `count` workers of this shape find no room at the job's priority."""
         if headroom is not None:
             self._keep_back(job)
         failed = self._failed if headroom is None else self._failed_behind
         failed.note(self.draft.openings, shape, count, job.priority)
 
     def _keep_back(self, job: Job) -> None:
-        """Only the blocked job may have kept it from starting."""
+        """Record that only the blocked job may have kept the job from starting."""
         self.kept_back = job.priority if self.kept_back is None else max(self.kept_back, job.priority)
 
     def _hold(self, job: Job, placement: Placement) -> None:
@@ -350,20 +350,20 @@ class Starts:
 
 @dataclass(frozen=True, slots=True)
 class BackfillLimit:
-    """What a job behind the blocked one may use: what that one leaves, and what less important jobs hold anyway."""
+    """Bounds of a job behind the blocked one: what that one leaves, and what less important jobs hold anyway."""
 
     headroom: Headroom
-    #: Held by jobs that are less important than this one, as the draft goes on.
+    #: Amounts held by jobs that are less important than this one, as the draft goes on.
     below: Rows
-    #: The same, and what they would get.
+    #: Amounts that less important jobs hold, and would get by backfill.
     lent: Rows
     bounds: Headroom
     backfill_gains: BackfillGains
-    #: Openings of the draft and uses of the fillers when it was made.
+    #: Openings of the draft and uses of the backfill gains when the limit was made.
     state: tuple[int, int]
 
     def use(self, job: Job, node_counts: NodeCounts) -> None:
-        """The job has these spots now."""
+        """The job has these nodes now."""
         for i, count in node_counts.items():
             self.headroom.use_beyond(row(self.lent, i), i, job.shape, count)
         self.backfill_gains.use(node_counts, job.shape, job.priority)

@@ -14,11 +14,11 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.queue import UNEXPLAINED, JobClass, differs, not_carried
 from scheduler.policy.start.backfill import HeadReservation
 
-#: Reasons that one plan replaces in lines: one slot that comes free may change those of all the queue, and they are
-#: for people to read.
+#: Number of reasons that one plan replaces in job classes: one slot that comes free may change those of all the queue,
+#: and they are for people to read.
 REWRITTEN_MAX = 1000
 
-#: Most workers that fit into free slots, most that fit without touching a reservation, the first who holds some.
+#: Most workers that fit into free slots, most that fit without touching a reservation, the first job with one.
 RoomKey = tuple[int, int, JobId | None]
 
 
@@ -28,7 +28,7 @@ def explain(
     impossible: Mapping[JobClass, WaitReason],
     head_reservation: HeadReservation | None,
 ) -> None:
-    """Give every job that is left its reason; drop the reasons that the jobs carry already.
+    """Give every job that is left waiting its reason; drop the reasons that the jobs carry already.
 
     `left` are jobs that the pass over the queue looked at one by one, `impossible` job classes that no plan can start.
     """
@@ -52,7 +52,7 @@ def _explain_job_classes(
     rooms: dict[FeasibleNodes, RoomKey],
     waiting: dict[JobId, Waiting],
 ) -> None:
-    """Add what changes for jobs in lines, by place in the queue; at most so many that have a reason already."""
+    """Add changed reasons of job classes, by place in the queue; limited for jobs that have a reason already."""
     decided = draft.starts.keys() | draft.holding.keys()
     rewritten = 0
     for job_class in sorted(draft.snapshot.queue.job_classes, key=lambda job_class: job_class.ranks[0]):
@@ -77,7 +77,7 @@ def _reason(
     head_reservation: HeadReservation | None,
     rooms: dict[FeasibleNodes, RoomKey],
 ) -> Waiting:
-    """Why a job that needs so many workers does not start."""
+    """Why a job that needs `count` workers does not start."""
     room = rooms.get(feasible)
     if room is None:
         room = rooms[feasible] = _room(draft, feasible)

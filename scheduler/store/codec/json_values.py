@@ -42,7 +42,7 @@ def number(value: object, bound: Bound) -> float:
 
 
 def items(value: object, length: int | None = None) -> list[Any]:
-    """A list, of so many items."""
+    """A list of the given length."""
     if not isinstance(value, list) or (length is not None and len(value) != length):
         wanted = "a list" if length is None else f"a list of {length}"
         raise BrokenText(f"must be {wanted}, not {type(value).__name__}")

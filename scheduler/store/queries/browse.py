@@ -105,7 +105,7 @@ def newest_for_job(
     events_max: int,
     aside: SetAside,
 ) -> list[tuple[int, Event]]:
-    """What was done for the job, of these kinds, as far as so many newest events tell; newest first."""
+    """Events of these kinds done for the job, among the newest `events_max` events; newest first."""
     newest = connection.execute(select(func.max(events.c.id))).scalar() or 0
     return _newest(connection, kinds, limit, aside, events.c.id > newest - events_max, events.c.for_job == job_id)
 
@@ -120,7 +120,7 @@ def _newest(
 
 
 def ended_workers(connection: Connection, since: float, events_max: int, aside: SetAside) -> tuple[float, list[Worker]]:
-    """Workers that ended from then on, as far as so many newest events tell; and from when on these are all."""
+    """Workers that ended since then, among the newest `events_max` events; and since when these are all."""
     newest = connection.execute(select(func.max(events.c.id))).scalar()
     if newest is None:
         return since, []

@@ -86,7 +86,7 @@ def check(database: Database) -> None:
 
 
 def check_on(connection: Connection, where: str) -> None:
-    """The same on a connection; `where` is the database for people."""
+    """Raise `SchemaMismatch` unless the connected database is at the newest revision; `where` names it for people."""
     current = _revision(connection)
     if current is None:
         raise SchemaMismatch(f"the database has no tables yet: {where}: run `sched db upgrade`")

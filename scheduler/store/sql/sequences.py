@@ -46,7 +46,7 @@ def highest_job_id(connection: Connection) -> int:
 
 
 def take_ids(connection: Connection, *, jobs: int = 0, intents: int = 0, events: int = 0, recurring: int = 0) -> Ids:
-    """Take so many of each kind. Raises `StoreUnavailable` where it is not known which are free."""
+    """Take the given number of ids of each kind. Raises `StoreUnavailable` where it is not known which are free."""
     taken = {"add_jobs": jobs, "add_intents": intents, "add_events": events, "add_recurring": recurring}
     row = connection.execute(_TAKE, taken).one_or_none()
     if row is None:

@@ -172,7 +172,7 @@ class Installation:
         return [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
 
     def await_workers(self, name: str, count: int) -> list[client.V1Pod]:
-        """The same, once there are so many: their nodes tell of that later than the workers do."""
+        """Running pods of a training's workers, once there are `count`: nodes report that later than the workers do."""
         becomes(lambda: len(self.workers(name)), count, SECONDS_MAX)
         return self.workers(name)
 

@@ -52,6 +52,6 @@ def each_node(
 
 
 def with_spec(arrival: Arrival, **fields: object) -> Arrival:
-    """The same job with other fields."""
+    """The arrival with some fields of its job's spec replaced."""
     spec: JobSpec = replace(arrival.spec, **fields)  # type: ignore[arg-type]
     return replace(arrival, spec=spec)

@@ -19,9 +19,9 @@ from scheduler.errors import ClusterError
 
 #: Objects per page of a list.
 PAGE_SIZE = 500
-#: The server ends a watch after so long; a fresh one then spreads over its replicas.
+#: How long the server keeps a watch open; a new one may reach another replica of it.
 WATCH_SECONDS = 300
-#: A watch without a word, not even a bookmark, for so long is taken for dead.
+#: How long a watch may be silent, without even a bookmark, before it counts as dead.
 SILENCE_SECONDS = 150
 _CONNECT_SECONDS = 5.0
 _MERGE = "application/merge-patch+json"
@@ -35,7 +35,7 @@ class Collection(NamedTuple):
 
 
 NODES = Collection("nodes", "/api/v1/nodes")
-#: Of all namespaces.
+#: Pods of all namespaces.
 PODS = Collection("pods", "/api/v1/pods")
 
 
@@ -49,7 +49,7 @@ def training_jobs_in(namespace: str) -> Collection:
 
 
 class Pace:
-    """At most so many turns per second, in the order of asking; up to a second's worth may come at once."""
+    """Limits turns to `per_second`, first come first served; a burst may take one second's worth at once."""
 
     def __init__(self, per_second: float, clock: Clock) -> None:
         self._per_second = per_second
@@ -83,11 +83,11 @@ class Connection:
 
     @property
     def url(self) -> str:
-        """Of the API server."""
+        """URL of the API server."""
         return self._client.url
 
     def close(self) -> None:
-        """Nothing waits for its turn any longer."""
+        """Release all requests that wait for their turn."""
         self._idle.set()
         self._client.close()
 
@@ -138,12 +138,12 @@ class Connection:
         return self._ask("PATCH", path, body=orjson.dumps(body), until=until, content_type=_MERGE)
 
     def events_of(self, namespace: str, uid: str) -> list[Document]:
-        """What the cluster has said of an object, in no order."""
+        """Events about an object, in no order."""
         query = {"fieldSelector": f"involvedObject.uid={uid}", "limit": "100"}
         return list(self._ask("GET", in_namespace(namespace, "events"), query)["items"])
 
     def made(self, path: str, name: str, body: Document, until: float) -> Document:
-        """The object of this name, made if there is none."""
+        """The object of this name; it is created if there is none."""
         try:
             return self.get(f"{path}/{name}", until)
         except RefusedError as error:
@@ -161,14 +161,14 @@ class Connection:
     ) -> urllib3.BaseHTTPResponse:
         """The output of a container as a response to be read and closed.
 
-        As it is now, or with `follow` until the container ends; `seconds` may pass without a word.
+        Up to now, or with `follow` until the container ends; `seconds` may pass without output.
         """
         timeout = urllib3.Timeout(connect=min(_CONNECT_SECONDS, seconds), read=seconds)
         query = {"container": container, **({"follow": "true"} if follow else {})}
         return self._open(f"{in_namespace(namespace, 'pods', pod)}/log", query, timeout)
 
     def _open(self, path: str, query: Mapping[str, str], timeout: urllib3.Timeout) -> urllib3.BaseHTTPResponse:
-        """An answer to be read bit by bit."""
+        """A response to be read as a stream."""
         with self._told():
             return accepted(self._client.request("GET", path, query, timeout))
 
@@ -181,7 +181,7 @@ class Connection:
         until: float | None = None,
         content_type: str = "application/json",
     ) -> Document:
-        """One request in its turn, which is over by `until`."""
+        """Send one request in its turn; it is over by `until`."""
         seconds = self._settings.request_seconds
         left = seconds if until is None else min(seconds, until - self._clock.now())
         wait = self._pace.seconds_to_wait(left) if left > 0 else None
@@ -194,7 +194,7 @@ class Connection:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Errors as ours; credentials that are refused are read again before the next request."""
+        """Translate errors; refused credentials are read again before the next request."""
         try:
             with told(self.url):
                 yield
@@ -205,14 +205,14 @@ class Connection:
 
 
 class Watch:
-    """The events of one watch, in their order."""
+    """The events of one watch, in order."""
 
     def __init__(self, response: urllib3.BaseHTTPResponse, url: str) -> None:
         self._response = response
         self._url = url
 
     def events(self) -> Iterator[Document]:
-        """Until the server ends the watch, or `stop`. Raises `ClusterError` where it breaks."""
+        """Yield events until the server ends the watch, or `stop` is called. Raises `ClusterError` if it breaks."""
         rest = b""
         with told(self._url):
             for chunk in self._response.stream(65536):
@@ -222,5 +222,5 @@ class Watch:
                         yield parse_document(line)
 
     def stop(self) -> None:
-        """From any thread: the iteration ends."""
+        """End the iteration, from any thread."""
         self._response.shutdown()

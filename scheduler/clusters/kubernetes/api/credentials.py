@@ -1,4 +1,4 @@
-"""Requests with the credentials of the settings. Where the server refuses them they are read again.
+"""Requests with the credentials of the settings, which are read again if the server refuses them.
 
 The official client loads the credentials and makes the pool of connections, which all of its versions do alike. What is
 sent and received is plain JSON: nothing but the API server checks it.
@@ -39,7 +39,7 @@ _READ_AGAIN_SECONDS = 2.0
 
 
 class Client:
-    """One API server. May be used from any thread."""
+    """Client of one API server. Thread-safe."""
 
     def __init__(self, settings: KubernetesSettings, clock: Clock) -> None:
         """Raises `ConfigError` if there is no usable configuration."""
@@ -54,7 +54,7 @@ class Client:
 
     @property
     def url(self) -> str:
-        """Of the API server."""
+        """URL of the API server."""
         return str(self._access[1].host)
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class Client:
         body: bytes | None = None,
         content_type: str = "application/json",
     ) -> urllib3.BaseHTTPResponse:
-        """The answer, whatever its status, not yet read. Raises errors of urllib3 and of the client's credentials."""
+        """The unread response, whatever its status. Raises errors of urllib3 and of the client's credentials."""
         pool, configuration = self._access
         headers = {"Accept": "application/json", "User-Agent": "elastic-gpu-scheduler"}
         headers |= {each["key"]: each["value"] for each in configuration.auth_settings().values()}
@@ -84,7 +84,7 @@ class Client:
         return answer
 
     def refused(self) -> None:
-        """The credentials are not accepted: the next request takes those that are on disk now."""
+        """Note that the credentials were refused: the next request reads them from disk again."""
         with self._lock:
             if self._clock.monotonic() < self._read_at + _READ_AGAIN_SECONDS:
                 return

@@ -1,4 +1,4 @@
-"""Documents of the API, as JSON: one that is nested beyond reason does not keep a list of all from being read."""
+"""JSON documents of the API. One excessively nested object does not make a whole list unreadable."""
 
 import re
 from typing import Any
@@ -7,13 +7,13 @@ import orjson
 
 Document = dict[str, Any]
 
-#: What lies deeper is left out: far below what makes any object of use.
+#: Deeper levels are left out; no useful object has that many.
 LEVELS_MAX = 128
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 
 def parse_document(data: bytes) -> Document:
-    """The document, with null for what is nested too deeply. Raises `orjson.JSONDecodeError` for what is not JSON."""
+    """Parse a document, with null for parts that are nested too deeply. Raises `orjson.JSONDecodeError`."""
     try:
         document: Document = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -22,7 +22,7 @@ def parse_document(data: bytes) -> Document:
 
 
 def _pruned(data: bytes) -> bytes:
-    """The same text, with null in the place of every mapping and list below `LEVELS_MAX` others."""
+    """The JSON text, with null in place of every mapping and list nested deeper than `LEVELS_MAX`."""
     kept: list[bytes] = []
     depth = copied = 0
     for token in _TOKEN.finditer(data):

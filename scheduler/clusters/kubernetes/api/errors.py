@@ -1,4 +1,4 @@
-"""What the answers and the errors of a request mean: each error as one line of ours."""
+"""Errors of requests to the API server, each as a `ClusterError` of one line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from kubernetes.config.config_exception import ConfigException
 from scheduler.errors import ClusterError
 
 BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, GONE, INVALID = 400, 401, 403, 404, 409, 410, 422
-#: Of an error's text, for one line.
+#: Limit on the length of an error's text.
 _MESSAGE_LENGTH_MAX = 400
 
 
@@ -39,7 +39,7 @@ def told(url: str) -> Iterator[None]:
 
 
 def accepted(response: urllib3.BaseHTTPResponse) -> urllib3.BaseHTTPResponse:
-    """The same response; one that refuses is read and raised as `RefusedError`."""
+    """Return the response if it is a success; otherwise read it and raise `RefusedError`."""
     if response.status < BAD_REQUEST:
         return response
     text = response.data.decode(errors="replace")
@@ -61,7 +61,7 @@ def line(text: str) -> str:
 
 
 def _cause(error: object) -> str:
-    """The system's own word for it, without the client's wrapping."""
+    """The operating system's message, without the client's wrapping."""
     inner = getattr(error, "__cause__", None) or getattr(error, "__context__", None)
     while inner is not None and not isinstance(inner, OSError):
         inner = inner.__cause__ or inner.__context__

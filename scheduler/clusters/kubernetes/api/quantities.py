@@ -1,4 +1,4 @@
-"""Amounts of resources as Kubernetes writes them, and what a node or pod has of those that count here."""
+"""Resource quantities of Kubernetes, and the amounts of those resources that the scheduler counts."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -11,13 +11,13 @@ from kubernetes.utils.quantity import parse_quantity
 from scheduler import bounds
 
 _MIB = 1024 * 1024
-#: More of anything is on no node; what is more counts as this much.
+#: Upper bound of a quantity, more than any node has; larger ones count as this.
 MOST = Decimal(2**60)
 
 
 @lru_cache(maxsize=4096)
 def quantity(text: str) -> Decimal:
-    """The number that `500m` or `64Gi` stands for; what cannot be read is nothing, and no more than `MOST` counts."""
+    """The number that `500m` or `64Gi` stands for, at most `MOST`; 0 for unreadable text."""
     try:
         number = Decimal(parse_quantity(text))
     except (ValueError, ArithmeticError):
@@ -36,17 +36,17 @@ class Amounts(NamedTuple):
         return Amounts(self.slots + other.slots, self.cpus + other.cpus, self.memory + other.memory)
 
     def at_least(self, other: "Amounts") -> "Amounts":
-        """The larger of each."""
+        """The larger of each amount."""
         return Amounts(max(self.slots, other.slots), max(self.cpus, other.cpus), max(self.memory, other.memory))
 
     @property
     def whole_slots(self) -> int:
-        """Slots that are there in full."""
+        """Number of complete slots."""
         return min(math.floor(self.slots), int(bounds.SLOTS.high))
 
     @property
     def touched_slots(self) -> int:
-        """Slots of which at least a part is used."""
+        """Number of slots of which at least a part is used."""
         return min(math.ceil(self.slots), int(bounds.SLOTS.high))
 
     @property
@@ -67,7 +67,7 @@ NONE = Amounts()
 
 
 def amounts_of(resources: Mapping[str, Any], resource: str) -> Amounts:
-    """What a list of resources holds; a slot is one `resource`."""
+    """Amounts of a resource list; one unit of `resource` is one slot."""
     return Amounts(*(quantity(str(resources.get(name, "0"))) for name in (resource, "cpu", "memory")))
 
 

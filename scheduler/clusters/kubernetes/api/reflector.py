@@ -23,10 +23,10 @@ _SHORT_SECONDS = 1.0
 
 
 class Sink(Protocol):
-    """Takes what is read. Each method tells whether it was something new."""
+    """Takes the objects that are read. Each method returns whether there was anything new."""
 
     def begin(self) -> None:
-        """A whole list begins."""
+        """Begin a complete list."""
         ...
 
     def put(self, item: Document) -> bool: ...
@@ -34,7 +34,7 @@ class Sink(Protocol):
     def remove(self, item: Document) -> bool: ...
 
     def keep_only(self, items: Iterable[tuple[str, str]]) -> bool:
-        """The list is over; it held these: names and uids."""
+        """End the list, which held these names and uids."""
         ...
 
 
@@ -60,10 +60,10 @@ class Reflector:
         self._lock = threading.Condition()
         self._synced = False
         self._problem: str | None = None
-        #: Since when it hears nothing, on the monotonic clock; None while it does.
+        #: Since when there is no news, on the monotonic clock; None while list and watch work.
         self._deaf_since: float | None = clock.monotonic()
         self._watch: Watch | None = None
-        #: Up to where everything was read; None: a list is needed.
+        #: Resource version up to which everything was read; None: a list is needed.
         self._version: str | None = None
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"kubernetes-{self.kind}", daemon=True)
@@ -82,12 +82,12 @@ class Reflector:
         self._thread.join(timeout=5.0)
 
     def wait(self, seconds: float) -> None:
-        """Until everything was read once, or that met with a problem."""
+        """Wait until everything was read once, or a problem is known."""
         with self._lock:
             self._lock.wait_for(lambda: self._synced or self._problem is not None, seconds)
 
     def trouble(self, stale_seconds: float) -> str | None:
-        """Why what was read cannot be relied upon; None if it can."""
+        """Why the objects cannot be relied upon; None if they can."""
         with self._lock:
             if not self._synced:
                 return self._problem or f"{self.kind} have not been listed yet"
@@ -95,7 +95,7 @@ class Reflector:
                 return None
             if self._clock.monotonic() - self._deaf_since <= stale_seconds:
                 return None
-            # The same words as long as it lasts, so that it is logged once.
+            # This text must not change while the trouble lasts, so that it is logged once.
             why = self._problem or "the watch ended"
             return f"no news of {self.kind} for more than {stale_seconds:g} s: {why}"
 
@@ -112,14 +112,14 @@ class Reflector:
             self._closed.wait(_BACKOFF.pause_seconds(failures) * self._randomness.uniform(0.5, 1.5))
 
     def _try(self) -> bool:
-        """List if need be, and follow until the watch ends; whether the server ended it in order."""
+        """List if need be, and follow until the watch ends; return whether the server ended it in order."""
         try:
             if self._version is None:
                 self._list()
             self._follow()
         except ClusterError as error:
             if isinstance(error, RefusedError) and error.status == GONE:
-                self._version = None  # what happened since is not kept
+                self._version = None  # the server no longer has the changes since
             self._deaf(str(error))
             return False
         except Exception as error:

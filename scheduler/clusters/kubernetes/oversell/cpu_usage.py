@@ -1,4 +1,4 @@
-"""How busy CPU slots are: what the cluster's metrics API (metrics.k8s.io) says of the workers' pods.
+"""Load of CPU slots, by the usage of the workers' pods in the cluster's metrics API (metrics.k8s.io).
 
 Where a metrics server is installed, it answers for all nodes at once, and needs no right on any node.
 """
@@ -19,7 +19,7 @@ METRICS = "/apis/metrics.k8s.io/v1beta1"
 
 
 def cpus_used(connection: Connection, namespaces: Sequence[str], until: float) -> dict[PodKey, float]:
-    """CPUs that each pod of these namespaces takes. Raises `ClusterError`."""
+    """CPU usage of each pod of these namespaces. Raises `ClusterError`."""
     used: dict[PodKey, float] = {}
     for namespace in namespaces:
         try:
@@ -37,7 +37,7 @@ def cpus_used(connection: Connection, namespaces: Sequence[str], until: float) -
 def cpu_loads(
     node: NodeObservation, workers: Sequence[KnownWorker], used: Mapping[PodKey, float]
 ) -> tuple[SlotLoad, ...]:
-    """How busy each slot of the node is by its workers, whose share is spread evenly over their slots."""
+    """Load of each slot of the node; a worker's usage is spread evenly over its slots."""
     loads = loads_of_others(node, workers)
     for each in workers:
         cpus = used.get(PodKey(each.who.namespace, each.name))
@@ -52,7 +52,7 @@ def _plus(load: SlotLoad, cpus: float) -> SlotLoad:
 
 
 def _pods(answer: Document) -> list[tuple[str, float]]:
-    """Names of pods and CPUs. What cannot be read of one pod harms no other."""
+    """Names of pods and their CPU usage; an unreadable pod is left out."""
     found = []
     for item in answer.get("items") or ():
         try:

@@ -1,4 +1,4 @@
-"""Where the exporters of GPU figures are: pods of one namespace with certain labels, found by the list of all pods."""
+"""Addresses of the exporters of GPU figures: pods of one namespace with certain labels."""
 
 import threading
 from collections.abc import Set
@@ -8,10 +8,10 @@ from scheduler.model.ids import NodeName
 
 
 class Exporters:
-    """By uid. A reflector writes them, others read them."""
+    """Exporter pods by uid. A reflector writes them, other threads read them."""
 
     def __init__(self, pods: str | None) -> None:
-        """`pods`: as in `kubernetes.gpu_exporter`; None: there are none."""
+        """`pods`: the setting `kubernetes.gpu_exporter`; None: there are none."""
         self._namespace, _, labels = (pods or "").partition("/")
         self._labels = dict(label.split("=", 1) for label in labels.split(",") if label)
         self._lock = threading.Lock()
@@ -26,22 +26,22 @@ class Exporters:
                 self._places[uid] = place
 
     def drop(self, uid: str) -> None:
-        """The API has it no more."""
+        """Drop a deleted pod."""
         with self._lock:
             self._places.pop(uid, None)
 
     def keep_only(self, uids: Set[str]) -> None:
-        """There are no other pods than these."""
+        """Drop all pods but these."""
         with self._lock:
             self._places = {uid: place for uid, place in self._places.items() if uid in uids}
 
     def addresses(self) -> dict[NodeName, str]:
-        """Of the exporter on each node that has one."""
+        """Address of the exporter of each node that has one."""
         with self._lock:
             return dict(place for _, place in sorted(self._places.items()))
 
     def _place(self, pod: Document) -> tuple[NodeName, str] | None:
-        """Node and address of an exporter that runs."""
+        """Node and address of a running exporter; None for any other pod."""
         metadata, status = pod["metadata"], pod.get("status") or {}
         labels = metadata.get("labels") or {}
         if not self._labels or metadata["namespace"] != self._namespace or not self._labels.items() <= labels.items():

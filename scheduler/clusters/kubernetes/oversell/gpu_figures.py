@@ -1,6 +1,6 @@
-"""What NVIDIA's DCGM exporter tells of the GPUs of one node, in the text format of Prometheus.
+"""Figures of the GPUs of one node from NVIDIA's DCGM exporter, in the text format of Prometheus.
 
-Which pod the device plugin has given each GPU to, and how busy it is:
+They name the pod that the device plugin has given each GPU to, and the GPU's load:
 https://docs.nvidia.com/datacenter/dcgm/latest/reference/dcgm-exporter-metrics.html
 """
 
@@ -15,14 +15,14 @@ from scheduler.model.observation import SlotLoad
 if TYPE_CHECKING:
     import httpx
 
-#: Far more than the exporter of 16 GPUs says.
+#: Limit on an answer; far more than an exporter of 16 GPUs sends.
 BYTES_MAX = 2 * 1024 * 1024
 _UTILIZATION = "DCGM_FI_DEV_GPU_UTIL"
-#: MiB of memory that are used, and of what it consists; the driver's own share is not always told.
+#: MiB of used memory, and its parts; the driver's own part is not always exported.
 _USED = "DCGM_FI_DEV_FB_USED"
 _PARTS = (_USED, "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_RESERVED")
 _READ = (_UTILIZATION, *_PARTS)
-#: What a GPU cannot tell is a number near 2^63.
+#: A value that a GPU does not provide is exported as a number near 2^63.
 _MIB_MAX = 2.0**40
 
 
@@ -31,13 +31,13 @@ class Gpu:
     """A GPU of a node."""
 
     uuid: str
-    #: The pod that it is given to; None: none.
+    #: The pod that has it; None: none has.
     pod: PodKey | None
     load: SlotLoad
 
 
 def gpus_of(text: str) -> tuple[Gpu, ...]:
-    """All GPUs of the node, in the order of their numbers. Raises `ValueError` for what no exporter says.
+    """All GPUs of the node, in the order of their numbers. Raises `ValueError` for a malformed answer.
 
     GPUs that are divided (MIG) are refused: no slot stands for one of them.
     """
@@ -59,7 +59,7 @@ def gpus_of(text: str) -> tuple[Gpu, ...]:
 
 
 def fetch(client: "httpx.Client", url: str, seconds_max: float, monotonic: Callable[[], float]) -> str:
-    """What an exporter says. Raises `ClusterError` and errors of httpx; one that drips is left alone."""
+    """The answer of an exporter. Raises `ClusterError` if it is too large or too slow, and errors of httpx."""
     until, body = monotonic() + seconds_max, bytearray()
     with client.stream("GET", url, timeout=seconds_max, headers={"Accept-Encoding": "identity"}) as answer:
         if not answer.is_success:

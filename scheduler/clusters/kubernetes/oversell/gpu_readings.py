@@ -1,4 +1,4 @@
-"""The newest figures of the GPUs of each node: its exporter is asked by HTTP, each within bounds."""
+"""The newest figures of the GPUs of each node, read from the node's exporter over HTTP."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,10 +11,10 @@ from scheduler.model.ids import NodeName
 if TYPE_CHECKING:
     import httpx
 
-#: In all but a few cases an exporter answers within some milliseconds.
+#: Time limit of a request; an exporter normally answers within milliseconds.
 _SECONDS_MAX = 5.0
 _AT_A_TIME = 8
-#: Asked in one round; of more nodes, those that were asked longest ago.
+#: Nodes asked in one round; of more, those that were asked longest ago.
 _NODES_MAX = 200
 #: Older figures count for nothing: by default an exporter renews its own every 30 s.
 _AGE_SECONDS_MAX = 120.0
@@ -27,19 +27,19 @@ class _Reading(NamedTuple):
 
 
 class GpuReadings:
-    """By node. One thread reads, others look."""
+    """Readings by node. One thread reads exporters, other threads take the figures."""
 
     def __init__(self, port: int, monotonic: Callable[[], float]) -> None:
         self._port = port
         self._monotonic = monotonic
         self._readings: dict[NodeName, _Reading] = {}
-        #: When each node was asked last, and why that failed where it did.
+        #: When each node was asked last; then the errors of those that failed.
         self._asked: dict[NodeName, float] = {}
         self._failures: dict[NodeName, str] = {}
         self._client: httpx.Client | None = None
 
     def read(self, addresses: Mapping[NodeName, str]) -> Mapping[NodeName, str]:
-        """Ask the exporters at these addresses; why some have told nothing lately."""
+        """Ask the exporters at these addresses; return the errors of nodes without recent figures."""
         for known in (self._readings, self._asked, self._failures):
             for name in known.keys() - addresses.keys():
                 del known[name]
@@ -50,12 +50,12 @@ class GpuReadings:
         return dict(self._failures)
 
     def fresh(self) -> dict[NodeName, tuple[Gpu, ...]]:
-        """GPUs of those nodes that have told of them lately."""
+        """GPUs of the nodes with recent figures."""
         since = self._monotonic() - _AGE_SECONDS_MAX
         return {name: reading.gpus for name, reading in self._readings.copy().items() if reading.at >= since}
 
     def close(self) -> None:
-        """Nobody is asked any longer."""
+        """Stop asking."""
         if self._client is not None:
             self._client.close()
 
@@ -68,7 +68,7 @@ class GpuReadings:
         return self._client
 
     def _ask(self, client: "httpx.Client", name: NodeName, address: str) -> None:
-        """What goes wrong is that node's failure alone."""
+        """Ask one exporter; an error counts for its node alone."""
         self._asked[name] = self._monotonic()
         host = f"[{address}]" if ":" in address else address
         url = f"http://{host}:{self._port}/metrics"

@@ -35,7 +35,7 @@ class Overselling:
         clock: Clock,
         changed: Callable[[], None],
     ) -> None:
-        """`changed` is called from a thread whenever other nodes than before may be shared."""
+        """`changed` is called from a thread whenever the set of nodes that may be shared changes."""
         self._settings = settings
         self._connection = connection
         self._cache = cache
@@ -43,14 +43,14 @@ class Overselling:
         self._clock = clock
         self._changed = changed
         self._readings = GpuReadings(settings.gpu_exporter_port, clock.monotonic)
-        #: Of each slot, for nodes where something is known.
+        #: Load of each slot, for nodes where it is known.
         self.loads: Loads = {}
         self._repeating = Repeating("slot loads", self._renew, settings.load_seconds)
         if settings.oversell > 1:
             self._repeating.start()
 
     def troubles(self) -> list[str]:
-        """Why figures cannot be read, in a line."""
+        """Why figures cannot be read, one line each."""
         return [self._repeating.trouble] if self._repeating.trouble is not None else []
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class Overselling:
         return tuple(known[slot].uuid for slot in start.slot_ids)
 
     def _renew(self) -> None:
-        """Raises `ClusterError` for what cannot be read, when all else has been."""
+        """Read all figures. Raises `ClusterError` at the end if some cannot be read."""
         try:
             self.loads, wrong = self._read_gpus() if self._settings.has_gpus else (self._read_cpus(), {})
         except Exception:
@@ -93,7 +93,7 @@ class Overselling:
         return {name: cpu_loads(node, workers.get(name, []), used) for name, node in nodes.items()}
 
     def _read_gpus(self) -> tuple[Loads, dict[NodeName, str]]:
-        """Nodes whose GPUs are known may be shared; why others may not."""
+        """Loads of the nodes whose GPUs are known, which may be shared, and why other nodes may not."""
         nodes = {name: node for name, node in self._cache.nodes().items() if node.slots and node.up}
         addresses = self._exporters.addresses()
         failures = self._readings.read({name: addresses[name] for name in nodes if name in addresses})
@@ -114,7 +114,7 @@ class Overselling:
         return f"its exporter tells of {len(gpus)} GPUs, and it offers {node.slots}: they are not shared"
 
     def _workers(self) -> dict[NodeName, list[KnownWorker]]:
-        """Those that may run, by node."""
+        """Workers that may run, by node."""
         found: dict[NodeName, list[KnownWorker]] = defaultdict(list)
         for known in self._cache.live_workers():
             found[known.who.node].append(known)

@@ -11,16 +11,16 @@ from scheduler.clusters.kubernetes.oversell.gpu_figures import Gpu
 from scheduler.clusters.kubernetes.pods import PodKey
 from scheduler.model.observation import NodeObservation, SlotLoad
 
-#: Of a slot that a pod of others holds: nobody shares it.
+#: Load of a slot that a foreign pod holds: no worker shares it.
 FULL = SlotLoad(memory=1.0)
 
 
 def gpus_by_slot(
     node: NodeObservation, workers: Sequence[KnownWorker], others: Set[PodKey], gpus: Sequence[Gpu]
 ) -> dict[int, Gpu]:
-    """The GPUs of those slots for which that is known and which no pod of others holds.
+    """GPU of each slot for which it is known and that no foreign pod holds.
 
-    `workers`: all that may run on the node. `others`: pods of others that hold slots of it.
+    `workers`: all that may run on the node. `others`: foreign pods that hold slots of it.
     """
     owners = {PodKey(each.who.namespace, each.name): each.who.slot_ids for each in workers if not each.who.shared}
     found: dict[int, Gpu] = {}
@@ -28,7 +28,7 @@ def gpus_by_slot(
         theirs = [gpu for gpu in gpus if gpu.pod == pod]
         if len(theirs) == len(slot_ids):
             found.update(zip(slot_ids, theirs, strict=True))
-    if others <= {gpu.pod for gpu in gpus}:  # else one of them may have what still counts as free
+    if others <= {gpu.pod for gpu in gpus}:  # else one of them may have a GPU that still counts as free
         free = [gpu for gpu in gpus if gpu.pod is None]
         found.update(zip(_open_slots(node, workers), free, strict=False))
     return found
@@ -37,9 +37,9 @@ def gpus_by_slot(
 def slot_loads(
     node: NodeObservation, workers: Sequence[KnownWorker], others: Set[PodKey], gpus: Sequence[Gpu]
 ) -> tuple[SlotLoad, ...]:
-    """How busy each slot is: of its GPU and of those that its sharers have, the busier one.
+    """Load of each slot: the larger one of its own GPU and of the GPUs that its sharers have.
 
-    Owners may have come to another GPU than that which the sharers of their slot have.
+    A slot's owner may have been given another GPU than the sharers of the slot.
     """
     loads = loads_of_others(node, workers)
     for slot, gpu in gpus_by_slot(node, workers, others, gpus).items():
@@ -54,13 +54,13 @@ def slot_loads(
 
 
 def loads_of_others(node: NodeObservation, workers: Sequence[KnownWorker]) -> list[SlotLoad]:
-    """Of each slot of the node, as far as pods of others hold it."""
+    """Load of each slot of the node that foreign pods cause."""
     taken = {*range(node.slots)} - _held(workers) - {*_open_slots(node, workers)}
     return [FULL if slot in taken else SlotLoad() for slot in range(node.slots)]
 
 
 def _open_slots(node: NodeObservation, workers: Sequence[KnownWorker]) -> list[int]:
-    """Slots that nobody has for its own. Others have the last ones, and rather those that nobody shares."""
+    """Slots without an owner. Foreign pods count as holding the last ones, those without sharers first."""
     held, shared = _held(workers), {slot for each in workers if each.who.shared for slot in each.who.slot_ids}
     without = sorted({*range(node.slots)} - held, key=lambda slot: (slot not in shared, slot))
     return without[: max(len(without) - node.foreign.slots, 0)]
