@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scheduler.model.event import EventKind
+from scheduler.model.event import Event, EventKind
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
@@ -41,9 +41,16 @@ def settle(run: "Run") -> None:
     before = _last_event(run)
     run.advance(STILL_TICKS * run.settings.engine.tick_interval_seconds)
     moved = [event for _, event in run.store.list_events(before, limit=100)]
-    hold(all(event.kind in _OF_OTHERS for event in moved), "I10", f"still moving: {moved}")
+    resized_at = {event.at for event in moved if event.kind is EventKind.NODE_RESIZED}
+    still = (event.kind in _OF_OTHERS or _waits_otherwise(event, resized_at) for event in moved)
+    hold(all(still), "I10", f"still moving: {moved}")
     alive = run.cluster.alive()
     hold(not alive, "I10", f"processes are left: {alive}")
+
+
+def _waits_otherwise(event: Event, resized_at: set[float]) -> bool:
+    """Whether a job waits for another reason because a node has other slots from then on."""
+    return event.kind is EventKind.JOB_WAITS and event.at in resized_at
 
 
 def _come_to_rest(run: "Run") -> None:
