@@ -3,23 +3,29 @@
 `WEBHOOK_SECRET=... python examples/webhook_receiver.py [PORT]` prints a line for each event.
 """
 
+import base64
 import hashlib
 import hmac
 import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 #: An older message may be one that somebody has recorded and sends again.
 AGE_SECONDS_MAX = 300
 
 
-def verified(secret: str, timestamp: str, signature: str, body: bytes, now: float) -> bool:
+def verified(secret: str, headers: Mapping[str, str], body: bytes, now: float) -> bool:
     """Whether a sender that knows the secret sent this body recently. Pass the body as received, before parsing it."""
-    expected = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
-    genuine = hmac.compare_digest(signature.encode(), f"v1={expected}".encode())
-    return genuine and timestamp.isdecimal() and abs(now - int(timestamp)) <= AGE_SECONDS_MAX
+    prefixed = secret.startswith("whsec_")
+    key = base64.b64decode(secret.removeprefix("whsec_")) if prefixed else secret.encode()
+    sent_at = headers.get("webhook-timestamp", "")
+    signed = f"{headers.get('webhook-id', '')}.{sent_at}.".encode() + body
+    expected = "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    genuine = hmac.compare_digest(headers.get("webhook-signature", "").encode(), expected.encode())
+    return genuine and sent_at.isdecimal() and abs(now - int(sent_at)) <= AGE_SECONDS_MAX
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -32,8 +38,7 @@ class Receiver(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        sent_at, signature = self.headers.get("x-sched-timestamp", ""), self.headers.get("x-sched-signature", "")
-        genuine = verified(self.secret, sent_at, signature, body, time.time())
+        genuine = verified(self.secret, self.headers, body, time.time())
         if genuine:
             self.take(json.loads(body))
         self.send_response(204 if genuine else 401)

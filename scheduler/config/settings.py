@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 from scheduler.config.cluster_settings import KubernetesSettings, LocalSettings
 from scheduler.config.numbers import Duration, Factor, Heartbeat, Seconds, SlotSeconds
 from scheduler.config.section import WORDS, Section
+from scheduler.config.webhook_secret import with_a_key
 
 Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+$", max_length=500)]
 
@@ -245,7 +246,11 @@ class WebhookSettings(Section):
     url: Annotated[str, AfterValidator(_with_a_host)] = Field(
         pattern=r"^https?://[^/\s]+(/\S*)?$", max_length=2000, description="URL that each event is sent to."
     )
-    secret: str = Field(min_length=16, repr=False, description="Key of the signature.")
+    secret: Annotated[str, AfterValidator(with_a_key)] = Field(
+        min_length=16,
+        repr=False,
+        description="Key of the signature: `whsec_` and the key in base64, as Standard Webhooks has it, or any text.",
+    )
     events: Annotated[tuple[str, ...], WORDS] = Field(default=(), description="Kinds of events to send; empty: all.")
     timeout_seconds: float = Field(
         default=10.0, ge=1e-3, le=60, description="Time that the receiver has for its answer."

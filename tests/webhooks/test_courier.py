@@ -1,7 +1,9 @@
 """One webhook's deliveries, step by step, with the world's clock and a real receiver."""
 
+import base64
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,14 +11,19 @@ from random import Random
 
 import httpx
 import pytest
+import standardwebhooks
+from pydantic import ValidationError
 from structlog.testing import capture_logs
 
 from examples.webhook_receiver import AGE_SECONDS_MAX, verified
 from scheduler.config import WebhookSettings, load_settings
 from scheduler.daemon.webhooks.courier import LOOK_SECONDS, WebhookSender, drain, pause_seconds
 from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
+from scheduler.daemon.webhooks.message import body_of, headers_of
 from scheduler.errors import ConfigError
+from scheduler.model.event import Event, EventKind
 from scheduler.model.job_state import JobState
+from scheduler.store.requests.webhooks import Outgoing
 from tests.eventually import becomes
 from tests.ports import free_port
 from tests.webhooks.receiver import SECRET, Receiver
@@ -75,14 +82,40 @@ def test_events_come_signed_in_their_order_and_only_those_of_its_kinds(world: Wo
     assert [event["job_id"] for event in receiver.events[:3]] == jobs
     assert receiver.events[0]["job_name"] == "job-0"
     for headers, body in receiver.taken:
-        sent_at, signature = headers["x-sched-timestamp"], headers["x-sched-signature"]
         now = world.clock.now()
-        assert verified(SECRET, sent_at, signature, body, now)
-        assert not verified(SECRET, sent_at, signature, body + b" ", now)
-        assert not verified(SECRET, str(int(sent_at) + 1), signature, body, now)
-        assert not verified("another secret, as long", sent_at, signature, body, now)
-        assert not verified(SECRET, sent_at, signature, body, now + AGE_SECONDS_MAX + 2)
-        assert headers["x-sched-event-id"] == str(receiver.ids[receiver.taken.index((headers, body))])
+        assert verified(SECRET, headers, body, now)
+        assert not verified(SECRET, headers, body + b" ", now)
+        assert not verified(SECRET, {**headers, "webhook-timestamp": str(int(now) + 1)}, body, now)
+        assert not verified(SECRET, {**headers, "webhook-id": "1" + headers["webhook-id"]}, body, now)
+        assert not verified("another secret, as long", headers, body, now)
+        assert not verified(SECRET, headers, body, now + AGE_SECONDS_MAX + 2)
+        assert headers["webhook-id"] == str(receiver.ids[receiver.taken.index((headers, body))])
+
+
+@pytest.mark.parametrize("secret", [SECRET, "whsec_" + base64.b64encode(bytes(range(24))).decode()])
+def test_the_library_of_standard_webhooks_takes_a_message(secret: str) -> None:
+    event = Event(1.0, EventKind.JOB_FAILED, detail="sixty ünits")
+    outgoing = Outgoing(7, event, "train", "ada")
+    body = body_of(outgoing, 0.0)
+    headers = headers_of("hook", outgoing, body, secret, time.time())
+    webhook = standardwebhooks.Webhook(secret if secret.startswith("whsec_") else secret.encode())
+    assert webhook.verify(body, headers)["detail"] == "sixty ünits"
+    assert verified(secret, headers, body, time.time())
+    with pytest.raises(standardwebhooks.WebhookVerificationError):
+        webhook.verify(body + b" ", headers)
+
+
+@pytest.mark.parametrize(
+    ("secret", "said"),
+    [
+        ("whsec_not base64, but long enough", "not base64"),
+        ("whsec_" + base64.b64encode(b"too short").decode(), "at least 16 bytes"),
+        ("too short", "at least 16 characters"),
+    ],
+)
+def test_a_secret_that_holds_no_key_is_refused(secret: str, said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        WebhookSettings(url="http://a", secret=secret)
 
 
 def test_pauses_grow_to_their_maximum_and_vary_by_up_to_half() -> None:

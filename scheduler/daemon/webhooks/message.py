@@ -1,17 +1,23 @@
-"""What is sent to a webhook: one event as JSON, and headers that prove where it comes from."""
+"""The message that a webhook gets: one event as JSON, and headers that prove where it comes from.
 
+The headers are those of Standard Webhooks (https://www.standardwebhooks.com), so that its libraries can check them.
+"""
+
+import base64
 import hashlib
 import hmac
 
 import orjson
 
 from scheduler import __version__
+from scheduler.config.webhook_secret import key_of
 from scheduler.http.runtime.wall_time import in_wall_time
 from scheduler.http.schemas.views import event_view
 from scheduler.store.requests.webhooks import Outgoing
 
-TIMESTAMP = "x-sched-timestamp"
-SIGNATURE = "x-sched-signature"
+ID = "webhook-id"
+TIMESTAMP = "webhook-timestamp"
+SIGNATURE = "webhook-signature"
 
 
 def body_of(outgoing: Outgoing, ahead_seconds: float) -> bytes:
@@ -24,19 +30,20 @@ def body_of(outgoing: Outgoing, ahead_seconds: float) -> bytes:
 
 
 def headers_of(webhook: str, outgoing: Outgoing, body: bytes, secret: str, wall: float) -> dict[str, str]:
-    """Receivers tell repeated events by their id, and old messages by the time of this try, which is signed, too."""
-    timestamp = str(int(wall))
+    """Headers of one attempt. Every attempt of an event has the same id; id, time and body are signed."""
+    message_id, timestamp = str(outgoing.id), str(int(wall))
     return {
         "content-type": "application/json",
         "user-agent": f"sched/{__version__}",
         "x-sched-webhook": webhook,
         "x-sched-event": outgoing.event.kind.value,
-        "x-sched-event-id": str(outgoing.id),
+        ID: message_id,
         TIMESTAMP: timestamp,
-        SIGNATURE: f"v1={signature(secret, timestamp, body)}",
+        SIGNATURE: signature(key_of(secret), message_id, timestamp, body),
     }
 
 
-def signature(secret: str, timestamp: str, body: bytes) -> str:
-    """HMAC-SHA256 of the timestamp, a full stop and the body, in hexadecimal digits."""
-    return hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+def signature(key: bytes, message_id: str, timestamp: str, body: bytes) -> str:
+    """`v1,` and the HMAC-SHA256 of id, timestamp and body with full stops between them, in base64."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
