@@ -4,7 +4,7 @@ Speed is what workers reported at the sizes that the job had (`estimate.speeds`)
 them a power of the size, optimistic but not blind. The work left comes from the share that workers report as done, else
 from the duration that the user declared, else from the service attained so far: a job that has had little is likely to
 need little (least attained service: Nuyens & Wierman, "The foreground-background queue: a survey", 2008; for training
-jobs Gu et al., "Tiresias", 2019). Weighing gains by the square root of the work left lies between the most throughput
+jobs Gu et al., "Tiresias", 2019). Dividing gains by the square root of the work left lies between the most throughput
 and the shortest job first.
 """
 
