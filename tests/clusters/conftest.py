@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.clusters.control_plane import ControlPlane
+from tests.clusters.control_plane_cluster import Site
 from tests.clusters.gpus import A, B, C
 from tests.clusters.kubernetes_desk import TestCluster, cluster_of
 from tests.clusters.local_world import LocalWorld, Signpost
@@ -40,6 +42,14 @@ def kubernetes() -> Iterator[TestCluster]:
         pytest.skip("KUBECONFIG names no cluster")
     with cluster_of(Path(kubeconfig)) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def site(plane: ControlPlane) -> Iterator[Site]:
+    """The cluster of a daemon on a control plane."""
+    site = Site(plane)
+    yield site
+    site.close()
 
 
 @pytest.fixture

@@ -1,21 +1,15 @@
-"""Workers that fail, hang or vanish, and nodes that do."""
+"""Workers that fail or vanish, nodes that do, and what that costs their jobs."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from scheduler.clusters.simulated.cluster import Fault
-from scheduler.clusters.simulated.process import NO_PROGRAM_DETAIL, Behaviour
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import EngineSettings, Settings
-from scheduler.engine.absorb.dirty_jobs import DirtyJobs
-from scheduler.engine.state.reports import Liveness
 from scheduler.model.event import EventKind
-from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import Runtime
-from scheduler.model.job_state import JobState, StopReason
+from scheduler.model.job_state import JobState
 from scheduler.model.node import NodeIntent
 from tests.world import World
 
@@ -136,118 +130,6 @@ def test_workers_of_a_lost_node_that_return_are_fenced_before_their_slots_are_us
     assert not old & {start.worker_id for _, start in w.cluster.alive()}
 
 
-def test_a_hung_worker_is_killed_and_replaced(w: World) -> None:
-    w.node("a", slots=2)
-    job_id = w.job("j", workers=(1, 2), heartbeat_seconds=10.0)
-    w.settle()
-    hung = w.get(job_id).workers[1].id
-    w.cluster.hang(hung)
-    w.settle()
-    job = w.expect(job_id, JobState.RUNNING, workers=2)
-    assert hung not in {worker.id for worker in job.workers}
-    assert [(e.cause, e.detail) for e in w.events(EventKind.WORKER_ENDED)] == [("HUNG", "it sent no report for 10 s")]
-    assert job.retries_used == 1
-
-
-@pytest.fixture
-def watchful(tmp_path: Path) -> Iterator[World]:
-    """Where workers that report and fall silent are found after 30 s, unless their job says otherwise."""
-    world = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(heartbeat_seconds=30.0)))
-    world.node("a", slots=4)
-    yield world
-    world.close()
-
-
-@pytest.mark.parametrize("runtime", [Runtime.ELASTIC, Runtime.TORCHRUN, Runtime.HOROVOD])
-def test_a_lone_worker_that_falls_silent_is_found_without_being_asked_for(watchful: World, runtime: Runtime) -> None:
-    w = watchful
-    job_id = w.job("j", workers=1, runtime=runtime, behaviour=Behaviour(runtime=runtime))
-    w.advance(100)
-    hung = w.expect(job_id, JobState.RUNNING).workers[0].id
-    w.cluster.hang(hung)
-    w.advance(29)
-    assert w.expect(job_id, JobState.RUNNING).workers[0].id == hung
-    w.settle()
-    assert w.expect(job_id, JobState.RUNNING, workers=1).workers[0].id != hung
-    assert [(e.cause, e.detail) for e in w.events(EventKind.WORKER_ENDED)] == [("HUNG", "it sent no report for 30 s")]
-
-
-def test_one_that_fell_silent_before_the_daemon_started_anew_is_found(watchful: World) -> None:
-    w = watchful
-    job_id = w.job("j", workers=1)
-    w.settle()
-    hung = w.get(job_id).workers[0].id
-    w.cluster.hang(hung)
-    w.kill_engine()
-    w.settle(60)
-    assert w.expect(job_id, JobState.RUNNING, workers=1).workers[0].id != hung
-
-
-@pytest.mark.parametrize("job", [{"heartbeat_seconds": 0.0}, {"runtime": Runtime.COMMAND}])
-def test_one_whose_job_is_not_watched_or_does_not_report_is_left_alone(watchful: World, job: dict[str, Any]) -> None:
-    w = watchful
-    job_id = w.job("j", workers=1, **job)
-    w.settle()
-    w.cluster.hang(w.get(job_id).workers[0].id)
-    w.settle(200)
-    assert not w.events(EventKind.WORKER_ENDED)
-
-
-def test_the_settings_switch_it_off(tmp_path: Path) -> None:
-    w = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(heartbeat_seconds=0.0)))
-    w.node("a", slots=1)
-    job_id = w.job("j", workers=1)
-    w.settle()
-    w.cluster.hang(w.get(job_id).workers[0].id)
-    w.clock.advance(EngineSettings().heartbeat_seconds * 2)
-    w.settle()
-    assert not w.events(EventKind.WORKER_ENDED)
-    w.close()
-
-
-def test_a_job_whose_workers_report_is_looked_at_no_more_often_than_their_silence_could_matter(tmp_path: Path) -> None:
-    timing = EngineSettings(heartbeat_seconds=30.0, progress_interval_seconds=1e6)
-    w = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=timing))
-    w.node("a", slots=1)
-    job_id = w.job("j", workers=1, behaviour=Behaviour(runtime=ELASTIC, heartbeat_seconds=5.0))
-    w.settle()
-    dirty_jobs = DirtyJobs(w.settings.engine, liveness := Liveness(w.reports))
-    liveness.since = w.clock.now()
-    looked = 0
-    for _ in range(120):
-        w.clock.advance(1.0)
-        w.tick()
-        world = w.engine.world
-        assert world is not None
-        observation = replace(w.cluster.observe(), reports={})
-        looked += len(dirty_jobs.focus(world, observation, w.clock.now()).jobs)
-        dirty_jobs.absorbed(observation)
-        assert not dirty_jobs.unsettled(world)
-    assert looked == 1, "at first"
-    w.expect(job_id, JobState.RUNNING, workers=1)
-    w.close()
-
-
-def test_silence_while_the_daemon_stood_still_is_no_hang(w: World) -> None:
-    w.node("a", slots=2)
-    job_id = w.job("j", workers=(1, 2), heartbeat_seconds=10.0)
-    w.settle()
-    w.stand_still(30)
-    w.settle()
-    assert w.expect(job_id, JobState.RUNNING, workers=2).retries_used == 0
-    assert not w.events(EventKind.WORKER_ENDED)
-
-
-def test_a_worker_that_got_ready_while_no_daemon_was_there_is_no_hang(w: World) -> None:
-    w.node("a", slots=1)
-    job_id = w.job("j", behaviour=Behaviour(runtime=ELASTIC, ready_seconds=5.0))
-    w.advance(2)
-    w.kill_engine()
-    w.stand_still(w.settings.engine.ready_seconds)
-    w.settle()
-    assert w.expect(job_id, JobState.RUNNING, workers=1).retries_used == 0
-
-
 def test_a_worker_that_is_done_before_there_was_a_group_ends_the_job(w: World) -> None:
     w.node("a", slots=2)
     job_id = w.job("j", workers=(1, 2))
@@ -323,94 +205,6 @@ def quarantine(w: World) -> float | None:
     return told[-1].amount
 
 
-def test_a_worker_that_cannot_be_launched_says_so(w: World) -> None:
-    w.node("a", slots=1)
-    job_id = w.job("j", workers=1, max_retries=0, runtime=Runtime.COMMAND)
-    w.cluster.behave(job_id, Behaviour(crash_after_seconds=0.0, crash_code=127))
-    w.settle()
-    assert w.expect(job_id, JobState.FAILED).exit_code == 127
-
-
-def test_a_worker_whose_process_cannot_be_made_is_a_failure(w: World) -> None:
-    w.node("a", slots=1)
-    job_id = w.job("j", workers=1, max_retries=1, runtime=Runtime.COMMAND)
-    w.cluster.action_faults.append(Fault.NOT_LAUNCHED)
-    w.settle()
-    assert w.expect(job_id, JobState.RUNNING).retries_used == 1
-    assert [e.cause for e in w.events(EventKind.WORKER_ENDED)] == ["LAUNCH_FAILED"]
-
-
-@pytest.mark.parametrize("runtime", [Runtime.COMMAND, Runtime.ELASTIC, Runtime.TORCHRUN])
-def test_a_job_whose_program_does_not_exist_fails_at_the_first_try_and_says_why(w: World, runtime: Runtime) -> None:
-    w.node("a", slots=4)
-    job_id = w.job("j", workers=(2, 4), max_retries=3, runtime=runtime, behaviour=Behaviour(cannot_start=True))
-    w.settle()
-    job = w.expect(job_id, JobState.FAILED, workers=0)
-    assert (job.attempt, job.retries_used, job.stop_reason) == (1, 0, StopReason.CANNOT_START)
-    assert job.detail.startswith(f"worker {job_id}-1 on a cannot start: {NO_PROGRAM_DETAIL}")
-    assert [e.cause for e in w.events(EventKind.JOB_FAILED)] == ["CANNOT_START"]
-    assert {e.cause for e in w.events(EventKind.WORKER_ENDED)} <= {"CANNOT_START", "ASKED"}
-
-
-def test_a_job_without_a_program_takes_slots_from_an_equal_only_once(w: World) -> None:
-    w.node("a", slots=4)
-    first = w.job("first", workers=(1, 4))
-    w.settle()
-    w.job("typo", workers=1, runtime=Runtime.COMMAND, behaviour=Behaviour(cannot_start=True))
-    w.settle()
-    w.expect(first, JobState.RUNNING, workers=4)
-    shrunk = [e for e in w.events(EventKind.WORKER_ENDED) if e.job_id == first]
-    assert len(shrunk) <= 1
-
-
-def test_a_fixed_group_without_a_program_fails_its_job_at_once(w: World) -> None:
-    w.node("a", slots=4)
-    fixed = FixedGroup(replicas=1, command=("serve",))
-    job_id = w.job("j", workers=1, fixed=fixed, behaviour=Behaviour(runtime=ELASTIC, cannot_start=True))
-    w.settle()
-    job = w.expect(job_id, JobState.FAILED)
-    assert (job.attempt, job.stop_reason) == (1, StopReason.CANNOT_START)
-    assert job.detail.startswith(f"fixed worker {job_id}-1 on a cannot start")
-
-
-def test_a_program_that_vanishes_while_workers_run_costs_retries_and_not_the_training(w: World) -> None:
-    w.node("a", slots=2)
-    job_id = w.job("j", workers=(1, 2), max_retries=3)
-    w.settle()
-    w.cluster.behave(job_id, Behaviour(runtime=ELASTIC, cannot_start=True))
-    w.cluster.crash(w.get(job_id).members[1].id)
-    w.advance(1.5)
-    assert [member.ordinal for member in w.get(job_id).members] == [1]
-    assert "CANNOT_START" in {e.cause for e in w.events(EventKind.WORKER_ENDED)}
-    w.cluster.behave(job_id, Behaviour(runtime=ELASTIC))
-    w.settle()
-    assert w.expect(job_id, JobState.RUNNING, workers=2).attempt == 1
-
-
-def test_a_job_that_ran_before_waits_for_its_program_as_long_as_it_has_retries(w: World) -> None:
-    a = w.node("a", slots=1)
-    job_id = w.job("j", workers=1, max_retries=1, runtime=Runtime.COMMAND)
-    w.settle()
-    w.cluster.behave(job_id, Behaviour(cannot_start=True))
-    w.cluster.lose_node(a)
-    w.advance(2)
-    w.cluster.return_node(a, rebooted=True)
-    w.settle()
-    job = w.expect(job_id, JobState.FAILED)
-    assert (job.retries_used, job.stop_reason) == (2, StopReason.RETRIES_EXHAUSTED)
-
-
-def test_what_no_node_can_start_quarantines_no_node(tmp_path: Path) -> None:
-    wary = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(quarantine_failures=2)))
-    wary.node("a", slots=4)
-    wary.node("b", slots=4)
-    for number in range(4):
-        wary.job(f"typo {number}", workers=1, runtime=Runtime.COMMAND, behaviour=Behaviour(cannot_start=True))
-    wary.settle()
-    assert not wary.events(EventKind.NODE_QUARANTINED)
-    wary.close()
-
-
 def test_quick_restarts_that_fail_at_once_use_up_the_retries(tmp_path: Path) -> None:
     hasty = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(backoff_seconds=0.05)))
     hasty.node("a", slots=2)
@@ -451,16 +245,6 @@ def test_a_plain_gang_that_loses_a_worker_starts_again_as_a_whole(w: World) -> N
     w.cluster.crash(job.workers[0].id, exit_code=65)
     w.settle()
     assert w.expect(job_id, JobState.RUNNING, workers=2).retries_used == 0
-
-
-def test_an_elastic_worker_that_never_gets_ready_is_killed_and_the_job_fails_in_the_end(w: World) -> None:
-    w.node("a", slots=1)
-    mute = Behaviour(runtime=ELASTIC, ready_seconds=None)
-    job_id = w.job("j", max_retries=0, behaviour=mute)
-    w.advance(w.settings.engine.ready_seconds + 10)
-    job = w.expect(job_id, JobState.FAILED)
-    assert "HUNG" in job.detail
-    assert "it did not report ready within" in job.detail
 
 
 def test_those_that_go_on_when_one_is_done_early_get_a_list_without_it(w: World) -> None:

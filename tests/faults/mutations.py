@@ -25,7 +25,7 @@ from scheduler.policy import planner
 from scheduler.policy.capacity import ledger
 from scheduler.policy.capacity.ledger import Ledger, left_of
 from scheduler.store.engine_side import leadership
-from scheduler.store.sql.schema import lease as lease_table
+from scheduler.store.sql.engine_tables import lease as lease_table
 from tests.faults.cases import NOTICING
 from tests.faults.draw import draw
 from tests.faults.plan import Scenario

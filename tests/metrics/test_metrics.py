@@ -1,8 +1,6 @@
-"""Metrics: what is counted, what is read, and that dashboards and alerts ask for nothing else."""
+"""Metrics: what is exposed and documented, and what is counted and measured of ticks, jobs, calls and transactions."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +13,15 @@ from scheduler.clusters.simulated.process import Behaviour
 from scheduler.clusters.simulated.work import WorkerSeconds
 from scheduler.engine.board import Board
 from scheduler.engine.tick import Step, TickReport
-from scheduler.errors import ClusterError, StoreUnavailable
+from scheduler.errors import ClusterError
 from scheduler.metrics import METRICS, Metric, Metrics
 from scheduler.metrics.classes import PriorityClasses
 from scheduler.metrics.families import Family
-from scheduler.metrics.jobs import JOB_METRICS
 from scheduler.metrics.ticks import PHASES
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId
-from scheduler.model.intent import IntentKind
 from scheduler.model.job import Runtime
 from scheduler.model.job_state import StopReason
-from scheduler.model.observation import SlotLoad
 from scheduler.model.worker import ExitReason
 from scheduler.policy.checks.invariants import Violation
 from tests.metrics.observed import Observed, samples, value
@@ -34,33 +29,8 @@ from tests.metrics.observed import Observed, samples, value
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.fixture
-def w(tmp_path: Path) -> Iterator[Observed]:
-    world = Observed(tmp_path)
-    yield world
-    world.close()
-
-
 def report(*events: Event, **fields: Any) -> TickReport:
     return TickReport(at=0.0, leading=True, events=events, **fields)
-
-
-def test_shared_slots_are_counted_apart_and_their_owners_slots_once(w: Observed) -> None:
-    w.node("a", slots=2, oversell=2.0)
-    w.job("owner", workers=2, priority=5)
-    w.settle()
-    busy = Behaviour(runtime=Runtime.ELASTIC, load=SlotLoad(memory=0.5))
-    w.job("sharer", workers=1, oversell=True, behaviour=busy)
-    w.settle()
-    assert w.value("sched_slots", node="a", state="used") == w.value("sched_slots", node="a") == 2
-    assert w.value("sched_oversold_slots", node="a", state="used") == 1
-    assert w.value("sched_oversold_slots", node="a", state="free") == 1
-    assert w.value("sched_utilization_ratio") == 1
-    assert w.value("sched_crowded_slots") == 0
-    w.job("too much", workers=1, oversell=True, behaviour=replace(busy, load=SlotLoad(memory=0.95)))
-    w.settle()
-    assert w.value("sched_crowded_slots", node="a") == 1
-    assert w.value("sched_job_requeues_total", cause="OVERSOLD") == 1
 
 
 def bare() -> Metrics:
@@ -79,33 +49,6 @@ def test_names_are_in_base_units_and_no_label_names_a_job() -> None:
         assert metric.name.endswith("_total") == (metric.kind == "counter")
         assert not {"job", "job_id", "worker", "worker_id", "user", "name"} & set(metric.labels)
         assert metric.help.endswith(".")
-
-
-def test_levels_are_those_of_the_world(w: Observed) -> None:
-    w.node("a", slots=4)
-    w.job("running", priority=12, workers=3)
-    w.job("waiting", priority=-1, workers=2)
-    w.advance(5)
-    assert w.value("sched_slots", node="a", state="used") == 3
-    assert w.value("sched_slots", node="a", state="free") + w.value("sched_slots", node="a", state="reserved") == 1
-    assert w.value("sched_slots") == 4
-    assert w.value("sched_utilization_ratio") == 0.75
-    assert w.value("sched_jobs", state="RUNNING", priority_class="10") == 1
-    assert w.value("sched_jobs", state="QUEUED", priority_class="below") == 1
-    assert w.value("sched_waiting_jobs") == 1
-    assert w.value("sched_workers", state="READY") == 3
-    assert w.value("sched_oldest_wait_seconds") >= 4
-    assert w.value("sched_nodes", health="UP", intent="ACTIVE") == 1
-    assert w.value("sched_leading") == 1
-
-
-def test_slots_of_a_cordoned_node_are_unavailable(w: Observed) -> None:
-    name = w.node("a", slots=4)
-    w.tick()
-    w.ask(IntentKind.CORDON, node=name)
-    w.tick()
-    assert w.value("sched_slots", state="unavailable") == 4
-    assert w.value("sched_slots", state="free") == 0
 
 
 def test_a_preemption_is_measured_from_the_first_request_to_leave_until_the_job_runs(w: Observed) -> None:
@@ -167,91 +110,6 @@ def test_ticks_violations_and_standby_are_counted() -> None:
 @pytest.mark.parametrize(("priority", "name"), [(-5, "below"), (0, "0"), (9, "0"), (10, "10"), (5000, "1000")])
 def test_priorities_fall_into_classes_by_their_lower_bound(priority: int, name: str) -> None:
     assert PriorityClasses((0, 10, 100, 1000)).of(priority) == name
-
-
-def test_physical_slots_are_in_one_state_each(w: Observed) -> None:
-    w.node("a", slots=2, gpu_type="H200")
-    w.node("b", slots=2, gpu_type="H200")
-    w.job("low", priority=1, workers=(1, 8))
-    w.advance(60)
-    w.job("high", priority=9, workers=2)
-    releasing = 0.0
-    for _ in range(50):
-        w.tick()
-        assert w.value("sched_slots", node="a") == w.value("sched_slots", node="b") == 2
-        releasing = max(releasing, w.value("sched_slots", state="releasing"))
-        w.clock.advance(0.1)
-    assert releasing == 2
-    assert w.value("sched_slots", node="a", type="H200", state="used") == 2
-    assert w.value("sched_held_slots", priority_class="0") == 4
-    assert w.value("sched_elastic_slots", state="above_minimum") == 1
-    assert w.value("sched_elastic_slots", state="missing") == 6
-
-
-def test_free_slots_of_a_node_that_is_down_are_unhealthy(w: Observed) -> None:
-    name = w.node("a", slots=4)
-    w.tick()
-    w.cluster.lose_node(name)
-    w.advance(5)
-    assert w.value("sched_slots", state="unhealthy") == w.value("sched_slots") == 4
-    assert w.value("sched_node_changes_total", change="down") == 1
-
-
-def test_slots_are_as_busy_as_was_read_of_them(w: Observed) -> None:
-    w.node("a", slots=2, oversell=1.5)
-    w.job("half", workers=1, behaviour=Behaviour(runtime=Runtime.ELASTIC, load=SlotLoad(utilization=0.5)))
-    w.settle()
-    assert w.value("sched_busy_slots", node="a") == 0.5
-    assert w.value("sched_measured_slots", node="a") == 2
-
-
-def test_slots_that_nothing_is_known_of_are_neither_busy_nor_idle(w: Observed) -> None:
-    w.node("a", slots=2)
-    w.job("job", workers=1)
-    w.settle()
-    assert not samples(w.metrics, "sched_busy_slots")
-    assert not samples(w.metrics, "sched_measured_slots")
-
-
-def test_waiting_slots_are_what_queued_jobs_need_to_start(w: Observed) -> None:
-    w.node("a", slots=1)
-    w.job("wide", priority=10, workers=(3, 8), slots_per_worker=2)
-    w.advance(5)
-    assert w.value("sched_waiting_slots", reason="EXCEEDS_CLUSTER", priority_class="10") == 6
-    assert w.value("sched_waiting_slots") == 6
-    assert w.value("sched_oldest_wait_seconds") == 0, "no slots that come free would start it"
-
-
-def test_slot_seconds_are_those_that_workers_held(w: Observed) -> None:
-    w.node("a", slots=4)
-    w.job("low", priority=1, workers=(1, 4))
-    held = 0.0
-    before = w.clock.now()
-    w.tick()
-    for number in range(200):
-        if number == 50:
-            w.job("high", priority=9, workers=2)
-        held += w.value("sched_held_slots") * 0.1
-        w.clock.advance(0.1)
-        w.tick()
-    assert w.value("sched_slot_seconds_total") == pytest.approx(held)
-    assert held == pytest.approx(4 * (w.clock.now() - before))
-    assert w.value("sched_slot_seconds_total", spent="working") > 0.8 * held
-    assert w.value("sched_slot_seconds_total", spent="leaving") > 0
-    assert w.value("sched_slot_seconds_total", spent="starting", priority_class="0") > 0
-
-
-def test_slot_seconds_go_on_after_another_daemon_has_led(w: Observed) -> None:
-    w.node("a", slots=4)
-    w.job("job", workers=4)
-    w.settle()
-    before = w.value("sched_slot_seconds_total")
-    w.metrics.observe(TickReport(at=w.clock.now(), followed=7))
-    w.clock.advance(1000)
-    w.tick()
-    w.clock.advance(1)
-    w.tick()
-    assert w.value("sched_slot_seconds_total") == pytest.approx(before + 4)
 
 
 def test_a_pause_of_a_resize_is_counted_once(w: Observed) -> None:
@@ -378,70 +236,6 @@ def test_the_number_of_series_does_not_grow_with_jobs(w: Observed) -> None:
         w.job(f"job {number}", priority=number * 50, workers=(1, 3))
     w.advance(60)
     assert w.metrics.render().count(b"\n") == before
-
-
-@pytest.mark.slow
-def test_sums_over_jobs_are_those_of_a_fresh_count(w: Observed) -> None:
-    w.node("a", slots=8, oversell=1.5)
-    jobs = [w.job(f"job {n}", priority=n * 7, workers=(1, 1 + n % 4), oversell=n % 3 == 0) for n in range(12)]
-    for number in range(40):
-        if number % 7 == 3:
-            w.ask_cancel(jobs[number // 7])
-        if number % 9 == 4:
-            w.set_priority(jobs[-1 - number // 9], number * 10)
-        w.advance(1.5)
-        assert w.board.world is not None
-        fresh = Metrics(w.board, (), w.clock)
-        fresh.observe(w.engine.report)
-        for metric in JOB_METRICS:
-            kept, counted = samples(w.metrics, metric.name), samples(fresh, metric.name)
-            assert {(*labels.values(), number) for labels, number in kept} == {
-                (*labels.values(), number) for labels, number in counted
-            }
-
-
-def test_sums_are_right_again_after_a_tick_of_which_nothing_was_told(w: Observed) -> None:
-    w.node("a", slots=4)
-    ended = w.job("ended", workers=2)
-    w.job("goes on", workers=2)
-    w.advance(10)
-    w.ask_cancel(ended)
-    while not w.get(ended).state.terminal:
-        w.engine.tick()
-        w.engine.forget()
-        w.metrics.crashed()
-        w.clock.advance(1)
-    w.tick()
-    assert w.value("sched_jobs") == 1
-    assert w.value("sched_held_slots") == w.value("sched_workers") == 2
-    before = w.value("sched_slot_seconds_total")
-    w.clock.advance(10)
-    w.tick()
-    assert w.value("sched_slot_seconds_total") == pytest.approx(before + 20)
-
-
-def test_sums_are_right_again_after_commits_whose_answers_were_lost(
-    w: Observed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    w.node("a", slots=4)
-    ended = w.job("ended", workers=2)
-    w.job("goes on", workers=2)
-    w.advance(10)
-    w.ask_cancel(ended)
-    commit = w.store.commit
-
-    def without_answer(*given: Any) -> None:
-        commit(*given)
-        raise StoreUnavailable("the connection broke off")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(w.store, "commit", without_answer)
-        while not w.get(ended).state.terminal:
-            w.metrics.observe(w.engine.tick())
-            w.clock.advance(1)
-    w.tick()
-    assert w.value("sched_jobs") == 1
-    assert w.value("sched_held_slots") == w.value("sched_workers") == 2
 
 
 def test_labels_are_escaped() -> None:

@@ -1,8 +1,5 @@
 """How long jobs waited for slots, and for those of others: what is measured, and from when on."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from scheduler.clusters.simulated.process import Behaviour
@@ -12,13 +9,6 @@ from scheduler.model.job_state import JobState, WaitReason
 from tests.metrics.observed import Observed
 
 STUBBORN = Behaviour(runtime=Runtime.ELASTIC, leave_seconds=None)
-
-
-@pytest.fixture
-def w(tmp_path: Path) -> Iterator[Observed]:
-    world = Observed(tmp_path)
-    yield world
-    world.close()
 
 
 def test_a_wait_after_a_restart_counts_from_its_own_beginning(w: Observed) -> None:

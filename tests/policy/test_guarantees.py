@@ -1,150 +1,28 @@
 """What every plan guarantees, on worlds that nobody thought of.
 
-The oracles here count capacity from the world's workers directly and share no code with the planner.
+The worlds are those of `drawn_worlds`; what is judged by `oracles` is judged without the planner's code.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from itertools import combinations, product
-from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, Placement, Runtime
+from scheduler.model.job import Job, Placement
 from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.checks.invariants import check_world
 from scheduler.policy.snapshot.order import Order
-from tests.policy.worlds import CORDONED, DRAINING, NOW, Cluster, enact
-
-IMPOSSIBLE = {WaitReason.NO_MATCHING_NODE, WaitReason.EXCEEDS_CLUSTER, WaitReason.NODES_UNAVAILABLE}
-
-
-@st.composite
-def clusters(
-    draw: st.DrawFn,
-    *,
-    queue_max: int = 5,
-    shapes: tuple[int, ...] = (1, 1, 2, 3),
-    limits: tuple[float | None, ...] = (None, None, 1500.0, 5000.0),
-    types: tuple[str | None, ...] = ("x", "x", "y"),
-    drains: bool = False,
-    aging: tuple[float, ...] = (0.0,),
-    leaving: bool = True,
-) -> Cluster:
-    """Up to four nodes, filled with running jobs, and a queue."""
-    c = Cluster(PolicySettings(aging_per_hour=draw(st.sampled_from(aging))))
-    for name in "abcd"[: draw(st.integers(1, 4))]:
-        intent = draw(st.sampled_from((DRAINING, CORDONED, None, None, None))) if drains else None
-        fields: dict[str, Any] = {"intent": intent} if intent else {}
-        c.node(name, draw(st.integers(1, 6)), gpu_type=draw(st.sampled_from(types)), **fields)
-    number = 0
-    for _ in range(draw(st.integers(0, 6))):
-        number += 1
-        _fill(draw, c, number, shapes, limits, leaving=leaving)
-    for _ in range(draw(st.integers(0, queue_max))):
-        number += 1
-        c.waiting(number, **random_fields(draw, shapes, limits), submitted_at=NOW - draw(st.integers(0, 9)))
-    return c
-
-
-def random_fields(draw: st.DrawFn, shapes: tuple[int, ...], limits: tuple[float | None, ...]) -> dict[str, Any]:
-    low = draw(st.integers(1, 4))
-    return {
-        "workers": (low, low + draw(st.sampled_from((0, 0, 1, 3)))),
-        "slots_per_worker": draw(st.sampled_from(shapes)),
-        "priority": draw(st.integers(0, 3)),
-        "preemptible": draw(st.sampled_from((True, True, True, False))),
-        "time_limit_seconds": draw(st.sampled_from(limits)),
-        "queued_at": NOW - draw(st.integers(0, 7200)),
-        "runtime": draw(st.sampled_from((Runtime.ELASTIC, Runtime.COMMAND))),
-        "expected_seconds": draw(st.sampled_from((None, None, 100.0, 100_000.0))),
-        "speedup": draw(st.sampled_from(((), (), ((1, 1.0), (4, 2.0))))),
-    }
-
-
-def _fill(
-    draw: st.DrawFn,
-    c: Cluster,
-    number: int,
-    shapes: tuple[int, ...],
-    limits: tuple[float | None, ...],
-    *,
-    leaving: bool,
-) -> None:
-    """A running job of any size within its bounds, where there is room for it on nodes of one GPU type."""
-    fields = random_fields(draw, shapes, limits)
-    fields["running_at"] = NOW - draw(st.sampled_from((10.0, 1000.0)))
-    used = c.slots_used()
-    low, high = fields["workers"]
-    spots: dict[str, int] = {}
-    kind = draw(st.sampled_from([node.gpu_type for node in c.nodes.values()]))
-    size = draw(st.integers(low, high))
-    for node in c.nodes.values():
-        fit = (node.slots - used[node.name].bit_count()) // fields["slots_per_worker"]
-        if node.gpu_type == kind and fit and sum(spots.values()) < size:
-            spots[node.name] = min(fit, size - sum(spots.values()))
-    placed = sum(spots.values())
-    if not placed:
-        return
-    fields["workers"] = (min(low, placed), max(high, placed))
-    surplus = placed - fields["workers"][0]
-    fields["leaving"] = draw(st.integers(0, surplus)) if leaving else 0
-    fields["state"] = draw(st.sampled_from((JobState.RUNNING,) * 4 + (JobState.STOPPING,) * leaving))
-    c.running(number, spots, **fields)
-
-
-# Oracles
-
-
-def room(c: Cluster, *, gone: Iterable[str] = (), with_leaving: bool = True) -> Counter[str]:
-    """Slots per schedulable node that nobody holds, once these workers (and those leaving) are gone."""
-    left: Counter[str] = Counter({node.name: node.slots for node in c.nodes.values() if node.schedulable})
-    away = set(gone)
-    for job in c.jobs.values():
-        for worker in job.workers:
-            leaves = with_leaving and (job.state is JobState.STOPPING or not worker.wanted)
-            if worker.node in left and worker.id not in away and not leaves:
-                left[worker.node] -= len(worker.slot_ids)
-    return left
-
-
-def workers_in(c: Cluster, job: Job, left: Counter[str]) -> int:
-    """The most workers of the job that this room holds on one GPU type."""
-    totals: Counter[str | None] = Counter()
-    for name, slots in left.items():
-        totals[c.nodes[name].gpu_type] += max(slots, 0) // job.shape.slots  # type: ignore[index]
-    return max(totals.values(), default=0)
-
-
-def without_reservations(c: Cluster, left: Counter[str], *, but: Iterable[int] = ()) -> Counter[str]:
-    left = Counter(left)
-    for job in c.jobs.values():
-        for name, count in job.reservation:
-            if job.id not in but:
-                left[name] -= count * job.shape.slots
-    return left
-
-
-def takeable(c: Cluster, job: Job) -> list[Job]:
-    order = Order(c.now, c.settings)
-    return [
-        victim
-        for victim in c.jobs.values()
-        if victim.state is JobState.RUNNING and victim.spec.preemptible and order.more_important(job, victim)
-    ]
-
-
-def queue(c: Cluster) -> list[Job]:
-    waiting = [job for job in c.jobs.values() if job.state is JobState.QUEUED]
-    return Order(c.now, c.settings).queue(waiting)
-
+from tests.policy.drawn_worlds import clusters, full_clusters, random_fields
+from tests.policy.oracles import possible, queue, room, takeable, without_reservations, workers_in
+from tests.policy.worlds import NOW, Cluster, enact
 
 # Single plans
 
@@ -192,10 +70,6 @@ def left_for(c: Cluster, job: Job) -> Counter[str]:
     return without_reservations(c, room(c, gone=gone))
 
 
-def possible(c: Cluster, job: Job) -> bool:
-    return workers_in(c, job, Counter({n.name: n.slots for n in c.nodes.values() if n.schedulable})) >= job.min_workers
-
-
 def enacted(c: Cluster, made: Plan, jobs: set[JobId]) -> Iterator[Cluster]:
     """Copies in which the plan was done for these jobs, without growth: one for each choice of their first workers."""
     choices: list[list[Action]] = []
@@ -220,27 +94,6 @@ def cuts(placement: Placement, count: int) -> set[Placement]:
     """All that keep this number of workers."""
     names = [name for name, n in placement for _ in range(n)]
     return {tuple(Counter(kept).items()) for kept in combinations(names, count)}
-
-
-@st.composite
-def full_clusters(draw: st.DrawFn) -> Cluster:
-    """Every slot is held by one of three jobs, and job 99, more important than most, waits."""
-    c = Cluster()
-    slots = {name: draw(st.integers(1, 4)) for name in "abc"[: draw(st.integers(1, 3))]}
-    owners = {number: Counter[str]() for number in (1, 2, 3)}
-    for name, count in slots.items():
-        c.node(name, count)
-        for _ in range(count):
-            owners[draw(st.integers(1, 3))][name] += 1
-    for number, on in owners.items():
-        if on:
-            size = on.total()
-            bounds = (draw(st.integers(1, size)), size)
-            c.running(number, dict(on), workers=bounds, priority=draw(st.integers(0, 3)))
-    least = draw(st.integers(1, sum(slots.values())))
-    return c.waiting(
-        99, workers=(least, least), slots_per_worker=draw(st.sampled_from((1, 1, 2))), priority=draw(st.integers(2, 4))
-    )
 
 
 @given(full_clusters())

@@ -16,7 +16,7 @@ from scheduler.model.plan import StopJob
 from scheduler.model.speed import after_report
 from scheduler.policy.planner import Planner, plan
 from scheduler.policy.start import starts
-from tests.policy.test_guarantees import clusters, random_fields
+from tests.policy.drawn_worlds import clusters, random_fields
 from tests.policy.worlds import CORDONED, DOWN, DRAINING, Cluster, enact
 
 Happening = Callable[[st.DataObject, Cluster], None]

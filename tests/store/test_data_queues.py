@@ -17,7 +17,7 @@ from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, Wor
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
 from scheduler.store.records import ShardsAsked, ShardsGiven
-from scheduler.store.sql.schema import data_queues
+from scheduler.store.sql.request_tables import data_queues
 from tests.store import garbage
 from tests.store.conftest import OpenStore
 from tests.store.desk import NOW, SPEC, admitted, finished, lead, started, stored

@@ -12,7 +12,7 @@ from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.errors import StoreUnavailable
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
-from scheduler.store.sql.schema import lease as table
+from scheduler.store.sql.engine_tables import lease as table
 from tests.store import garbage
 
 NOW = 1_800_000_000.0

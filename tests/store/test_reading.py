@@ -11,7 +11,9 @@ from scheduler.model.unreadable import Unreadable
 from scheduler.store.codec.json_text import launch_to_text
 from scheduler.store.codec.reading import SetAside, broken_columns, check_row, only, plain, reason_of
 from scheduler.store.codec.row_check import BrokenColumn
-from scheduler.store.sql.schema import events, jobs, metadata, nodes, webhooks, workers
+from scheduler.store.sql.engine_tables import events, jobs, nodes, workers
+from scheduler.store.sql.request_tables import webhooks
+from scheduler.store.sql.schema import metadata
 from tests.store.test_row_check import row_of
 
 #: Columns of a job that stand before those of the tests.

@@ -25,7 +25,7 @@ from scheduler.store.codec.json_text import (
 from scheduler.store.codec.progress_text import progress_from_text
 from scheduler.store.codec.reading import SetAside
 from scheduler.store.codec.row_check import BrokenColumn, raw_columns
-from scheduler.store.sql.schema import jobs
+from scheduler.store.sql.engine_tables import jobs
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -23,7 +23,7 @@ from scheduler.store.codec.json_text import (
 from scheduler.store.codec.progress_text import progress_to_text
 from scheduler.store.codec.reading import SetAside
 from scheduler.store.codec.row_check import BrokenColumn, raw_columns
-from scheduler.store.sql.schema import jobs, workers
+from scheduler.store.sql.engine_tables import jobs, workers
 
 Values = dict[str, Any]
 

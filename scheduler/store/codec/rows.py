@@ -25,7 +25,7 @@ from scheduler.store.codec.json_text import (
 from scheduler.store.codec.reading import SetAside, check_row
 from scheduler.store.codec.row_check import BrokenColumn, broken_text, raw_columns
 from scheduler.store.records import Recurring
-from scheduler.store.sql.schema import events, nodes
+from scheduler.store.sql.engine_tables import events, nodes
 
 #: A row of the table as it is stored.
 NODE_COLUMNS = raw_columns(nodes)

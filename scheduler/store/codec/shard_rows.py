@@ -18,7 +18,7 @@ from scheduler.store.codec.json_text import (
     ranges_to_text,
 )
 from scheduler.store.codec.row_check import BrokenColumn, raw_columns
-from scheduler.store.sql.schema import shard_readers
+from scheduler.store.sql.request_tables import shard_readers
 
 #: A row of the table as it is stored.
 READER_COLUMNS = raw_columns(shard_readers)

@@ -8,8 +8,8 @@ from sqlalchemy import Connection, Row, bindparam, func, select
 from scheduler.engine.ports import Anchor, Lease, Place, SeenLease
 from scheduler.errors import LeaseLost, SchemaMismatch, StoreUnavailable, WorkersElsewhere
 from scheduler.store.codec.reading import broken_columns
-from scheduler.store.sql.schema import lease as table
-from scheduler.store.sql.schema import workers
+from scheduler.store.sql.engine_tables import lease as table
+from scheduler.store.sql.engine_tables import workers
 
 # Put together once: they are a part of every tick.
 _SELECT = select(table)

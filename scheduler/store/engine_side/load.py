@@ -17,7 +17,8 @@ from scheduler.store.codec.reading import Found, SetAside
 from scheduler.store.codec.rows import NODE_COLUMNS, intent_from_row, node_from_row, read_nodes
 from scheduler.store.engine_side import leadership
 from scheduler.store.requests import bookings
-from scheduler.store.sql.schema import intents, jobs, nodes, workers
+from scheduler.store.sql.engine_tables import jobs, nodes, workers
+from scheduler.store.sql.request_tables import intents
 from scheduler.store.sql.sequences import highest_job_id
 
 #: Rows that are held beside the values made of them.

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 from scheduler.model.ids import NodeName
 from scheduler.store.codec.reading import Found, SetAside
 from scheduler.store.codec.rows import NODE_COLUMNS, node_from_row
-from scheduler.store.sql.schema import nodes, replaced_rows
+from scheduler.store.sql.engine_tables import nodes, replaced_rows
 
 
 def replace_unreadable(connection: Connection, names: Sequence[NodeName], now: float) -> None:

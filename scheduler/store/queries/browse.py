@@ -18,7 +18,7 @@ from scheduler.store.codec.json_text import label_needle, members_from_text
 from scheduler.store.codec.reading import SetAside, unreadable
 from scheduler.store.codec.rows import NODE_COLUMNS, event_from_row, events_from_rows, read_nodes
 from scheduler.store.records import JobFilter, JobPage, WorkerPage
-from scheduler.store.sql.schema import events, generations, jobs, workers
+from scheduler.store.sql.engine_tables import events, generations, jobs, workers
 
 
 def get_job(connection: Connection, job_id: JobId, aside: SetAside) -> Job | None:

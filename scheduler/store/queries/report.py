@@ -10,7 +10,7 @@ from scheduler.model.job_state import JobState
 from scheduler.model.report import Happened, Report, UserShare, Waits, Window
 from scheduler.store.codec.reading import plain
 from scheduler.store.queries.slot_usage import class_of, first_event, held_by_user, is_number, part_of, usage
-from scheduler.store.sql.schema import events, jobs
+from scheduler.store.sql.engine_tables import events, jobs
 
 #: Kinds of events that a report counts.
 COUNTED = (

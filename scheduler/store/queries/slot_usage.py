@@ -23,7 +23,7 @@ from scheduler.model.event import EventKind
 from scheduler.model.job_state import TERMINAL_STATES, JobState
 from scheduler.model.node import NodeHealth
 from scheduler.model.report import Held, Kept, Usage, Window, slot_seconds
-from scheduler.store.sql.schema import counters, events, jobs, nodes, workers
+from scheduler.store.sql.engine_tables import counters, events, jobs, nodes, workers
 
 #: Events are committed at most about a tick after the time that they bear; their ids follow the commits.
 LATE_SECONDS = 120.0

@@ -23,21 +23,15 @@ from scheduler.store.codec.rows import (
 )
 from scheduler.store.codec.shard_rows import READER_COLUMNS, queue_from_row, reader_from_row, set_aside_from_row
 from scheduler.store.records import StoredRow
-from scheduler.store.sql.schema import (
+from scheduler.store.sql.engine_tables import counters, events, generations, jobs, lease, nodes, workers
+from scheduler.store.sql.request_tables import (
     bookings,
-    counters,
     data_queues,
-    events,
-    generations,
     intents,
-    jobs,
-    lease,
-    nodes,
     recurring,
     shard_readers,
     shards_set_aside,
     webhooks,
-    workers,
 )
 
 #: More are not remembered.

@@ -11,7 +11,7 @@ from scheduler.store.codec.reading import SetAside, only
 from scheduler.store.codec.rows import booking_from_row, booking_values
 from scheduler.store.requests.submit import add_intents
 from scheduler.store.sql.bulk_statements import Statements
-from scheduler.store.sql.schema import bookings
+from scheduler.store.sql.request_tables import bookings
 
 _REQUESTED = bookings.c.state == BookingState.REQUESTED.value
 # Put together once: those that follow look at every commit.

@@ -7,7 +7,7 @@ from scheduler.store.codec.json_text import spec_to_text
 from scheduler.store.codec.reading import SetAside, only
 from scheduler.store.codec.rows import recurring_from_row
 from scheduler.store.records import Recurring
-from scheduler.store.sql.schema import recurring
+from scheduler.store.sql.request_tables import recurring
 from scheduler.store.sql.sequences import take_ids
 
 _PRESENT = recurring.c.deleted_at.is_(None)

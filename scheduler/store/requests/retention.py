@@ -3,7 +3,7 @@
 from sqlalchemy import Connection, select
 
 from scheduler.store.records import Purged
-from scheduler.store.sql.schema import events, jobs
+from scheduler.store.sql.engine_tables import events, jobs
 
 
 def purge(connection: Connection, before_jobs: float, before_events: float, limit: int) -> Purged:

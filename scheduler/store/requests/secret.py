@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sqlalchemy import select
 
 from scheduler.store.sql.database import Database
-from scheduler.store.sql.schema import secrets
+from scheduler.store.sql.request_tables import secrets
 from scheduler.store.sql.sequences import take_ids
 
 SECRET_BYTES = 32

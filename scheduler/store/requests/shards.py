@@ -34,7 +34,8 @@ from scheduler.store.codec.shard_rows import (
 )
 from scheduler.store.records import Exchanged, ShardsAsked, ShardsGiven
 from scheduler.store.sql.bulk_statements import Statements
-from scheduler.store.sql.schema import data_queues, jobs, shard_readers, shards_set_aside, workers
+from scheduler.store.sql.engine_tables import jobs, workers
+from scheduler.store.sql.request_tables import data_queues, shard_readers, shards_set_aside
 from scheduler.store.sql.sequences import take_ids
 
 #: Shards, or workers, that an event names; it counts them all.

@@ -14,7 +14,7 @@ from scheduler.store.codec.rows import event_values, intent_values
 from scheduler.store.codec.shard_rows import new_queue_values
 from scheduler.store.records import Submitted
 from scheduler.store.sql.bulk_statements import Statements
-from scheduler.store.sql.schema import counters, jobs
+from scheduler.store.sql.engine_tables import counters, jobs
 from scheduler.store.sql.sequences import take_ids
 
 #: Client keys looked up by one query; both databases limit the number of parameters.

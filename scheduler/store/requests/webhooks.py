@@ -11,7 +11,8 @@ from scheduler.store.codec.reading import SetAside, only
 from scheduler.store.codec.row_check import RawRow, broken_text
 from scheduler.store.codec.rows import events_from_rows
 from scheduler.store.records import Delivery
-from scheduler.store.sql.schema import counters, events, jobs, webhooks
+from scheduler.store.sql.engine_tables import counters, events, jobs
+from scheduler.store.sql.request_tables import webhooks
 
 
 class Outgoing(NamedTuple):

@@ -9,17 +9,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.dml import UpdateBase
 
-from scheduler.store.sql.schema import (
-    data_queues,
-    events,
-    generations,
-    intents,
-    jobs,
-    nodes,
-    shard_readers,
-    shards_set_aside,
-    workers,
-)
+from scheduler.store.sql.engine_tables import events, generations, jobs, nodes, workers
+from scheduler.store.sql.request_tables import data_queues, intents, shard_readers, shards_set_aside
 
 
 class Bulk:

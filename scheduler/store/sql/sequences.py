@@ -8,7 +8,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection, and_, bindparam, exists, select
 
 from scheduler.errors import SchemaMismatch, StoreUnavailable
-from scheduler.store.sql.schema import counters, events, intents, jobs, recurring
+from scheduler.store.sql.engine_tables import counters, events, jobs
+from scheduler.store.sql.request_tables import intents, recurring
 
 ID_MAX = 2**62
 

@@ -14,7 +14,8 @@ from scheduler.model.plan import Shrink, Start, StopJob
 from scheduler.policy.checks.invariants import check_world
 from scheduler.policy.checks.plan import FIXED_SIZES, STOPS_EQUALS
 from scheduler.policy.published.rules import RULES
-from tests.policy.test_guarantees import clusters, room, takeable, workers_in
+from tests.policy.drawn_worlds import clusters
+from tests.policy.oracles import room, takeable, workers_in
 from tests.policy.worlds import Cluster, enact
 
 NAMES = sorted(RULES)
