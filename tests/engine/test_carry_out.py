@@ -27,7 +27,7 @@ def test_a_job_over_which_the_cluster_stumbles_fails_with_the_reason_and_delays_
         assert w.expect(job_id, JobState.RUNNING, workers=1).attempt == 1
     failed = w.expect(poisoned, JobState.FAILED, workers=0)
     assert "LAUNCH_FAILED" in failed.detail
-    assert f"LookupError: nobody expected job {poisoned} (simulated.py:" in failed.detail
+    assert f"LookupError: nobody expected job {poisoned} (cluster.py:" in failed.detail
     assert not w.get(poisoned).all_workers
 
 

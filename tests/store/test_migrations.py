@@ -320,8 +320,8 @@ def test_an_installed_package_brings_its_migrations(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "scheduler", site / "scheduler", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "migrations", site / "scheduler" / "_migrations")
     code = (
-        "from scheduler.store import SqlStore, migrate; s = SqlStore('sqlite:///x.db'); s.upgrade(); s.check_schema();"
-        "print(migrate.migrations_path())"
+        "from scheduler.store import SqlStore; from scheduler.store.sql import migrate;"
+        "s = SqlStore('sqlite:///x.db'); s.upgrade(); s.check_schema(); print(migrate.migrations_path())"
     )
     run = subprocess.run(
         [sys.executable, "-P", "-c", code],

@@ -95,8 +95,8 @@ class Seen:
     ) -> None:
         """`kept_to` limits the workers of jobs; of bookings in `split`, a part is enough.
 
-        `barred` are the nodes on which each job gets no slots, as bookings need them. `cramped` limits the workers of jobs of
-        bookings for which there is no more room now: what else is booked is held for other jobs.
+        `barred` are the nodes on which each job gets no slots, as bookings need them. `cramped` limits the workers of
+        jobs of bookings for which there is no more room now: what else is booked is held for other jobs.
         """
         self._real = real
         self._now = now
