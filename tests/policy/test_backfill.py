@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.model.job_state import StopReason, WaitReason
-from scheduler.model.plan import Reserve, Start, StopJob
+from scheduler.model.plan import Grow, Reserve, Start, StopJob
 from tests.policy.expected import shrink
 from tests.policy.worlds import NOW, Cluster
 
@@ -37,6 +37,14 @@ def test_only_what_does_not_delay_the_blocked_job_starts_before_it(
         assert c.plan().waiting[3].reason is WaitReason.BEHIND_RESERVATION  # type: ignore[index]
         assert c.plan().waiting[3].for_job == 2  # type: ignore[index]
     assert c.plan().waiting[2].reason is WaitReason.INSUFFICIENT_SLOTS  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("limit_seconds", "grows"), [(2000.0, True), (2001.0, False)])
+def test_a_running_job_grows_if_its_time_limit_ends_it_before_the_promise(limit_seconds: float, grows: bool) -> None:
+    c = Cluster().node("a", 8).running(1, {"a": 4}, workers=(4, 4), time_limit_seconds=2000.0)
+    c.running(3, {"a": 1}, workers=(1, 3), time_limit_seconds=limit_seconds)
+    c.waiting(2, workers=(7, 7), submitted_at=NOW - 5000)
+    assert c.actions() == ([Grow(3, (("a", 2),))] if grows else [])  # type: ignore[arg-type]
 
 
 def test_capacity_that_the_blocked_job_will_not_need_is_used() -> None:
