@@ -49,18 +49,21 @@ def _fixed(job: Job, most: int) -> Job:
     wanted = fixed_size(job, most)
     if job.state is JobState.QUEUED:
         return _bounded(job, wanted, wanted)
-    size = len(job.wanted_workers)
-    if not job.min_workers <= size <= job.max_workers:
-        return job
-    return _bounded(job, size, max(size, wanted))
+    size = _kept_size(job)
+    return job if size < job.min_workers else _bounded(job, size, max(size, wanted))
 
 
 def _keeping(job: Job) -> Job:
     """A running job that is not preemptible keeps its size, up to its maximum."""
-    size = min(len(job.wanted_workers), job.max_workers)
+    size = _kept_size(job)
     if job.state not in RESIZABLE_STATES or job.spec.preemptible or size < job.min_workers:
         return job
     return _bounded(job, size, job.max_workers)
+
+
+def _kept_size(job: Job) -> int:
+    """The size of an active job once it is back at its maximum, which may have been lowered."""
+    return min(len(job.wanted_workers), job.max_workers)
 
 
 def _bounded(job: Job, low: int, high: int) -> Job:

@@ -11,6 +11,7 @@ from scheduler.model.job_state import StopReason, WaitReason
 from scheduler.model.plan import Reserve, Shrink, Start, StopJob
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.worker import LeaveReason
+from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.published.profile import Profile
 from scheduler.policy.published.rules import RULES
 from tests.policy.worlds import NOW, Cluster
@@ -174,3 +175,15 @@ def test_a_job_that_nobody_may_take_from_loses_only_what_is_above_its_lowered_ma
     c.running(3, {"a": 1}, workers=(1, 5), priority=9)
     leaving = [action for action in c.plan(outside_bounds=True).actions if isinstance(action, Shrink)]
     assert [(action.job_id, action.reason, len(action.workers)) for action in leaving] == [(1, LeaveReason.SCALED, 1)]
+
+
+@pytest.mark.parametrize("name", sorted(FIXED_SIZES))
+def test_where_sizes_are_fixed_a_job_above_its_lowered_maximum_keeps_that_maximum_beside_its_equals(
+    name: PolicyName,
+) -> None:
+    c = cluster(name).node("a", 8)
+    c.running(1, {"a": 8}, workers=(1, 3), priority=9)
+    c.waiting(2, workers=(6, 6), priority=9, expected_seconds=1.0)
+    plan = c.plan(outside_bounds=True)
+    assert [action for action in plan.actions if isinstance(action, Shrink) and action.for_job is not None] == []
+    assert any(isinstance(action, Shrink | StopJob) for action in plan.actions)
