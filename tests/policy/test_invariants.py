@@ -69,6 +69,15 @@ def test_what_is_held_for_a_job_of_the_booking_serves_it_whatever_the_shape_of_i
     assert found(c, Release(1), taken) == {"I11"}  # type: ignore[arg-type]
 
 
+def test_what_a_job_of_the_booking_could_use_serves_it_whatever_the_shape_that_was_booked() -> None:
+    """Of eight slots a job has one and could use four more; the other three are two and one, of which b has four."""
+    c = Cluster().node("a", 4).node("b", 4).node("c", 1).booked("spring", 4, 0.0, 300.0, WorkerShape(2))
+    c.running(1, {"a": 1}, workers=(1, 5), booking="spring").waiting(2)
+    assert found(c, Start(2, (("b", 1),))) == set()  # type: ignore[arg-type]
+    c.jobs[JobId(1)] = replace(c.jobs[JobId(1)], max_workers=1)
+    assert found(c, Start(2, (("b", 1),))) == {"I11"}  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("actions", "invariant"),
     [

@@ -43,13 +43,13 @@ def check_bookings(
             continue
         others = [(job, action) for job, action in takes if _takes_of(world, job, action, booking)]
         rest = _rest(world, gets, booking)
-        if not _misses(world, rest, others, room):
+        if not all(_misses(world, lacking, others, room) for lacking in ([rest], _as_jobs_grow(world, rest))):
             continue
         held = [each for each in world.bookings.values() if each is not booking and _holds(world, each, now, settings)]
         beside = dict(room)
         allot([_rest(world, gets, each) for each in held], world.nodes, beside)
         # no violation where the booking could not have the slots anyway, because of bookings beside it
-        if _misses(world, rest, others, beside):
+        if _misses(world, [rest], others, beside):
             names, has = ", ".join(str(job.id) for job, _ in others), slots_kept([rest], world.nodes, room)
             told = f"needs {rest.slots} more slots and has {has}, and job {names} takes some"
             yield Violation("I11", f"booking {booking.name} {told}")
@@ -81,14 +81,25 @@ def _rest(world: World, gets: Iterable[tuple[Job, Placing]], booking: Booking) -
     return replace(booking, workers=max(booking.slots - mine, 0) // booking.shape.slots)
 
 
+def _as_jobs_grow(world: World, rest: Booking) -> list[Booking]:
+    """The rest of a booking in the shapes of its jobs' further workers, and in its own where they leave some."""
+    parts, left = [], rest.slots
+    for job in world.active.values():
+        if rest.admits(job) and not job.finishing:
+            count = max(min(job.max_workers - len(job.wanted_workers), left // job.shape.slots), 0)
+            parts.append(replace(rest, shape=job.shape, workers=count))
+            left -= count * job.shape.slots
+    return [*parts, replace(rest, workers=left // rest.shape.slots)]
+
+
 def _misses(
-    world: World, rest: Booking, others: Iterable[tuple[Job, Start | Grow]], room: Mapping[NodeName, Amount]
+    world: World, lacking: list[Booking], others: Iterable[tuple[Job, Start | Grow]], room: Mapping[NodeName, Amount]
 ) -> bool:
-    """Whether this room has less for the booking than it would have if the others had taken nothing."""
+    """Whether this room has less for what bookings lack than it would have if the others had taken nothing."""
     before = dict(room)
     for job, action in others:
         pour(before, job, action, 1)
-    return slots_kept([rest], world.nodes, room) < slots_kept([rest], world.nodes, before)
+    return slots_kept(lacking, world.nodes, room) < slots_kept(lacking, world.nodes, before)
 
 
 def _room(
