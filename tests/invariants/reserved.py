@@ -199,6 +199,7 @@ def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, settings: 
     if (
         job.min_workers != before.min_workers
         or job.attempt != before.attempt
+        or job.queued_at != before.queued_at  # it left the queue and came back, with nothing held for it
         or job.not_before > order.now
         or snapshot.bookings
     ):
