@@ -120,7 +120,7 @@ class Promises:
                 continue
             if self._has_grown(snapshot) and any(order.rank(each) < order.rank(job) for each in _waiting(snapshot)):
                 continue  # one ahead that was too large fits now, and what is behind it must not delay it
-            if policy != "elastic" and any(goes_before(each, job) for each in _waiting(snapshot)):
+            if policy != "elastic" and any(goes_before(each, job) for each in _deciding_now(snapshot, order.now)):
                 continue  # these promise the future to those ahead, who may have come or be due at another time
             if policy in FIXED_SIZES and job.preferred_workers != before.preferred_workers:
                 continue  # it starts with another size than was held for it
@@ -192,6 +192,11 @@ def _goes_before(order: Order, settings: PolicySettings) -> Callable[[Job, Job],
 def _waiting(snapshot: Snapshot) -> list[Job]:
     """Waiting jobs for which nothing is held."""
     return [job for job in snapshot.queued.values() if not job.reservation]
+
+
+def _deciding_now(snapshot: Snapshot, now: float) -> list[Job]:
+    """Waiting jobs for which nothing is held, and those that started just now, wherever that is."""
+    return [*_waiting(snapshot), *(job for job in snapshot.active.values() if job.started_at == now)]
 
 
 def _excused(before: Job, job: Job, snapshot: Snapshot, order: Order, settings: PolicySettings) -> bool:
