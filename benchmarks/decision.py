@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.figure import Figure, median, percentile
 from scheduler.config import PolicySettings
-from scheduler.engine import gc_pauses
+from scheduler.engine.timing import gc_pauses
 from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import Job, JobSpec, Placement, Runtime
 from scheduler.model.job_state import JobState, WaitReason

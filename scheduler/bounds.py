@@ -12,6 +12,8 @@ from scheduler.errors import InvalidInput
 
 #: Mappings and lists inside each other: pod templates need about twelve. Those who write JSON stop at some hundreds.
 NESTING_MAX = 32
+#: Names in a text; of a longer list the first ones are enough.
+NAMED_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,10 +36,10 @@ from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
 from scheduler.engine.apply.addresses import nodes_address
 from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.attribution.caution import Caution
-from scheduler.engine.attribution.inputs import TickInputs, seconds_allowed
+from scheduler.engine.attribution.inputs import seconds_allowed
 from scheduler.engine.board import Board
 from scheduler.engine.loop import EngineLoop
-from scheduler.engine.ports import Place
+from scheduler.engine.ports import Place, TickInputs
 from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine, TickReport
 from scheduler.engine.timing.repeating import Repeating

@@ -10,9 +10,9 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, cast
 
 from scheduler import __version__
-from scheduler.engine import gc_pauses
 from scheduler.engine.ports import Cluster, Store
 from scheduler.engine.tick import Engine, Step, TickReport
+from scheduler.engine.timing import gc_pauses
 from scheduler.errors import ConfigError
 
 if TYPE_CHECKING:

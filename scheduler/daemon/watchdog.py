@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scheduler.config import PolicySettings
-from scheduler.engine.attribution.inputs import TickInputs, seconds_allowed
+from scheduler.engine.attribution.inputs import seconds_allowed
+from scheduler.engine.ports import TickInputs
 from scheduler.engine.replay_case import Case, save_case
 
 BEAT_SECONDS = 0.25
@@ -22,19 +23,14 @@ STACKS_FILE = "hang.txt"
 #: Saving what a tick decides by must not hang as well.
 SAVE_SECONDS_MAX = 5.0
 
-Deciding = tuple[TickInputs, float]
-
 
 class Watchdog:
     """Calls `on_hang`, once, when one decision has taken longer than allowed."""
 
     def __init__(
-        self, deciding: Callable[[], Deciding | None], seconds_max: float, on_hang: Callable[[TickInputs], None]
+        self, deciding: Callable[[], TickInputs | None], seconds_max: float, on_hang: Callable[[TickInputs], None]
     ) -> None:
-        """`deciding`: what is being decided by, and a number of that decision's own; None: nothing is.
-
-        `seconds_max`: of a small cluster.
-        """
+        """`deciding`: the inputs being decided by, another object in each tick. `seconds_max`: of a small cluster."""
         self._deciding = deciding
         self._seconds_max = seconds_max
         self._on_hang = on_hang
@@ -53,8 +49,8 @@ class Watchdog:
             now = self._deciding()
             beats = beats + 1 if now is not None and now is before else 0
             before = now
-            if now is not None and beats * BEAT_SECONDS > seconds_allowed(now[0], self._seconds_max):
-                self._on_hang(now[0])
+            if now is not None and beats * BEAT_SECONDS > seconds_allowed(now, self._seconds_max):
+                self._on_hang(now)
                 return
 
 

@@ -59,32 +59,42 @@ def run(
         raise UsageError(f"step_timeout_seconds must be greater than 0, or None, not {step_timeout_seconds!r}")
     options = Options(group_timeout_seconds, checkpoint_every_seconds, quorum_after_seconds, step_timeout_seconds)
     session = _connect(state, options)
-    membership: Membership | None = None
     try:
-        while True:
-            session.join(membership)
-            membership = None
-            try:
-                if on_reset is not None:
-                    on_reset(state)
-                result = train(state)
-                session.finish()
-                return result
-            except Resized as resized:
-                membership = resized.membership
-                session.leave_group()
-                traceback.clear_frames(resized.__traceback__)
-            except Stopped:
-                session.stop()
-            except Exception as error:
-                if not session.survives(error):
-                    raise
-                # The frames of the failed step refer to its collectives, which keep the group's connections open.
-                traceback.clear_frames(error.__traceback__)
-            if membership is None:
-                session.abandon()
+        return _train(session, train, state, on_reset)
     finally:
         session.close()
+
+
+def _train(
+    session: Session,
+    train: Callable[[State], Result],
+    state: State,
+    on_reset: Callable[[State], None] | None,
+) -> Result:
+    """Trains to the end, in one group after the other."""
+    membership: Membership | None = None
+    while True:
+        session.join(membership)
+        membership = None
+        try:
+            if on_reset is not None:
+                on_reset(state)
+            result = train(state)
+            session.finish()
+            return result
+        except Resized as resized:
+            membership = resized.membership
+            session.leave_group()
+            traceback.clear_frames(resized.__traceback__)
+        except Stopped:
+            session.stop()
+        except Exception as error:
+            if not session.survives(error):
+                raise
+            # The frames of the failed step refer to its collectives, which keep the group's connections open.
+            traceback.clear_frames(error.__traceback__)
+        if membership is None:
+            session.abandon()
 
 
 def _connect(state: State, options: Options) -> Session:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from scheduler.model.job import Job
 from scheduler.model.node import Node
 from scheduler.model.observation import Observation
 from scheduler.model.unreadable import Unreadable
-from scheduler.model.world import Changes
+from scheduler.model.world import Changes, World
 
 
 class Clock(Protocol):
@@ -312,6 +312,28 @@ class ActionFailure:
 
 #: The error of an action that would have come too late; see `Cluster.apply`.
 TOO_LATE = "lease expired: another engine may lead"
+
+
+@dataclass(frozen=True, slots=True)
+class TickInputs:
+    """Everything by which one tick decides, apart from the settings and what was learnt at earlier ticks."""
+
+    now: float
+    world: World
+    observation: Observation
+    inbox: Inbox
+    #: The done share of each active job's data.
+    shares: Mapping[JobId, float] = field(default_factory=dict)
+    #: Workers whose last start or stop failed on the way, and why: that they are not listed proves nothing.
+    uncertain: Mapping[WorkerId, ActionFailure] = field(default_factory=dict)
+    #: How far the machine's time is ahead of the engine's.
+    ahead_seconds: float = 0.0
+    #: Stored jobs with which no world could be built.
+    unloaded: Mapping[JobId, Job] = field(default_factory=dict)
+    #: The data of all active jobs; None: it is looked up where it matters.
+    queues: Mapping[JobId, DataQueue] | None = None
+    #: Changes that the world has already although they are not stored yet: what this tick holds.
+    begun: Changes = field(default_factory=Changes)
 
 
 class Cluster(Protocol):

@@ -1,6 +1,6 @@
 """Errors on the wire: one format for all of them, with one clear line for people."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -114,54 +114,58 @@ def _field_name(location: Sequence[str | int]) -> str:
     return ".".join(str(part)[:100] for part in location if part != "[key]") or "body"
 
 
+def _unavailable(error: StoreError) -> Response:
+    log.warning("store unavailable", error=str(error))
+    headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
+    return error_response(503, ErrorCode.UNAVAILABLE, str(error), headers=headers)
+
+
+def _unreadable(error: UnreadableRow) -> Response:
+    headers = {"retry-after": str(UNREADABLE_RETRY_AFTER_SECONDS)}
+    return error_response(503, ErrorCode.UNAVAILABLE, str(error), headers=headers)
+
+
+def _bad_parameter(error: RequestValidationError) -> Response:
+    first = error.errors()[0]
+    field = _field_name(first["loc"][1:] or first["loc"])
+    return error_response(422, ErrorCode.INVALID, f"{field}: {broken_rule(first)}", field)
+
+
+def _http_error(error: HTTPException) -> Response:
+    code = ErrorCode.NOT_FOUND if error.status_code == 404 else ErrorCode.INVALID
+    return error_response(error.status_code, code, str(error.detail), headers=error.headers)
+
+
+def _defect(error: Exception) -> Response:
+    # The server logs its trace; it is of no use to the client.
+    message = f"internal error ({type(error).__name__}): see the log of the daemon"
+    return error_response(500, ErrorCode.INTERNAL, message)
+
+
+#: The answer to each error of the tree, of FastAPI and of Starlette; the nearest class counts.
+_ANSWERS: dict[type[Exception], Callable[[Any], Response]] = {
+    Refusal: lambda error: error_response(error.status, error.code, str(error), error.field, error.headers),
+    InvalidInput: lambda error: error_response(422, ErrorCode.INVALID, str(error), error.field),
+    NotFound: lambda error: error_response(404, ErrorCode.NOT_FOUND, str(error)),
+    Conflict: lambda error: error_response(409, ErrorCode.CONFLICT, str(error)),
+    # Nobody reads it.
+    ClientDisconnect: lambda error: error_response(400, ErrorCode.INVALID, "the body ended early"),
+    UnreadableRow: _unreadable,
+    StoreError: _unavailable,
+    RequestValidationError: _bad_parameter,
+    HTTPException: _http_error,
+    Exception: _defect,
+}
+
+
 def install_error_handlers(app: FastAPI) -> None:
-    """Answer every error of the tree, of FastAPI and of Starlette with `ErrorBody`."""
+    """Answer every error with `ErrorBody`."""
+    for kind, answer in _ANSWERS.items():
+        app.add_exception_handler(kind, _handler(answer))
 
-    @app.exception_handler(Refusal)
-    async def refused(_: Request, error: Refusal) -> Response:
-        return error_response(error.status, error.code, str(error), error.field, error.headers)
 
-    @app.exception_handler(InvalidInput)
-    async def invalid(_: Request, error: InvalidInput) -> Response:
-        return error_response(422, ErrorCode.INVALID, str(error), error.field)
+def _handler(answer: Callable[[Any], Response]) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def handle(_: Request, error: Exception) -> Response:
+        return answer(error)
 
-    @app.exception_handler(NotFound)
-    async def not_found(_: Request, error: NotFound) -> Response:
-        return error_response(404, ErrorCode.NOT_FOUND, str(error))
-
-    @app.exception_handler(Conflict)
-    async def conflict(_: Request, error: Conflict) -> Response:
-        return error_response(409, ErrorCode.CONFLICT, str(error))
-
-    @app.exception_handler(ClientDisconnect)
-    async def gone(_: Request, error: ClientDisconnect) -> Response:
-        # Nobody reads it.
-        return error_response(400, ErrorCode.INVALID, "the body ended early")
-
-    @app.exception_handler(UnreadableRow)
-    async def unreadable(_: Request, error: UnreadableRow) -> Response:
-        headers = {"retry-after": str(UNREADABLE_RETRY_AFTER_SECONDS)}
-        return error_response(503, ErrorCode.UNAVAILABLE, str(error), headers=headers)
-
-    @app.exception_handler(StoreError)
-    async def unavailable(_: Request, error: StoreError) -> Response:
-        log.warning("store unavailable", error=str(error))
-        headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
-        return error_response(503, ErrorCode.UNAVAILABLE, str(error), headers=headers)
-
-    @app.exception_handler(Exception)
-    async def defect(_: Request, error: Exception) -> Response:
-        # The server logs its trace; it is of no use to the client.
-        message = f"internal error ({type(error).__name__}): see the log of the daemon"
-        return error_response(500, ErrorCode.INTERNAL, message)
-
-    @app.exception_handler(RequestValidationError)
-    async def bad_parameter(_: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        field = _field_name(first["loc"][1:] or first["loc"])
-        return error_response(422, ErrorCode.INVALID, f"{field}: {broken_rule(first)}", field)
-
-    @app.exception_handler(HTTPException)
-    async def http_error(_: Request, error: HTTPException) -> Response:
-        code = ErrorCode.NOT_FOUND if error.status_code == 404 else ErrorCode.INVALID
-        return error_response(error.status_code, code, str(error.detail), headers=error.headers)
+    return handle

@@ -101,7 +101,7 @@ def test_the_start_in_words() -> None:
 
 
 def test_the_facts_in_words() -> None:
-    ends = [{"id": number, "name": "n", "at": 1000.0 + number, "basis": "DECLARED"} for number in range(1, 6)]
+    ends = [{"id": number, "name": "n", "at": 1000.0 + number, "basis": "DECLARED"} for number in range(1, 7)]
     facts = dict(
         forecast_facts(
             forecast(
@@ -112,7 +112,7 @@ def test_the_facts_in_words() -> None:
                 placement=[["a", 1], ["b", 1]],
                 shared=True,
                 rests_on=ends,
-                rests_on_count=6,
+                rests_on_count=7,
                 losses=[
                     {"id": 7, "name": "low", "workers_before": 4, "workers_after": 2, "lost_slot_seconds": 0.0},
                     {"id": 8, "name": "rigid", "workers_before": 3, "workers_after": 0, "lost_slot_seconds": 150.0},
@@ -127,7 +127,7 @@ def test_the_facts_in_words() -> None:
         "job 7 (low): 4 → 2 workers; job 8 (rigid): stopped (3 workers), losing 2.5 slot-minutes"
     )
     assert str(facts["depends on"]).startswith("2 earlier ends; job 2 (n) ends ")
-    assert str(facts["depends on"]).endswith(f"job 5 (n) ends {stamp(1005)} as declared")
+    assert str(facts["depends on"]).endswith(f"job 6 (n) ends {stamp(1006)} as declared")
 
 
 def test_an_unknown_start_in_words() -> None:
@@ -140,4 +140,4 @@ def test_an_unknown_start_in_words() -> None:
         assert unknown(cut_off) == f"not before {stamp(1060)} (in 1m); the search stopped there"
     assert unknown("NOTHING_KNOWN", 7) == "unknown: job 7 (n) has no known end"
     many = unknown("NOTHING_KNOWN", 1, 2, 3, 4, 5, 6)
-    assert many == "unknown: jobs 1 (n), 2 (n), 3 (n), 4 (n) and 2 more have no known end"
+    assert many == "unknown: jobs 1 (n), 2 (n), 3 (n), 4 (n), 5 (n) and 1 more have no known end"

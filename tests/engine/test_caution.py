@@ -7,8 +7,7 @@ import pytest
 
 from scheduler.clock import VirtualClock
 from scheduler.engine.attribution.caution import COST_SECONDS_MAX, SEARCH_SECONDS_MAX, Caution, Rehearsal, Undecidable
-from scheduler.engine.attribution.inputs import TickInputs
-from scheduler.engine.ports import Inbox
+from scheduler.engine.ports import Inbox, TickInputs
 from scheduler.errors import LeaseLost, StoreUnavailable
 from scheduler.model.event import Cause
 from scheduler.model.ids import JobId
@@ -44,11 +43,11 @@ def rehearsal(
 ) -> Rehearsal:
     """A tick that fails at these jobs, as long as they wait."""
 
-    def decide(inputs: TickInputs, changes: Changes) -> Changes:
+    def decide(inputs: TickInputs) -> Changes:
         for job_id, job in inputs.world.queued.items():
             if job_id in poison:
                 raise ValueError(f"fails at {job.spec.name}")
-        return changes
+        return inputs.begun
 
     return Rehearsal(decide, check, alive)
 
@@ -108,8 +107,8 @@ def test_what_one_search_found_is_nothing_to_the_next(clock: VirtualClock) -> No
 
 
 def test_a_job_that_cannot_be_stored_as_it_is_decided_on_is_found(clock: VirtualClock) -> None:
-    def decide(inputs: TickInputs, changes: Changes) -> Changes:
-        return replace(changes, jobs=(*changes.jobs, *inputs.world.queued.values()))
+    def decide(inputs: TickInputs) -> Changes:
+        return replace(inputs.begun, jobs=(*inputs.begun.jobs, *inputs.world.queued.values()))
 
     def check(changes: Changes) -> None:
         if any(job.id == 5 and job.state is JobState.QUEUED for job in changes.jobs):

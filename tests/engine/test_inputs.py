@@ -8,13 +8,12 @@ import pytest
 
 from scheduler.engine.attribution.inputs import (
     TWICE_AS_LONG,
-    TickInputs,
     seconds_allowed,
     subjects_of,
     with_plain_node,
     without_held,
 )
-from scheduler.engine.ports import Inbox
+from scheduler.engine.ports import Inbox, TickInputs
 from scheduler.model.booking import Booking
 from scheduler.model.foreign import Awaited, Demand, ForeignUse
 from scheduler.model.ids import JobId, NodeName, WorkerId

@@ -100,8 +100,7 @@ class PoisonWatch:
 
     def left_out(self, daemon: "Daemon") -> list[JobId]:
         """What a daemon cannot load, until it is held by whoever leads."""
-        unloaded = daemon.engine._unloaded if daemon.leads else daemon.engine._follower._unloaded
-        jobs = [job.id for job, _ in unloaded]
+        jobs = [job.id for job, _ in daemon.engine._follower.unloaded]
         hold(all(map(self._is_poison, jobs)), "I11", f"one of the jobs {jobs} is left out for nothing")
         return jobs
 

@@ -1,5 +1,6 @@
 """`sched book`, `bookings`, `unbook`: capacity promised for a window of time."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,66 +35,76 @@ _OPTION_OF = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """The capacity that is booked, for whom, and from when on; None: not given."""
+
+    start: Annotated[
+        str,
+        typer.Option(
+            "--start", metavar="TIME", help='Start of the window: 18:00, "in 30m" or 2030-05-01T18:00, local time.'
+        ),
+    ] = "now"
+    slots: Annotated[int | None, typer.Option("--slots", help="Number of slots.")] = None
+    nodes: Annotated[int | None, typer.Option("--nodes", help="Number of whole nodes, instead of --slots.")] = None
+    slots_per_worker: Annotated[
+        int | None, typer.Option("--slots-per-worker", help="Slots per worker, all on one node (default: 1).")
+    ] = None
+    cpus: Annotated[float | None, typer.Option("--cpus", help="CPUs per worker.")] = None
+    memory: Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Memory per worker: 512MiB, 4GiB.")] = (
+        None
+    )
+    gpu_type: Annotated[str | None, typer.Option("--gpu-type", help="GPU type.")] = None
+    node_selector: Annotated[
+        list[str] | None,
+        typer.Option("--node-selector", metavar="KEY=VALUE", help="Use only nodes with this label; repeatable."),
+    ] = None
+    user: Annotated[str | None, typer.Option("--user", help="Reserve for jobs of this user.")] = None
+    priority_min: Annotated[
+        int | None, typer.Option("--priority-min", help="Reserve for jobs of at least this priority.")
+    ] = None
+
+    def request(self, now: float) -> dict[str, Any]:
+        """The fields of a request that these options set."""
+        given = {
+            "start_at": moment(self.start, "--start", now),
+            "slots": self.slots,
+            "nodes": self.nodes,
+            "slots_per_worker": self.slots_per_worker,
+            "cpus_per_worker": self.cpus,
+            "memory_mib_per_worker": None if self.memory is None else memory_mib(self.memory, "--memory"),
+            "gpu_type": self.gpu_type,
+            "node_selector": pairs(self.node_selector or [], "--node-selector") or None,
+            "user": self.user,
+            "priority_min": self.priority_min,
+        }
+        return {key: value for key, value in given.items() if value is not None}
+
+
 def book(
     session: Session,
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name of the booking; jobs use it as sched submit --booking NAME.")
     ],
     duration: Annotated[str, typer.Option("--duration", metavar="DURATION", help="Length of the window: 45m, 2h, 1d.")],
-    start: Annotated[
-        str,
-        typer.Option(
-            "--start", metavar="TIME", help='Start of the window: 18:00, "in 30m" or 2030-05-01T18:00, local time.'
-        ),
-    ] = "now",
-    slots: Annotated[int | None, typer.Option("--slots", help="Number of slots.")] = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", help="Number of whole nodes, instead of --slots.")] = None,
-    slots_per_worker: Annotated[
-        int | None, typer.Option("--slots-per-worker", help="Slots per worker, all on one node (default: 1).")
-    ] = None,
-    cpus: Annotated[float | None, typer.Option("--cpus", help="CPUs per worker.")] = None,
-    memory: Annotated[
-        str | None, typer.Option("--memory", metavar="SIZE", help="Memory per worker: 512MiB, 4GiB.")
-    ] = None,
-    gpu_type: Annotated[str | None, typer.Option("--gpu-type", help="GPU type.")] = None,
-    node_selector: Annotated[
-        list[str] | None,
-        typer.Option("--node-selector", metavar="KEY=VALUE", help="Use only nodes with this label; repeatable."),
-    ] = None,
-    user: Annotated[str | None, typer.Option("--user", help="Reserve for jobs of this user.")] = None,
-    priority_min: Annotated[
-        int | None, typer.Option("--priority-min", help="Reserve for jobs of at least this priority.")
-    ] = None,
+    booked: Booked,
 ) -> None:
     """Book capacity for a time window, for the jobs that name the booking.
 
     Before the window starts, other jobs use the slots if they can leave in time: elastic jobs grow into them and shrink
     before the start.
     """
-    request = {
-        "name": name,
-        "start_at": moment(start, "--start", session.clock.now()),
-        "duration_seconds": duration_seconds(duration, "--duration"),
-        "slots": slots,
-        "nodes": nodes,
-        "slots_per_worker": slots_per_worker,
-        "cpus_per_worker": cpus,
-        "memory_mib_per_worker": None if memory is None else memory_mib(memory, "--memory"),
-        "gpu_type": gpu_type,
-        "node_selector": pairs(node_selector or [], "--node-selector") or None,
-        "user": user,
-        "priority_min": priority_min,
-    }
-    given = {key: value for key, value in request.items() if value is not None}
+    window = {"duration_seconds": duration_seconds(duration, "--duration")}
+    request = {"name": name, **window, **booked.request(session.clock.now())}
     try:
-        answer = session.client.post("/v1/bookings", given)
+        answer = session.client.post("/v1/bookings", request)
     except InvalidInput as error:
         raise InvalidInput(_OPTION_OF.get(error.field, error.field), error.rule) from None
     if session.json:
         emit_json(answer)
     else:
-        window = f"from {stamp(answer['start_at'])} for {span(answer['end_at'] - answer['start_at'])}"
-        say(f"booking {name}: {answer['slots']} slots {window}")
+        told = f"from {stamp(answer['start_at'])} for {span(answer['end_at'] - answer['start_at'])}"
+        say(f"booking {name}: {answer['slots']} slots {told}")
 
 
 def bookings(session: Session) -> None:

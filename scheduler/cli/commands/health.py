@@ -4,14 +4,12 @@ from typing import Any
 
 import typer
 
+from scheduler.bounds import NAMED_MAX
 from scheduler.cli.command import DAEMON, Session, command
 from scheduler.cli.exits import Exit
 from scheduler.cli.render.output import Cell, emit_json, fields, show
 
 View = dict[str, Any]
-
-#: Names shown of a longer list.
-_NAMED_MAX = 5
 
 
 def health(session: Session) -> None:
@@ -50,7 +48,7 @@ def _facts(view: View) -> list[tuple[str, Cell]]:
     if leader is not None:
         leads = f"{leader['name']}, term {leader['term']}{'' if view['term'] else '; answered by a standby'}"
     named = [f"{name} ({why})" for name, why in sorted(view["nodes_away"].items())]
-    listed = ", ".join(named[:_NAMED_MAX]) + (", …" if len(named) > _NAMED_MAX else "")
+    listed = ", ".join(named[:NAMED_MAX]) + (", …" if len(named) > NAMED_MAX else "")
     nodes: Cell = (f"{len(named)} of {view['nodes']} accept no workers: {listed}", "red")
     if not named:
         nodes = f"{view['nodes']} of {view['nodes']} accept workers" if view["nodes"] else "none known"
@@ -69,7 +67,7 @@ def _unreadable(view: View) -> list[tuple[str, Cell]]:
     """Rows of the database that nothing is decided by; nothing where there are none."""
     if not view["unreadable_count"]:
         return []
-    named = [f"{row['table']} {row['key']} ({row['reason']})" for row in view["unreadable"][:_NAMED_MAX]]
+    named = [f"{row['table']} {row['key']} ({row['reason']})" for row in view["unreadable"][:NAMED_MAX]]
     listed = ", ".join(named) + (", …" if view["unreadable_count"] > len(named) else "")
     told = f"{view['unreadable_count']} rows of the database cannot be read, see sched db unreadable: {listed}"
     return [("database", (told, "red"))]

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -19,22 +20,46 @@ from scheduler.model.job_state import JobState
 _PAGE = 500
 
 
-def list_jobs(
-    session: Session,
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The jobs to list."""
+
     states: Annotated[
         list[JobState] | None,
         typer.Option("--state", "-s", case_sensitive=False, help="Only jobs in this state; repeatable."),
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Only jobs with this name.")] = None,
-    user: Annotated[str | None, typer.Option(help="Only jobs of this user.")] = None,
+    ] = None
+    name: Annotated[str | None, typer.Option(help="Only jobs with this name.")] = None
+    user: Annotated[str | None, typer.Option(help="Only jobs of this user.")] = None
     labels: Annotated[
         list[str] | None,
         typer.Option("--label", "-l", metavar="KEY=VALUE", help="Only jobs with this label; repeatable."),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Include jobs that have ended.")] = False,
-    limit: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Maximum number of jobs; the newest are shown.")
-    ] = 1000,
+    ] = None
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Include jobs that have ended.")] = False
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of jobs; the newest are shown.")] = (
+        1000
+    )
+
+    def look(self, client: Client) -> "_Found":
+        """Ask for them, and for recurring jobs where these may be meant, too."""
+        found, more = _newest(client, self._query(), self.limit)
+        recurring = [] if self.states or self.labels else _recurring(client, self.name, self.user)
+        return _Found(found, recurring, more)
+
+    def _query(self) -> dict[str, Any]:
+        query: dict[str, Any] = {"order": "desc"}
+        if self.states:
+            query["state"] = [state.value for state in self.states]
+        elif not self.everything:
+            query["state"] = LIVE_STATES
+        query |= {key: value for key, value in (("name", self.name), ("user", self.user)) if value is not None}
+        if self.labels:
+            query["label"] = [f"{key}={value}" for key, value in pairs(self.labels, "--label").items()]
+        return query
+
+
+def list_jobs(
+    session: Session,
+    chosen: Chosen,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Refresh the list, with the utilization, until Ctrl-C.")
     ] = False,
@@ -47,34 +72,19 @@ def list_jobs(
     Recurring jobs are included unless --state or --label is given; their SINCE column shows the next run. With --watch,
     the list is printed only once if the output is not a terminal.
     """
-    wanted = pairs(labels or [], "--label")
-    query: dict[str, Any] = {"order": "desc"}
-    if states:
-        query["state"] = [state.value for state in states]
-    elif not everything:
-        query["state"] = LIVE_STATES
-    query |= {key: value for key, value in (("name", name), ("user", user)) if value is not None}
-    if wanted:
-        query["label"] = [f"{key}={value}" for key, value in wanted.items()]
-    narrow = not (states or wanted)
-
-    def look() -> _Found:
-        jobs, more = _newest(session.client, query, limit)
-        return _Found(jobs, _recurring(session.client, name, user) if narrow else [], more)
-
     if watch and not session.json and sys.stdout.isatty():
-        watch_jobs(session, look, interval_seconds=interval, screen=True)
+        watch_jobs(session, lambda: chosen.look(session.client), interval_seconds=interval, screen=True)
         return
-    found = look()
+    found = chosen.look(session.client)
     if session.json:
         emit_json({"jobs": found.jobs, "recurring": found.recurring})
-        return
-    if not found.jobs and not found.recurring:
-        note("no jobs" if everything or states else 'no active jobs: "sched list --all" shows those that have ended')
-        return
-    show(job_table(found.jobs, found.recurring, session.clock.now()))
-    if found.more:
-        note(f"only the newest {limit} jobs are shown: use --limit for more")
+    elif not found.jobs and not found.recurring:
+        all_states = chosen.everything or chosen.states
+        note("no jobs" if all_states else 'no active jobs: "sched list --all" shows those that have ended')
+    else:
+        show(job_table(found.jobs, found.recurring, session.clock.now()))
+        if found.more:
+            note(f"only the newest {chosen.limit} jobs are shown: use --limit for more")
 
 
 class _Found(NamedTuple):

@@ -2,12 +2,10 @@
 
 from typing import Any
 
+from scheduler.bounds import NAMED_MAX
 from scheduler.cli.render.times import ago
 
 View = dict[str, Any]
-
-#: Workers and shards that are named.
-NAMED_MAX = 5
 
 
 def data_rows(view: View, now: float) -> list[tuple[str, str]]:

@@ -2,12 +2,10 @@
 
 from typing import Any
 
+from scheduler.bounds import NAMED_MAX
 from scheduler.cli.render.times import ago, lost_work, span, stamp
 
 View = dict[str, Any]
-
-#: Jobs named of a longer list.
-_NAMED_MAX = 4
 
 _BASES = {
     "TIME_LIMIT": "by its time limit",
@@ -57,7 +55,7 @@ def _unknown(forecast: View) -> str:
         case "HORIZON" | "ROUNDS" | "TIME":
             return f"not before {_when(forecast['looked_until'], forecast['at'])}; the search stopped there"
         case _ if forecast["silent"]:
-            names = [f"{each['id']} ({each['name']})" for each in forecast["silent"][:_NAMED_MAX]]
+            names = [f"{each['id']} ({each['name']})" for each in forecast["silent"][:NAMED_MAX]]
             others = forecast["silent_count"] - len(names)
             if forecast["silent_count"] == 1:
                 return f"unknown: job {names[0]} has no known end"
@@ -86,7 +84,7 @@ def _loss(loss: View) -> str:
 
 
 def _rests_on(forecast: View) -> str | None:
-    named = forecast["rests_on"][-_NAMED_MAX:]
+    named = forecast["rests_on"][-NAMED_MAX:]
     ends = [
         f"job {each['id']} ({each['name']}) ends "
         + (_BASES[each["basis"]] if each["basis"] == "FINISHING" else f"{stamp(each['at'])} {_BASES[each['basis']]}")

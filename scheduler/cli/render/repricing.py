@@ -2,12 +2,10 @@
 
 from typing import Any
 
+from scheduler.bounds import NAMED_MAX
 from scheduler.cli.render.forecast import forecast_facts, start_text
 
 View = dict[str, Any]
-
-#: Jobs named of a longer list.
-_NAMED_MAX = 4
 
 
 def repricing_facts(answer: View) -> list[tuple[str, str]]:
@@ -41,7 +39,7 @@ def _sizes(size: View) -> list[tuple[str, str | None]]:
 def _changes(others: list[View]) -> str | None:
     named = [
         f"job {each['id']} ({each['name']}): {each['as_it_is']} → {each['changed']} workers"
-        for each in others[:_NAMED_MAX]
+        for each in others[:NAMED_MAX]
     ]
     more = len(others) - len(named)
     return "; ".join([*named, f"{more} more"] if more else named) or None

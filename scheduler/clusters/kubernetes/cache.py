@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.foreign_pods import ForeignPods
-from scheduler.clusters.kubernetes.nodes import NodeFacts, node_facts
+from scheduler.clusters.kubernetes.nodes import NAME_LABEL, NodeFacts, node_facts
 from scheduler.clusters.kubernetes.pod_status import PodState, gone_state, pod_state, worker_container
 from scheduler.clusters.kubernetes.pods import PodKey, WorkerPod, WorkerPods
 from scheduler.config import KubernetesSettings
@@ -297,6 +297,10 @@ class ClusterCache:
         facts = self._facts.get(name)
         return facts is not None and facts.ready
 
+    def _labels(self, name: NodeName) -> Mapping[str, str]:
+        facts = self._facts.get(name)
+        return {NAME_LABEL: name} if facts is None else facts.known_by
+
     def _put_worker(self, who: WorkerPod, pod: Document) -> bool:
         known = self._workers.get(who.worker_id)
         new = self._known(who, pod)
@@ -314,7 +318,7 @@ class ClusterCache:
         metadata = pod["metadata"]
         return KnownWorker(
             who=who,
-            state=self._told(metadata["uid"], pod_state(pod)),
+            state=self._told(metadata["uid"], pod_state(pod, self._labels(who.node))),
             since=self._now(),
             name=metadata["name"],
             uid=metadata["uid"],

@@ -13,6 +13,10 @@ from scheduler.model.observation import NodeObservation
 
 #: Says the same as the node's name. Nodes that differ in nothing else are alike, which makes planning fast.
 NAME_LABEL = "kubernetes.io/hostname"
+#: Labels that a pod selects its node by.
+Selector = tuple[tuple[str, str], ...]
+#: Terms of a pod's required node affinity, of which one has to match; empty: any node.
+Terms = tuple[Mapping[str, Any], ...]
 _KEEPING_OUT = ("NoSchedule", "NoExecute")
 #: What the cluster itself sets on nodes that are cordoned or not ready, which is told otherwise.
 _OWN_TAINTS = "node.kubernetes.io/"
@@ -31,6 +35,11 @@ class NodeFacts:
     closed: str
     #: Taints that keep out pods that do not tolerate them.
     taints: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def known_by(self) -> dict[str, str]:
+        """Its labels, its name among them."""
+        return {**dict(self.labels), NAME_LABEL: self.name}
 
     def beside(self, foreign: Amounts, settings: KubernetesSettings, *, oversold: bool) -> NodeObservation:
         """The observation of the node while others hold `foreign`. `oversold`: whether its slots may be shared."""
@@ -115,3 +124,47 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     if toleration.get("operator") == "Exists":
         return toleration.get("key") in (None, "", taint["key"])
     return bool(toleration.get("key") == taint["key"] and toleration.get("value", "") == taint.get("value", ""))
+
+
+def node_terms(spec: Mapping[str, Any]) -> tuple[Selector, Terms]:
+    """What a pod requires of its node."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    return tuple(sorted((spec.get("nodeSelector") or {}).items())), tuple(required.get("nodeSelectorTerms") or ())
+
+
+def qualifies(labels: Mapping[str, str], selector: Selector, terms: Terms) -> bool:
+    """Whether a node with these labels, its name among them, is one that a pod may be bound to."""
+    if any(labels.get(key) != value for key, value in selector):
+        return False
+    return not terms or any(_matches(term, labels) for term in terms)
+
+
+def _matches(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False  # as Kubernetes has it
+    return all(_holds(each, labels.get(each["key"])) for each in expressions) and all(
+        _holds(each, labels.get(NAME_LABEL)) for each in fields
+    )
+
+
+def _holds(rule: Mapping[str, Any], value: str | None) -> bool:
+    values: list[str] = rule.get("values") or []
+    match rule["operator"]:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            try:
+                left, right = int(value or ""), int(values[0])
+            except (ValueError, IndexError):
+                return False
+            return left > right if rule["operator"] == "Gt" else left < right
+        case _:
+            return False

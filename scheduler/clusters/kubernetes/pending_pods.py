@@ -6,7 +6,7 @@ from typing import Any
 
 from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.api.quantities import NONE, Amounts
-from scheduler.clusters.kubernetes.nodes import NAME_LABEL, NodeFacts, tolerated
+from scheduler.clusters.kubernetes.nodes import NodeFacts, Selector, Terms, node_terms, qualifies, tolerated
 from scheduler.clusters.kubernetes.pods import requests_of
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import NodeName
@@ -21,9 +21,8 @@ class WaitingPod:
     priority: int
     created: str
     amounts: Amounts
-    selector: tuple[tuple[str, str], ...]
-    #: Terms of its required node affinity, of which one has to match; empty: any node.
-    terms: tuple[Mapping[str, Any], ...]
+    selector: Selector
+    terms: Terms
     tolerations: tuple[Mapping[str, Any], ...]
     #: Node where the cluster's scheduler is already making room for it.
     nominated: NodeName | None
@@ -38,12 +37,7 @@ class WaitingPod:
         return Demand(self.name, shape, suitable if len(suitable) < len(facts) else None)
 
     def _suits(self, node: NodeFacts) -> bool:
-        if not tolerated(node.taints, self.tolerations):
-            return False
-        labels = {**dict(node.labels), NAME_LABEL: node.name}
-        if any(labels.get(key) != value for key, value in self.selector):
-            return False
-        return not self.terms or any(_matches(term, labels, node.name) for term in self.terms)
+        return tolerated(node.taints, self.tolerations) and qualifies(node.known_by, self.selector, self.terms)
 
 
 def waiting_pod(pod: Document, resource: str) -> WaitingPod | None:
@@ -54,16 +48,14 @@ def waiting_pod(pod: Document, resource: str) -> WaitingPod | None:
     amounts = requests_of(spec, resource)
     if amounts == NONE:
         return None
-    affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ) or {}
+    selector, terms = node_terms(spec)
     return WaitingPod(
         name=f"{metadata['namespace']}/{metadata['name']}",
         priority=spec.get("priority") or 0,
         created=metadata.get("creationTimestamp", ""),
         amounts=amounts,
-        selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
-        terms=tuple(affinity.get("nodeSelectorTerms") or ()),
+        selector=selector,
+        terms=terms,
         tolerations=tuple(spec.get("tolerations") or ()),
         nominated=NodeName(status["nominatedNodeName"]) if status.get("nominatedNodeName") else None,
     )
@@ -84,33 +76,3 @@ def _unschedulable(status: Mapping[str, Any]) -> bool:
         and condition.get("reason") == "Unschedulable"
         for condition in status.get("conditions") or ()
     )
-
-
-def _matches(term: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
-    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
-    if not expressions and not fields:
-        return False  # as Kubernetes has it
-    return all(_holds(each, labels.get(each["key"])) for each in expressions) and all(
-        _holds(each, name) for each in fields
-    )
-
-
-def _holds(rule: Mapping[str, Any], value: str | None) -> bool:
-    values: list[str] = rule.get("values") or []
-    match rule["operator"]:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            try:
-                left, right = int(value or ""), int(values[0])
-            except (ValueError, IndexError):
-                return False
-            return left > right if rule["operator"] == "Gt" else left < right
-        case _:
-            return False

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from scheduler.clusters.kubernetes.api.documents import Document
+from scheduler.clusters.kubernetes.nodes import node_terms, qualifies
 from scheduler.model.observation import EndCause, Phase
 from scheduler.model.pod_template import worker_index
 
@@ -51,8 +52,8 @@ class PodState:
         return self.phase in (Phase.LAUNCHING, Phase.RUNNING)
 
 
-def pod_state(pod: Document) -> PodState:
-    """State of the worker of a pod that exists."""
+def pod_state(pod: Document, labels: Mapping[str, str]) -> PodState:
+    """State of the worker of a pod that exists. `labels`: of its node, as far as they are known, with its name."""
     status = pod.get("status", {})
     state = _worker_state(pod)
     ended = status.get("phase") in ("Succeeded", "Failed")
@@ -62,27 +63,24 @@ def pod_state(pod: Document) -> PodState:
         return _ended_as_a_whole(pod)
     if "running" in state:
         return PodState(Phase.RUNNING, started_at=timestamp(state["running"].get("startedAt")))
-    return _waiting(pod, state)
+    return _waiting(pod, state, labels)
 
 
-def _is_bound_by_its_own_terms(spec: Mapping[str, Any]) -> bool:
-    """Whether the user's template restricts its nodes, so that the one it was sent to may not qualify."""
+def _may_exclude_its_node(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether the node that the pod was sent to may not be what the user's template asks for."""
     affinity = spec.get("affinity") or {}
-    required = (affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    terms: Iterable[Mapping[str, Any]] = required.get("nodeSelectorTerms") or ()
     return bool(
-        spec.get("nodeSelector")
+        not qualifies(labels, *node_terms(spec))
         or affinity.get("podAffinity")
         or affinity.get("podAntiAffinity")
         or spec.get("topologySpreadConstraints")
-        or any(term.get("matchExpressions") or len(term.get("matchFields") or ()) > 1 for term in terms)
         or any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in spec.get("volumes") or ())
     )
 
 
 def gone_state(last: PodState, pod: Document, node_is_there: bool) -> PodState:
     """State of a worker whose pod was deleted, given the pod's last version."""
-    now = pod_state(pod)
+    now = pod_state(pod, {})
     if not now.alive:
         return now
     cause = _disruption(pod) or (EndCause.REMOVED if node_is_there else EndCause.NODE_GONE)
@@ -149,13 +147,13 @@ def _ended_as_a_whole(pod: Document) -> PodState:
     return PodState(Phase.EXITED, code, _pod_line(pod), cause)
 
 
-def _waiting(pod: Document, state: Mapping[str, Any]) -> PodState:
+def _waiting(pod: Document, state: Mapping[str, Any], labels: Mapping[str, str]) -> PodState:
     """State of a worker that does not run yet, whether its pod is bound or not."""
     status = pod.get("status", {})
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             detail = _line(condition.get("reason", ""), condition.get("message", ""))
-            cause = None if _is_bound_by_its_own_terms(pod["spec"]) else EndCause.NOT_ADMITTED
+            cause = None if _may_exclude_its_node(pod["spec"], labels) else EndCause.NOT_ADMITTED
             return PodState(Phase.LAUNCHING, detail=detail, cause=cause, blocked=True)
     waits: list[Mapping[str, Any]] = [state.get("waiting") or {}]
     for key in ("initContainerStatuses", "containerStatuses"):

@@ -17,7 +17,7 @@ from scheduler.engine.absorb.workers import (
     find_strays,
 )
 from scheduler.engine.changeset import Changeset
-from scheduler.engine.ports import ActionFailure, Inbox
+from scheduler.engine.ports import TickInputs
 from scheduler.engine.state.bookings import open_and_end
 from scheduler.engine.state.deadlines import absence, hang_deadline, silence
 from scheduler.engine.state.membership import adopt, settle
@@ -29,29 +29,23 @@ from scheduler.model.worker import LeaveReason, Worker
 
 
 def absorb(
-    changeset: Changeset,
-    observation: Observation,
-    inbox: Inbox,
-    focus: Focus,
-    liveness: Liveness,
-    uncertain: Mapping[WorkerId, ActionFailure],
-    settings: EngineSettings,
+    changeset: Changeset, inputs: TickInputs, focus: Focus, liveness: Liveness, settings: EngineSettings
 ) -> None:
     """Put into the changeset what follows from observation, reports, deadlines and intents.
 
-    `focus` has the jobs to look at, `liveness` tells when a worker last reported, and `uncertain` has the workers whose
-    last start or stop failed on the way, and why.
+    `focus` has the jobs to look at, and `liveness` tells when a worker last reported.
     """
+    observation = inputs.observation
     gone = absorb_nodes(changeset, observation.nodes)
     absorb_use(changeset, observation.nodes, gone)
     gone = _absorb_strays(changeset, observation, focus, gone)  # those of jobs that came to be held, say
     for job in focus.jobs:
-        _absorb_job(changeset, job, observation, liveness, uncertain, settings)
-    absorb_inbox(changeset, inbox)
+        _absorb_job(changeset, job, inputs, liveness, settings)
+    absorb_inbox(changeset, inputs.inbox)
     for job_id in changeset.released:
         job = changeset.the_job(job_id)
         if job.state.active:
-            _absorb_job(changeset, job, observation, liveness, uncertain, settings, released=True)
+            _absorb_job(changeset, job, inputs, liveness, settings, released=True)
     open_and_end(changeset)
     _absorb_strays(changeset, observation, focus, gone)  # those that jobs have left behind just now
     end_cancelled(changeset)
@@ -71,16 +65,16 @@ def _absorb_strays(changeset: Changeset, observation: Observation, focus: Focus,
 def _absorb_job(
     changeset: Changeset,
     job: Job,
-    observation: Observation,
+    inputs: TickInputs,
     liveness: Liveness,
-    uncertain: Mapping[WorkerId, ActionFailure],
     settings: EngineSettings,
     *,
     released: bool = False,
 ) -> None:
     """`released`: the job was held until now, and others may have the slots of its workers."""
+    observation = inputs.observation
     ended = end_unstarted(changeset, job, observation) if released else []
-    ended += absorb_job_workers(changeset, changeset.the_job(job.id) if ended else job, observation, uncertain)
+    ended += absorb_job_workers(changeset, changeset.the_job(job.id) if ended else job, observation, inputs.uncertain)
     _absorb_reports(changeset, job, observation.reports, liveness, settings)
     if ended:
         count_failures(changeset, ended, settings)

@@ -37,6 +37,11 @@ class DataWatch:
             return {}
         return self._store.data_shares_done()
 
+    def all_queues(self, world: World) -> Mapping[JobId, DataQueue]:
+        """The data of all active jobs."""
+        reading = [job.id for job in world.active.values() if job.spec.data is not None]
+        return self._store.read_queues(reading) if reading else {}
+
     def queues(
         self, jobs: Iterable[Job], observation: Observation, liveness: Liveness, now: float
     ) -> Mapping[JobId, DataQueue]:

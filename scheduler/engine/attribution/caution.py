@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from scheduler.engine.attribution.failure import Failure, failure_of
-from scheduler.engine.attribution.inputs import TickInputs, seconds_allowed, subjects_of
+from scheduler.engine.attribution.inputs import seconds_allowed, subjects_of
 from scheduler.engine.attribution.search import Progress, find_culprits
 from scheduler.engine.attribution.set_aside import tried_without
 from scheduler.engine.attribution.trial import attempt
-from scheduler.engine.ports import Clock
+from scheduler.engine.ports import Clock, TickInputs
 from scheduler.errors import LeaseLost, SchedulerError, SchemaMismatch, StaleWrite, StoreUnavailable
 from scheduler.model.subject import Subject
 from scheduler.model.world import Changes
@@ -32,7 +32,7 @@ class Rehearsal:
     """How an engine tries a tick."""
 
     #: All of the tick but store and cluster; runs in a process of its own.
-    decide: Callable[[TickInputs, Changes], Changes]
+    decide: Callable[[TickInputs], Changes]
     #: Raises what the commit of these changes would raise.
     check: Callable[[Changes], None]
     #: Called between tries, so that a long search is not mistaken for a hang.
@@ -94,7 +94,7 @@ class Caution:
 
     def _try(self, inputs: TickInputs, left_out: Collection[Subject], rehearsal: Rehearsal) -> Failure | None:
         limit_seconds = seconds_allowed(inputs, self._limit_seconds)
-        outcome = attempt(lambda: rehearsal.decide(*tried_without(inputs, left_out)), limit_seconds)
+        outcome = attempt(lambda: rehearsal.decide(tried_without(inputs, left_out)), limit_seconds)
         if isinstance(outcome, Failure):
             return outcome
         try:

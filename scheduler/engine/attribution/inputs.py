@@ -1,13 +1,11 @@
-"""The inputs by which one tick decides, and inputs with subjects left out."""
+"""The subjects of one tick's inputs, and these inputs with subjects left out."""
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from scheduler.engine.ports import Inbox
-from scheduler.model.data_queue import DataQueue
+from scheduler.engine.ports import TickInputs
 from scheduler.model.ids import JobId, NodeName, WorkerId
-from scheduler.model.job import Job
 from scheduler.model.node import NodeIntent
 from scheduler.model.observation import NodeObservation, Observation, WorkerObservation
 from scheduler.model.subject import Subject, SubjectKind
@@ -17,22 +15,6 @@ from scheduler.model.world import World
 _SLOTS = range(4096)
 #: Number of jobs and nodes that may take twice as long as few.
 TWICE_AS_LONG = 4000
-
-
-@dataclass(frozen=True, slots=True)
-class TickInputs:
-    """Everything that a tick takes in before it decides."""
-
-    now: float
-    world: World
-    observation: Observation
-    inbox: Inbox
-    #: The done share of each active job's data.
-    shares: Mapping[JobId, float] = field(default_factory=dict)
-    #: Stored jobs with which no world could be built.
-    unloaded: Mapping[JobId, Job] = field(default_factory=dict)
-    #: The data of all active jobs; None: it is looked up where it matters.
-    queues: Mapping[JobId, DataQueue] | None = None
 
 
 def seconds_allowed(inputs: TickInputs, seconds: float) -> float:

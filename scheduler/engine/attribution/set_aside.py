@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from scheduler.engine.attribution.failure import Failure
-from scheduler.engine.attribution.inputs import TickInputs, with_plain_node, without_held
-from scheduler.engine.ports import Inbox
+from scheduler.engine.attribution.inputs import with_plain_node, without_held
+from scheduler.engine.ports import Inbox, TickInputs
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Cause, Event, EventKind
 from scheduler.model.ids import JobId, NodeName
@@ -17,7 +17,7 @@ from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.world import Changes, World
 
 
-def tried_without(inputs: TickInputs, left_out: Collection[Subject]) -> tuple[TickInputs, Changes]:
+def tried_without(inputs: TickInputs, left_out: Collection[Subject]) -> TickInputs:
     """As `set_aside`, on trial. A node is made plain instead: without it, nothing would be decided at all.
 
     So a node is found to be the culprit only by its own properties, not by requests for it.
@@ -29,10 +29,10 @@ def tried_without(inputs: TickInputs, left_out: Collection[Subject]) -> tuple[Ti
     return set_aside(inputs, {each: untold for each in left_out if each.kind is not SubjectKind.NODE})
 
 
-def set_aside(inputs: TickInputs, culprits: Mapping[Subject, Failure]) -> tuple[TickInputs, Changes]:
-    """The tick without the culprits, and the changes that keep them held."""
+def set_aside(inputs: TickInputs, culprits: Mapping[Subject, Failure]) -> TickInputs:
+    """The tick without the culprits; it begins with the changes that keep them held."""
     if not culprits:
-        return without_held(inputs), Changes()
+        return without_held(inputs)
     found = {kind: {s.name: failure for s, failure in culprits.items() if s.kind is kind} for kind in SubjectKind}
     failures, names = found[SubjectKind.JOB], found[SubjectKind.BOOKING]
     stored = (*inputs.world.all_jobs(), *inputs.unloaded.values())
@@ -54,7 +54,7 @@ def set_aside(inputs: TickInputs, culprits: Mapping[Subject, Failure]) -> tuple[
     )
     world = _without_seen(inputs.world.evolve(changes), found)
     world = world.with_withheld({**world.withheld, **{subject: culprits[subject].detail for subject in aside}})
-    return without_held(replace(inputs, world=world, inbox=inbox, unloaded={})), changes
+    return without_held(replace(inputs, world=world, inbox=inbox, unloaded={}, begun=changes))
 
 
 def hold(job: Job, failure: Failure) -> Job:

@@ -7,17 +7,15 @@ that takes the lead has its world already.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scheduler.engine import gc_pauses
 from scheduler.engine.attribution.failure import Failure, failure_of
 from scheduler.engine.board import Board, post
+from scheduler.engine.leadership.repairs import Repairs
 from scheduler.engine.ports import Store, StoredNews, StoredWorld
+from scheduler.engine.timing import gc_pauses
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.world import Changes, World
-
-#: Stored jobs with which no world can be built, and the failure of each.
-Unloaded = tuple[tuple[Job, Failure], ...]
 
 
 class Follower:
@@ -26,8 +24,10 @@ class Follower:
     def __init__(self, store: Store, board: Board) -> None:
         self._store = store
         self._board = board
+        self._repairs = Repairs(store)
         self._world: World | None = None
-        self._unloaded: Unloaded = ()
+        #: Stored jobs with which no world can be built, and the failure of each.
+        self.unloaded: tuple[tuple[Job, Failure], ...] = ()
         #: The newest commit that the world holds.
         self.revision = 0
 
@@ -37,11 +37,15 @@ class Follower:
             return ()
         return self._catch_up()[1]
 
-    def take_over(self) -> tuple[World, Unloaded]:
-        """The world as the last leader left it, and the jobs missing in it; no other engine may commit any more."""
+    def take_over(self) -> World:
+        """The world as the last leader left it; no other engine may commit any more."""
         world, _ = self._catch_up()
         self.forget()
-        return world, self._unloaded
+        return world
+
+    def repaired(self, now: float) -> bool:
+        """Whether a row that could not be read can be read by now, so that a leader has to load the world again."""
+        return self._repairs.found(now)
 
     def forget(self) -> None:
         """Load everything the next time."""
@@ -60,18 +64,18 @@ class Follower:
         self._board.expect(JobId(news.highest_job_id))
         self._world, self.revision = world, news.revision
         changed = {job.id for job in news.jobs}
-        self._unloaded = tuple((job, failure) for job, failure in self._unloaded if job.id not in changed)
+        self.unloaded = tuple((job, failure) for job, failure in self.unloaded if job.id not in changed)
         return world, news.jobs
 
     def _load(self) -> tuple[World, Sequence[Job]]:
         stored = self._store.load_world()
-        world, self._unloaded = self._shown(stored)
+        world, self.unloaded = self._shown(stored)
         gc_pauses.keep(len(stored.jobs) + sum(len(job.workers) for job in stored.jobs))
         self._board.expect(JobId(stored.highest_job_id))
         self._world, self.revision = world, stored.revision
         return world, stored.jobs
 
-    def _shown(self, stored: StoredWorld) -> tuple[World, Unloaded]:
+    def _shown(self, stored: StoredWorld) -> tuple[World, tuple[tuple[Job, Failure], ...]]:
         """The world of all jobs with which one can be built, shown on the board."""
         try:
             return self._shown_with(stored, stored.jobs), ()

@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 
 from scheduler.engine.ports import EngineClock, Leader, Lease, Place, SeenLease, Store
-from scheduler.errors import StoreUnavailable
+from scheduler.errors import StoreError, StoreUnavailable
 
 #: A lease lasts at least this number of writes: its renewal, a commit, actions, and each of them twice as slow.
 WRITES_PER_LEASE = 6
@@ -55,6 +55,8 @@ class LeaseKeeper:
         self._ends_at = 0.0
         #: The end of our own lease by the machine's time.
         self._ends_at_wall = 0.0
+        #: When this engine's tick last began, ended or went on; monotonic seconds.
+        self._moved_at = clock.monotonic()
         #: Held while the lease is renewed or released.
         self._mutex = threading.Lock()
 
@@ -96,6 +98,19 @@ class LeaseKeeper:
     def wrote(self, seconds: float) -> None:
         """Record the duration of a write to the store."""
         self.write_seconds = max(seconds, self.write_seconds + FADING * (seconds - self.write_seconds))
+
+    def moved(self) -> None:
+        """Record that this engine does not hang."""
+        self._moved_at = self._clock.monotonic()
+
+    def keep(self, idle_seconds_max: float) -> None:
+        """As `renew`, as long as the engine has moved within that time: a busy engine is not dead.
+
+        The next tick finds any failure here.
+        """
+        if self._clock.monotonic() - self._moved_at <= idle_seconds_max:
+            with suppress(StoreError):
+                self.renew()
 
     def renew(self) -> None:
         """Extend the lease if there is one and it is time to. Raises `LeaseLost`."""

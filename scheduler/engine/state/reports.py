@@ -1,7 +1,7 @@
 """Reports of workers since the last tick, and when each was last heard. Written by HTTP threads, read by the engine."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from scheduler.model.data_queue import DataQueue
@@ -91,10 +91,22 @@ class Liveness:
         for job_id, queue in queues.items():
             self.called.update((worker_id(job_id, ordinal), at) for ordinal, at in queue.heard().items())
 
-    def forget(self, workers: Iterable[WorkerId]) -> None:
-        """Drop workers that have ended."""
+    def cut_off_from(self, nodes: Iterable[NodeName], now: float) -> None:
+        """Record that these nodes are out of reach."""
+        self.cut_off.update((name, now) for name in nodes)
+
+    def forget(self, workers: Collection[WorkerId], nodes: Iterable[NodeName]) -> None:
+        """Drop workers that have ended, and nodes that are gone."""
+        self.reports.forget(workers)
         for ended in workers:
             self.called.pop(ended, None)
+        for gone in nodes:
+            self.cut_off.pop(gone, None)
+
+    def clear(self) -> None:
+        """Drop what was heard of workers."""
+        self.reports.clear()
+        self.called.clear()
 
 
 def latest_moment(*moments: float | None) -> float | None:

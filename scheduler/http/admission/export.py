@@ -5,10 +5,9 @@ from dataclasses import replace
 
 from scheduler.config import Settings
 from scheduler.errors import InvalidInput
+from scheduler.http.explain.words import named
 from scheduler.model.export import Export, in_default_export
 from scheduler.model.job import JobSpec
-
-_NAMED_MAX = 5
 
 
 def keep_export(spec: JobSpec, settings: Settings, prefix: str = "") -> tuple[JobSpec, list[str]]:
@@ -42,5 +41,4 @@ def _named(export: Export) -> list[str]:
     chosen = [name for name, _ in export.env if not in_default_export(name)]
     if not chosen:
         return []
-    shown = ", ".join(chosen[:_NAMED_MAX]) + (", …" if len(chosen) > _NAMED_MAX else "")
-    return [f"the environment of the submitter is not passed on to pods ({shown}): use --env"]
+    return [f"the environment of the submitter is not passed on to pods ({named(chosen)}): use --env"]

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from scheduler.bounds import NAMED_MAX
 from scheduler.config import PolicySettings
 from scheduler.http.explain.feasible import most_workers, needs, needs_fixed, too_large, wishes
 from scheduler.http.explain.node_reasons import those_closed, why_away
@@ -16,9 +17,6 @@ from scheduler.policy.capacity.ledger import View
 from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.explain.held_slots import Look
 from scheduler.policy.explain.shortage import Lack, vacancies_of
-
-#: Jobs named of those whose workers leave for the waiting one.
-VICTIMS_NAMED_MAX = 3
 
 
 def why_waiting(
@@ -155,8 +153,8 @@ def _who_leaves(job: Job, world: World) -> str:
     victims = [other.id for other in world.leaving.values() if any(w.leave_for == job.id for w in other.all_leaving)]
     if not victims:
         return "other workers"
-    more = f" and {len(victims) - VICTIMS_NAMED_MAX} more jobs" if len(victims) > VICTIMS_NAMED_MAX else ""
-    first = ", ".join(job_name(each, world) for each in sorted(victims)[:VICTIMS_NAMED_MAX])
+    more = f" and {len(victims) - NAMED_MAX} more jobs" if len(victims) > NAMED_MAX else ""
+    first = ", ".join(job_name(each, world) for each in sorted(victims)[:NAMED_MAX])
     return f"the workers of {first}{more}"
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
+from scheduler.bounds import NAMED_MAX
 from scheduler.model.ids import JobId
 from scheduler.model.job_state import StopReason
 from scheduler.model.shape import WorkerShape
@@ -10,9 +11,6 @@ from scheduler.model.world import World
 from scheduler.policy.explain.growth_limits import Growth, Limit
 from scheduler.policy.explain.held_slots import Keeper
 from scheduler.policy.explain.shortage import Lack
-
-#: Names shown of a longer list.
-NAMED_MAX = 5
 
 #: Why a job is stopped, or gives up workers.
 STOP_TEXTS: dict[StopReason, str] = {

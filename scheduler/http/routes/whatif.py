@@ -17,7 +17,7 @@ from scheduler.http.json import JsonResponse
 from scheduler.http.routes.bookings import check_bookings
 from scheduler.http.routes.jobs import unfinished
 from scheduler.http.schemas.fields import PRIORITY_MAX
-from scheduler.http.schemas.forecast import ForecastView, forecast_view
+from scheduler.http.schemas.forecast import JOBS_MAX, ForecastView, forecast_view
 from scheduler.http.schemas.parameters import JobNumber
 from scheduler.http.schemas.requests import JobRequest, parse_request
 from scheduler.http.services import Services, ServicesDep
@@ -31,10 +31,6 @@ router = APIRouter(tags=["jobs"])
 #: How long a client waits for its turn, and how long the search for a start may take then.
 TURN_SECONDS = 10.0
 ANSWER_SECONDS = 5.0
-
-
-#: Limit on the named jobs whose size would change; those that lose most come first.
-NAMED_MAX = 20
 
 
 class WaitView(TypedDict):
@@ -200,7 +196,7 @@ def _sizes_view(job: Job, found: Sizes) -> SizesView:
         "workers": len(job.wanted_workers),
         "as_it_is": found.own.as_it_is,
         "changed": found.own.changed,
-        "others": [_size_view(size) for size in found.others[:NAMED_MAX]],
+        "others": [_size_view(size) for size in found.others[:JOBS_MAX]],
         "others_count": len(found.others),
         "settled": found.settled,
     }

@@ -6,8 +6,8 @@ from scheduler.engine.whatif.forecast import Forecast, Loss
 from scheduler.engine.whatif.job_ends import Ending
 from scheduler.model.job import Job
 
-#: Jobs named of a longer list.
-NAMED_MAX = 20
+#: Jobs in an answer; of a longer list it has the length as well.
+JOBS_MAX = 20
 
 
 class LossView(TypedDict):
@@ -83,9 +83,9 @@ def forecast_view(forecast: Forecast) -> ForecastView:
         "placement": [(node, count) for node, count in forecast.placement],
         "shared": forecast.shared,
         "losses": [_loss_view(loss) for loss in forecast.losses],
-        "rests_on": [_ending_view(ending) for ending in forecast.rests_on[-NAMED_MAX:]],
+        "rests_on": [_ending_view(ending) for ending in forecast.rests_on[-JOBS_MAX:]],
         "rests_on_count": len(forecast.rests_on),
-        "silent": [_silent_view(job) for job in forecast.silent[:NAMED_MAX]],
+        "silent": [_silent_view(job) for job in forecast.silent[:JOBS_MAX]],
         "silent_count": len(forecast.silent),
         "cut_off": forecast.cut_off,
     }

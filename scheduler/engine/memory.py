@@ -1,0 +1,67 @@
+"""What an engine knows from its earlier ticks, beside the world. If it is lost, the next tick looks at everything."""
+
+from scheduler.config import EngineSettings
+from scheduler.engine.absorb.dirty_jobs import DirtyJobs
+from scheduler.engine.apply.sent_actions import SentActions
+from scheduler.engine.attribution.caution import Caution
+from scheduler.engine.ports import TickInputs
+from scheduler.engine.state.reports import Liveness, ReportBox
+from scheduler.engine.timing.wall_watch import WallWatch
+from scheduler.model.event import EventKind
+from scheduler.model.world import Changes
+
+
+class Memory:
+    """Used by the engine's thread."""
+
+    def __init__(self, settings: EngineSettings, reports: ReportBox, caution: Caution | None) -> None:
+        """`caution`: when ticks are rehearsed; None: never."""
+        self.caution = caution
+        self.liveness = Liveness(reports)
+        self.dirty_jobs = DirtyJobs(settings, self.liveness)
+        self.sent = SentActions()
+        self.wall = WallWatch()
+        #: The plan stays empty until this time unless something that matters changes; None: it may not be empty.
+        self.calm_until: float | None = None
+        #: The newest term in which this engine has led.
+        self._term = 0
+
+    def begin_term(self, term: int, *, outlived: bool) -> None:
+        """Forget what this engine sent and heard before others led. `outlived`: the former leader may have died."""
+        if term == self._term:
+            return
+        self._term = term
+        self.sent.clear()
+        self.liveness.clear()
+        if outlived:
+            self.be_careful()
+
+    def be_careful(self) -> None:
+        """Rehearse the next ticks: one failed, or a leader died."""
+        if self.caution is not None:
+            self.caution.begin()
+
+    def take_over(self, now: float) -> None:
+        """Begin to hear: what was said to an engine before this one is not known."""
+        self.look_at_everything()
+        self.liveness.since = now
+
+    def look_at_everything(self) -> None:
+        """Let the next tick look at every job and make a plan."""
+        self.dirty_jobs.reset()
+        self.calm_until = None
+
+    def committed(self, inputs: TickInputs, changes: Changes) -> None:
+        """Record that the changes which follow from these inputs are stored."""
+        self.dirty_jobs.absorbed(inputs.observation)
+        self.liveness.reports.absorbed(inputs.observation.reports)
+        if self.caution is not None:
+            self.caution.passed()
+        if any(event.kind is EventKind.JOB_RELEASED for event in changes.events):
+            self.look_at_everything()  # what happened to its workers was not looked at
+
+    def forget_ended(self, changes: Changes) -> None:
+        """Drop workers that have ended, and nodes that are gone."""
+        ended = [worker.id for worker in changes.workers if not worker.state.live]
+        self.sent.forget(ended)
+        self.liveness.forget(ended, [node.name for node in changes.forgotten])
