@@ -1,85 +1,60 @@
-"""Cron expressions as cron reads them, on APScheduler's triggers.
+"""Cron expressions as Debian's cron reads them; weekdays may also be a range across the weekend, such as sat-mon."""
 
-APScheduler counts weekdays from Monday and wants day and weekday both to fit; cron counts from Sunday and takes days
-that fit either, where neither field begins with *. As in Vixie cron, */2 does begin so, and both have to fit.
-"""
-
-from datetime import datetime, timedelta, tzinfo
-from typing import Any
+import re
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from apscheduler.triggers.combining import OrTrigger
-from apscheduler.triggers.cron import CronTrigger
+from cronsim import CronSim, CronSimError
 
 from scheduler.errors import InvalidInput
 
+_FORM = (
+    "must have five fields: minute (0-59), hour (0-23), day of month (1-31), month (1-12 or jan-dec) and "
+    "day of week (0-7 or sun-sat)"
+)
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_FIELDS = ("minute", "hour", "day", "month", "day_of_week")
+_RANGE = re.compile(r"(\w+)-(\w+)(?:/(\w+))?", re.ASCII)
 
 
 class Cron:
     """The times that an expression of five fields names in a timezone."""
 
     def __init__(self, expression: str, timezone: str) -> None:
-        """Raises `InvalidInput` for an expression or timezone that is none."""
+        """Raises `InvalidInput` for an invalid expression or timezone."""
         self._zone = _zone(timezone)
-        fields = expression.split()
-        if len(fields) != len(_FIELDS):
-            raise InvalidInput("cron", "must have five fields: minute, hour, day of month, month and day of week")
-        values = dict(zip(_FIELDS, fields, strict=True))
+        fields = expression.lower().split()
+        if len(fields) != 5:
+            raise InvalidInput("cron", _FORM)
+        self._expression = " ".join((*fields[:4], _RANGE.sub(_unwrapped, fields[4])))
         try:
-            values["day_of_week"] = _weekdays(fields[4])
-            variants = [values]
-            if not fields[2].startswith("*") and not fields[4].startswith("*"):
-                variants = [{**values, "day": "*"}, {**values, "day_of_week": "*"}]
-            triggers = [CronTrigger(**variant, timezone=self._zone) for variant in variants]
-        except (ValueError, TypeError, KeyError) as error:
-            raise InvalidInput("cron", f"{expression[:100]!r} is not a valid cron expression: {error}") from None
-        #: For APScheduler.
-        self.trigger: Any = triggers[0] if len(triggers) == 1 else OrTrigger(triggers)
+            CronSim(self._expression, datetime.fromtimestamp(0, UTC))
+        except CronSimError as error:
+            raise InvalidInput(
+                "cron", f"{expression[:100]!r} is not a valid cron expression: {error}: {_FORM}"
+            ) from None
 
     def next_after(self, moment: float) -> float | None:
-        """The first time after that moment, in unix seconds; None if there is none any more."""
+        """The first time after that moment, in unix seconds; None if there is none in the next 50 years."""
         try:
-            later = datetime.fromtimestamp(moment, self._zone) + timedelta(microseconds=1)
-            found = self.trigger.get_next_fire_time(None, later)
+            times = CronSim(self._expression, datetime.fromtimestamp(moment, self._zone))
+            # In the hour that the end of summer time repeats, the library begins with its first pass.
+            return next((at for at in (time.timestamp() for time in times) if at > moment), None)
         except (OverflowError, ValueError):
             return None  # beyond the calendar
-        return None if found is None else float(found.timestamp())
 
 
-def _zone(name: str) -> tzinfo:
+def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise InvalidInput("timezone", f"unknown time zone {name!r}: use a name such as UTC or Europe/Berlin") from None
 
 
-def _weekdays(field: str) -> str:
-    """The weekdays by name, which means the same to everybody. Raises `ValueError`."""
-    if field == "*":
-        return field
-    days: set[int] = set()
-    for part in field.lower().split(","):
-        span, slash, step_text = part.partition("/")
-        step = int(step_text) if slash else 1
-        if step < 1:
-            raise ValueError("a step must be at least 1")
-        first_text, dash, last_text = span.partition("-")
-        if span == "*":
-            first, last = 0, 6
-        else:
-            first = _weekday(first_text)
-            last = _weekday(last_text) if dash else (6 if slash else first)
-        if last < first:  # sat-mon
-            last += 7
-        days.update(day % 7 for day in range(first, last + 1, step))
-    return ",".join(_DAYS[day] for day in sorted(days))
-
-
-def _weekday(text: str) -> int:
-    if text in _DAYS:
-        return _DAYS.index(text)
-    if not text.isascii() or not text.isdecimal() or int(text) > 7:
-        raise ValueError(f"unknown weekday {text[:20]!r}")
-    return int(text)
+def _unwrapped(days: re.Match[str]) -> str:
+    """A range across the weekend as a list of weekdays; any other range as it is."""
+    try:
+        first, last = (_DAYS.index(day) if day in _DAYS else int(day) for day in days.group(1, 2))
+        wrapped = range(first, last + 8, int(days[3] or 1))
+    except ValueError:
+        return days[0]
+    return ",".join(str(day % 7) for day in wrapped) if last < first <= 7 else days[0]

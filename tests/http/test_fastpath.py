@@ -14,7 +14,7 @@ from uvicorn.server import ServerState
 
 from scheduler.config import HttpSettings
 from scheduler.http.server.connections import Connections
-from scheduler.http.server.fastpath import QUESTIONS_MAX, FastProtocol, protocol_for
+from scheduler.http.server.fastpath import REQUEST_BYTES_MAX, FastProtocol, protocol_for
 from scheduler.http.server.protocol import LimitedProtocol
 from scheduler.model.ids import JobId
 from tests.eventually import SECONDS_MAX
@@ -259,11 +259,19 @@ def test_any_conversation_in_any_pieces_is_answered_alike(
     compare(loop, still_site, reads, at_once=data.draw(st.booleans()))
 
 
-@pytest.mark.parametrize("count", [2, QUESTIONS_MAX, QUESTIONS_MAX + 1, 3 * QUESTIONS_MAX])
+@pytest.mark.parametrize("count", [2, 33, 96])
 def test_questions_in_one_read_are_all_answered_in_order(loop: Clockwork, still_site: Site, count: int) -> None:
     talk = compare(loop, still_site, [(PLAIN["json"] + PLAIN["wrk"]) * (count // 2) + PLAIN["json"] * (count % 2)])
     assert talk.tape.written.count(b"HTTP/1.1 200") == count
-    assert talk.fast == (count <= QUESTIONS_MAX)
+    assert not talk.fast
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_requests_are_remembered_up_to_their_limit(loop: Clockwork, still_site: Site, beyond: int) -> None:
+    fields = (HOST, "User-Agent: ")
+    padding = "x" * (REQUEST_BYTES_MAX + beyond - len(request(*fields)))
+    talk = compare(loop, still_site, [request(HOST, f"User-Agent: {padding}")])
+    assert talk.fast == (beyond == 0)
 
 
 def test_a_client_that_takes_no_answers_is_left_to_uvicorn(loop: Clockwork, still_site: Site) -> None:

@@ -1,12 +1,18 @@
 """Recurring jobs: cron's own reading of expressions, and one run for all that were missed."""
 
+import threading
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.daemon.cron import Cron
 from scheduler.daemon.recurring import due_time, submit_due
+from scheduler.engine.timing.repeating import Repeating
 from scheduler.errors import InvalidInput
+from tests.eventually import SECONDS_MAX
 from tests.http.site import Site
 from tests.world import START
 
@@ -31,6 +37,11 @@ def at(*moment: int) -> float:
         ("0 0 * * 0-2", (2026, 1, 4)),
         ("0 0 * * 1-5/2", (2026, 1, 2)),
         ("0 0 * * sat-mon", (2026, 1, 3)),
+        ("0 0 * * SAT-tue/2", (2026, 1, 3)),
+        ("0 0 * * 7-2,3", (2026, 1, 4)),
+        ("0 0 * 2 fri-wed/5", (2026, 2, 4)),
+        ("0 0 2-3 jan-mar 6", (2026, 1, 2)),
+        ("50/20 0 * * *", (2026, 1, 1, 0, 50)),
         ("0 0 13 * *", (2026, 1, 13)),
         ("0 0 13 * 1", (2026, 1, 5)),  # either day fits
         ("0 0 2 * 1", (2026, 1, 2)),
@@ -51,10 +62,60 @@ def test_times_are_those_of_the_timezone() -> None:
 
 
 @pytest.mark.parametrize(
-    "expression", ["", "* * * *", "* * * * * *", "61 * * * *", "a b c d e", "* * * * 8", "*/0 * * * *", "* * * * */0"]
+    ("expression", "days"),
+    [("30 2 * * *", [25, 26, 27]), ("0 3 * * *", [25, 26, 27]), ("*/30 2 * * *", [25] * 4 + [26])],
+)
+def test_a_time_that_the_clock_shows_twice_comes_twice_only_where_each_hour_has_one(
+    expression: str, days: list[int]
+) -> None:
+    zone = ZoneInfo("Europe/Berlin")  # 25 October 2026 has 02:00 to 03:00 twice
+    cron, moment, found = Cron(expression, "Europe/Berlin"), at(2026, 10, 24, 20), []
+    for _ in days:
+        later = cron.next_after(moment)
+        assert later is not None
+        assert later > moment
+        found.append(datetime.fromtimestamp(later, zone).day)
+        moment = later
+    assert found == days
+
+
+def test_a_time_that_the_clock_leaves_out_comes_when_it_goes_on() -> None:
+    assert Cron("30 2 * * *", "Europe/Berlin").next_after(at(2026, 3, 28, 12)) == at(2026, 3, 29, 1)
+
+
+@given(
+    expression=st.sampled_from(["30 2 * * *", "*/20 1-3 * * *", "15 2,3 * * *", "0 0 * * sat-mon"]),
+    moment=st.floats(at(2026, 1, 1), at(2027, 1, 1)),
+    zone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]),
+)
+def test_the_next_time_is_later(expression: str, moment: float, zone: str) -> None:
+    later = Cron(expression, zone).next_after(moment)
+    assert later is not None
+    assert moment < later < moment + 6 * DAY
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "",
+        "* * * *",
+        "* * * * * *",
+        "61 * * * *",
+        "a b c d e",
+        "* * * * 8",
+        "*/0 * * * *",
+        "* * * * */0",
+        "* * * * 8-2",
+        "* * * * sat-mon/0",
+        "* * * * sat-x",
+        "0 0 31 2 *",
+        "5-1 * * * *",
+    ],
 )
 def test_what_is_no_expression_is_refused(expression: str) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(
+        InvalidInput, match=r"five fields: minute \(0-59\), hour \(0-23\), day of month \(1-31\), month"
+    ):
         Cron(expression, "UTC")
 
 
@@ -75,6 +136,16 @@ def test_each_time_is_submitted_once(site: Site) -> None:
     [entry] = site.store.list_recurring()
     assert due_time(entry, due + 299) is None
     assert submit_due(site.store, entry, due + 300, site.clock.now()) == 2
+
+
+def test_due_runs_are_looked_for_as_a_minute_begins(site: Site) -> None:
+    site.clock.set(START - START % MINUTE + 59.5)
+    assert site.recurring.seconds_to_next_minute() == pytest.approx(0.5)
+    swept = threading.Event()
+    repeating = Repeating("recurring jobs", swept.set, site.recurring.seconds_to_next_minute)
+    repeating.start()
+    assert swept.wait(SECONDS_MAX)
+    repeating.close()
 
 
 def test_nobody_takes_the_key_of_a_run_before_it_is_due(site: Site) -> None:
