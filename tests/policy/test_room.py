@@ -61,7 +61,7 @@ def disturb(dice: random.Random, draft: Draft) -> None:
     elif waiting.id in draft.holding:
         draft.unhold(waiting)
     else:
-        draft.hold(waiting, ((NodeName(f"n{dice.randrange(6)}"), 1),))
+        draft.hold(waiting, (((NodeName(f"n{dice.randrange(6)}"), 1),),))
 
 
 def asking(dice: random.Random) -> Job:
@@ -83,7 +83,7 @@ def most(feasible: FeasibleNodes, room: dict[int, Amount]) -> int:
 
 def reserved_below(draft: Draft, priority: int, room: dict[int, Amount]) -> dict[int, Amount]:
     for holder in draft.holders_below(priority):
-        for i, amount in draft.places.amounts(draft.holding[holder.id], holder.shape):
+        for i, amount in draft.held_for(holder):
             room[i] = add(room[i], amount)
     return room
 

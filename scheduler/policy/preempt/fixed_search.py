@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.policy.capacity.fixed_fit import Found, GroupRequest
 from scheduler.policy.capacity.ledger import View
+from scheduler.policy.capacity.request import Found, Request
 from scheduler.policy.capacity.resources import Headroom, Rows, pour
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.bulk_search import Asked, VictimBatch
@@ -18,7 +18,7 @@ from scheduler.policy.snapshot.taking import Taking
 
 
 def fixed_takings(
-    draft: Draft, job: Job, request: GroupRequest, victims: Victims, headroom: Headroom | None
+    draft: Draft, job: Job, request: Request, victims: Victims, headroom: Headroom | None
 ) -> list[Taking] | None:
     """The fewest takings of the first way that is enough; None if none is."""
     search = _Search(draft.ledger.rows_at(slice(None), View.SOON), request, headroom)
@@ -42,14 +42,12 @@ def fixed_takings(
 
 
 class _Search:
-    def __init__(self, soon: Rows, request: GroupRequest, headroom: Headroom | None) -> None:
+    def __init__(self, soon: Rows, request: Request, headroom: Headroom | None) -> None:
         self._soon = soon
         self._request = request
         self._headroom = headroom
         #: Positions that suit any of the job's workers.
-        self._useful = request.suits_fixed.copy()
-        for positions in request.groups:
-            self._useful[positions] = True
+        self._useful = request.mask
 
     def in_turn(self, victims: Iterable[Asked]) -> list[Taking]:
         """Takings above minimums, job by job, the youngest useful workers first."""
@@ -100,7 +98,7 @@ class _Search:
         room = self._room(takings)
         found = self._request.find(room)
         assert found is not None, "they are enough"
-        used = (self._request.rest(room, found) != room).any(axis=1)
+        used = (self._request.rest(found) != room).any(axis=1)
         kept = [taking for taking in takings if any(used[i] for i, _ in taking.freed)]
         return kept if self._fits(kept) is not None else list(takings)
 

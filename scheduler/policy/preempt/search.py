@@ -18,9 +18,11 @@ from scheduler.model.job_state import StopReason
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import FeasibleNodes, Fits
+from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import NOTHING, Amount, Headroom, Rows, add, fit_in, fit_in_rows, least
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.bulk_search import VictimBatch, VictimOrder, growing
+from scheduler.policy.preempt.fixed_search import fixed_takings
 from scheduler.policy.preempt.reservations import reservations
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.snapshot.taking import Taking
@@ -110,9 +112,12 @@ Step = Callable[[Search], None]
 
 
 def find_takings(
-    draft: Draft, job: Job, feasible: FeasibleNodes, victims: Victims, headroom: Headroom | None
+    draft: Draft, job: Job, request: Request, victims: Victims, headroom: Headroom | None
 ) -> list[Taking] | None:
     """The fewest takings for the job to fit soon; None if all of them would not be enough."""
+    if request.fixed is not None:
+        return fixed_takings(draft, job, request, victims, headroom)
+    feasible = request.workers.feasible
 
     def steps() -> Iterator[Step]:
         shrinkable = victims.of(job, shrinkable=True)
@@ -124,9 +129,12 @@ def find_takings(
 
 
 def share_with(
-    draft: Draft, job: Job, feasible: FeasibleNodes, victims: Victims, headroom: Headroom | None
+    draft: Draft, job: Job, request: Request, victims: Victims, headroom: Headroom | None
 ) -> list[Taking] | None:
     """Takings above minimums, of less important jobs and then of equals, that let the job start; None if too few."""
+    if request.fixed is not None:
+        return fixed_takings(draft, job, request, victims, headroom)
+    feasible = request.workers.feasible
     donors = victims.with_equals(job)
     steps = (partial(_take_in_turn, victim_order=donors), partial(_take_by_node, victim_order=donors))
     return _first_enough(draft, job, feasible, headroom, steps)
