@@ -133,6 +133,11 @@ class Draft:
             if other < priority:
                 yield from holders.values()
 
+    def dominated_by(self, job: Job) -> list[Job]:
+        """Waiting jobs whose reservation this one may take over, least important first."""
+        holders = (holder for holder in self.holders_below(job.priority) if self.order.more_important(job, holder))
+        return self.order.queue(holders)[::-1]
+
     def holders_of(self, priority: int) -> Iterable[Job]:
         """Waiting jobs of this priority with held capacity."""
         return self._holders.get(priority, {}).values()

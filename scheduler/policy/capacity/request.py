@@ -17,6 +17,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import Ledger, View
 from scheduler.policy.capacity.placement import FeasibleNodes, NodeCounts, NodeKind, Places, Sites
+from scheduler.policy.capacity.pools import Group
 from scheduler.policy.capacity.resources import (
     NOTHING,
     Amount,
@@ -71,6 +72,12 @@ class Request(NamedTuple):
         return mask if self.fixed is None else mask | self.fixed.feasible.mask
 
     @property
+    def types(self) -> dict[int, Group]:
+        """Groups of nodes that are feasible for any part, by position."""
+        types = self.workers.feasible.types
+        return types if self.fixed is None else self.fixed.feasible.types | types
+
+    @property
     def need(self) -> Amount:
         """What one worker of each part needs."""
         need = self.workers.feasible.need
@@ -113,6 +120,22 @@ class Request(NamedTuple):
         return len({types[i] for i in chosen[0]}) == 1 and all(
             enough(add(self.ledger.available(i, view), amount, -1), amount) for i, amount in amounts.items()
         )
+
+    def fit(self, positions: Ints, rows: Rows) -> Ints:
+        """Number of workers that fit at each of these positions.
+
+        With a fixed group, the number of its possible mixtures with workers, which grows with any that fits more.
+        """
+        (feasible, _), fixed = self.workers, self.fixed
+        if fixed is None:
+            return fit_in_rows(feasible.need, rows)
+        mixtures = np.zeros(len(rows), np.int64)
+        possible = np.ones(len(rows), np.bool_)
+        for _ in range(fixed.number + 1):
+            mixtures += possible * (1 + feasible.mask[positions] * fit_in_rows(feasible.need, rows))
+            possible &= fixed.feasible.mask[positions] & (fit_in_rows(fixed.feasible.need, rows) > 0)
+            rows = rows - np.array(fixed.feasible.need)
+        return mixtures
 
     def find(self, room: Rows) -> Found | None:
         """Where all parts fit into this room, a row per position; None if they do not."""

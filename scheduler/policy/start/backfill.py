@@ -10,17 +10,23 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby, islice
+from operator import itemgetter
 
 import numpy as np
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.policy.capacity.request import Found, Request
-from scheduler.policy.capacity.resources import Headroom, Held, Rows, pour
+from scheduler.policy.capacity.resources import Amount, Headroom, Held, Rows, pour, pour_rows
 from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.order import end_of
 from scheduler.policy.snapshot.usage import RESIZABLE_STATES
+
+#: A moment at which time limits end jobs, and the amounts that these free, by position.
+Moment = tuple[float, list[tuple[int, Amount]]]
+#: Number of moments in the first batch that is looked at, and the factor by which each further batch grows.
+_FIRST, _FACTOR = 16, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +68,30 @@ def promise(draft: Draft, job: Job) -> HeadReservation:
 
 def _once_freed(draft: Draft, job: Job, request: Request, room: Rows) -> tuple[float, Found | None]:
     """When time limits will have freed enough for the job, and where it fits then; infinite if they never do."""
-    whens, freed = [], []
-    for when, together in groupby(endings(draft, job), key=lambda ending: ending[0]):
-        whens.append(when)
-        freed.append([piece for _, held in together for piece in held])
+    moments, size = groupby(endings(draft, job), key=itemgetter(0)), _FIRST
+    while batch := [(when, [piece for _, held in each for piece in held]) for when, each in islice(moments, size)]:
+        when, room = _first_enough(request, room, batch)
+        if when is not None:
+            return max(when, draft.now), request.find(room)
+        size *= _FACTOR
+    return math.inf, None
 
-    def find(count: int) -> Found | None:
-        """Where the job fits after the first `count` moments."""
-        after = room.copy()
-        pour(after, chain.from_iterable(freed[:count]))
-        return request.find(after)
 
-    if find(len(whens)) is None:
-        return math.inf, None
-    count = bisect_left(range(len(whens)), True, key=lambda count: find(count) is not None)
-    return max(whens[count - 1], draft.now), find(count)
+def _first_enough(request: Request, room: Rows, batch: list[Moment]) -> tuple[float | None, Rows]:
+    """The first of these moments at which the job fits, None if it never does; and what is free then."""
+    where = np.array([i for _, freed in batch for i, _ in freed], np.int64)
+    amounts = np.array([amount for _, freed in batch for _, amount in freed], np.int64).reshape(-1, 3)
+    ends = np.cumsum([len(freed) for _, freed in batch])
+
+    def after(k: int) -> Rows:
+        rows = room.copy()
+        pour_rows(rows, where[: ends[k]], amounts[: ends[k]])
+        return rows
+
+    if request.find(after(-1)) is None:
+        return None, after(-1)
+    k = bisect_left(range(len(batch)), True, key=lambda k: request.find(after(k)) is not None)
+    return batch[k][0], after(k)
 
 
 def reclaimable(draft: Draft, job: Job) -> Rows:

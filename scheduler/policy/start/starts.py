@@ -21,8 +21,7 @@ from scheduler.policy.capacity.pools import Placements
 from scheduler.policy.capacity.request import Chosen, Part, Request, impossible
 from scheduler.policy.capacity.resources import Amount, Headroom, Rows, row
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.reservations import dominated
-from scheduler.policy.preempt.search import apply, find_takings, share_with
+from scheduler.policy.preempt.search import apply, find_takings
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.snapshot.order import Rank
 from scheduler.policy.snapshot.queue import JobClass
@@ -214,10 +213,10 @@ class Starts:
     def _take_over(self, job: Job, request: Request, headroom: Headroom | None) -> bool:
         """Give up the fewest reservations of less important jobs that let this one start; none if they cannot."""
         draft, (feasible, count) = self.draft, request.workers
-        if self._victims.room_with_reservations(job, feasible, headroom) < count:
+        if self._victims.reach_of_reservations(job, feasible, headroom) < count:
             return False
         given_up: list[tuple[Job, Placements]] = []
-        for holder in dominated(draft, job):
+        for holder in draft.dominated_by(job):
             if request.fits(View.OPEN, headroom):
                 break
             given_up.append((holder, draft.unhold(holder)))
@@ -266,16 +265,9 @@ class Starts:
             draft.look_at(draft.now + GO_ON_SECONDS)
             self._fail(job, request, headroom)
             return None
-        takings = None
-        reach = victims.reach(job, feasible, headroom)
-        if reach >= count:
-            takings = find_takings(draft, job, request, victims, headroom)
+        takings = find_takings(draft, job, request, victims, headroom)
         if takings is None:
-            with_equals = victims.reach_with_equals(job, feasible, headroom)
-            if with_equals >= count:
-                takings = share_with(draft, job, request, victims, headroom)
-            reach = max(reach, with_equals)
-        if takings is None:
+            reach = victims.reach_of_any(job, feasible, headroom)
             self._fail(job, request._replace(workers=Part(feasible, min(reach + 1, count))), headroom)
             slots = draft.places.feasible(replace(job.shape, cpus=0.0, memory_mib=0))
             reach = victims.reach_of_any(job, slots, headroom)
