@@ -14,8 +14,8 @@ from scheduler.policy.capacity.placement import FeasibleNodes
 from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import Amount, add, fit_in
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.bulk_search import VictimBatch
 from scheduler.policy.preempt.trial import Trial
+from scheduler.policy.preempt.victim_batch import VictimBatch
 from scheduler.policy.preempt.victims import Victims, with_all, with_reservations
 from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.taking import Taking

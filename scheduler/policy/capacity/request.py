@@ -170,13 +170,13 @@ class Request(NamedTuple):
             return Found((), room, positions)
         room, need, (feasible, left) = room.copy(), self.workers.feasible.need, self.fixed
         takes = np.where(feasible.mask, fit_in_rows(feasible.need, room), 0)
-        fit = self._fit(room, positions)
+        fit = self._workers_at(room, positions)
         node_counts: NodeCounts = {}
         while left:
             candidates = np.flatnonzero(takes)
             if not len(candidates):
                 return None
-            loss = fit[candidates] - self._fit(room - np.array(feasible.need), positions)[candidates]
+            loss = fit[candidates] - self._workers_at(room - np.array(feasible.need), positions)[candidates]
             elsewhere = np.array([i not in node_counts for i in candidates.tolist()])
             slots = room[candidates, 0]
             i = int(candidates[np.lexsort((candidates, -takes[candidates], slots, elsewhere, loss))[0]])
@@ -193,7 +193,7 @@ class Request(NamedTuple):
                 return None
         return Found((node_counts,), room, positions)
 
-    def _fit(self, room: Rows, positions: Ints) -> Ints:
+    def _workers_at(self, room: Rows, positions: Ints) -> Ints:
         """By position: how many of the workers fit."""
         fit = np.zeros(len(room), np.int64)
         fit[positions] = fit_in_rows(self.workers.feasible.need, room[positions])

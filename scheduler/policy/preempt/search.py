@@ -17,8 +17,8 @@ from scheduler.model.worker import LeaveReason
 from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import NOTHING, Amount, Headroom, add
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.bulk_search import ByNode, VictimBatch, growing
 from scheduler.policy.preempt.trial import Trial
+from scheduler.policy.preempt.victim_batch import ByNode, VictimBatch, growing
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.snapshot.victim_table import VictimOrder

@@ -103,9 +103,8 @@ def reclaimable(draft: Draft, job: Job) -> Rows:
                 pour(room, draft.held(other))
     else:
         room += draft.victim_table.below(job.priority)
-    for holder in draft.holders_below(job.priority):
-        if draft.order.more_important(job, holder):
-            pour(room, draft.held_for(holder))
+    for holder in draft.dominated_by(job):
+        pour(room, draft.held_for(holder))
     return room
 
 
