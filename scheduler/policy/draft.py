@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 
-from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job, Placement
+from scheduler.model.job import Job
 from scheduler.model.job_state import StopReason
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
+from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.capacity.placement import NodeCounts
-from scheduler.policy.capacity.pools import halves, whole
+from scheduler.policy.capacity.pools import Placements, reserved, shapes_of, whole
 from scheduler.policy.capacity.priority_sums import SumsBelow
+from scheduler.policy.capacity.request import Chosen, Request, request_of
 from scheduler.policy.capacity.resources import Amount, Held, Rows, needs, pour
 from scheduler.policy.snapshot.order import end_of
 from scheduler.policy.snapshot.snapshot import Snapshot
@@ -32,16 +33,12 @@ class Draft:
         self.victim_table = snapshot.victim_table
         #: Grows with every change that may let a job fit that did not fit before.
         self.openings = 0
-        self.starts: dict[JobId, NodeCounts] = {}
-        #: Placement of the fixed groups of starting jobs.
-        self.fixed_starts: dict[JobId, NodeCounts] = {}
+        self.starts: dict[JobId, Chosen] = {}
         self.grows: dict[JobId, NodeCounts] = {}
         self.shrinks: dict[JobId, list[Shrink]] = {}
         self.stops: dict[JobId, StopJob] = {}
         #: Capacity held for queued jobs, in the order in which it was held.
-        self.holding: dict[JobId, Placement] = {}
-        #: Capacity held for the fixed groups of queued jobs.
-        self.holding_fixed: dict[JobId, Placement] = {}
+        self.holding: dict[JobId, Placements] = {}
         #: Jobs with held capacity, by priority.
         self._holders: dict[int, dict[JobId, Job]] = {}
         self._held_below = SumsBelow(len(self.ledger.nodes), self._pour_between)
@@ -51,7 +48,7 @@ class Draft:
         for job_id in sorted(self.world.reserved):
             if job_id in self.world.queued:
                 job = self.world.reserved[job_id]
-                self.hold(job, halves(job.reservation, job.reservation_shared), job.fixed_reservation)
+                self.hold(job, reserved(job))
 
     def staying(self, job: Job) -> tuple[Worker, ...]:
         """The active job's workers that nobody asked to leave, in the world or in this draft; oldest first."""
@@ -72,23 +69,20 @@ class Draft:
         end = end_of(job, job.started_at if job.state.active else self.now)
         return end is not None and end - self.now < self.settings.near_end_seconds
 
-    def start(self, job: Job, node_counts: NodeCounts) -> None:
-        self.starts[job.id] = dict(node_counts)
-        self._occupy(job, node_counts)
+    def request(self, job: Job) -> Request:
+        """All that the job needs to start."""
+        return request_of(self.ledger, self.places, job)
 
-    def start_fixed(self, job: Job, group: FixedGroup, node_counts: NodeCounts) -> None:
-        """Place the job's fixed group; `start` has to follow."""
-        self.fixed_starts[job.id] = node_counts
-        for i, count in node_counts.items():
-            self.ledger.take(i, group.shape, count)
+    def start(self, job: Job, chosen: Chosen) -> None:
+        self.starts[job.id] = tuple(map(dict, chosen))
+        for shape, node_counts in zip(shapes_of(job), chosen, strict=True):
+            self._occupy(shape, node_counts)
 
     def given_to(self, job: Job) -> Iterator[tuple[int, Amount]]:
         """Amounts that a job started by this draft gets, by position."""
-        for i, count in self.starts[job.id].items():
-            yield from self.ledger.spread(i, needs(job.shape, count))
-        for i, count in self.fixed_starts.get(job.id, {}).items():
-            assert job.spec.fixed is not None
-            yield from self.ledger.spread(i, needs(job.spec.fixed.shape, count))
+        for shape, node_counts in zip(shapes_of(job), self.starts[job.id], strict=True):
+            for i, count in node_counts.items():
+                yield from self.ledger.spread(i, needs(shape, count))
 
     def added_to(self, job: Job) -> Iterator[tuple[int, Amount]]:
         """Amounts that a job grown by this draft gets, by position."""
@@ -97,10 +91,10 @@ class Draft:
 
     def grow(self, job: Job, node_counts: NodeCounts) -> None:
         """Add workers to a running job, or to one that this draft starts."""
-        total = self.starts[job.id] if job.id in self.starts else self.grows.setdefault(job.id, {})
+        total = self.starts[job.id][0] if job.id in self.starts else self.grows.setdefault(job.id, {})
         for i, count in node_counts.items():
             total[i] = total.get(i, 0) + count
-        self._occupy(job, node_counts)
+        self._occupy(job.shape, node_counts)
 
     def shrink(self, job: Job, workers: tuple[Worker, ...], reason: LeaveReason, for_job: JobId | None = None) -> None:
         ids = {worker.id for worker in workers}
@@ -116,30 +110,33 @@ class Draft:
         self.stops[job.id] = StopJob(job.id, reason, for_job)
         self._leave(job, leaving)
 
-    def hold(self, job: Job, placement: Placement, fixed: Placement = ()) -> None:
-        """Hold capacity for the waiting job and its fixed group."""
-        self.holding[job.id] = placement
-        if fixed:
-            self.holding_fixed[job.id] = fixed
+    def hold(self, job: Job, placements: Placements) -> None:
+        """Hold capacity for the waiting job."""
+        self.holding[job.id] = placements
         self._holders.setdefault(job.priority, {})[job.id] = job
-        self._hold(job, placement, fixed, 1)
+        self._hold(job, 1)
 
-    def unhold(self, job: Job) -> tuple[Placement, Placement]:
-        """Stop holding capacity for the job; returns what was held for it and its fixed group."""
-        placement, fixed = self.holding.pop(job.id), self.holding_fixed.pop(job.id, ())
+    def unhold(self, job: Job) -> Placements:
+        """Stop holding capacity for the job; returns what was held for it."""
+        self._hold(job, -1)
         del self._holders[job.priority][job.id]
-        self._hold(job, placement, fixed, -1)
-        return placement, fixed
+        return self.holding.pop(job.id)
 
     def held_for(self, job: Job) -> list[tuple[int, Amount]]:
         """Amounts held for the waiting job, by position."""
-        return self._amounts(job, self.holding[job.id], self.holding_fixed.get(job.id, ()))
+        each = zip(shapes_of(job), self.holding[job.id], strict=True)
+        return [piece for shape, placement in each for piece in self.places.amounts(placement, shape)]
 
     def holders_below(self, priority: int) -> Iterator[Job]:
         """Waiting jobs of lower priority with held capacity."""
         for other, holders in self._holders.items():
             if other < priority:
                 yield from holders.values()
+
+    def dominated_by(self, job: Job) -> list[Job]:
+        """Waiting jobs whose reservation this one may take over, least important first."""
+        holders = (holder for holder in self.holders_below(job.priority) if self.order.more_important(job, holder))
+        return self.order.queue(holders)[::-1]
 
     def holders_of(self, priority: int) -> Iterable[Job]:
         """Waiting jobs of this priority with held capacity."""
@@ -160,7 +157,9 @@ class Draft:
         for job_id in sorted(self.shrinks):
             actions += self.shrinks[job_id]
         actions += self._reservation_actions()
-        actions += [self._start_action(job_id, node_counts) for job_id, node_counts in self.starts.items()]
+        for job_id, chosen in self.starts.items():
+            placement, *fixed = map(self.places.named, chosen)
+            actions.append(Start(job_id, *whole(placement), *fixed))
         actions += [Grow(job_id, *whole(self.places.named(node_counts))) for job_id, node_counts in self.grows.items()]
         return Plan(tuple(actions), self.waiting, self.next_look_at)
 
@@ -170,16 +169,11 @@ class Draft:
             for job_id in sorted(self.world.reserved)
             if job_id not in self.holding and job_id not in self.starts
         ]
-        for job_id, placement in self.holding.items():
-            job = self.world.queued[job_id]
-            fixed = self.holding_fixed.get(job_id, ())
-            if halves(job.reservation, job.reservation_shared) != placement or job.fixed_reservation != fixed:
-                actions.append(Reserve(job_id, *whole(placement), fixed))
+        for job_id, placements in self.holding.items():
+            if reserved(self.world.queued[job_id]) != placements:
+                placement, *fixed = placements
+                actions.append(Reserve(job_id, *whole(placement), *fixed))
         return actions
-
-    def _start_action(self, job_id: JobId, node_counts: NodeCounts) -> Start:
-        fixed = self.fixed_starts.get(job_id)
-        return Start(job_id, *whole(self.places.named(node_counts)), self.places.named(fixed) if fixed else ())
 
     def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
         """Add the amounts held for waiting jobs of these priorities."""
@@ -188,25 +182,18 @@ class Draft:
                 for holder in holders.values():
                     pour(rows, self.held_for(holder), sign)
 
-    def _hold(self, job: Job, placement: Placement, fixed: Placement, sign: int) -> None:
-        self.ledger.hold(placement, job.shape, sign)
-        if fixed and job.spec.fixed is not None:
-            self.ledger.hold(fixed, job.spec.fixed.shape, sign)
-        self._held_below.note(job.priority, tuple(self._amounts(job, placement, fixed)), sign)
-
-    def _amounts(self, job: Job, placement: Placement, fixed: Placement) -> list[tuple[int, Amount]]:
-        amounts = self.places.amounts(placement, job.shape)
-        if fixed and job.spec.fixed is not None:
-            amounts += self.places.amounts(fixed, job.spec.fixed.shape)
-        return amounts
+    def _hold(self, job: Job, sign: int) -> None:
+        for shape, placement in zip(shapes_of(job), self.holding[job.id], strict=True):
+            self.ledger.hold(placement, shape, sign)
+        self._held_below.note(job.priority, tuple(self.held_for(job)), sign)
 
     def _fixed(self, job: Job) -> tuple[Worker, ...]:
         """Staying workers of the active job's fixed group."""
         return () if job.id in self.stops else self.usages[job.id].fixed
 
-    def _occupy(self, job: Job, node_counts: NodeCounts) -> None:
+    def _occupy(self, shape: WorkerShape, node_counts: NodeCounts) -> None:
         for i, count in node_counts.items():
-            self.ledger.take(i, job.shape, count)
+            self.ledger.take(i, shape, count)
 
     def _leave(self, job: Job, workers: Iterable[Worker]) -> None:
         freed = held_by(workers, self.ledger)

@@ -9,7 +9,6 @@ from scheduler.model.world import World
 from scheduler.policy.draft import Draft
 from scheduler.policy.overlay.booking_guard import plan_around
 from scheduler.policy.overlay.foreign_demands import plan_beside_others
-from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.published.plan import published_plan
 from scheduler.policy.resize.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.resize.drain import drain
@@ -19,7 +18,6 @@ from scheduler.policy.resize.rebalance import share
 from scheduler.policy.resize.relieve_oversold import relieve
 from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.start.backfill import HeadReservation
-from scheduler.policy.start.fixed_starts import FixedStarts
 from scheduler.policy.start.redraft import BackfillGains, decided
 from scheduler.policy.start.starts import Starts
 from scheduler.policy.start.wait_reasons import explain
@@ -114,8 +112,7 @@ def decide(draft: Draft, backfill_gains: BackfillGains) -> Decided:
     drain(draft)
     repair_below_minimum(draft)
     # 2. The queue, in order: start, else take what is being freed, else preempt, else wait.
-    victims = Victims(draft)
-    starts = Starts(draft, victims, FixedStarts(draft, victims), backfill_gains)
+    starts = Starts(draft, backfill_gains)
     starts.run()
     # 3. Slots that are left over go to elastic jobs; equals share.
     growth_round = grow(draft, starts.head_reservation)

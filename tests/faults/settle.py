@@ -13,7 +13,7 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node, NodeIntent
 from scheduler.model.shape import WorkerShape
-from scheduler.policy.capacity.fixed_fit import fits_empty
+from scheduler.policy.capacity.request import fits_empty
 from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.published.view import fixed_size
 from tests.invariants.broken import hold
@@ -110,7 +110,8 @@ def _waits_rightly(run: "Run", job: Job, nodes: list[Node]) -> bool:
     able = [_beside_others(run, node) for node in nodes if node.schedulable]
     if job.spec.fixed is not None:
         knows_fixed = run.settings.policy.name == "elastic"
-        return not knows_fixed or not fits_empty(able, job.shape, job.min_workers, job.spec.fixed)
+        wanted = ((job.shape, job.min_workers), (job.spec.fixed.shape, job.spec.fixed.replicas))
+        return not knows_fixed or not fits_empty(able, *wanted)
     fixed = run.settings.policy.name in FIXED_SIZES
     size = fixed_size(job, _most(job, nodes)) if fixed else job.min_workers
     return _most(job, able) < size

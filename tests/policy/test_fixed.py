@@ -102,6 +102,16 @@ def test_less_important_jobs_shrink_for_both_groups() -> None:
     assert (c.size(1), c.size(2)) == (1, 2)
 
 
+def test_less_important_jobs_shrink_on_one_node_where_their_youngest_workers_are_on_two() -> None:
+    c = Cluster().node("a", 4).node("b", 4)
+    c.running(1, {"a": 2, "b": 2}, workers=(2, 4)).running(2, {"b": 2, "a": 2}, workers=(2, 4))
+    c.waiting(3, workers=(1, 1), slots_per_worker=3, priority=1, fixed=group(slots=1))
+    actions = c.actions()
+    assert [type(action) for action in actions] == [Shrink, Shrink, Reserve]
+    c.settle()
+    assert (c.size(1), c.size(2), c.size(3)) == (2, 2, 1)
+
+
 def test_equals_make_room_for_the_minimum_by_shrinking_only() -> None:
     c = Cluster().node("a", 4).running(1, {"a": 4}, workers=(1, 4))
     c.waiting(2, workers=(1, 4), fixed=group(slots=1))

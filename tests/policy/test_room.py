@@ -11,10 +11,11 @@ from scheduler.model.job import Job, Runtime
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import FeasibleNodes
+from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import Amount, add, fit_in
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.bulk_search import VictimBatch
-from scheduler.policy.preempt.search import Search
+from scheduler.policy.preempt.trial import Trial
+from scheduler.policy.preempt.victim_batch import VictimBatch
 from scheduler.policy.preempt.victims import Victims, with_all, with_reservations
 from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.taking import Taking
@@ -61,7 +62,7 @@ def disturb(dice: random.Random, draft: Draft) -> None:
     elif waiting.id in draft.holding:
         draft.unhold(waiting)
     else:
-        draft.hold(waiting, ((NodeName(f"n{dice.randrange(6)}"), 1),))
+        draft.hold(waiting, (((NodeName(f"n{dice.randrange(6)}"), 1),),))
 
 
 def asking(dice: random.Random) -> Job:
@@ -83,7 +84,7 @@ def most(feasible: FeasibleNodes, room: dict[int, Amount]) -> int:
 
 def reserved_below(draft: Draft, priority: int, room: dict[int, Amount]) -> dict[int, Amount]:
     for holder in draft.holders_below(priority):
-        for i, amount in draft.places.amounts(draft.holding[holder.id], holder.shape):
+        for i, amount in draft.held_for(holder):
             room[i] = add(room[i], amount)
     return room
 
@@ -125,16 +126,16 @@ def in_turn(draft: Draft, job: Job) -> Iterator[tuple[int, list[Taking]]]:
         yield max(len(staying) - victim.min_workers, 0), takings
 
 
-def one_by_one(draft: Draft, job: Job, feasible: FeasibleNodes) -> list[Taking] | None:
+def one_by_one(draft: Draft, job: Job, request: Request) -> list[Taking] | None:
     """Takings in turn until it is enough, and of these the ones on nodes that take more then."""
-    search = Search(draft, job, feasible, None)
+    trial = Trial(request, None)
     for surplus, takings in in_turn(draft, job):
-        useful = [each for each in takings if any(i in feasible.types for i, _ in each.freed)]
+        useful = [each for each in takings if any(i in request.types for i, _ in each.freed)]
         for taking in useful[:surplus]:
-            search.take(taking)
-            if search.enough:
-                improved = search.improved()
-                return [each for each in search.takings if any(i in improved for i, _ in each.freed)]
+            trial.take([taking])
+            if trial.enough:
+                improved = trial.useful()
+                return [each for each in trial.takings if any(i in improved for i, _ in each.freed)]
     return None
 
 
@@ -147,8 +148,8 @@ def test_a_lineup_takes_what_victims_can_spare_as_if_asked_one_by_one(seed: int)
     victims = Victims(draft)
     for _ in range(10):
         job = asking(dice)
-        feasible = draft.places.feasible(job.shape)
-        search = Search(draft, job, feasible, None)
-        if not search.enough:
-            batch = VictimBatch(victims.of(job, shrinkable=True), feasible)
-            assert batch.spared_until_enough(search) == one_by_one(draft, job, feasible)
+        request = draft.request(job)
+        trial = Trial(request, None)
+        if not trial.enough:
+            batch = VictimBatch(victims.of(job, shrinkable=True), request)
+            assert batch.spared_until_enough(trial) == one_by_one(draft, job, request)

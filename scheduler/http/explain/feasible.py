@@ -4,7 +4,7 @@ from scheduler.model.job import JobSpec
 from scheduler.model.node import CPU_EPSILON, Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
-from scheduler.policy.capacity.fixed_fit import fits_empty
+from scheduler.policy.capacity.request import fits_empty
 
 
 def warnings_for(spec: JobSpec, world: World | None) -> list[str]:
@@ -27,7 +27,9 @@ def warnings_for(spec: JobSpec, world: World | None) -> list[str]:
         would = f"{which} ({slots} slots) could hold {fits} when empty"
         needed = needs(spec, spec.min_workers)
         return [f"the job needs {needed}; {would}: it waits until nodes are added, or its minimum is lowered"]
-    if spec.fixed is not None and not fits_empty(nodes, spec.shape, spec.min_workers, spec.fixed):
+    if spec.fixed is not None and not fits_empty(
+        nodes, (spec.shape, spec.min_workers), (spec.fixed.shape, spec.fixed.replicas)
+    ):
         together = f"{needs(spec, spec.min_workers)}{needs_fixed(spec)}"
         return [
             f"the job needs {together}, and the whole cluster cannot hold both, even empty: it waits for more nodes"

@@ -5,7 +5,7 @@ ledger, how many workers each node would take, in buckets, so that a placement n
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -121,10 +121,13 @@ class FeasibleNodes:
                 self._bounded_fits[view, headroom] = fits
         return fits
 
-    def totals(self, room: Rows) -> dict[Group, int]:
-        """How many workers would fit into this much room, by group."""
-        fit = fit_in_rows(self.need, room)
-        return {group: int(fit[positions].sum()) for group, positions in self.by_type.items()}
+    def place_in(self, room: Rows, count: int) -> NodeCounts | None:
+        """The best nodes for `count` workers in this room, a row per position; None if they do not fit."""
+        fit = np.where(self.mask, fit_in_rows(self.need, room), 0)
+        groups: dict[Group, _Group] = {}
+        for i in np.flatnonzero(fit).tolist():
+            groups.setdefault(self.types[i], _Group()).add(int(fit[i]), int(room[i, 0]), i)
+        return _best(groups, count)
 
     def all_fits(self) -> Iterable["Fits"]:
         """The fits that are kept between passes."""
@@ -177,14 +180,7 @@ class Fits:
     def place(self, count: int) -> NodeCounts | None:
         """The best nodes for `count` workers of a job that has none yet; None if they do not fit."""
         self.follow()
-        best: tuple[tuple[bool, int, int, str], NodeCounts] | None = None
-        for (shared, gpu_type), group in self._groups.items():
-            if group.total >= count:
-                node_counts, slots_left = group.place(count)
-                rank = (shared, len(node_counts), slots_left, gpu_type or "")
-                if best is None or rank < best[0]:
-                    best = (rank, node_counts)
-        return best[1] if best else None
+        return _best(self._groups, count)
 
     def place_more(self, count: int, like: Group, own: Collection[int]) -> NodeCounts | None:
         """Nodes for `count` further workers of a job, in its group, its own first; None if they do not fit."""
@@ -304,6 +300,18 @@ class _Group:
         for fit in sorted(self._buckets, reverse=True):
             for slots, i in self._buckets[fit]:
                 yield fit, slots, i
+
+
+def _best(groups: Mapping[Group, _Group], count: int) -> NodeCounts | None:
+    """The best nodes for `count` workers, all in one group; None if they do not fit."""
+    best: tuple[tuple[bool, int, int, str], NodeCounts] | None = None
+    for (shared, gpu_type), group in groups.items():
+        if group.total >= count:
+            node_counts, slots_left = group.place(count)
+            rank = (shared, len(node_counts), slots_left, gpu_type or "")
+            if best is None or rank < best[0]:
+                best = (rank, node_counts)
+    return best[1] if best else None
 
 
 class Places:

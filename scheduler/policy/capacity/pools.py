@@ -58,26 +58,33 @@ def whole(placement: Placement) -> tuple[Placement, bool]:
     return tuple((owner_of(name)[0], count) for name, count in placement) if shared else placement, shared
 
 
+#: Placements of a job's workers and, if it has one, of its fixed group, on halves of nodes.
+Placements = tuple[Placement, ...]
 #: A half of a node, a shape, and the number of workers of that shape there.
-Part = tuple[NodeName, WorkerShape, int]
+Placed = tuple[NodeName, WorkerShape, int]
 
 
-def parts_of(job: Job, action: Placing) -> list[Part]:
+def shapes_of(job: Job) -> tuple[WorkerShape, ...]:
+    """The shapes of the job's workers and, if it has one, of its fixed group."""
+    return (job.shape,) if job.spec.fixed is None else (job.shape, job.spec.fixed.shape)
+
+
+def reserved(job: Job) -> Placements:
+    """What is reserved for a waiting job."""
+    workers = halves(job.reservation, job.reservation_shared)
+    return (workers,) if job.spec.fixed is None else (workers, job.fixed_reservation)
+
+
+def placed_by(job: Job, action: Placing) -> list[Placed]:
     """All that an action places for the job, its fixed group included."""
     fixed = () if isinstance(action, Grow) else action.fixed
-    return _parts(job, halves(action.placement, action.shared), fixed)
+    return placed(job, (halves(action.placement, action.shared), fixed))
 
 
-def reserved_parts(job: Job) -> list[Part]:
-    """All that is reserved for a waiting job, its fixed group included."""
-    return _parts(job, halves(job.reservation, job.reservation_shared), job.fixed_reservation)
-
-
-def _parts(job: Job, placement: Placement, fixed: Placement) -> list[Part]:
-    parts = [(name, job.shape, count) for name, count in placement]
-    if job.spec.fixed is not None:
-        parts += [(name, job.spec.fixed.shape, count) for name, count in fixed]
-    return parts
+def placed(job: Job, placements: Placements) -> list[Placed]:
+    """These placements, with the shapes of their workers."""
+    each = zip(shapes_of(job), placements, strict=False)
+    return [(name, shape, count) for shape, placement in each for name, count in placement]
 
 
 def shareable(node: Node, crowded: Collection[int]) -> int:

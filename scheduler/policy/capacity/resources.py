@@ -141,9 +141,9 @@ class Headroom:
         lent = None if self._lent is None else self._lent.copy()
         return Headroom(self._rows.copy(), self._bounded, self._spread, lent)
 
-    def use_beyond(self, lent: Amount, i: int, shape: WorkerShape, count: int) -> None:
-        """Use the headroom for what `count` workers need beyond the amount `lent` to them."""
-        slots, cpus, memory = add(needs(shape, count), lent, -1)
+    def use_beyond(self, lent: Amount, i: int, amount: Amount) -> None:
+        """Use the headroom for what an amount exceeds the one `lent`."""
+        slots, cpus, memory = add(amount, lent, -1)
         self._use(i, (max(slots, 0), max(cpus, 0), max(memory, 0)))
 
     def take(self, i: int, shape: WorkerShape, count: int) -> None:

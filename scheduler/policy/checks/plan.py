@@ -13,7 +13,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import Stray, World
 from scheduler.policy.capacity.ledger import left_of, left_to_share
-from scheduler.policy.capacity.pools import half, other_half, owner_of, parts_of, reserved_parts, shown
+from scheduler.policy.capacity.pools import half, other_half, owner_of, placed, placed_by, reserved, shown
 from scheduler.policy.capacity.resources import NOTHING, Amount, add, amount_of, enough, needs
 from scheduler.policy.checks.bookings import check_bookings, inside_booking
 from scheduler.policy.checks.world import Violation
@@ -198,16 +198,16 @@ def _makes_room_beside(plan: Plan, taker: Job, victim: Job) -> bool:
 
 def _capacity(world: World, plan: Plan) -> Iterator[Violation]:
     """Starts and growth fit into free capacity; reservations fit into that plus what is being freed."""
-    held = {job.id: reserved_parts(job) for job in world.reserved.values()}
+    held = {job.id: placed(job, reserved(job)) for job in world.reserved.values()}
     taking: Counter[tuple[NodeName, WorkerShape]] = Counter()
     for action in plan.actions:
         job = world.job(action.job_id)
         if job is not None and isinstance(action, Reserve):
-            held[action.job_id] = parts_of(job, action)
+            held[action.job_id] = placed_by(job, action)
         elif isinstance(action, Release | Start):
             held.pop(action.job_id, None)
         if job is not None and isinstance(action, Start | Grow):
-            for name, shape, count in parts_of(job, action):
+            for name, shape, count in placed_by(job, action):
                 taking[name, shape] += count
     holding: Counter[tuple[NodeName, WorkerShape]] = Counter()
     for parts in held.values():

@@ -84,15 +84,15 @@ class Look:
     def _kept_apart(self, draft: Draft) -> Iterator[tuple[Keeper, int, int]]:
         """(keeper, position, free slots) of each placeholder job."""
         left = {i: max(draft.ledger.available(i, View.FREE)[0], 0) for i in range(draft.ledger.own)}
-        for job_id, node_counts in draft.starts.items():
+        for job_id, chosen in draft.starts.items():
             if job_id < 0:
                 job = draft.world.queued[job_id]
-                for i, count in node_counts.items():
+                for i, count in chosen[0].items():
                     yield self._keeper(job), i, count * job.shape.slots
-        for job_id, placement in draft.holding.items():
+        for job_id, placements in draft.holding.items():
             if job_id < 0:
                 job = draft.world.queued[job_id]
-                for name, count in placement:
+                for name, count in placements[0]:
                     i = draft.ledger.position.get(name, -1)
                     taken = min(count * job.shape.slots, left.get(i, 0))
                     if taken:

@@ -8,7 +8,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import Ledger, View
 from scheduler.policy.capacity.placement import Places
-from scheduler.policy.capacity.pools import Group, halves
+from scheduler.policy.capacity.pools import Group, placed, reserved
 from scheduler.policy.capacity.resources import Rows, fit_in_rows, needs
 
 
@@ -68,9 +68,8 @@ def vacancies_of(world: World) -> Vacancies:
     ledger = Ledger(world)
     for job in world.reserved.values():
         if job.id in world.queued:
-            ledger.hold(halves(job.reservation, job.reservation_shared), job.shape)
-            if job.spec.fixed is not None:
-                ledger.hold(job.fixed_reservation, job.spec.fixed.shape)
+            for name, shape, count in placed(job, reserved(job)):
+                ledger.hold(((name, count),), shape)
     return Vacancies(ledger, Places(world, ledger))
 
 

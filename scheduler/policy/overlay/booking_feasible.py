@@ -8,7 +8,7 @@ from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.node import Node
 from scheduler.model.plan import Placing
-from scheduler.policy.capacity.pools import parts_of
+from scheduler.policy.capacity.pools import placed_by
 from scheduler.policy.capacity.resources import Amount, add, fit_in, nano_cpus, needs
 
 
@@ -87,7 +87,7 @@ def allot(
 
 def pour(room: dict[NodeName, Amount], job: Job, action: Placing, sign: int) -> None:
     """Add what the action gives the job to the room, or with sign -1 subtract it."""
-    for name, shape, count in parts_of(job, action):
+    for name, shape, count in placed_by(job, action):
         if name in room:
             room[name] = add(room[name], needs(shape, count), sign)
 

@@ -16,7 +16,7 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.plan import Placing, Plan, Release, Reserve, Start
 from scheduler.model.world import NO_USAGE, World
-from scheduler.policy.capacity.pools import parts_of
+from scheduler.policy.capacity.pools import placed_by
 from scheduler.policy.capacity.resources import Amount, add, amount_of, foreign_amount
 from scheduler.policy.overlay.booking_feasible import allot, pour, room_of, slots_kept
 from scheduler.policy.overlay.booking_view import Seen, hold_from, scheduled_job
@@ -131,7 +131,7 @@ class _Guard:
                 (job, action)
                 for job, action in taking
                 if self._stays(job, moment, new=True) and not self._inside(job, bookings)
-                if not self.usable(frozenset({moment})).isdisjoint(name for name, _, _ in parts_of(job, action))
+                if not self.usable(frozenset({moment})).isdisjoint(name for name, _, _ in placed_by(job, action))
             ]
             if staying:
                 self._find_crowding(moment, staying, crowding)

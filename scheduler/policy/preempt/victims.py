@@ -1,8 +1,7 @@
 """Victims of preemption: which jobs, in which order, and how much that could free at most."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +12,12 @@ from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import FeasibleNodes
 from scheduler.policy.capacity.resources import Headroom, Rows
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.bulk_search import Bools, VictimOrder
 from scheduler.policy.preempt.equal_donors import EqualDonors
 from scheduler.policy.preempt.fit_bounds import FitBounds
-from scheduler.policy.snapshot.victim_table import Ints, surplus
+from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, surplus
 
-#: Number of rooms that are remembered: the queue is served by priority.
-ROOMS_MAX = 16
+#: Number of bounds that are kept: the queue is served by priority.
+BOUNDS_MAX = 32
 
 
 class Victims:
@@ -29,9 +27,8 @@ class Victims:
         self._draft = draft
         self._victim_table = draft.victim_table
         self._donors: dict[int, EqualDonors] = {}
-        #: By priority, headroom, and whether equals give as well.
-        self._rooms: dict[tuple[int, Headroom | None, bool], FitBounds] = {}
-        self._open_rooms: dict[tuple[int, Headroom | None], FitBounds] = {}
+        #: By what makes them, and of what.
+        self._bounds: dict[tuple[object, ...], FitBounds] = {}
 
     def of(self, job: Job, *, shrinkable: bool = False) -> VictimOrder:
         """Victims of this job now; `shrinkable`: only above their minimum.
@@ -90,46 +87,35 @@ class Victims:
 
     def reach(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """An upper bound on the workers that would fit if all less important jobs were taken."""
-        return self._room(job.priority, headroom, None).most(feasible)
+        return self._bounds_of(with_all, job.priority, headroom, None).most(feasible)
 
     def reach_with_equals(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """The bound of `reach` if equals also gave workers above their minimum; 0 if they have none."""
         donors = self._donors_of(job.priority)
-        return self._room(job.priority, headroom, donors).most(feasible) if donors else 0
+        return self._bounds_of(with_all, job.priority, headroom, donors).most(feasible) if donors else 0
 
     def reach_of_any(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """The higher of both bounds, for any job of this priority and shape."""
         return max(self.reach(job, feasible, headroom), self.reach_with_equals(job, feasible, headroom))
 
-    def room_with_reservations(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
+    def reach_of_reservations(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """An upper bound on the workers that would fit if less important jobs gave up their reservations."""
-        key = (job.priority, headroom)
-        room = self._open_rooms.get(key)
-        if room is None:
-            room = with_reservations(self._draft, *key)
-            _remember(self._open_rooms, key, room)
-        return room.most(feasible)
+        return self._bounds_of(with_reservations, job.priority, headroom).most(feasible)
 
-    def _room(self, priority: int, headroom: Headroom | None, donors: EqualDonors | None) -> FitBounds:
-        key = (priority, headroom, donors is not None)
-        room = self._rooms.get(key)
-        if room is None:
-            room = with_all(self._draft, priority, headroom, donors)
-            _remember(self._rooms, key, room)
-        return room
+    def _bounds_of(self, make: Callable[..., FitBounds], *of: object) -> FitBounds:
+        """Bounds that are kept once they are made; the oldest are dropped if there are too many."""
+        bounds = self._bounds.get((make, *of))
+        if bounds is None:
+            if len(self._bounds) >= BOUNDS_MAX:
+                del self._bounds[next(iter(self._bounds))]
+            bounds = self._bounds[make, *of] = make(self._draft, *of)
+        return bounds
 
     def _donors_of(self, priority: int) -> EqualDonors:
         donors = self._donors.get(priority)
         if donors is None:
             donors = self._donors[priority] = EqualDonors(self._draft.snapshot, self._draft.grows, priority)
         return donors
-
-
-def _remember(rooms: dict[Any, FitBounds], key: object, room: FitBounds) -> None:
-    """Keep the room; the oldest is dropped if there are too many."""
-    if len(rooms) >= ROOMS_MAX:
-        del rooms[next(iter(rooms))]
-    rooms[key] = room
 
 
 def with_reservations(draft: Draft, priority: int, headroom: Headroom | None) -> FitBounds:

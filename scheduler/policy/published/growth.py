@@ -46,11 +46,11 @@ def may_grow(draft: Draft, job: Job) -> bool:
 
 def _start_larger(draft: Draft, job: Job, target: int) -> None:
     """Place a starting job anew, as a whole, at up to its target."""
-    own = draft.starts[job.id]
+    own = dict(draft.starts[job.id][0])
     for i, count in own.items():
         draft.ledger.take(i, job.shape, -count)
     fits = draft.places.feasible(job.shape).fits(View.OPEN)
     size = max(min(target, fits.most()), sum(own.values()))
     node_counts = fits.place(size)
-    draft.starts[job.id] = {}
+    draft.starts[job.id][0].clear()
     draft.grow(job, own if node_counts is None else node_counts)

@@ -18,7 +18,6 @@ from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Plan, StopJob, Waiting
 from scheduler.model.world import Changes, World
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.published.growth import grow_to
 from scheduler.policy.published.profile import held_back
 from scheduler.policy.published.rebalance import Sharing
@@ -30,7 +29,6 @@ from scheduler.policy.resize.drain import drain
 from scheduler.policy.resize.relieve_oversold import relieve
 from scheduler.policy.snapshot.queue import not_carried
 from scheduler.policy.snapshot.snapshot import Snapshot
-from scheduler.policy.start.fixed_starts import FixedStarts
 from scheduler.policy.start.redraft import BackfillGains, decided
 from scheduler.policy.start.starts import Starts
 from scheduler.policy.start.wait_reasons import explain
@@ -62,14 +60,13 @@ def _decide(draft: Draft, backfill_gains: BackfillGains, rule: Rule) -> int | No
     shrink_over_maximum(draft)
     drain(draft)
     repair_below_minimum(draft)
-    victims, promises = Victims(draft), rule.backfill is Backfill.EASY
-    starts = Starts(draft, victims, FixedStarts(draft, victims), backfill_gains, promises=promises)
+    starts = Starts(draft, backfill_gains, promises=rule.backfill is Backfill.EASY)
     starts.run()
     if rule.sizes is not None:
         Sharing(draft, rule.sizes).run()
     else:
         grow_to(draft, {job.id: job.max_workers for job in draft.world.active.values()})
-    left = [(job, feasible) for job, feasible in starts.left if job.id not in draft.holding]
+    left = [job for job in starts.left if job.id not in draft.holding]
     explain(draft, left, starts.impossible, starts.head_reservation)
     return starts.kept_back
 

@@ -49,23 +49,23 @@ class Sharing:
         if job.id in draft.world.active:
             return len(draft.staying(job)) + sum(draft.grows.get(job.id, {}).values())
         if job.id in draft.starts:
-            return sum(draft.starts[job.id].values())
-        return sum(count for _, count in draft.holding.get(job.id, ()))
+            return sum(draft.starts[job.id][0].values())
+        return sum(count for _, count in draft.holding.get(job.id, ((),))[0])
 
     def _group(self, job: Job) -> Group:
         draft = self._draft
         if job.id in draft.world.active:
             return group_of(draft.world, job.workers[0])
         if job.id in draft.starts:
-            return self._group_at(next(iter(draft.starts[job.id])))
-        return self._group_at(draft.ledger.position[draft.holding[job.id][0][0]])
+            return self._group_at(next(iter(draft.starts[job.id][0])))
+        return self._group_at(draft.ledger.position[draft.holding[job.id][0][0][0]])
 
     def _positions(self, job: Job) -> set[int]:
         """Positions where the job has workers, or a reservation for them."""
         draft = self._draft
         if job.id in draft.world.active:
             return {i for worker in draft.staying(job) if (i := draft.ledger.where(worker)) is not None}
-        return {draft.ledger.position[name] for name, _ in draft.holding.get(job.id, ())}
+        return {draft.ledger.position[name] for name, _ in draft.holding.get(job.id, ((),))[0]}
 
     def _group_at(self, i: int) -> Group:
         ledger = self._draft.ledger
@@ -98,7 +98,7 @@ class Sharing:
                 self._take(takings, job)
                 node_counts = feasible.fits(View.SOON).place(job.min_workers)
                 assert node_counts is not None, "takings are enough for the job"
-                draft.hold(job, draft.places.named(node_counts))
+                draft.hold(job, (draft.places.named(node_counts),))
                 draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS)
                 self._members.append(job)
                 return True

@@ -174,7 +174,7 @@ class GrowthRound:
 
     def _starting(self, job: Job) -> Candidate:
         draft = self._draft
-        own = dict(draft.starts[job.id])
+        own = dict(draft.starts[job.id][0])
         group = draft.places.feasible(job.shape).types[next(iter(own))]
         headroom = self.headroom(job)
         marginal_gain = MarginalGain(job, draft.now, draft.settings)
@@ -210,7 +210,7 @@ def _place_together(draft: Draft, candidate: Candidate) -> None:
     if job.id in draft.starts:
         _take(draft, candidate, candidate.own, -1)
         node_counts = candidate.fits.place_more(count + job.min_workers, candidate.group, ())
-        draft.starts[job.id] = {}
+        draft.starts[job.id][0].clear()
     else:
         node_counts = candidate.fits.place_more(count, candidate.group, candidate.own)
     assert node_counts is not None, "what it just gave back is free"

@@ -91,7 +91,7 @@ class _Exchange:
         """Jobs that wait for slots held for them: more than the minimum may come with these."""
         draft, peers = self._draft, self._peers
         for job in draft.holders_of(peers.priority):
-            nodes = tuple(name for name, _ in draft.holding[job.id])
+            nodes = tuple(name for name, _ in draft.holding[job.id][0])
             if job.elastic and job.shape == peers.shape and peers.group in map(self._group_at, nodes):
                 yield _Party(job, MarginalGain(job, draft.now, draft.settings), job.min_workers, nodes)
 

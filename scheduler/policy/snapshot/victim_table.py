@@ -4,6 +4,7 @@ Kept from pass to pass; what a draft takes is removed here, too, until it is und
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from scheduler.policy.snapshot.usage import JobUsage
 
 S = TypeVar("S", bound=np.generic)
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 #: One record per job.
 Table = npt.NDArray[np.void]
 
@@ -250,6 +252,25 @@ class VictimTable:
             self._pieces = self.pieces_of(table)[1]
             self._end = len(self._pieces)
             table["first"] = table["pieces"].cumsum() - table["pieces"]
+
+
+@dataclass(frozen=True, slots=True)
+class VictimOrder:
+    """Jobs that may lose workers to another one, in preemption order."""
+
+    victim_table: VictimTable
+    #: Victims, by record.
+    records: Ints
+    #: By victim: whether it has the priority of the job that takes.
+    equal: Bools
+    #: Whether equals first give workers that are many (True) or few (False) on their node; None: they leave in their
+    #: order, and only what that frees before position `own` counts.
+    most_first: bool | None
+    own: int
+
+    def first(self, count: int) -> "VictimOrder":
+        """The first `count` victims."""
+        return replace(self, records=self.records[:count], equal=self.equal[:count])
 
 
 def surplus(table: Table) -> Ints:

@@ -7,21 +7,26 @@ While no promise date is known, running equals may grow, too: rebalancing takes 
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
+from operator import itemgetter
 
 import numpy as np
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.policy.capacity.fixed_fit import request_of
-from scheduler.policy.capacity.placement import FeasibleNodes
-from scheduler.policy.capacity.pools import Group
-from scheduler.policy.capacity.resources import Amount, Headroom, Held, Rows, add, fit_in, fit_in_rows, pour, row
+from scheduler.policy.capacity.request import Found, Request
+from scheduler.policy.capacity.resources import Amount, Headroom, Held, Rows, pour, pour_rows
 from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.order import end_of
 from scheduler.policy.snapshot.usage import RESIZABLE_STATES
+
+#: A moment at which time limits end jobs, and the amounts that these free, by position.
+Moment = tuple[float, list[tuple[int, Amount]]]
+#: Number of moments in the first batch that is looked at, and the factor by which each further batch grows.
+_FIRST, _FACTOR = 16, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,83 +56,42 @@ class HeadReservation:
 
 def promise(draft: Draft, job: Job) -> HeadReservation:
     """The earliest start of a blocked job as far as time limits tell, and the headroom that it leaves to others."""
-    return _promise(draft, job) if job.spec.fixed is None else _promise_with_fixed(draft, job)
-
-
-def _promise(draft: Draft, job: Job) -> HeadReservation:
-    """The earliest start of a blocked job as far as time limits tell, and the headroom that it leaves to others."""
-    feasible = draft.places.feasible(job.shape)
+    request = draft.request(job)
     room = reclaimable(draft, job)
-    enough = _enough_of(feasible, room, job.min_workers)
-    if enough:
-        # It could take all it needs, only not in this plan: the jobs that hold it are being resized.
-        return HeadReservation(job, draft.now, _left_over(draft, job, feasible, room, enough[0]))
-    fits = feasible.totals(room)
-    freed: dict[int, Amount] = {}
-    for when, together in groupby(endings(draft, job), key=lambda ending: ending[0]):
-        for _, held in together:
-            for i, amount in held:
-                if i in feasible.types:
-                    before = freed[i] if i in freed else row(room, i)
-                    after = freed[i] = add(before, amount)
-                    fits[feasible.types[i]] += fit_in(feasible.need, after) - fit_in(feasible.need, before)
-        enough = [group for group, fit in fits.items() if fit >= job.min_workers]
-        if enough:
-            for i, amount in freed.items():
-                room[i] = amount
-            return HeadReservation(job, max(when, draft.now), _left_over(draft, job, feasible, room, enough[0]))
-    return HeadReservation(job, math.inf, draft.ledger.headroom(np.zeros_like(room), feasible.mask, feasible.need))
+    # It could take all it needs, only not in this plan: the jobs that hold it are being resized.
+    when, found = draft.now, request.find(room)
+    if found is None:
+        when, found = _once_freed(draft, job, request, room)
+    left = np.zeros_like(room) if found is None else request.rest(found)
+    return HeadReservation(job, when, draft.ledger.headroom(left, request.mask, request.need))
 
 
-def _promise_with_fixed(draft: Draft, job: Job) -> HeadReservation:
-    """The promise for a job with a fixed group."""
-    request = request_of(draft.places, job)
-    room = reclaimable(draft, job)
-    mask = draft.places.feasible(job.shape).mask | request.suits_fixed
-    need = add(request.need, request.need_fixed)
-    found = request.find(room)
-    if found is not None:
-        return HeadReservation(job, draft.now, draft.ledger.headroom(request.rest(room, found), mask, need))
-    ends = list(endings(draft, job))
-
-    def after(count: int) -> Rows:
-        freed = room.copy()
-        pour(freed, (piece for _, held in ends[:count] for piece in held))
-        return freed
-
-    few, enough = 0, len(ends) + 1
-    while enough - few > 1:
-        count = (few + enough) // 2
-        few, enough = (few, count) if request.find(after(count)) is not None else (count, enough)
-    if enough > len(ends):
-        return HeadReservation(job, math.inf, draft.ledger.headroom(np.zeros_like(room), mask, need))
-    freed = after(enough)
-    found = request.find(freed)
-    assert found is not None, "so many ends are enough"
-    promised_at = max(ends[enough - 1][0], draft.now)
-    return HeadReservation(job, promised_at, draft.ledger.headroom(request.rest(freed, found), mask, need))
+def _once_freed(draft: Draft, job: Job, request: Request, room: Rows) -> tuple[float, Found | None]:
+    """When time limits will have freed enough for the job, and where it fits then; infinite if they never do."""
+    moments, size = groupby(endings(draft, job), key=itemgetter(0)), _FIRST
+    while batch := [(when, [piece for _, held in each for piece in held]) for when, each in islice(moments, size)]:
+        when, room = _first_enough(request, room, batch)
+        if when is not None:
+            return max(when, draft.now), request.find(room)
+        size *= _FACTOR
+    return math.inf, None
 
 
-def _enough_of(feasible: FeasibleNodes, room: Rows, count: int) -> list[Group]:
-    """Groups in which `count` workers fit, by the position at which it is enough."""
-    fit = fit_in_rows(feasible.need, room)
-    enough_at: dict[Group, int] = {}
-    for group, positions in feasible.by_type.items():
-        so_far = fit[positions].cumsum()
-        if len(so_far) and so_far[-1] >= count:
-            enough_at[group] = int(positions[so_far.searchsorted(count)])
-    return sorted(enough_at, key=lambda group: enough_at[group])
+def _first_enough(request: Request, room: Rows, batch: list[Moment]) -> tuple[float | None, Rows]:
+    """The first of these moments at which the job fits, None if it never does; and what is free then."""
+    where = np.array([i for _, freed in batch for i, _ in freed], np.int64)
+    amounts = np.array([amount for _, freed in batch for _, amount in freed], np.int64).reshape(-1, 3)
+    ends = np.cumsum([len(freed) for _, freed in batch])
 
+    def after(k: int) -> Rows:
+        rows = room.copy()
+        pour_rows(rows, where[: ends[k]], amounts[: ends[k]])
+        return rows
 
-def _left_over(draft: Draft, job: Job, feasible: FeasibleNodes, room: Rows, group: Group) -> Headroom:
-    """The headroom beside the blocked job, which takes the roomiest nodes first, so that it takes few."""
-    positions = feasible.by_type[group]
-    fit = fit_in_rows(feasible.need, room[positions])
-    roomiest = np.argsort(-fit, kind="stable")
-    before = fit[roomiest].cumsum() - fit[roomiest]
-    workers = np.clip(job.min_workers - before, 0, fit[roomiest])
-    room[positions[roomiest]] -= workers[:, None] * np.array(feasible.need)
-    return draft.ledger.headroom(room, feasible.mask, feasible.need)
+    if request.find(after(-1)) is None:
+        return None, after(-1)
+    k = bisect_left(range(len(batch)), True, key=lambda k: request.find(after(k)) is not None)
+    return batch[k][0], after(k)
 
 
 def reclaimable(draft: Draft, job: Job) -> Rows:
@@ -139,9 +103,8 @@ def reclaimable(draft: Draft, job: Job) -> Rows:
                 pour(room, draft.held(other))
     else:
         room += draft.victim_table.below(job.priority)
-    for holder in draft.holders_below(job.priority):
-        if draft.order.more_important(job, holder):
-            pour(room, draft.held_for(holder))
+    for holder in draft.dominated_by(job):
+        pour(room, draft.held_for(holder))
     return room
 
 

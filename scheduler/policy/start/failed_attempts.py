@@ -3,12 +3,13 @@
 import math
 
 from scheduler.model.ids import NodeName
-from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.barred_nodes import barred_of
-from scheduler.policy.capacity.resources import Amount, needs
+from scheduler.policy.capacity.request import Part, Request
+from scheduler.policy.capacity.resources import Amount
 
-#: Selector, GPU type, overselling, barred nodes: a larger request never fits where a smaller one of this key failed.
-_Where = tuple[tuple[tuple[str, str], ...], str | None, bool, frozenset[NodeName]]
+#: Selector, GPU type, overselling, barred nodes, fixed group: a larger request never fits where a smaller one of this
+#: key failed.
+_Where = tuple[tuple[tuple[str, str], ...], str | None, bool, frozenset[NodeName], Part | None]
 #: What each worker needs, how many workers, the job's priority.
 _Attempt = tuple[Amount, int, int]
 
@@ -20,25 +21,26 @@ class Failures:
         self._openings = -1
         self._easiest: dict[_Where, list[_Attempt]] = {}
 
-    def note(self, openings: int, shape: WorkerShape, count: int, priority: int) -> None:
-        """Record that `count` workers of the shape found no room: more, larger or less important ones find none."""
+    def note(self, openings: int, request: Request, priority: int) -> None:
+        """Record that a request found no room: one for more, larger or less important workers finds none."""
         if openings != self._openings:
             self._easiest.clear()
             self._openings = openings
-        attempt = (needs(shape), count, priority)
-        others = self._easiest.get(_where(shape), [])
-        self._easiest[_where(shape)] = [attempt, *(other for other in others if not _as_hard(other, attempt))]
+        attempt = (request.workers.feasible.need, request.workers.number, priority)
+        others = self._easiest.get(_where(request), [])
+        self._easiest[_where(request)] = [attempt, *(other for other in others if not _as_hard(other, attempt))]
 
-    def up_to(self, openings: int, shape: WorkerShape, count: int) -> float:
+    def up_to(self, openings: int, request: Request) -> float:
         """The highest priority at which an attempt no harder failed, if nothing opened since; -inf: none did."""
         if openings != self._openings:
             return -math.inf
-        need, others = needs(shape), self._easiest.get(_where(shape), ())
-        return max((other[2] for other in others if _as_large(need, count, other)), default=-math.inf)
+        (feasible, count), others = request.workers, self._easiest.get(_where(request), ())
+        return max((other[2] for other in others if _as_large(feasible.need, count, other)), default=-math.inf)
 
 
-def _where(shape: WorkerShape) -> _Where:
-    return (shape.node_selector, shape.gpu_type, shape.oversell, barred_of(shape))
+def _where(request: Request) -> _Where:
+    shape = request.workers.feasible.shape
+    return (shape.node_selector, shape.gpu_type, shape.oversell, barred_of(shape), request.fixed)
 
 
 def _as_hard(attempt: _Attempt, other: _Attempt) -> bool:

@@ -5,12 +5,10 @@ may not use them, yet it may take what less important ones hold. So that no job 
 plan is made once more, and the job that would take may have what the backfilled jobs would get.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 
-from scheduler.model.shape import WorkerShape
-from scheduler.policy.capacity.placement import NodeCounts
-from scheduler.policy.capacity.resources import NOTHING, Amount, Rows, add, least, needs, pour
+from scheduler.policy.capacity.resources import NOTHING, Amount, Rows, add, least, pour
 from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.snapshot import Snapshot
 
@@ -61,10 +59,10 @@ class BackfillGains:
         pour(rows, ((i, amount) for (below, i), amount in self._left.items() if below < priority))
         return rows
 
-    def use(self, node_counts: NodeCounts, shape: WorkerShape, priority: int) -> None:
-        """Give these nodes to a job of this priority, at the cost of the least important backfilled jobs."""
+    def use(self, amounts: Mapping[int, Amount], priority: int) -> None:
+        """Give these amounts, by position, to a job of this priority, at the cost of the least important gainers."""
         self.uses += 1
-        wanted = {i: needs(shape, count) for i, count in node_counts.items()}
+        wanted = dict(amounts)
         for below, i in sorted(self._left):
             if below < priority and i in wanted:
                 used = least(wanted[i], self._left[below, i])

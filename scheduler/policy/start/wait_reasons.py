@@ -1,15 +1,14 @@
 """Why each job that is left waiting does not start, judged by what the finished plan leaves."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import Waiting
-from scheduler.policy.capacity.fixed_fit import request_of
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import FeasibleNodes
+from scheduler.policy.capacity.request import Request
 from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.queue import UNEXPLAINED, JobClass, differs, not_carried
 from scheduler.policy.start.backfill import HeadReservation
@@ -18,13 +17,10 @@ from scheduler.policy.start.backfill import HeadReservation
 #: and they are for people to read.
 REWRITTEN_MAX = 1000
 
-#: Most workers that fit into free slots, most that fit without touching a reservation, the first job with one.
-RoomKey = tuple[int, int, JobId | None]
-
 
 def explain(
     draft: Draft,
-    left: Iterable[tuple[Job, FeasibleNodes]],
+    left: Iterable[Job],
     impossible: Mapping[JobClass, WaitReason],
     head_reservation: HeadReservation | None,
 ) -> None:
@@ -32,16 +28,12 @@ def explain(
 
     `left` are jobs that the pass over the queue looked at one by one, `impossible` job classes that no plan can start.
     """
-    rooms: dict[FeasibleNodes, RoomKey] = {}
     waiting = not_carried(draft.world, draft.waiting)
-    for job, feasible in left:
-        if job.spec.fixed is not None:
-            said = _reason_with_fixed(draft, job, head_reservation)
-        else:
-            said = _reason(draft, feasible, job.min_workers, head_reservation, rooms)
+    for job in left:
+        said = _reason(draft, draft.request(job), head_reservation)
         if differs(job, said):
             waiting[job.id] = said
-    _explain_job_classes(draft, impossible, head_reservation, rooms, waiting)
+    _explain_job_classes(draft, impossible, head_reservation, waiting)
     draft.waiting = waiting
 
 
@@ -49,7 +41,6 @@ def _explain_job_classes(
     draft: Draft,
     impossible: Mapping[JobClass, WaitReason],
     head_reservation: HeadReservation | None,
-    rooms: dict[FeasibleNodes, RoomKey],
     waiting: dict[JobId, Waiting],
 ) -> None:
     """Add changed reasons of job classes, by place in the queue; limited for jobs that have a reason already."""
@@ -59,9 +50,7 @@ def _explain_job_classes(
         if job_class in impossible:
             said = Waiting(impossible[job_class])
         else:
-            said = _reason(
-                draft, draft.places.feasible(job_class.shape), job_class.min_workers, head_reservation, rooms
-            )
+            said = _reason(draft, draft.request(draft.world.queued[job_class.ranks[0][2]]), head_reservation)
         for carried, job_ids in job_class.carrying_other_than(said):
             left = (job_id for job_id in job_ids if job_id not in decided)
             first = carried[0] in UNEXPLAINED
@@ -70,42 +59,19 @@ def _explain_job_classes(
             waiting |= told
 
 
-def _reason(
-    draft: Draft,
-    feasible: FeasibleNodes,
-    count: int,
-    head_reservation: HeadReservation | None,
-    rooms: dict[FeasibleNodes, RoomKey],
-) -> Waiting:
-    """Why a job that needs `count` workers does not start."""
-    room = rooms.get(feasible)
-    if room is None:
-        room = rooms[feasible] = _room(draft, feasible)
-    if count > room[0]:
+def _reason(draft: Draft, request: Request, head_reservation: HeadReservation | None) -> Waiting:
+    """Why a job with this request does not start."""
+    plain = draft.ledger.plain
+    if not request.fits(View.OPEN if plain else View.FREE):
         return Waiting(WaitReason.INSUFFICIENT_SLOTS)
-    if count <= room[1] and head_reservation is not None:
+    if head_reservation is not None and (plain or request.fits(View.OPEN)):
         return Waiting(WaitReason.BEHIND_RESERVATION, head_reservation.job.id)
-    return Waiting(WaitReason.BEHIND_RESERVATION, room[2])
+    return Waiting(WaitReason.BEHIND_RESERVATION, next(_holders(draft, request), None))
 
 
-def _reason_with_fixed(draft: Draft, job: Job, head_reservation: HeadReservation | None) -> Waiting:
-    """Why a job with a fixed group does not start, judged by what the finished plan leaves."""
-    request = request_of(draft.places, job)
-    if request.find(draft.ledger.rows_at(slice(None), View.FREE)) is None:
-        return Waiting(WaitReason.INSUFFICIENT_SLOTS)
-    if head_reservation is not None and request.find(draft.ledger.rows_at(slice(None), View.OPEN)) is not None:
-        return Waiting(WaitReason.BEHIND_RESERVATION, head_reservation.job.id)
-    return Waiting(WaitReason.BEHIND_RESERVATION, next(iter(draft.holding), None))
-
-
-def _room(draft: Draft, feasible: FeasibleNodes) -> RoomKey:
-    open_now = feasible.fits(View.OPEN).most()
-    if draft.ledger.plain:
-        return (open_now, open_now, None)
-    holder = next((job_id for job_id in draft.holding if _holds_some(draft, job_id, feasible)), None)
-    return (feasible.fits(View.FREE).most(), open_now, holder)
-
-
-def _holds_some(draft: Draft, holder: JobId, feasible: FeasibleNodes) -> bool:
-    position = draft.ledger.position
-    return any(position.get(name) in feasible.types for name, _ in draft.holding[holder])
+def _holders(draft: Draft, request: Request) -> Iterator[JobId]:
+    """Jobs that hold capacity on nodes that suit the request's workers."""
+    position, types = draft.ledger.position, request.workers.feasible.types
+    for job_id, placements in draft.holding.items():
+        if any(position.get(name) in types for name, _ in placements[0]):
+            yield job_id

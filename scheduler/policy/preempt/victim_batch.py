@@ -5,77 +5,32 @@ one by one.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from scheduler.policy.capacity.placement import FeasibleNodes
-from scheduler.policy.capacity.resources import Rows
+from scheduler.policy.capacity.request import Request
+from scheduler.policy.preempt.trial import Trial, begins_of
 from scheduler.policy.snapshot.taking import AMOUNT, BEFORE, TOGETHER, WHERE, WORKER, Taking
-from scheduler.policy.snapshot.victim_table import Ints, VictimTable, stable_order, surplus
+from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, stable_order, surplus
 
-Bools = npt.NDArray[np.bool_]
 #: Number of victims in the first batch, and the factor by which each further batch grows.
 _FIRST, _FACTOR = 32, 4
 
 
-class Seeker(Protocol):
-    """The job that looks for room, and what was taken for it so far."""
-
-    count: int
-
-    def fits_with(self, positions: Ints, freed: Rows) -> Ints:
-        """Number of the job's workers that each of these nodes would take if `freed` were free there as well."""
-
-    def totals_by_kind(self) -> Ints:
-        """Number of workers that fit so far, by kind of node."""
-
-
-@dataclass(frozen=True, slots=True)
-class VictimOrder:
-    """Jobs that may lose workers to another one, in preemption order."""
-
-    victim_table: VictimTable
-    #: Victims, by record.
-    records: Ints
-    #: By victim: whether it has the priority of the job that takes.
-    equal: Bools
-    #: Whether equals first give workers that are many (True) or few (False) on their node; None: they leave in their
-    #: order, and only what that frees before position `own` counts.
-    most_first: bool | None
-    own: int
-
-    def first(self, count: int) -> "VictimOrder":
-        """The first `count` victims."""
-        return replace(self, records=self.records[:count], equal=self.equal[:count])
-
-
-class Asked(NamedTuple):
-    """Takings that one victim could give, in the order in which its workers would leave."""
-
-    #: Number of workers above its minimum.
-    surplus: int
-    #: Takings of workers that may leave alone, and of its fixed group.
-    alone: list[Taking]
-    fixed: list[Taking]
-
-
-def growing(victim_order: VictimOrder, feasible: FeasibleNodes) -> Iterator["VictimBatch"]:
+def growing(victim_order: VictimOrder, request: Request) -> Iterator["VictimBatch"]:
     """Batches of the first victims, ever larger, up to all of them."""
     size = _FIRST
-    yield VictimBatch(victim_order.first(size), feasible)
+    yield VictimBatch(victim_order.first(size), request)
     while size < len(victim_order.records):
         size *= _FACTOR
-        yield VictimBatch(victim_order.first(size), feasible)
+        yield VictimBatch(victim_order.first(size), request)
 
 
 class VictimBatch:
     """What victims could give, a row per piece: the amount that one taking frees on one feasible node."""
 
-    def __init__(self, victim_order: VictimOrder, feasible: FeasibleNodes) -> None:
+    def __init__(self, victim_order: VictimOrder, request: Request) -> None:
         self._victim_order = victim_order
         table = victim_order.victim_table.table[victim_order.records]
         #: By victim: its job's id, and the number of its workers above the minimum.
@@ -94,14 +49,13 @@ class VictimBatch:
             taking, order = self._by_company(taking, pieces[:, TOGETHER])
             owner, pieces = owner[order], pieces[order]
         where = pieces[:, WHERE]
-        suits = feasible.kinds[where] >= 0
+        suits = request.mask[where]
         if victim_order.most_first is None:
             suits &= ~victim_order.equal[owner] | (where < victim_order.own)
         if not suits.all():
             owner, taking, pieces, where = owner[suits], taking[suits], pieces[suits], where[suits]
-        #: By piece: its victim, its taking, its node and the node's kind, and the amount that it frees.
-        self.owner, self.taking, self.where, self.kind = owner, taking, where, feasible.kinds[where]
-        self.frees = pieces[:, AMOUNT]
+        #: By piece: its victim, its taking, its node, and the amount that it frees.
+        self.owner, self.taking, self.where, self.frees = owner, taking, where, pieces[:, AMOUNT]
         #: By piece: number of earlier takings of its victim that free something there.
         self.before_there = pieces[:, BEFORE]
         #: By taking: whether it is among the first useful ones that the victim gives without going below its minimum.
@@ -119,26 +73,20 @@ class VictimBatch:
                 )
         return found
 
-    def one_by_one(self) -> Iterator[Asked]:
-        """The takings of each victim."""
-        for first, end, above in zip(self._first.tolist(), self._end.tolist(), self.surplus.tolist(), strict=True):
-            alone = first + np.flatnonzero(~self.tied[first:end])
-            yield Asked(above, self.takings(alone), self.takings(np.arange(first + len(alone), end)))
-
-    def spared_until_enough(self, search: Seeker) -> list[Taking] | None:
+    def spared_until_enough(self, trial: Trial) -> list[Taking] | None:
         """The takings above minimums that matter, in order until the job fits; None if all of them are too little."""
         pick = self.spared[self.taking]
-        end, improved = self._until_enough(search, pick, self.taking[pick])
+        end, improved = self._until_enough(trial, pick, self.taking[pick])
         if end is None:
             return None
         return self.takings(_distinct(self.taking[pick][:end], improved))
 
-    def all_until_enough(self, search: Seeker) -> list[Taking] | None:
+    def all_until_enough(self, trial: Trial) -> list[Taking] | None:
         """Takings above all minimums, then whole victims, until the job fits; None if all of them are too little."""
         spared = self.spared[self.taking]
         order = np.concatenate((np.flatnonzero(spared), np.flatnonzero(~spared)))
         step = np.where(spared, self.taking, len(self._owner) + self.owner)[order]
-        end, improved = self._until_enough(search, order, step)
+        end, improved = self._until_enough(trial, order, step)
         if end is None:
             return None
         steps = _distinct(step[:end], improved)
@@ -147,14 +95,11 @@ class VictimBatch:
         shrunk = [k for k in _distinct(step[:end], improved | stopped) if k < len(self._owner)]
         return [*self.takings(shrunk), *map(self._rest, whole)]
 
-    def by_node(self, search: Seeker) -> "ByNode":
-        return ByNode(self, search)
-
-    def _until_enough(self, search: Seeker, pick: Bools | Ints, step: Ints) -> tuple[int | None, Bools]:
+    def _until_enough(self, trial: Trial, pick: Bools | Ints, step: Ints) -> tuple[int | None, Bools]:
         """Number of picked pieces needed, in whole steps, and which of them are where more workers fit then."""
-        where = self.where[pick]
-        gained = _gained(search, where, self.frees[pick])
-        end = _enough_at(search, self.kind[pick], gained)
+        where, frees = self.where[pick], self.frees[pick]
+        gained = trial.gained(where, frees)
+        end = trial.first_enough(where, frees, gained)
         if end is None:
             return None, np.zeros(0, np.bool_)
         end = int(step.searchsorted(step[end], side="right"))
@@ -199,22 +144,22 @@ class VictimBatch:
 class ByNode:
     """What the victims of a batch could give, node by node."""
 
-    def __init__(self, batch: VictimBatch, search: Seeker) -> None:
+    def __init__(self, batch: VictimBatch, trial: Trial) -> None:
         self._batch = batch
         alone = np.flatnonzero(~batch.tied[batch.taking])
         self._order = alone[stable_order(batch.where[alone])]
         self._where = batch.where[self._order]
-        #: (number of takings that let one more worker fit, position), of nodes where that is possible.
+        #: (number of takings that let one more worker fit, position), of nodes where that is possible; none if the
+        #: takings above minimums can never be enough.
         self.expected: list[tuple[int, int]] = []
         self._on: dict[int, list[Taking]] = {}
-        #: Whether the takings above minimums can never be enough.
-        self.hopeless = True
         # what each victim could give of a node without going below its minimum
         spared = self._order[(batch.before_there < batch.surplus[batch.owner])[self._order]]
         if len(spared):
-            gained = _gained(search, batch.where[spared], batch.frees[spared])
-            self.hopeless = _enough_at(search, batch.kind[spared], gained) is None
-            self.expected = _first_gains(batch.where[spared], gained)
+            where, frees = batch.where[spared], batch.frees[spared]
+            gained = trial.gained(where, frees)
+            if trial.first_enough(where, frees, gained) is not None:
+                self.expected = _first_gains(where, gained)
 
     @cached_property
     def left(self) -> dict[int, int]:
@@ -230,47 +175,14 @@ class ByNode:
         return takings
 
 
-def _gained(search: Seeker, where: Ints, frees: Rows) -> Ints:
-    """By piece: number of further workers that its node takes once it is free, after the pieces before it."""
-    order = stable_order(where)
-    where, frees = where[order], frees[order]
-    begins = _begins(where)
-    first = np.flatnonzero(begins)
-    freed = frees.cumsum(axis=0)
-    freed -= (freed - frees)[first][begins.cumsum() - 1]
-    fit = search.fits_with(where, freed)
-    before = np.roll(fit, 1)
-    before[first] = search.fits_with(where[first], np.zeros((len(first), 3), np.int64))
-    gained = np.empty_like(fit)
-    gained[order] = fit - before
-    return gained
-
-
-def _enough_at(search: Seeker, kind: Ints, gained: Ints) -> int | None:
-    """The first piece with which the job fits on nodes of one kind; None if there is none."""
-    found = []
-    for k, total in enumerate(search.totals_by_kind().tolist()):
-        reached = total + np.where(kind == k, gained, 0).cumsum() >= search.count
-        if len(reached) and reached[-1]:
-            found.append(int(reached.argmax()))
-    return min(found, default=None)
-
-
 def _first_gains(where: Ints, gained: Ints) -> list[tuple[int, int]]:
     """(number of pieces until the node takes one more worker, position), of pieces by node."""
-    first = np.flatnonzero(_begins(where))
+    first = np.flatnonzero(begins_of(where))
     gains = np.flatnonzero(gained > 0)
-    gains = gains[_begins(where[gains])]
+    gains = gains[begins_of(where[gains])]
     nodes = where[gains]
     needed = gains - first[where[first].searchsorted(nodes)] + 1
     return list(zip(needed.tolist(), nodes.tolist(), strict=True))
-
-
-def _begins(where: Ints) -> Bools:
-    """Whether each piece is the first of its node, of pieces by node."""
-    begins = np.ones(len(where), np.bool_)
-    begins[1:] = where[1:] != where[:-1]
-    return begins
 
 
 def _among(numbers: Ints, some: Ints) -> Bools:

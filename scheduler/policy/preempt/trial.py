@@ -1,0 +1,145 @@
+"""Takings on trial: what is free after them, and whether the job that takes fits then. The ledger stays unchanged."""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+import numpy as np
+
+from scheduler.policy.capacity.ledger import View
+from scheduler.policy.capacity.request import Request
+from scheduler.policy.capacity.resources import Amount, Headroom, Rows, add, fit_in, least, pour_rows
+from scheduler.policy.snapshot.taking import Taking
+from scheduler.policy.snapshot.victim_table import Bools, Ints, stable_order
+
+
+class Trial:
+    """Takings so far. The *fit* of a node is the number of workers that it takes, or as `Request.fit` counts them."""
+
+    def __init__(self, request: Request, headroom: Headroom | None) -> None:
+        self.request = request
+        self.takings: list[Taking] = []
+        self._ledger = request.ledger
+        self._headroom = headroom
+        feasible, self._count = request.workers
+        self._need, self._groups = feasible.need, feasible.groups
+        self._types = request.types
+        self._fits = feasible.fits(View.SOON, headroom)
+        #: Amounts on nodes that lose workers, the fit of nodes, and the sum of it by group.
+        self._room: dict[int, Amount] = {}
+        self._fit: dict[int, int] = {}
+        self._totals = self._fits.totals()
+
+    @property
+    def enough(self) -> bool:
+        """Whether the job fits."""
+        if self.request.fixed is None:
+            return any(total >= self._count for total in self._totals.values())
+        return self.request.find(self._bounded(self._rows())) is not None
+
+    def take(self, takings: list[Taking]) -> None:
+        self.takings += takings
+        self.put(takings, 1)
+
+    def put(self, takings: Iterable[Taking], sign: int) -> None:
+        """Add what these free to what is available, or with sign -1 subtract it."""
+        for taking in takings:
+            for i, amount in taking.freed:
+                if i in self._types:
+                    room = self._room[i] = add(self._room_of(i), amount, sign)
+                    fit, before = self._fit_in(i, room), self.fit(i)
+                    if fit != before:
+                        self._fit[i] = fit
+                        self._totals[self._types[i]] = self._totals.get(self._types[i], 0) + fit - before
+
+    def fit(self, i: int) -> int:
+        """The fit of node `i`."""
+        fit = self._fit.get(i)
+        if fit is None:
+            fit = self._fit[i] = self._fit_before(i)
+        return fit
+
+    def fit_with(self, i: int, amount: Amount) -> int:
+        """The fit of node `i` if `amount` were free there as well."""
+        return self._fit_in(i, add(self._room_of(i), amount))
+
+    def useful(self) -> set[int]:
+        """Nodes on which the takings make a difference."""
+        if self.request.fixed is None:
+            return {i for i, fit in self._fit.items() if fit != self._fits.known(i)}
+        room = self._bounded(self._rows())
+        found = self.request.find(room)
+        assert found is not None, "the takings are enough"
+        return set(np.flatnonzero((self.request.rest(found) != room).any(axis=1)).tolist())
+
+    def gained(self, where: Ints, frees: Rows) -> Ints:
+        """By piece: how much the fit of its node grows once it is free, after the pieces before it."""
+        order = stable_order(where)
+        where, frees = where[order], frees[order]
+        begins = begins_of(where)
+        first = np.flatnonzero(begins)
+        freed = frees.cumsum(axis=0)
+        freed -= (freed - frees)[first][begins.cumsum() - 1]
+        rows = self._rows()
+        fit = self._fit_in_rows(where, rows.take(where, 0) + freed)
+        before = np.roll(fit, 1)
+        before[first] = self._fit_in_rows(where[first], rows.take(where[first], 0))
+        gained = np.empty_like(fit)
+        gained[order] = fit - before
+        return gained
+
+    def first_enough(self, where: Ints, frees: Rows, gained: Ints) -> int | None:
+        """The first piece after which the job fits; None if it does not fit after all of them."""
+        if self.request.fixed is not None:
+            return self._first_that_fits(where, frees)
+        found, kinds = [], self.request.workers.feasible.kinds[where]
+        for k, group in enumerate(self._groups):
+            reached = self._totals.get(group, 0) + np.where(kinds == k, gained, 0).cumsum() >= self._count
+            if len(reached) and reached[-1]:
+                found.append(int(reached.argmax()))
+        return min(found, default=None)
+
+    def _first_that_fits(self, where: Ints, frees: Rows) -> int | None:
+        rows, last = self._rows(), len(where) - 1
+
+        def fits(k: int) -> bool:
+            room = rows.copy()
+            pour_rows(room, where[: k + 1], frees[: k + 1])
+            return self.request.find(self._bounded(room)) is not None
+
+        return bisect_left(range(last), True, key=fits) if last >= 0 and fits(last) else None
+
+    def _rows(self) -> Rows:
+        """What is free after the takings, a row per position, regardless of bounds on the job."""
+        rows = self._ledger.soon()
+        if self._room:
+            rows[list(self._room)] = list(self._room.values())
+        return rows
+
+    def _bounded(self, rows: Rows) -> Rows:
+        return rows if self._headroom is None else self._headroom.within(rows)
+
+    def _room_of(self, i: int) -> Amount:
+        room = self._room.get(i)
+        return self._ledger.available(i, View.SOON) if room is None else room
+
+    def _fit_before(self, i: int) -> int:
+        if self.request.fixed is None:
+            return self._fits.known(i)
+        return self._fit_in(i, self._ledger.available(i, View.SOON))
+
+    def _fit_in(self, i: int, room: Amount) -> int:
+        bound = self._headroom.bound(i) if self._headroom is not None else None
+        room = room if bound is None else least(room, bound)
+        if self.request.fixed is None:
+            return fit_in(self._need, room)
+        return int(self.request.fit(np.array([i]), np.array([room]))[0])
+
+    def _fit_in_rows(self, positions: Ints, rows: Rows) -> Ints:
+        return self.request.fit(positions, rows if self._headroom is None else self._headroom.within(rows, positions))
+
+
+def begins_of(where: Ints) -> Bools:
+    """Whether each piece is the first of its node, of pieces by node."""
+    begins = np.ones(len(where), np.bool_)
+    begins[1:] = where[1:] != where[:-1]
+    return begins
