@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 from scheduler import bounds
 from scheduler.bounds import Bound
@@ -12,6 +13,7 @@ from scheduler.model.job import Job, JobSpec, Runtime
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
+from scheduler.store.codec.job_rows import shape_from_columns
 from scheduler.store.codec.json_text import (
     Launch,
     data_from_text,
@@ -37,7 +39,6 @@ PARTS_KEPT = 10_000
 JOB_COLUMNS = raw_columns(jobs)
 #: It is a part of names of directories and pods.
 _NONCE = re.compile(r"[0-9a-z]{0,32}")
-_ACTIVE = jobs.columns.keys().index("active")
 _STATES = {state.value: state for state in JobState}
 _WAIT_REASONS: dict[str | None, WaitReason | None] = {None: None, **{reason.value: reason for reason in WaitReason}}
 _STOP_REASONS: dict[str | None, StopReason | None] = {None: None, **{reason.value: reason for reason in StopReason}}
@@ -55,11 +56,12 @@ def jobs_from_rows(
     """
     reader = JobReader()
 
-    def read(row: Sequence[Any]) -> Job:
-        if (blamed := aside.jobs.get(row[0])) is not None:
+    def read(columns: Sequence[Any]) -> Job:
+        row = JobColumns._make(columns)
+        if (blamed := aside.jobs.get(row.id)) is not None:
             raise BrokenColumn(blamed)
-        job = reader.job(row, workers.get(row[0], ()))
-        if (broken := _broken_rule(job, bool(row[_ACTIVE]), nodes)) is not None:
+        job = reader.job(row, workers.get(row.id, ()))
+        if (broken := _broken_rule(job, bool(row.active), nodes)) is not None:
             raise BrokenColumn(broken)
         return job
 
@@ -102,211 +104,189 @@ def _broken_by_worker(job: Job, nodes: Collection[NodeName] | None) -> str | Non
     return None
 
 
-class JobReader:
-    """Jobs from rows of the whole jobs table. Equal parts of the jobs that one reader makes are one object.
+class JobColumns(NamedTuple):
+    """A row of the jobs table: its columns in their order, as they are once they were checked.
 
-    Rows are taken apart by position; booleans may be numbers, as SQLite has them.
+    A boolean may be a number, as SQLite has it.
     """
 
+    id: JobId
+    name: str
+    client_key: str | None
+    launch: str
+    user_name: str
+    runtime: str
+    labels: str
+    spec_priority: int
+    spec_min_workers: int
+    spec_max_workers: int
+    slots_per_worker: int
+    cpus_per_worker: float
+    memory_mib_per_worker: int
+    node_selector: str
+    gpu_type: str | None
+    time_limit_seconds: float | None
+    max_retries: int
+    grace_seconds: float
+    heartbeat_seconds: float | None
+    preemptible: bool
+    preferred_workers: int | None
+    expected_seconds: float | None
+    speedup: str | None
+    oversell: bool | None
+    booking: str | None
+    data: str | None
+    export: str | None
+    nonce: str | None
+    submitted_at: float
+    priority: int
+    min_workers: int
+    max_workers: int
+    queued_at: float
+    state: str
+    held_from: str | None
+    active: bool
+    waited_seconds: float
+    attempt: int
+    retries_used: int
+    last_failure_at: float | None
+    not_before: float
+    next_ordinal: int
+    generation: int
+    published_size: int
+    first_started_at: float | None
+    started_at: float | None
+    running_at: float | None
+    finished_at: float | None
+    last_resize_at: float | None
+    served_slot_seconds: float | None
+    finishing: bool
+    master_port: int
+    wait_reason: str | None
+    wait_for: JobId | None
+    stop_reason: str | None
+    stop_for: JobId | None
+    detail: str
+    exit_code: int | None
+    reservation: str
+    reservation_shared: bool | None
+    fixed_reservation: str | None
+    fixed_hosts: str | None
+    progress: str
+    version: int
+    revision: int | None
+
+
+#: Columns of a spec that many jobs have in common.
+_SHARED = slice(JobColumns._fields.index("user_name"), JobColumns._fields.index("nonce"))
+
+
+class JobReader:
+    """Jobs from rows of the whole jobs table. Equal parts of the jobs that one reader makes are one object."""
+
     def __init__(self) -> None:
+        #: By the columns that are shared: the last launch with the last spec.
+        self._specs: dict[object, tuple[str, JobSpec]] = {}
         self._launches = _Parts[str, Launch](launch_from_text)
-        #: By all columns of a spec but name, client key and launch: the last launch with the last spec.
-        self._specs: dict[tuple[Any, ...], tuple[str, JobSpec]] = {}
-        self._shapes = _Parts[tuple[Any, ...], WorkerShape](_shape)
+        self._shapes = _Parts[tuple[Any, ...], WorkerShape](lambda columns: shape_from_columns(*columns))
         self._exports = _Parts[str, Export](export_from_text)
 
-    def job(self, row: Sequence[Any], workers: tuple[Worker, ...] = ()) -> Job:
-        (
-            job_id,
-            name,
-            client_key,
-            user,
-            runtime,
-            launch,
-            labels,
-            spec_priority,
-            spec_min_workers,
-            spec_max_workers,
-            slots,
-            cpus,
-            memory_mib,
-            node_selector,
-            gpu_type,
-            time_limit_seconds,
-            max_retries,
-            grace_seconds,
-            heartbeat_seconds,
-            preemptible,
-            preferred_workers,
-            expected_seconds,
-            speedup,
-            oversell,
-            booking,
-            data,
-            export,
-            nonce,
-            submitted_at,
-            priority,
-            min_workers,
-            max_workers,
-            queued_at,
-            state,
-            held_from,
-            _active,
-            waited_seconds,
-            attempt,
-            retries_used,
-            last_failure_at,
-            not_before,
-            next_ordinal,
-            generation,
-            published_size,
-            first_started_at,
-            started_at,
-            running_at,
-            finished_at,
-            last_resize_at,
-            served_slot_seconds,
-            finishing,
-            master_port,
-            wait_reason,
-            wait_for,
-            stop_reason,
-            stop_for,
-            detail,
-            exit_code,
-            reservation,
-            reservation_shared,
-            fixed_reservation,
-            fixed_hosts,
-            progress,
-            version,
-            _revision,
-        ) = row
+    def job(self, row: JobColumns, workers: tuple[Worker, ...]) -> Job:
         scaled, fixed_workers = _apart(workers)
-        shape = (slots, cpus, memory_mib, node_selector, gpu_type, oversell)
-        bounds = (spec_priority, spec_min_workers, spec_max_workers)
-        limits = (time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible)
-        wishes = (preferred_workers, expected_seconds, speedup, booking, data, export)
         return Job(
-            id=job_id,
-            spec=self._spec(name, client_key, launch, (user, runtime, labels, bounds, shape, limits, wishes)),
-            priority=priority,
-            min_workers=min_workers,
-            max_workers=max_workers,
-            submitted_at=submitted_at,
-            queued_at=submitted_at if queued_at == submitted_at else queued_at,
-            state=_STATES[state],
-            held_from=None if held_from is None else _STATES[held_from],
-            waited_seconds=waited_seconds or 0.0,
-            attempt=attempt,
-            retries_used=retries_used,
-            last_failure_at=last_failure_at,
-            not_before=not_before or 0.0,
-            next_ordinal=next_ordinal,
-            generation=generation,
-            published_size=published_size,
-            first_started_at=first_started_at,
-            started_at=started_at,
-            running_at=running_at,
-            finished_at=finished_at,
-            last_resize_at=last_resize_at,
-            served_slot_seconds=served_slot_seconds or 0.0,
-            finishing=bool(finishing),
-            master_port=master_port,
-            wait_reason=_WAIT_REASONS[wait_reason],
-            wait_for=wait_for,
-            stop_reason=_STOP_REASONS[stop_reason],
-            stop_for=stop_for,
-            detail=detail,
-            exit_code=exit_code,
-            reservation=placement_from_text(reservation),
-            reservation_shared=bool(reservation_shared),
-            fixed_reservation=placement_from_text(fixed_reservation) if fixed_reservation else (),
-            fixed_hosts=words_from_text(fixed_hosts) if fixed_hosts else (),
-            progress=progress_from_text(progress),
+            id=row.id,
+            spec=self._spec(row),
+            priority=row.priority,
+            min_workers=row.min_workers,
+            max_workers=row.max_workers,
+            submitted_at=row.submitted_at,
+            queued_at=row.submitted_at if row.queued_at == row.submitted_at else row.queued_at,
+            state=_STATES[row.state],
+            held_from=None if row.held_from is None else _STATES[row.held_from],
+            waited_seconds=row.waited_seconds or 0.0,
+            attempt=row.attempt,
+            retries_used=row.retries_used,
+            last_failure_at=row.last_failure_at,
+            not_before=row.not_before or 0.0,
+            next_ordinal=row.next_ordinal,
+            generation=row.generation,
+            published_size=row.published_size,
+            first_started_at=row.first_started_at,
+            started_at=row.started_at,
+            running_at=row.running_at,
+            finished_at=row.finished_at,
+            last_resize_at=row.last_resize_at,
+            served_slot_seconds=row.served_slot_seconds or 0.0,
+            finishing=bool(row.finishing),
+            master_port=row.master_port,
+            wait_reason=_WAIT_REASONS[row.wait_reason],
+            wait_for=row.wait_for,
+            stop_reason=_STOP_REASONS[row.stop_reason],
+            stop_for=row.stop_for,
+            detail=row.detail,
+            exit_code=row.exit_code,
+            reservation=placement_from_text(row.reservation),
+            reservation_shared=bool(row.reservation_shared),
+            fixed_reservation=placement_from_text(row.fixed_reservation) if row.fixed_reservation else (),
+            fixed_hosts=words_from_text(row.fixed_hosts) if row.fixed_hosts else (),
+            progress=progress_from_text(row.progress),
             workers=scaled,
             fixed_workers=fixed_workers,
-            nonce=nonce or "",
-            version=version,
+            nonce=row.nonce or "",
+            version=row.version,
         )
 
-    def _spec(self, name: str, client_key: str | None, launch: str, rest: tuple[Any, ...]) -> JobSpec:
+    def _spec(self, row: JobColumns) -> JobSpec:
         """Jobs that differ in name, client key and launch only, as those of a sweep do, share all the rest."""
-        known_launch, like = self._specs.get(rest) or (launch, self._first_spec(name, client_key, launch, rest))
-        if known_launch == launch:
-            if like.name == name and like.client_key == client_key:
-                return like
-            command, env, workdir, pod_template = like.command, like.env, like.workdir, like.pod_template
-            fixed = like.fixed
-        else:
-            command, env, workdir, pod_template, fixed = self._launches[launch]
-        spec = JobSpec(
-            name,
-            command,
-            like.user,
-            env,
-            workdir,
-            like.labels,
-            like.runtime,
-            like.priority,
-            like.min_workers,
-            like.max_workers,
-            like.shape,
-            like.time_limit_seconds,
-            like.max_retries,
-            like.grace_seconds,
-            like.heartbeat_seconds,
-            like.preemptible,
-            like.preferred_workers,
-            like.expected_seconds,
-            like.speedup,
-            like.booking,
-            client_key,
-            pod_template,
-            like.data,
-            fixed,
-            like.export,
-        )
-        self._specs[rest] = (launch, spec)
-        return spec
-
-    def _first_spec(self, name: str, client_key: str | None, launch: str, rest: tuple[Any, ...]) -> JobSpec:
-        user, runtime, labels, (priority, min_workers, max_workers), shape, limits, wishes = rest
-        time_limit_seconds, max_retries, grace_seconds, heartbeat_seconds, preemptible = limits
-        preferred_workers, expected_seconds, speedup, booking, data, export = wishes
-        command, env, workdir, pod_template, fixed = self._launches[launch]
-        spec = JobSpec(
-            name=name,
-            command=command,
-            user=user,
-            env=env,
-            workdir=workdir,
-            labels=labels_from_text(labels),
-            runtime=Runtime(runtime),
-            priority=priority,
-            min_workers=min_workers,
-            max_workers=max_workers,
-            shape=self._shapes[shape],
-            time_limit_seconds=_within(time_limit_seconds, bounds.DURATION),
-            max_retries=max_retries,
-            grace_seconds=bounds.GRACE.nearest(grace_seconds),
-            heartbeat_seconds=_within(heartbeat_seconds, bounds.HEARTBEAT),
-            preemptible=bool(preemptible),
-            preferred_workers=preferred_workers,
-            expected_seconds=_within(expected_seconds, bounds.DURATION),
-            speedup=speedup_from_text(speedup),
-            booking=booking,
-            client_key=client_key,
-            pod_template=pod_template,
-            data=None if data is None else data_from_text(data),
-            fixed=fixed,
-            export=None if export is None else self._exports[export],
-        )
+        rest = row[_SHARED]
+        launch, spec = self._specs.get(rest) or (row.launch, self._first_spec(row))
+        if (row.launch, row.name, row.client_key) != (launch, spec.name, spec.client_key):
+            command, env, workdir, pod_template, fixed = self._launches[row.launch]
+            spec = replace(
+                spec,
+                name=row.name,
+                client_key=row.client_key,
+                command=command,
+                env=env,
+                workdir=workdir,
+                pod_template=pod_template,
+                fixed=fixed,
+            )
         if len(self._specs) >= PARTS_KEPT:
             self._specs.clear()
-        self._specs[rest] = (launch, spec)
+        self._specs[rest] = (row.launch, spec)
         return spec
+
+    def _first_spec(self, row: JobColumns) -> JobSpec:
+        command, env, workdir, pod_template, fixed = self._launches[row.launch]
+        shape = row.slots_per_worker, row.cpus_per_worker, row.memory_mib_per_worker
+        return JobSpec(
+            name=row.name,
+            command=command,
+            user=row.user_name,
+            env=env,
+            workdir=workdir,
+            labels=labels_from_text(row.labels),
+            runtime=Runtime(row.runtime),
+            priority=row.spec_priority,
+            min_workers=row.spec_min_workers,
+            max_workers=row.spec_max_workers,
+            shape=self._shapes[(*shape, row.node_selector, row.gpu_type, row.oversell)],
+            time_limit_seconds=_within(row.time_limit_seconds, bounds.DURATION),
+            max_retries=row.max_retries,
+            grace_seconds=bounds.GRACE.nearest(row.grace_seconds),
+            heartbeat_seconds=_within(row.heartbeat_seconds, bounds.HEARTBEAT),
+            preemptible=bool(row.preemptible),
+            preferred_workers=row.preferred_workers,
+            expected_seconds=_within(row.expected_seconds, bounds.DURATION),
+            speedup=speedup_from_text(row.speedup),
+            booking=row.booking,
+            client_key=row.client_key,
+            pod_template=pod_template,
+            data=None if row.data is None else data_from_text(row.data),
+            fixed=fixed,
+            export=None if row.export is None else self._exports[row.export],
+        )
 
 
 class _Parts(dict[K, V]):
@@ -320,13 +300,6 @@ class _Parts(dict[K, V]):
             self.clear()
         part = self[key] = self._read(key)
         return part
-
-
-def _shape(key: tuple[Any, ...]) -> WorkerShape:
-    slots, cpus, memory_mib, node_selector, gpu_type, oversell = key
-    return WorkerShape(
-        slots, bounds.CPUS.nearest(cpus), memory_mib, labels_from_text(node_selector), gpu_type, bool(oversell)
-    )
 
 
 def _within(value: float | None, bound: Bound) -> float | None:

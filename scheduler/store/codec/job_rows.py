@@ -5,14 +5,17 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from scheduler import bounds
 from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import Job, JobSpec
+from scheduler.model.shape import WorkerShape
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
 from scheduler.store.codec.json_text import (
     EMPTY,
     data_to_text,
     export_to_text,
+    labels_from_text,
     launch_to_text,
     numbers_from_text,
     numbers_to_text,
@@ -33,8 +36,25 @@ WORKER_COLUMNS = raw_columns(workers)
 _WORKER_STATES = {state.value: state for state in WorkerState}
 
 
+def shape_values(shape: WorkerShape) -> Values:
+    """What jobs and bookings have in common."""
+    return {
+        "slots_per_worker": shape.slots,
+        "cpus_per_worker": shape.cpus,
+        "memory_mib_per_worker": shape.memory_mib,
+        "node_selector": pairs_to_text(shape.node_selector),
+        "gpu_type": shape.gpu_type,
+    }
+
+
+def shape_from_columns(
+    slots: int, cpus: float, memory_mib: int, node_selector: str, gpu_type: str | None, oversell: bool | None = None
+) -> WorkerShape:
+    selector = labels_from_text(node_selector)
+    return WorkerShape(slots, bounds.CPUS.nearest(cpus), memory_mib, selector, gpu_type, bool(oversell))
+
+
 def spec_values(spec: JobSpec) -> Values:
-    shape = spec.shape
     return {
         "name": spec.name,
         "user_name": spec.user,
@@ -45,11 +65,7 @@ def spec_values(spec: JobSpec) -> Values:
         "spec_priority": spec.priority,
         "spec_min_workers": spec.min_workers,
         "spec_max_workers": spec.max_workers,
-        "slots_per_worker": shape.slots,
-        "cpus_per_worker": shape.cpus,
-        "memory_mib_per_worker": shape.memory_mib,
-        "node_selector": pairs_to_text(shape.node_selector),
-        "gpu_type": shape.gpu_type,
+        **shape_values(spec.shape),
         "time_limit_seconds": spec.time_limit_seconds,
         "max_retries": spec.max_retries,
         "grace_seconds": spec.grace_seconds,
@@ -58,7 +74,7 @@ def spec_values(spec: JobSpec) -> Values:
         "preferred_workers": spec.preferred_workers,
         "expected_seconds": spec.expected_seconds,
         "speedup": speedup_to_text(spec.speedup),
-        "oversell": shape.oversell or None,
+        "oversell": spec.shape.oversell or None,
         "booking": spec.booking,
         "data": None if spec.data is None else data_to_text(spec.data),
         "export": None if spec.export is None else export_to_text(spec.export),

@@ -11,8 +11,7 @@ from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.node import Node, NodeHealth, NodeIntent
-from scheduler.model.shape import WorkerShape
-from scheduler.store.codec.job_rows import Values
+from scheduler.store.codec.job_rows import Values, shape_from_columns, shape_values
 from scheduler.store.codec.json_text import (
     failures_from_text,
     failures_to_text,
@@ -182,17 +181,12 @@ def intent_from_row(row: Row[Any]) -> Intent:
 
 
 def booking_values(booking: Booking) -> Values:
-    shape = booking.shape
     return {
         "name": booking.name,
         "start_at": booking.start_at,
         "end_at": booking.end_at,
         "workers": booking.workers,
-        "slots_per_worker": shape.slots,
-        "cpus_per_worker": shape.cpus,
-        "memory_mib_per_worker": shape.memory_mib,
-        "node_selector": pairs_to_text(shape.node_selector),
-        "gpu_type": shape.gpu_type,
+        **shape_values(booking.shape),
         "created_at": booking.created_at,
         "user_name": booking.user,
         "priority_min": booking.priority_min,
@@ -208,12 +202,8 @@ def booking_from_row(row: Row[Any]) -> Booking:
         start_at=row.start_at,
         end_at=row.end_at,
         workers=row.workers,
-        shape=WorkerShape(
-            slots=row.slots_per_worker,
-            cpus=bounds.CPUS.nearest(row.cpus_per_worker),
-            memory_mib=row.memory_mib_per_worker,
-            node_selector=labels_from_text(row.node_selector),
-            gpu_type=row.gpu_type,
+        shape=shape_from_columns(
+            row.slots_per_worker, row.cpus_per_worker, row.memory_mib_per_worker, row.node_selector, row.gpu_type
         ),
         created_at=row.created_at,
         user=row.user_name,
