@@ -93,6 +93,7 @@ METRIC = Bound(1e-300, 1e300, zero=True, signed=True)
 #: Counts of the model, which its arrays of whole numbers hold with room for sums.
 WORKERS = Bound(1, 100_000)
 SLOTS = Bound(1, 4096, zero=True)
+SLOTS_PER_WORKER = Bound(1, SLOTS.high)
 MEMORY_MIB = Bound(1, 2**40, zero=True)
 #: Memory that is added up.
 MEMORY_HELD_MIB = Bound(1, 2**50, zero=True)

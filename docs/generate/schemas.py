@@ -11,7 +11,7 @@ from typing import Any
 import scheduler.http
 from docs.generate.comments import member_comments
 from docs.generate.markdown import sentence, table
-from scheduler.http.schemas.requests import JobRequest
+from scheduler.model.job_fields import JOB_FIELDS
 
 _PREFIX = "#/components/schemas/"
 #: Ends of the names of answers that repeat what was requested.
@@ -109,8 +109,8 @@ def _comments(key: str) -> Mapping[str, str]:
     *module, name = key.split("__")
     kinds = [kind for kind in _kinds().get(name, ()) if not module or kind.__module__ == ".".join(module)]
     asked = _kinds().get(f"{_SHOWN.sub('', name)}Request", [])
-    found: dict[str, str] = {}
-    for kind in (*([JobRequest] if asked else []), *asked, *kinds[:1]):
+    found = {field: said.description for field, said in JOB_FIELDS.items()} if asked else {}
+    for kind in (*asked, *kinds[:1]):
         found |= member_comments(kind)
     return found
 

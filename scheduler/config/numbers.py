@@ -36,9 +36,14 @@ class Within(GroupedMetadata):
 
 def _plain(number: float) -> float:
     """A whole number as one, so that schemas and messages show it without a point."""
-    return int(number) if number.is_integer() and abs(number) <= _SHOWN_WHOLE_MAX else number
+    return int(number) if number % 1 == 0 and abs(number) <= _SHOWN_WHOLE_MAX else number
 
 
+Workers = Annotated[int, Within(bounds.WORKERS)]
+Slots = Annotated[int, Within(bounds.SLOTS)]
+SlotsPerWorker = Annotated[int, Within(bounds.SLOTS_PER_WORKER)]
+MemoryMib = Annotated[int, Within(bounds.MEMORY_MIB)]
+Priority = Annotated[int, Within(bounds.PRIORITY)]
 Seconds = Annotated[float, Within(bounds.SECONDS)]
 Duration = Annotated[float, Within(bounds.DURATION)]
 Grace = Annotated[float, Within(bounds.GRACE)]

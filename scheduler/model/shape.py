@@ -1,6 +1,7 @@
 """What one worker needs of a node."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from scheduler import bounds
 
@@ -23,3 +24,25 @@ class WorkerShape:
         bounds.SLOTS.check("slots", self.slots)
         bounds.CPUS_HELD.check("cpus", self.cpus)
         bounds.MEMORY_HELD_MIB.check("memory_mib", self.memory_mib)
+
+
+class AskedPerWorker(Protocol):
+    """A request for workers, in whichever form it came."""
+
+    slots_per_worker: int
+    cpus_per_worker: float
+    memory_mib_per_worker: int
+    node_selector: dict[str, str]
+    gpu_type: str | None
+
+
+def shape_of(asked: AskedPerWorker, *, oversell: bool = False) -> WorkerShape:
+    """What each of the requested workers needs."""
+    return WorkerShape(
+        slots=asked.slots_per_worker,
+        cpus=asked.cpus_per_worker,
+        memory_mib=asked.memory_mib_per_worker,
+        node_selector=tuple(sorted(asked.node_selector.items())),
+        gpu_type=asked.gpu_type,
+        oversell=oversell,
+    )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from scheduler.config.numbers import Seconds
+from scheduler.config.numbers import Seconds, Workers
 from scheduler.errors import UserError
 from scheduler.simulate.adaptdl_profile import Application
 from scheduler.simulate.adaptdl_work import AdaptdlWork, FixedBatch, TunedBatch
@@ -23,7 +23,7 @@ class _AdaptdlRow(Row):
     name: Name
     time: Seconds
     application: Name
-    num_replicas: int = Field(ge=1, le=100_000)
+    num_replicas: Workers
     batch_size: int = Field(ge=1, le=10**9)
 
 

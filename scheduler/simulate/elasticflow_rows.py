@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from pydantic import Field
-
-from scheduler.config.numbers import Duration, Moment
+from scheduler.config.numbers import Duration, Moment, Workers
 from scheduler.simulate.job_rows import Name, refuse_repeated, resizable
 from scheduler.simulate.speed import Speedup
 from scheduler.simulate.table import Row, parse_csv
@@ -16,7 +14,7 @@ class _Row(Row):
     job_id: Name
     #: On any clock, unix time as well.
     submission_time: Moment
-    num_gpu: int = Field(ge=1, le=100_000)
+    num_gpu: Workers
     duration: Duration
 
 

@@ -8,10 +8,11 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
+from scheduler.config.numbers import Priority, Workers
 from scheduler.errors import UserError
 from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.shape import WorkerShape
-from scheduler.simulate.job_rows import COMMAND, Priority, Workers
+from scheduler.simulate.job_rows import COMMAND
 from scheduler.simulate.speed import Linear, Speedup
 from scheduler.simulate.table import ROWS_MAX, Row, validated
 from scheduler.simulate.work import CurveWork

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
-from scheduler.config.numbers import Cpus, Duration, Seconds
+from scheduler.config.numbers import Cpus, Duration, MemoryMib, Priority, Seconds, SlotsPerWorker, Workers
 from scheduler.errors import InvalidInput, UserError
 from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.observation import SlotLoad
-from scheduler.model.shape import WorkerShape
+from scheduler.model.shape import shape_of
 from scheduler.simulate.pairs import parse_pairs
 from scheduler.simulate.speed import parse_speedup
 from scheduler.simulate.table import Row, parse_csv, validated
@@ -18,8 +18,6 @@ from scheduler.simulate.workload import Submission
 from scheduler.simulate.yaml_items import read_items
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")]
-Workers = Annotated[int, Field(ge=1, le=100_000)]
-Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Labels = Annotated[dict[str, str], BeforeValidator(parse_pairs)]
 
@@ -55,9 +53,9 @@ class JobRow(Row):
     resize_seconds: Seconds = 0.0
     #: How long a worker that is asked to leave still holds its slots.
     leave_seconds: Seconds = 0.0
-    slots_per_worker: int = Field(default=1, ge=1, le=4096)
+    slots_per_worker: SlotsPerWorker = 1
     cpus_per_worker: Cpus = 0.0
-    memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
+    memory_mib_per_worker: MemoryMib = 0
     gpu_type: Name | None = None
     node_selector: Labels = Field(default_factory=dict)
     priority: Priority = 0
@@ -94,14 +92,7 @@ class JobRow(Row):
             priority=self.priority,
             min_workers=self.min_workers,
             max_workers=self.most_workers,
-            shape=WorkerShape(
-                slots=self.slots_per_worker,
-                cpus=self.cpus_per_worker,
-                memory_mib=self.memory_mib_per_worker,
-                node_selector=tuple(sorted(self.node_selector.items())),
-                gpu_type=self.gpu_type,
-                oversell=self.oversell,
-            ),
+            shape=shape_of(self, oversell=self.oversell),
             time_limit_seconds=self.time_limit_seconds,
             preemptible=self.preemptible,
             preferred_workers=self.preferred_workers,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
+from scheduler.bounds import SLOTS_PER_WORKER
+from scheduler.config.numbers import MemoryMib, Slots
 from scheduler.errors import InvalidInput, UserError
 from scheduler.model.ids import NodeName
 from scheduler.model.observation import NodeObservation
@@ -25,9 +27,9 @@ class NodeRow(Row):
     model_config = ConfigDict(extra="forbid")
 
     name: Name
-    slots: int = Field(ge=0, le=4096)
+    slots: Slots
     cpus: float = Field(default=0.0, ge=0, le=1e6)
-    memory_mib: int = Field(default=0, ge=0, le=2**40)
+    memory_mib: MemoryMib = 0
     gpu_type: Name | None = None
     #: Slots that may be given out in relation to those that there are, to jobs that accept overselling.
     oversell: float = Field(default=1.0, ge=1, le=100)
@@ -72,8 +74,8 @@ def read_nodes(text: str, option: str) -> tuple[NodeObservation, ...]:
 
 
 def _equal_nodes(text: str, count: int, slots: int, label: str | None, option: str) -> tuple[NodeObservation, ...]:
-    if not (1 <= count <= NODES_MAX and 1 <= slots <= 4096):
-        raise InvalidInput(option, f"{text!r}: must be 1 to {NODES_MAX} nodes of 1 to 4096 slots")
+    if not (1 <= count <= NODES_MAX and SLOTS_PER_WORKER.admits(slots)):
+        raise InvalidInput(option, f"{text!r}: must be 1 to {NODES_MAX} nodes of 1 to {SLOTS_PER_WORKER.high} slots")
     width = len(str(count))
     names = [f"node-{number:0{width}}" for number in range(1, count + 1)]
     return tuple(

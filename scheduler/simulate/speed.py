@@ -74,7 +74,9 @@ def parse_speedup(text: str, field: str = "speed") -> Speedup:
 
 def _points(words: list[str], text: str, field: str) -> tuple[tuple[int, float], ...]:
     pairs = [(_number(word.partition("=")[0]), _number(word.partition("=")[2])) for word in words]
-    if not all(1 <= workers <= 100_000 and workers % 1 == 0 and bounds.SPEED.admits(speed) for workers, speed in pairs):
+    if not all(
+        bounds.WORKERS.admits(workers) and workers % 1 == 0 and bounds.SPEED.admits(speed) for workers, speed in pairs
+    ):
         raise InvalidInput(field, f"{text!r} {_RULE}")
     if any(first[0] >= second[0] for first, second in pairwise(pairs)):
         raise InvalidInput(field, f"{text!r} must name its numbers of workers in ascending order")

@@ -21,6 +21,7 @@ def built(flags: Flags, written: dict[str, Any] | None = None, path: str = "") -
 def test_every_field_of_the_api_has_an_option() -> None:
     fields = set(JobRequest.model_fields) | set(RecurringRequest.model_fields) - {"job"}
     assert set(OPTION_OF) == fields
+    assert all(option.startswith("--") for field, option in OPTION_OF.items() if field != "command")
 
 
 def test_a_data_set_is_told_field_by_field_over_that_of_the_file() -> None:
@@ -125,8 +126,8 @@ def test_a_relative_workdir_is_named_in_full_only_to_the_submitters_machine(
         (Flags(command=["a"], shell="b"), "--shell: cannot be combined"),
         (Flags(command=["a"], workers="1", min_workers=1), "--workers: cannot be combined"),
         (Flags(command=["a"], workers="x"), "--workers: 'x' is not a valid number"),
-        (Flags(command=["a"], grace="x"), "--grace: 'x' is not a valid duration"),
-        (Flags(command=["a"], memory="x"), "--memory: 'x' is not a valid size"),
+        (Flags(command=["a"], grace_seconds="x"), "--grace: 'x' is not a valid duration"),
+        (Flags(command=["a"], memory_mib_per_worker="x"), "--memory: 'x' is not a valid size"),
         (Flags(command=["a"], labels=["x"]), "--label: 'x' must have the form"),
     ],
 )
@@ -142,7 +143,7 @@ def test_a_file_without_a_command_is_named() -> None:
 
 
 def test_a_complaint_names_the_option_that_set_the_field() -> None:
-    flags = Flags(command=["a"], max_workers=1, grace="1h", env=["A=1"])
+    flags = Flags(command=["a"], max_workers=1, grace_seconds="1h", env=["A=1"])
     _, source = build_request(
         flags, {"min_workers": 4}, Source("job.yaml", {}, {"min_workers": 3}, frozenset({"min_workers"}))
     )

@@ -8,6 +8,7 @@ import typer
 from scheduler.cli.command import BOOKINGS, Session, command
 from scheduler.cli.commands.batch import ask_each
 from scheduler.cli.completion import complete_booking
+from scheduler.cli.input.flags import job_option
 from scheduler.cli.input.quantities import duration_seconds, memory_mib, moment, pairs
 from scheduler.cli.render.output import Cell, Column, emit_json, note, say, show, table
 from scheduler.cli.render.tables import mapping, state_cell
@@ -48,16 +49,16 @@ class Booked:
     slots: Annotated[int | None, typer.Option("--slots", help="Number of slots.")] = None
     nodes: Annotated[int | None, typer.Option("--nodes", help="Number of whole nodes, instead of --slots.")] = None
     slots_per_worker: Annotated[
-        int | None, typer.Option("--slots-per-worker", help="Slots per worker, all on one node (default: 1).")
+        int | None, job_option("slots_per_worker", "--slots-per-worker", hint=" (default: 1)")
     ] = None
-    cpus: Annotated[float | None, typer.Option("--cpus", help="CPUs per worker.")] = None
-    memory: Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Memory per worker: 512MiB, 4GiB.")] = (
-        None
-    )
-    gpu_type: Annotated[str | None, typer.Option("--gpu-type", help="GPU type.")] = None
+    cpus: Annotated[float | None, job_option("cpus_per_worker", "--cpus")] = None
+    memory: Annotated[
+        str | None, job_option("memory_mib_per_worker", "--memory", metavar="SIZE", hint=": 512MiB, 4GiB")
+    ] = None
+    gpu_type: Annotated[str | None, job_option("gpu_type", "--gpu-type")] = None
     node_selector: Annotated[
         list[str] | None,
-        typer.Option("--node-selector", metavar="KEY=VALUE", help="Use only nodes with this label; repeatable."),
+        job_option("node_selector", "--node-selector", metavar="KEY=VALUE", hint="; repeatable"),
     ] = None
     user: Annotated[str | None, typer.Option("--user", help="Reserve for jobs of this user.")] = None
     priority_min: Annotated[

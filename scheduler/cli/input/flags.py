@@ -1,18 +1,22 @@
 """What `sched submit` and `sched whatif` can be told of a job on their command lines: each field is an option."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from scheduler.cli.completion import complete_booking
 from scheduler.model.job import Runtime
+from scheduler.model.job_fields import JOB_FIELDS
 
 WHAT = "What to run"
 _SIZE = "Workers and resources"
 _RULES = "Scheduling"
 _KEY_VALUE = "KEY=VALUE"
+_DURATION = "DURATION"
 
 Words = list[str] | None
 FileOption = Annotated[
@@ -21,274 +25,128 @@ FileOption = Annotated[
 ]
 
 
+def job_option(
+    field: str,
+    *names: str,
+    hint: str = "",
+    text: str | None = None,
+    metavar: str | None = None,
+    panel: str | None = None,
+    complete: Callable[[str], list[str]] | None = None,
+) -> Any:
+    """The option for a field of a job. Its help is the field's meaning and a hint, or another text.
+
+    A hint says how the value is written, or what holds without it.
+    """
+    said = text or f"{JOB_FIELDS[field].meaning}{hint}."
+    # Without the ellipsis Typer would take the first name for a default.
+    return typer.Option(..., *names, help=said, metavar=metavar, rich_help_panel=panel, autocompletion=complete)
+
+
+_what = partial(job_option, panel=WHAT)
+_size = partial(job_option, panel=_SIZE)
+_rule = partial(job_option, panel=_RULES)
+
+
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """None: not given."""
+    """Fields of the request as they were written on the command line; None: not given."""
 
     command: Annotated[
         Words, typer.Argument(metavar="-- COMMAND [ARGS]...", help="Program with its arguments, or a job file.")
     ] = None
     shell: Annotated[
-        str | None,
-        typer.Option("--shell", "-c", help="Command line for /bin/sh, instead of COMMAND.", rich_help_panel=WHAT),
+        str | None, _what("command", "--shell", "-c", text="Command line for /bin/sh, instead of COMMAND.")
     ] = None
-    name: Annotated[
-        str | None,
-        typer.Option("--name", help="Job name (default: name of the script or program).", rich_help_panel=WHAT),
-    ] = None
-    user: Annotated[str | None, typer.Option("--user", help="User (default: current user).", rich_help_panel=WHAT)] = (
-        None
-    )
+    name: Annotated[str | None, _what("name", "--name", hint=" (default: name of the script or program)")] = None
+    user: Annotated[str | None, _what("user", "--user", hint=" (default: current user)")] = None
     env: Annotated[
         Words,
-        typer.Option(
-            "--env",
-            "-e",
-            metavar="KEY[=VALUE]",
-            help="Environment variable; KEY alone copies the current value; repeatable.",
-            rich_help_panel=WHAT,
-        ),
+        _what("env", "--env", "-e", metavar="KEY[=VALUE]", hint="; KEY alone copies the current value; repeatable"),
     ] = None
     export: Annotated[
         Words,
-        typer.Option(
+        _what(
+            "export",
             "--export",
             metavar="NONE|ALL|NAME[=VALUE],...",
-            help="Variables of your environment to pass on; --env overrides them (default: PATH, VIRTUAL_ENV, CONDA_*, "
+            text="Variables of your environment to pass on; --env overrides them (default: PATH, VIRTUAL_ENV, CONDA_*, "
             "PYTHONPATH, LD_LIBRARY_PATH). ALL excludes secrets, which must be named. Not for pods.",
-            rich_help_panel=WHAT,
         ),
     ] = None
-    workdir: Annotated[
-        Path | None,
-        typer.Option("--workdir", "-C", help="Working directory (default: current directory).", rich_help_panel=WHAT),
-    ] = None
-    labels: Annotated[
-        Words, typer.Option("--label", "-l", metavar=_KEY_VALUE, help="Label; repeatable.", rich_help_panel=WHAT)
-    ] = None
+    workdir: Annotated[Path | None, _what("workdir", "--workdir", "-C", hint=" (default: current directory)")] = None
+    labels: Annotated[Words, _what("labels", "--label", "-l", metavar=_KEY_VALUE, hint="; repeatable")] = None
     runtime: Annotated[
         Runtime | None,
-        typer.Option(
-            "--runtime",
-            help="Kind of script; elastic is for scripts that use scheduler.elastic (default: command).",
-            rich_help_panel=WHAT,
-        ),
+        _what("runtime", "--runtime", hint="; elastic is for scripts that use scheduler.elastic (default: command)"),
     ] = None
     pod_template: Annotated[
-        Path | None,
-        typer.Option(
-            "--pod-template",
-            metavar="FILE",
-            help="Pod template for Kubernetes (.yaml, .json).",
-            rich_help_panel=WHAT,
-        ),
+        Path | None, _what("pod_template", "--pod-template", metavar="FILE", hint=" (.yaml, .json)")
     ] = None
     fixed: Annotated[
         Path | None,
-        typer.Option(
-            "--fixed",
-            metavar="FILE",
-            help="Fixed group, such as parameter servers or a master: file with replicas, command, … (.yaml, .toml).",
-            rich_help_panel=WHAT,
-        ),
+        _what("fixed", "--fixed", metavar="FILE", hint=": file with replicas, command, … (.yaml, .toml)"),
     ] = None
     data: Annotated[
         Words,
-        typer.Option(
-            "--data",
-            metavar=_KEY_VALUE,
-            help="Data set for workers that take shards: shards=1000, epochs=3, shuffle=true; repeatable.",
-            rich_help_panel=WHAT,
-        ),
+        _what("data", "--data", metavar=_KEY_VALUE, hint=": shards=1000, epochs=3, shuffle=true; repeatable"),
     ] = None
     workers: Annotated[
-        str | None,
-        typer.Option(
-            "--workers",
-            "-w",
-            metavar="N|MIN-MAX",
-            help="Number of workers, or minimum and maximum.",
-            rich_help_panel=_SIZE,
-        ),
+        str | None, _size("workers", "--workers", "-w", metavar="N|MIN-MAX", hint=", or minimum and maximum")
     ] = None
-    min_workers: Annotated[
-        int | None, typer.Option("--min", "--min-workers", help="Minimum number of workers.", rich_help_panel=_SIZE)
-    ] = None
-    max_workers: Annotated[
-        int | None, typer.Option("--max", "--max-workers", help="Maximum number of workers.", rich_help_panel=_SIZE)
-    ] = None
-    slots_per_worker: Annotated[
-        int | None,
-        typer.Option("--slots-per-worker", "--slots", help="Slots (GPUs) per worker.", rich_help_panel=_SIZE),
-    ] = None
-    cpus_per_worker: Annotated[float | None, typer.Option("--cpus", help="CPUs per worker.", rich_help_panel=_SIZE)] = (
-        None
-    )
-    memory: Annotated[
-        str | None,
-        typer.Option("--memory", metavar="SIZE", help="Memory per worker: 512MiB, 4GiB.", rich_help_panel=_SIZE),
+    min_workers: Annotated[int | None, _size("min_workers", "--min", "--min-workers")] = None
+    max_workers: Annotated[int | None, _size("max_workers", "--max", "--max-workers")] = None
+    slots_per_worker: Annotated[int | None, _size("slots_per_worker", "--slots-per-worker", "--slots")] = None
+    cpus_per_worker: Annotated[float | None, _size("cpus_per_worker", "--cpus")] = None
+    memory_mib_per_worker: Annotated[
+        str | None, _size("memory_mib_per_worker", "--memory", metavar="SIZE", hint=": 512MiB, 4GiB")
     ] = None
     node_selector: Annotated[
-        Words,
-        typer.Option(
-            "--node-selector",
-            metavar=_KEY_VALUE,
-            help="Use only nodes with this label; repeatable.",
-            rich_help_panel=_SIZE,
-        ),
+        Words, _size("node_selector", "--node-selector", metavar=_KEY_VALUE, hint="; repeatable")
     ] = None
-    gpu_type: Annotated[
-        str | None, typer.Option("--gpu-type", help="Use only GPUs of this type.", rich_help_panel=_SIZE)
-    ] = None
+    gpu_type: Annotated[str | None, _size("gpu_type", "--gpu-type")] = None
     preferred_workers: Annotated[
-        int | None,
-        typer.Option(
-            "--preferred",
-            help="Number of workers under a policy that fixes sizes (default: the maximum).",
-            rich_help_panel=_SIZE,
-        ),
+        int | None, _size("preferred_workers", "--preferred", hint=" (default: the maximum)")
     ] = None
-    oversell: Annotated[
-        bool | None,
-        typer.Option(
-            "--oversell/--no-oversell",
-            help="Allow the job to share oversold slots (default: no).",
-            rich_help_panel=_SIZE,
-        ),
-    ] = None
-    priority: Annotated[
-        int | None,
-        typer.Option(
-            "--priority", "-p", help="Priority; higher is more important (default: 0).", rich_help_panel=_RULES
-        ),
-    ] = None
+    oversell: Annotated[bool | None, _size("oversell", "--oversell/--no-oversell", hint=" (default: no)")] = None
+    priority: Annotated[int | None, _rule("priority", "--priority", "-p", hint=" (default: 0)")] = None
     preemptible: Annotated[
-        bool | None,
-        typer.Option(
-            "--preemptible/--not-preemptible",
-            help="Allow more important jobs to take its slots (default: yes).",
-            rich_help_panel=_RULES,
-        ),
+        bool | None, _rule("preemptible", "--preemptible/--not-preemptible", hint=" (default: yes)")
     ] = None
-    time_limit: Annotated[
+    time_limit_seconds: Annotated[
+        str | None, _rule("time_limit_seconds", "--time-limit", metavar=_DURATION, hint=": 90s, 45m, 1h30m, 2d")
+    ] = None
+    expected_seconds: Annotated[str | None, _rule("expected_seconds", "--expected", metavar=_DURATION)] = None
+    speedup: Annotated[Words, _rule("speedup", "--speedup", metavar="WORKERS=SPEED", hint="; repeatable")] = None
+    max_retries: Annotated[int | None, _rule("max_retries", "--max-retries", hint=" (default: 3)")] = None
+    grace_seconds: Annotated[
+        str | None, _rule("grace_seconds", "--grace", metavar=_DURATION, hint=" (default: 30s)")
+    ] = None
+    heartbeat_seconds: Annotated[
         str | None,
-        typer.Option(
-            "--time-limit",
-            metavar="DURATION",
-            help="Maximum running time of each attempt: 90s, 45m, 1h30m, 2d.",
-            rich_help_panel=_RULES,
-        ),
-    ] = None
-    expected: Annotated[
-        str | None,
-        typer.Option(
-            "--expected",
-            metavar="DURATION",
-            help="Expected running time with the preferred number of workers.",
-            rich_help_panel=_RULES,
-        ),
-    ] = None
-    speedup: Annotated[
-        Words,
-        typer.Option(
-            "--speedup",
-            metavar="WORKERS=SPEED",
-            help="Relative speed with this number of workers; repeatable.",
-            rich_help_panel=_RULES,
-        ),
-    ] = None
-    max_retries: Annotated[
-        int | None,
-        typer.Option(
-            "--max-retries", help="Maximum number of restarts after failures (default: 3).", rich_help_panel=_RULES
-        ),
-    ] = None
-    grace: Annotated[
-        str | None,
-        typer.Option(
-            "--grace",
-            metavar="DURATION",
-            help="Time to exit after a request to stop, before SIGKILL (default: 30s).",
-            rich_help_panel=_RULES,
-        ),
-    ] = None
-    heartbeat: Annotated[
-        str | None,
-        typer.Option(
-            "--heartbeat",
-            metavar="DURATION",
-            help="Treat a worker as hung after this time without a report; 0 turns that off (default: 10m, for scripts "
-            "that report).",
-            rich_help_panel=_RULES,
-        ),
+        _rule("heartbeat_seconds", "--heartbeat", metavar=_DURATION, hint=" (default: 10m, for scripts that report)"),
     ] = None
     cron: Annotated[
         str | None,
-        typer.Option(
+        _rule(
+            "cron",
             "--cron",
             metavar="EXPRESSION",
-            help='Submit the job at these times: "0 3 * * *" is daily at 03:00.',
-            rich_help_panel=_RULES,
+            text='Submit the job at these times: "0 3 * * *" is daily at 03:00.',
         ),
     ] = None
     timezone: Annotated[
-        str | None,
-        typer.Option("--timezone", metavar="ZONE", help="Time zone of --cron (default: UTC).", rich_help_panel=_RULES),
+        str | None, _rule("timezone", "--timezone", metavar="ZONE", text="Time zone of --cron (default: UTC).")
     ] = None
-    booking: Annotated[
-        str | None,
-        typer.Option(
-            "--booking",
-            metavar="NAME",
-            help="Run in the capacity and window of this booking.",
-            autocompletion=complete_booking,
-            rich_help_panel=_RULES,
-        ),
-    ] = None
-    client_key: Annotated[
-        str | None,
-        typer.Option(
-            "--client-key",
-            metavar="KEY",
-            help="Idempotency key: a repeated submission with this key returns the same job.",
-            rich_help_panel=_RULES,
-        ),
-    ] = None
+    booking: Annotated[str | None, _rule("booking", "--booking", metavar="NAME", complete=complete_booking)] = None
+    client_key: Annotated[str | None, _rule("client_key", "--client-key", metavar="KEY")] = None
+
+
+def option_of(annotation: Any) -> str:
+    """How an option is spelt in messages; an argument has no spelling."""
+    names: tuple[str, ...] = annotation.__metadata__[0].param_decls
+    return names[0].partition("/")[0] if names else ""
 
 
 #: The option that sets a field of a request, for messages.
-OPTION_OF = {
-    "command": "command",
-    "name": "--name",
-    "user": "--user",
-    "env": "--env",
-    "export": "--export",
-    "workdir": "--workdir",
-    "labels": "--label",
-    "runtime": "--runtime",
-    "pod_template": "--pod-template",
-    "fixed": "--fixed",
-    "data": "--data",
-    "priority": "--priority",
-    "workers": "--workers",
-    "min_workers": "--min",
-    "max_workers": "--max",
-    "slots_per_worker": "--slots-per-worker",
-    "cpus_per_worker": "--cpus",
-    "memory_mib_per_worker": "--memory",
-    "node_selector": "--node-selector",
-    "gpu_type": "--gpu-type",
-    "time_limit_seconds": "--time-limit",
-    "max_retries": "--max-retries",
-    "grace_seconds": "--grace",
-    "heartbeat_seconds": "--heartbeat",
-    "preemptible": "--preemptible",
-    "preferred_workers": "--preferred",
-    "expected_seconds": "--expected",
-    "speedup": "--speedup",
-    "oversell": "--oversell",
-    "booking": "--booking",
-    "client_key": "--client-key",
-    "cron": "--cron",
-    "timezone": "--timezone",
-}
+OPTION_OF = {each.name: option_of(each.type) or each.name for each in fields(Flags) if each.name != "shell"}

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -67,85 +68,79 @@ def build_request(flags: Flags, written: dict[str, Any], file: Source) -> tuple[
 
 def _given(flags: Flags) -> dict[str, Any]:
     """The fields that options set, in the request's own units."""
-    low, high = workers_range(flags.workers, "--workers") if flags.workers is not None else (None, None)
     if flags.workers is not None and (flags.min_workers is not None or flags.max_workers is not None):
         raise UserError("--workers: cannot be combined with --min or --max")
     if flags.shell is not None and flags.command:
         raise UserError("--shell: cannot be combined with a command after --")
-    given: dict[str, Any] = {
-        "command": flags.shell if flags.shell is not None else flags.command or None,
-        "name": flags.name,
-        "user": flags.user,
-        "env": _environment(flags.env or []) or None,
-        "export": flags.export,
-        "workdir": str(flags.workdir) if flags.workdir is not None else None,
-        "labels": pairs(flags.labels or [], "--label") or None,
-        "runtime": flags.runtime.value if flags.runtime else None,
-        "pod_template": read_job_file(flags.pod_template)[0] if flags.pod_template is not None else None,
-        "fixed": read_job_file(flags.fixed)[0] if flags.fixed is not None else None,
-        "data": _data(flags.data or []) or None,
-        "priority": flags.priority,
-        "min_workers": low if low is not None else flags.min_workers,
-        "max_workers": high if high is not None else flags.max_workers,
-        "slots_per_worker": flags.slots_per_worker,
-        "cpus_per_worker": flags.cpus_per_worker,
-        "memory_mib_per_worker": memory_mib(flags.memory, "--memory") if flags.memory is not None else None,
-        "node_selector": pairs(flags.node_selector or [], "--node-selector") or None,
-        "gpu_type": flags.gpu_type,
-        "time_limit_seconds": _seconds(flags.time_limit, "--time-limit"),
-        "max_retries": flags.max_retries,
-        "grace_seconds": _seconds(flags.grace, "--grace"),
-        "heartbeat_seconds": _seconds(flags.heartbeat, "--heartbeat"),
-        "preemptible": flags.preemptible,
-        "preferred_workers": flags.preferred_workers,
-        "expected_seconds": _seconds(flags.expected, "--expected"),
-        "speedup": _speedup(flags.speedup or []) or None,
-        "oversell": flags.oversell,
-        "booking": flags.booking,
-        "client_key": flags.client_key,
-        "cron": flags.cron,
-        "timezone": flags.timezone,
-    }
-    return {key: value for key, value in given.items() if value is not None}
+    given = {}
+    for field, option in OPTION_OF.items():
+        value = getattr(flags, field)
+        if value is not None and value != []:
+            read = _READ.get(field)
+            given[field] = value if read is None else read(value, option)
+    if flags.shell is not None:
+        given["command"] = flags.shell
+    if "workers" in given:
+        given["min_workers"], given["max_workers"] = given.pop("workers")
+    return given
 
 
-def _seconds(text: str | None, option: str) -> float | None:
-    return None if text is None else duration_seconds(text, option)
+def _document(path: Path, _option: str) -> dict[str, Any]:
+    return read_job_file(path)[0]
 
 
-def _data(items: list[str]) -> dict[str, Any]:
+def _data(items: list[str], option: str) -> dict[str, Any]:
     """Numbers and truth values as a job file has them; the daemon judges the rest."""
     keys = [item.partition("=")[0] for item in items]
     twice = next((key for number, key in enumerate(keys) if key in keys[:number]), None)
     if twice is not None:
-        raise InvalidInput("--data", f"{twice} is given more than once")
+        raise InvalidInput(option, f"{twice} is given more than once")
     try:
-        return {key: yaml.safe_load(value) for key, value in pairs(items, "--data").items()}
+        return {key: yaml.safe_load(value) for key, value in pairs(items, option).items()}
     except yaml.YAMLError:
-        raise InvalidInput("--data", f"{' '.join(items)} must have the form shards=1000") from None
+        raise InvalidInput(option, f"{' '.join(items)} must have the form shards=1000") from None
 
 
-def _speedup(items: list[str]) -> list[list[float]]:
+def _speedup(items: list[str], option: str) -> list[list[float]]:
     """Pairs of workers and speed, ascending."""
     try:
-        return sorted([float(workers), float(speed)] for workers, speed in pairs(items, "--speedup").items())
+        return sorted([float(workers), float(speed)] for workers, speed in pairs(items, option).items())
     except ValueError:
-        raise InvalidInput("--speedup", f"{' '.join(items)} must have the form 4=3.4") from None
+        raise InvalidInput(option, f"{' '.join(items)} must have the form 4=3.4") from None
 
 
-def _environment(items: list[str]) -> dict[str, str]:
+def _environment(items: list[str], option: str) -> dict[str, str]:
     """`K=V` as written, `K` with its value here."""
     env: dict[str, str] = {}
     for item in items:
         if "=" in item:
-            env |= pairs([item], "--env")
+            env |= pairs([item], option)
         elif item in os.environ and not is_text(os.environ[item]):
-            raise InvalidInput("--env", f"{item} is not UTF-8 text: no job can take it")
+            raise InvalidInput(option, f"{item} is not UTF-8 text: no job can take it")
         elif item in os.environ:
             env[item] = os.environ[item]
         else:
-            raise InvalidInput("--env", f"{item} is not set in this environment: use {item}=VALUE")
+            raise InvalidInput(option, f"{item} is not set in this environment: use {item}=VALUE")
     return env
+
+
+#: Fields whose options are written in another way than a request: what makes the value of the text and the option.
+_READ: dict[str, Callable[[Any, str], Any]] = {
+    "env": _environment,
+    "workdir": lambda path, _: str(path),
+    "labels": pairs,
+    "pod_template": _document,
+    "fixed": _document,
+    "data": _data,
+    "workers": workers_range,
+    "memory_mib_per_worker": memory_mib,
+    "node_selector": pairs,
+    "time_limit_seconds": duration_seconds,
+    "expected_seconds": duration_seconds,
+    "grace_seconds": duration_seconds,
+    "heartbeat_seconds": duration_seconds,
+    "speedup": _speedup,
+}
 
 
 def _without_other_bounds(written: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from scheduler.clusters.kubernetes.api.custom_resource import GROUP, PLURAL, VERSION
 from scheduler.http.schemas.fields import WORKDIR
 from scheduler.http.schemas.requests import JobRequest
+from scheduler.model.job_fields import JOB_FIELDS
 
 Schema = dict[str, Any]
 
@@ -30,9 +31,9 @@ _TIME: Schema = {"type": "string", "format": "date-time"}
 _COLUMNS = (
     ("Phase", "string", ".status.phase", "State of the job."),
     ("Workers", "integer", ".status.workers", "Current number of workers."),
-    ("Min", "integer", ".spec.minWorkers", "Minimum number of workers."),
-    ("Max", "integer", ".spec.maxWorkers", "Maximum number of workers."),
-    ("Priority", "integer", ".spec.priority", "Priority; higher is more important."),
+    ("Min", "integer", ".spec.minWorkers", JOB_FIELDS["min_workers"].sentence),
+    ("Max", "integer", ".spec.maxWorkers", JOB_FIELDS["max_workers"].sentence),
+    ("Priority", "integer", ".spec.priority", JOB_FIELDS["priority"].sentence),
     ("Generation", "integer", ".status.generation", "Number of membership changes."),
     ("Reason", "string", ".status.reason", "Reason why it waits, or how it ended."),
     ("Age", "date", ".metadata.creationTimestamp", "Time since creation."),
@@ -104,7 +105,10 @@ def _object_schema() -> Schema:
 def _spec_schema() -> Schema:
     schema = JobRequest.model_json_schema()
     fields, parts = schema["properties"], schema["$defs"]
-    properties = {name: _structural(fields[field], parts) for name, field in request_fields()}
+    properties = {
+        name: {**_structural(fields[field], parts), "description": JOB_FIELDS[field].sentence}
+        for name, field in request_fields()
+    }
     properties["workdir"]["pattern"] = WORKDIR  # a relative one belongs to a submitter's machine
     properties["suspend"] = {
         "type": "boolean",

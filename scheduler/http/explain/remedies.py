@@ -2,11 +2,11 @@
 
 from typing import assert_never
 
+from scheduler import bounds
 from scheduler.config import PolicySettings
 from scheduler.http.explain.feasible import most_workers
 from scheduler.http.explain.room import away, closed_slots
 from scheduler.http.explain.words import counted, job_name, named
-from scheduler.http.schemas.fields import PRIORITY_MAX
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.node import Node, NodeHealth, NodeIntent
@@ -17,6 +17,8 @@ from scheduler.policy.explain.counterfactuals import Rise, Trials
 from scheduler.policy.explain.growth_limits import Growth, GrowthLimits, Limit
 from scheduler.policy.explain.held_slots import Look
 from scheduler.policy.explain.shortage import Lack, vacancies_of
+
+_PRIORITY_MAX = int(bounds.PRIORITY.high)
 
 
 def remedies(
@@ -99,7 +101,7 @@ def _less(job: Job, workers: int, where: str) -> list[str]:
 
 def _tried(job: Job, world: World, now: float, trials: Trials) -> list[str]:
     """Remedies that would let it start, by the planner's trials."""
-    rise = trials.rise(PRIORITY_MAX)
+    rise = trials.rise(_PRIORITY_MAX)
     fit = vacancies_of(world).fit(job.shape, View.OPEN)
     ways = _less(job, fit, "in the free slots") if 0 < fit < job.min_workers and trials.starts_with(fit) else []
     if trials.starts_with_nodes(down=False):
@@ -129,7 +131,7 @@ def _ends(trials: Trials, world: World) -> list[str]:
     booking = trials.booking_that_keeps_it()
     if booking is not None:
         return [_end_of_booking(booking)]
-    end = trials.end_that_serves(PRIORITY_MAX)
+    end = trials.end_that_serves(_PRIORITY_MAX)
     if end is None:
         return []
     besides = f", together with a priority of at least {end.priority}" if end.priority is not None else ""

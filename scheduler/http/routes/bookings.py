@@ -19,7 +19,7 @@ from scheduler.model.booking import Booking
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec
 from scheduler.model.node import Node
-from scheduler.model.shape import WorkerShape
+from scheduler.model.shape import WorkerShape, shape_of
 from scheduler.model.world import World
 from scheduler.policy.overlay.booking_feasible import refusal
 
@@ -169,13 +169,7 @@ def _booking(request: BookingRequest, services: Services) -> Booking:
     start_at = now if request.start_at is None else request.start_at - services.booked_ahead_seconds()
     if start_at < now - LATE_SECONDS:
         raise InvalidInput("start_at", "is in the past: use a future time, or omit it to start now")
-    shape = WorkerShape(
-        slots=request.slots_per_worker,
-        cpus=request.cpus_per_worker,
-        memory_mib=request.memory_mib_per_worker,
-        node_selector=tuple(sorted(request.node_selector.items())),
-        gpu_type=request.gpu_type,
-    )
+    shape = shape_of(request)
     if request.nodes is not None:
         workers, shape = _whole_nodes(request.nodes, shape, _nodes(services))
     else:

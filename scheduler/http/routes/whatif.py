@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from scheduler.config.numbers import Priority
 from scheduler.engine.whatif.forecast import Forecast, forecast_spec
 from scheduler.engine.whatif.priority_change import Size, Sizes, StartForecasts, reprice
 from scheduler.errors import Conflict
@@ -16,7 +17,6 @@ from scheduler.http.explain.explanation import explain
 from scheduler.http.json import JsonResponse
 from scheduler.http.routes.bookings import check_bookings
 from scheduler.http.routes.jobs import unfinished
-from scheduler.http.schemas.fields import PRIORITY_MAX
 from scheduler.http.schemas.forecast import JOBS_MAX, ForecastView, forecast_view
 from scheduler.http.schemas.parameters import JobNumber
 from scheduler.http.schemas.requests import JobRequest, parse_request
@@ -128,7 +128,7 @@ def what_if(services: ServicesDep, body: JobBody) -> Response:
 def what_if_priority(
     services: ServicesDep,
     job_id: JobNumber,
-    priority: Annotated[int, Query(ge=-PRIORITY_MAX, le=PRIORITY_MAX, description="The priority to try.")],
+    priority: Annotated[Priority, Query(description="The priority to try.")],
 ) -> Response:
     """Predict the effect of another priority on the job and on others, without changing it."""
     unfinished(services, job_id)

@@ -54,10 +54,7 @@ WORKDIR = r"^/[^\x00]*$"
 Workdir = Annotated[str, StringConstraints(max_length=4096, pattern=WORKDIR)]
 #: Path that is absolute, or relative to a directory of the submitter.
 AnyWorkdir = Annotated[str, StringConstraints(max_length=4096, pattern=_NO_NUL)]
-Workers = Annotated[int, Field(ge=1, le=100_000)]
 SpeedAt = Annotated[list[Speed], Field(min_length=2, max_length=2)]
-PRIORITY_MAX = 1_000_000
-Priority = Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)]
 
 
 def _shell_or_list(command: Any) -> Any:
@@ -82,7 +79,6 @@ Command = Annotated[
     AfterValidator(_program_named),
     WithJsonSchema(
         {
-            "description": "Program and arguments, or one string for /bin/sh.",
             "anyOf": [
                 {**_TEXT_SCHEMA, "minLength": 1},
                 {"type": "array", "minItems": 1, "maxItems": 4096, "items": _TEXT_SCHEMA},

@@ -3,10 +3,21 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 
 from scheduler.bounds import SHARDS
-from scheduler.config.numbers import Cpus, Duration, Grace, Heartbeat, Moment
+from scheduler.config.numbers import (
+    Cpus,
+    Duration,
+    Grace,
+    Heartbeat,
+    MemoryMib,
+    Moment,
+    Priority,
+    Slots,
+    SlotsPerWorker,
+    Workers,
+)
 from scheduler.errors import InvalidInput
 from scheduler.http.errors import invalid_input
 from scheduler.http.json import parse_json
@@ -23,21 +34,20 @@ from scheduler.http.schemas.fields import (
     GpuType,
     Labels,
     Line,
-    Priority,
     Request,
     SpeedAt,
     Text,
     VariableName,
     Workdir,
-    Workers,
 )
 from scheduler.model import horovod, torchrun
 from scheduler.model.data import DataSet
 from scheduler.model.export import BYTES_MAX, VARIABLES_MAX, Export, is_schedulers
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import JobSpec, Runtime
+from scheduler.model.job_fields import JOB_FIELDS
 from scheduler.model.pod_template import broken_template_rule, canonical_template
-from scheduler.model.shape import WorkerShape
+from scheduler.model.shape import shape_of
 
 #: Limit on positions: many languages read larger numbers in JSON as floats.
 POSITION_MAX = 2**53
@@ -55,9 +65,9 @@ class FixedRequest(Request):
     #: Variables, laid over those of the job.
     env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
     #: Slots of each, all on one node; 0: it uses no accelerator.
-    slots_per_worker: int = Field(default=0, ge=0, le=4096)
+    slots_per_worker: Slots = 0
     cpus_per_worker: Cpus = 0.0
-    memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
+    memory_mib_per_worker: MemoryMib = 0
     node_selector: Labels = Field(default_factory=dict)
     gpu_type: GpuType | None = None
     #: Kubernetes: the pod template of fixed workers; null: that of the job.
@@ -72,13 +82,7 @@ class FixedRequest(Request):
             replicas=self.replicas,
             command=tuple(self.command or job.command),
             env=_pairs(self.env),
-            shape=WorkerShape(
-                slots=self.slots_per_worker,
-                cpus=self.cpus_per_worker,
-                memory_mib=self.memory_mib_per_worker,
-                node_selector=_pairs(self.node_selector),
-                gpu_type=self.gpu_type,
-            ),
+            shape=shape_of(self),
             pod_template=None if template is None else canonical_template(template),
         )
 
@@ -132,69 +136,47 @@ class ExportRequest(Request):
         return Export(env=_pairs(self.env), workdir=self.workdir, host=self.host)
 
 
+def _describe(schema: dict[str, Any]) -> None:
+    for name, field in schema["properties"].items():
+        field["description"] = JOB_FIELDS[name].description
+
+
 class JobRequest(Request):
     """A job to run."""
 
+    # `JOB_FIELDS` says what each field means.
+    model_config = ConfigDict(json_schema_extra=_describe)
+
     command: Command
-    #: Its name; null: the name of the program or script.
     name: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE] | None = None
-    #: The user who submits it, for lists and reports.
     user: Line = ""
-    #: Environment variables of its workers.
     env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
-    #: Directory in which it runs: absolute, or a relative one that `export.workdir` names on the submitter's machine.
     workdir: AnyWorkdir | None = None
-    #: Labels to find it by.
     labels: Labels = Field(default_factory=dict)
-    #: The way in which its workers are started and the job is resized.
     runtime: Literal["command", "elastic", "torchrun", "horovod"] = "command"
-    #: A higher priority goes first.
     priority: Priority = 0
-    #: Both bounds at once.
     workers: Workers | None = None
-    #: Fewest workers; null: `workers`, or 1.
     min_workers: Workers | None = None
-    #: Most workers; null: `workers`, or `min_workers`.
     max_workers: Workers | None = None
-    #: Slots of each worker, all on one node.
-    slots_per_worker: int = Field(default=1, ge=1, le=4096)
-    #: CPUs that each worker needs.
+    slots_per_worker: SlotsPerWorker = 1
     cpus_per_worker: Cpus = 0.0
-    #: Memory that each worker needs.
-    memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
-    #: Only nodes with these labels are used.
+    memory_mib_per_worker: MemoryMib = 0
     node_selector: Labels = Field(default_factory=dict)
-    #: Only GPUs of this type are used.
     gpu_type: GpuType | None = None
-    #: Longest wall time of one attempt.
     time_limit_seconds: Duration | None = None
-    #: Restarts after failures.
     max_retries: int = Field(default=3, ge=0, le=10_000)
-    #: Time between the request to leave and the kill of a worker.
     grace_seconds: Grace = 30.0
-    #: How long a worker may be silent before it counts as hung; 0: not watched; null: `engine.heartbeat_seconds`.
     heartbeat_seconds: Heartbeat | None = None
-    #: Whether more important jobs may take its slots.
     preemptible: bool = True
-    #: Its size under policies that never resize; null: `max_workers`.
     preferred_workers: Workers | None = None
-    #: Expected duration at its preferred size.
     expected_seconds: Duration | None = None
-    #: Pairs of workers and speed, in any one unit, ascending.
     speedup: Annotated[list[SpeedAt], Field(max_length=64)] = Field(default_factory=list)
-    #: Whether its workers may share slots beyond the physical count.
     oversell: bool = False
-    #: Name of the booking whose capacity it uses.
     booking: BookingName | None = None
-    #: Idempotency key: submitting it again gives the same job. Prefixes `recurring:` and `trainingjob/` are reserved.
     client_key: ClientKey | None = None
-    #: Kubernetes: the pod template (`metadata` and `spec`) of its workers.
     pod_template: dict[str, Any] | None = None
-    #: Its data set, for workers that take shards.
     data: DataRequest | None = None
-    #: Its fixed group: workers that are never scaled, started before the others and stopped after them.
     fixed: FixedRequest | None = None
-    #: Environment of its submitter; the job's own `env` and `workdir` win.
     export: ExportRequest | None = None
 
     def broken_rule(self) -> BrokenRule | None:
@@ -267,14 +249,7 @@ class JobRequest(Request):
             priority=self.priority,
             min_workers=low,
             max_workers=high,
-            shape=WorkerShape(
-                slots=self.slots_per_worker,
-                cpus=self.cpus_per_worker,
-                memory_mib=self.memory_mib_per_worker,
-                node_selector=_pairs(self.node_selector),
-                gpu_type=self.gpu_type,
-                oversell=self.oversell,
-            ),
+            shape=shape_of(self, oversell=self.oversell),
             time_limit_seconds=self.time_limit_seconds,
             max_retries=self.max_retries,
             grace_seconds=self.grace_seconds,
@@ -349,9 +324,9 @@ class BookingRequest(Request):
     #: Number of whole nodes, in place of `slots`.
     nodes: int | None = Field(default=None, ge=1, le=10**6)
     #: Slots that have to be together on a node: the size of one worker of the jobs that use the booking.
-    slots_per_worker: int = Field(default=1, ge=1, le=4096)
+    slots_per_worker: SlotsPerWorker = 1
     cpus_per_worker: Cpus = 0.0
-    memory_mib_per_worker: int = Field(default=0, ge=0, le=2**40)
+    memory_mib_per_worker: MemoryMib = 0
     node_selector: Labels = Field(default_factory=dict)
     gpu_type: GpuType | None = None
     #: Only for jobs of this user.

@@ -1,15 +1,15 @@
 """Statements on many rows, compiled once: writing thousands of rows a second leaves no time to do so for each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, false, insert
+from sqlalchemy import Column, Connection, Table, bindparam, false, insert
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.dml import UpdateBase
 
-from scheduler.store.sql.engine_tables import events, generations, jobs, nodes, workers
+from scheduler.store.sql.engine_tables import SUBMITTED, events, generations, jobs, nodes, workers
 from scheduler.store.sql.request_tables import data_queues, intents, shard_readers, shards_set_aside
 
 
@@ -46,8 +46,8 @@ class Statements:
         self.insert_intents = _insert(dialect, intents)
         self.insert_events = _insert(dialect, events)
         self.insert_nodes = _insert(dialect, nodes, ignore_conflict=True)
-        self.update_jobs = _versioned_update(dialect, jobs, "id", since="priority")
-        self.update_nodes = _versioned_update(dialect, nodes, "name", since="host")
+        self.update_jobs = _versioned_update(dialect, jobs, "id", but=SUBMITTED)
+        self.update_nodes = _versioned_update(dialect, nodes, "name")
         self.delete_nodes = _delete_nodes(dialect)
         self.upsert_workers = _upsert(dialect, workers)
         self.upsert_generations = _upsert(dialect, generations)
@@ -89,10 +89,10 @@ def _upsert(dialect: Dialect, table: Table) -> Bulk:
     )
 
 
-def _versioned_update(dialect: Dialect, table: Table, key: str, since: str) -> Bulk:
-    """Set the columns from `since` on where the row still has the version `version_read`."""
-    names = table.columns.keys()
-    names = names[names.index(since) :]
+def _versioned_update(dialect: Dialect, table: Table, key: str, but: Iterable[Column[Any]] = ()) -> Bulk:
+    """Set all columns but the key and these where the row still has the version `version_read`."""
+    kept = {key, *(column.name for column in but)}
+    names = [column.name for column in table.columns if column.name not in kept]
     statement = (
         table.update()
         .where(table.c[key] == bindparam("key"), table.c.version == bindparam("version_read"))

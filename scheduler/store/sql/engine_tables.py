@@ -53,16 +53,13 @@ counters = Table(
     CheckConstraint("id = 1", name="one_row"),
 )
 
-jobs = Table(
-    "jobs",
-    metadata,
-    Column("id", Key, primary_key=True, autoincrement=False),
-    # As submitted; never changes.
+#: A job as it was submitted: no UPDATE writes these columns.
+SUBMITTED = (
     Column("name", Text, nullable=False),
     Column("client_key", Text),
+    Column("launch", Text, nullable=False),
     Column("user_name", Text, nullable=False),
     Column("runtime", Text, nullable=False),
-    Column("launch", Text, nullable=False),
     Column("labels", Text, nullable=False),
     Column("spec_priority", BigInteger, nullable=False),
     Column("spec_min_workers", BigInteger, nullable=False),
@@ -88,6 +85,13 @@ jobs = Table(
     Column("export", Text),
     Column("nonce", Text),
     Column("submitted_at", Double, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Key, primary_key=True, autoincrement=False),
+    *SUBMITTED,
     # What has become of it.
     Column("priority", BigInteger, nullable=False),
     Column("min_workers", BigInteger, nullable=False),
