@@ -31,6 +31,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.worker import Worker
 from scheduler.model.world import Stray, World
+from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.ledger import Ledger
 from scheduler.policy.snapshot.usage_index import usage_of
 
@@ -183,7 +184,7 @@ def test_numbers_that_nobody_means_are_odd(value: object, odd: bool) -> None:
         (WorkerObservation(WorkerId("7-1"), JobId(7), NodeName("a"), Phase.RUNNING), job(7)),
         (WorkerReport(WorkerId("7-1"), JobId(7), 0.0), job(7)),
         (Stray(WorkerId("7-1"), JobId(7), NodeName("a"), (0,)), job(7)),
-        (usage_of(a_job(7), Ledger(World())), job(7)),
+        (usage_of(a_job(7), Ledger(World(), Journal())), job(7)),
         (WorkerShape(), None),
         ("7", None),
     ],

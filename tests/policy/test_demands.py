@@ -12,7 +12,8 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job_state import StopReason, WaitReason
 from scheduler.model.plan import Action, Grow, Shrink, Start, StopJob, Waiting
 from scheduler.model.worker import LeaveReason
-from scheduler.policy.planner import Planner
+from scheduler.policy.explain.held_slots import Keeper, Look
+from scheduler.policy.planner import Planner, planned
 from tests.policy.worlds import Cluster
 
 
@@ -133,6 +134,12 @@ def test_what_is_booked_goes_before() -> None:
         .waiting(1, workers=(4, 4), booking="exam")
     )
     assert c.actions() == [Start(JobId(1), ((NodeName("a"), 4),))]
+
+
+def test_what_is_kept_free_is_told_apart() -> None:
+    c = Cluster().node("a", 8).booked("exam", 4, -1.0, 3600.0).demand("web", 2).demand("db", 1)
+    look = Look(*planned(c.world(), c.now, c.settings))
+    assert look.kept() == [(Keeper(booking="exam"), 4), (Keeper(), 3)]
 
 
 def test_a_planner_that_saw_other_demands_decides_the_same() -> None:

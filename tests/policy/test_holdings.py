@@ -3,12 +3,14 @@
 import random
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
 
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, Runtime
+from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.resources import Held
 from scheduler.policy.estimate.lost_work import shrink_cost, stop_cost
 from scheduler.policy.snapshot import victim_table
@@ -45,14 +47,28 @@ def usage_of(dice: random.Random, job: Job) -> JobUsage:
         each.append(((), ((i, amount),), ((i, amount), ((i + 1) % POSITIONS, (0, *amount[1:]))))[dice.randrange(3)])
     fixed = dice.choice((0, 0, 1, 2))
     group = tuple(replace(job.workers[0], id=WorkerId(f"{job.id}-fixed-{k}"), fixed_index=k) for k in range(fixed))
-    return JobUsage(job, job.workers, tuple(each), group, (((1, (0, 1, 0)),),) * fixed, (), ())
+    fixed_each: tuple[Held, ...] = (((1, (0, 1, 0)),),) * fixed
+    return JobUsage(job, job.workers, tuple(each), group, fixed_each, together(*each, *fixed_each), ())
+
+
+def together(*each: Held) -> Held:
+    return tuple(chain.from_iterable(each))
 
 
 def without(usage: JobUsage, kept: list[int], *, stopped: bool) -> JobUsage:
     """What is left of it when no more than these workers stay."""
     staying, each = (tuple(row[k] for k in kept) for row in (usage.staying, usage.each))
     fixed, fixed_each = ((), ()) if stopped else (usage.fixed, usage.fixed_each)
-    return replace(usage, staying=staying, each=each, fixed=fixed, fixed_each=fixed_each)
+    held = together(*each, *fixed_each)
+    return replace(usage, staying=staying, each=each, fixed=fixed, fixed_each=fixed_each, held=held)
+
+
+def freed(before: JobUsage, after: JobUsage) -> Held:
+    """What is gone between the two, a row per piece."""
+    gone = list(before.held)
+    for piece in after.held:
+        gone.remove(piece)
+    return tuple(gone)
 
 
 def shown(kept: VictimTable) -> list[Shown]:
@@ -65,15 +81,16 @@ def shown(kept: VictimTable) -> list[Shown]:
     return seen
 
 
-def poured(kept: VictimTable) -> list[list[int]]:
+def summed(kept: VictimTable) -> list[list[list[int]]]:
+    """What all of them hold, and what those below each priority do."""
     rows = np.zeros((POSITIONS, 3), np.int64)
     kept.pour(rows, kept.table)
-    summed: list[list[int]] = rows.tolist()
-    return summed
+    sums: list[list[list[int]]] = [rows.tolist(), *(kept.below(priority).tolist() for priority in range(4))]
+    return sums
 
 
 def fresh(usages: Iterable[JobUsage]) -> VictimTable:
-    made = VictimTable(POSITIONS)
+    made = VictimTable(POSITIONS, Journal())
     made.update((), list(usages))
     return made
 
@@ -92,7 +109,8 @@ def test_they_stand_in_the_order_of_priority_and_then_of_cost(seed: int) -> None
 def test_they_follow_who_comes_goes_and_is_taken_from(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(victim_table, "_UNUSED_MAX", 10)
     dice = random.Random(seed)
-    kept, usages = VictimTable(POSITIONS), dict[JobId, JobUsage]()
+    journal = Journal()
+    kept, usages = VictimTable(POSITIONS, journal), dict[JobId, JobUsage]()
     for _ in range(12):
         gone = dice.sample(sorted(usages), dice.randrange(len(usages) + 1) // 2)
         changed = [*(JobId(dice.randrange(1, 99)) for _ in range(4)), *gone[:1]]
@@ -101,15 +119,17 @@ def test_they_follow_who_comes_goes_and_is_taken_from(seed: int, monkeypatch: py
         kept.update([usages[number] for number in gone], list(come.values()))
         usages = {number: usage for number, usage in usages.items() if number not in gone} | come
         assert shown(kept) == shown(fresh(usages.values()))
+        journal.begin()
         taken = dict(usages)
         for _ in range(6):
             number = dice.choice(sorted(taken))
             stopped = dice.random() < 0.2
             staying = [k for k in range(len(taken[number].staying)) if dice.random() < 0.7 and not stopped]
-            left = taken[number] = without(taken[number], staying, stopped=stopped)
-            kept.take(number, left.staying, left.fixed, ())
+            before, left = taken[number], without(taken[number], staying, stopped=stopped)
+            taken[number] = left
+            kept.take(number, left.staying, left.fixed, freed(before, left))
             assert shown(kept) == shown(fresh(taken.values()))
-            assert poured(kept) == poured(fresh(taken.values()))
-        kept.rollback()
+            assert summed(kept) == summed(fresh(taken.values()))
+        journal.rollback()
         assert shown(kept) == shown(fresh(usages.values()))
-        assert poured(kept) == poured(fresh(usages.values()))
+        assert summed(kept) == summed(fresh(usages.values()))

@@ -24,6 +24,7 @@ from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
 from scheduler.model.world import NO_USAGE, NodeUsage, Stray, World
+from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.pools import shareable, shared_half
 from scheduler.policy.capacity.resources import (
     NOTHING,
@@ -53,12 +54,10 @@ class View(Enum):
 
 
 class Ledger:
-    """Free, coming and held capacity of the nodes that take new workers.
+    """Free, coming and held capacity of the nodes that take new workers."""
 
-    `rollback` undoes every change since `begin`, which lets a draft try things out.
-    """
-
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, journal: Journal) -> None:
+        self._journal = journal
         own = sorted((n for n in world.nodes.values() if n.schedulable), key=lambda n: n.name)
         oversold = [node for node in own if node.extra_slots]
         self.nodes: list[Node] = [*own, *map(shared_half, oversold)]
@@ -78,7 +77,6 @@ class Ledger:
         self.occupied: set[int] = set()
         #: Strays, and whether each of them may go on.
         self._strays: dict[WorkerId, tuple[Stray, bool]] = {}
-        self._undo: list[tuple[dict[int, Amount], int, Amount | None]] | None = None
         self.recount(world, [node.name for node in own])
         #: Free and soon amounts of all nodes, as far as the log was read.
         self._rows: dict[View, Rows] = {
@@ -194,16 +192,6 @@ class Ledger:
         self.log.clear()
         self._rows_read = 0
 
-    def begin(self) -> None:
-        """Record changes from here on, for `rollback`."""
-        self._undo = []
-
-    def rollback(self) -> None:
-        """Undo everything since `begin`."""
-        undo, self._undo = self._undo or [], None
-        for numbers, i, before in reversed(undo):
-            self._put(numbers, i, before or NOTHING)
-
     def recount(self, world: World, names: Iterable[NodeName]) -> None:
         """Recount what workers and strays hold on these nodes, and on nodes that strays came to or left."""
         strays = {key: (stray, world.goes_on(stray)) for key, stray in world.strays.items()}
@@ -234,8 +222,10 @@ class Ledger:
             self._rows_read = len(self.log)
 
     def _put(self, numbers: dict[int, Amount], i: int, amount: Amount) -> None:
-        if self._undo is not None:
-            self._undo.append((numbers, i, numbers.get(i)))
+        self._journal.note(self._set, numbers, i, numbers.get(i, NOTHING))
+        self._set(numbers, i, amount)
+
+    def _set(self, numbers: dict[int, Amount], i: int, amount: Amount) -> None:
         if amount == NOTHING and numbers is not self._free:
             numbers.pop(i, None)
         else:

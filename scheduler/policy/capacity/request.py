@@ -15,6 +15,7 @@ from scheduler.model.job_state import WaitReason
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
+from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.ledger import Ledger, View
 from scheduler.policy.capacity.placement import FeasibleNodes, NodeCounts, NodeKind, Places, Sites
 from scheduler.policy.capacity.pools import Group
@@ -230,7 +231,7 @@ def impossible(request: Request, nodes: Collection[Node]) -> WaitReason | None:
 def fits_empty(nodes: Collection[Node], *wanted: tuple[WorkerShape, int]) -> bool:
     """Whether these nodes, if empty, would hold all parts at once, of which each is a shape and a number of workers."""
     nodes = sorted(nodes, key=lambda node: node.name)
-    nowhere = Ledger(World())
+    nowhere = Ledger(World(), Journal())
 
     def part(shape: WorkerShape, count: int) -> Part:
         suiting = [(i, node) for i, node in enumerate(nodes) if node.suits(shape)]

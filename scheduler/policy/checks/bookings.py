@@ -14,7 +14,7 @@ from scheduler.model.world import Stray, World
 from scheduler.policy.capacity.ledger import left_of
 from scheduler.policy.capacity.resources import Amount, add, amount_of
 from scheduler.policy.checks.world import Violation
-from scheduler.policy.overlay.booking_feasible import allot, pour, slots_kept
+from scheduler.policy.overlay.booking_feasible import allot, pour, slots_kept, workers_of
 from scheduler.policy.overlay.booking_view import hold_from
 
 
@@ -77,7 +77,7 @@ def _holds(world: World, booking: Booking, now: float, settings: PolicySettings)
 def _rest(world: World, gets: Iterable[tuple[Job, Placing]], booking: Booking) -> Booking:
     """The part of the booking that its jobs do not have yet."""
     mine = _held(world, booking)
-    mine += sum(job.shape.slots * _count(action) for job, action in gets if booking.admits(job))
+    mine += sum(job.shape.slots * workers_of(action) for job, action in gets if booking.admits(job))
     return replace(booking, workers=max(booking.slots - mine, 0) // booking.shape.slots)
 
 
@@ -122,10 +122,6 @@ def _held(world: World, booking: Booking) -> int:
     """Slots that the booking's jobs hold and keep."""
     jobs = (job for job in world.active.values() if booking.admits(job))
     return sum(len(worker.slot_ids) for job in jobs for worker in job.wanted_workers)
-
-
-def _count(action: Placing) -> int:
-    return sum(count for _, count in action.placement)
 
 
 def _takes_of(world: World, job: Job, action: Start | Grow, booking: Booking) -> bool:

@@ -11,7 +11,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import Group
 from scheduler.policy.draft import Draft
-from scheduler.policy.overlay.foreign_demands import FIRST_ID
+from scheduler.policy.overlay.placeholders import Placeholder
 from scheduler.policy.resize.grow import GrowthRound
 from scheduler.policy.start.backfill import HeadReservation
 
@@ -85,13 +85,13 @@ class Look:
         """(keeper, position, free slots) of each placeholder job."""
         left = {i: max(draft.ledger.available(i, View.FREE)[0], 0) for i in range(draft.ledger.own)}
         for job_id, chosen in draft.starts.items():
-            if job_id < 0:
-                job = draft.world.queued[job_id]
+            job = draft.world.queued[job_id]
+            if isinstance(job, Placeholder):
                 for i, count in chosen[0].items():
                     yield self._keeper(job), i, count * job.shape.slots
         for job_id, placements in draft.holding.items():
-            if job_id < 0:
-                job = draft.world.queued[job_id]
+            job = draft.world.queued[job_id]
+            if isinstance(job, Placeholder):
                 for name, count in placements[0]:
                     i = draft.ledger.position.get(name, -1)
                     taken = min(count * job.shape.slots, left.get(i, 0))
@@ -100,7 +100,5 @@ class Look:
                         yield self._keeper(job), i, taken
 
     def _keeper(self, job: Job) -> Keeper:
-        """The keeper for which a job or placeholder stands; placeholders have negative ids."""
-        if job.id >= 0:
-            return Keeper(for_job=job.id)
-        return Keeper() if job.id <= FIRST_ID else Keeper(booking=job.spec.name)
+        """The job itself, or what the placeholder stands for."""
+        return Keeper(booking=job.booking) if isinstance(job, Placeholder) else Keeper(for_job=job.id)

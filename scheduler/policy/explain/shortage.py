@@ -6,6 +6,7 @@ import numpy as np
 
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
+from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.ledger import Ledger, View
 from scheduler.policy.capacity.placement import Places
 from scheduler.policy.capacity.pools import Group, placed, reserved
@@ -65,7 +66,7 @@ class Vacancies:
 
 def vacancies_of(world: World) -> Vacancies:
     """Vacancies of the world, beside its reservations."""
-    ledger = Ledger(world)
+    ledger = Ledger(world, Journal())
     for job in world.reserved.values():
         if job.id in world.queued:
             for name, shape, count in placed(job, reserved(job)):

@@ -85,6 +85,11 @@ def allot(
     return slots
 
 
+def workers_of(action: Placing) -> int:
+    """Number of workers that the action places, without a fixed group."""
+    return sum(count for _, count in action.placement)
+
+
 def pour(room: dict[NodeName, Amount], job: Job, action: Placing, sign: int) -> None:
     """Add what the action gives the job to the room, or with sign -1 subtract it."""
     for name, shape, count in placed_by(job, action):

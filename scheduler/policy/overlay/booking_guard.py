@@ -6,47 +6,52 @@ that no booking needs, or limited to a size that leaves the bookings enough room
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from operator import attrgetter
 
 from scheduler.config import PolicySettings
-from scheduler.model.booking import Booking
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.plan import Placing, Plan, Release, Reserve, Start
-from scheduler.model.world import NO_USAGE, World
+from scheduler.model.world import World
 from scheduler.policy.capacity.pools import placed_by
-from scheduler.policy.capacity.resources import Amount, add, amount_of, foreign_amount
-from scheduler.policy.overlay.booking_feasible import allot, pour, room_of, slots_kept
-from scheduler.policy.overlay.booking_view import Seen, hold_from, scheduled_job
-from scheduler.policy.snapshot.order import Order, end_of
+from scheduler.policy.capacity.resources import Amount
+from scheduler.policy.overlay.booking_feasible import pour, workers_of
+from scheduler.policy.overlay.booking_moment import Moment
+from scheduler.policy.overlay.booking_view import Seen, Terms, scheduled_job
+from scheduler.policy.snapshot.order import Order
 
 #: Number of plans made before all jobs that stay too long are barred from nodes together, not one by one.
 ROUNDS_MAX = 6
+#: Nodes of a moment from which jobs are barred.
+NodesOf = Callable[[Moment], frozenset[NodeName]]
+_USABLE: NodesOf = attrgetter("usable")
+_NEEDED: NodesOf = attrgetter("needed")
 
 
 def plan_around(world: World, now: float, settings: PolicySettings, make: Callable[[World], Plan]) -> Plan:
-    """The plan that `make` gives for a world without bookings, changed to honour them."""
+    """The plan that `make` gives for a world without bookings, changed to honour them.
+
+    What a job may not have goes to another job, which only the next plan shows, so each change of the terms takes a
+    whole plan, redrafts included: up to `ROUNDS_MAX` + 2 plans of up to `redraft.DRAFTS_MAX` drafts each. That is a
+    limit, not a habit: of ten ticks with bookings in runs with random faults, nine made one draft, and none made more
+    than four.
+    """
     if not world.bookings:
         return make(world)
-    guard = _Guard(world, now, settings)
-    split: frozenset[str] = frozenset()
-    cramped: dict[JobId, int] = {}
+    terms = Terms()
+    guard = _Guard(world, now, settings, terms)
     for _ in range(ROUNDS_MAX):
-        seen = Seen(world, now, settings, guard.kept_to, guard.barred, split, cramped)
+        seen = Seen(world, now, settings, terms)
         made = make(seen.world)
-        unmet, less = seen.unmet(made), seen.cramped(made)
-        split |= unmet
-        if not unmet:  # of a booking that is not split yet, other parts may do
-            cramped |= less
-        if not unmet and not less:
+        if not seen.concede(made):
             around = seen.plan(made)
             if not guard.confine(around):
                 return around
-    for nodes in (guard.needed, guard.usable):
+    for nodes in (_NEEDED, _USABLE):
         guard.confine_all(nodes)
-        seen = Seen(world, now, settings, guard.kept_to, guard.barred, split, cramped)
+        seen = Seen(world, now, settings, terms)
         around = seen.plan(make(seen.world))
         if not guard.crowding(around):
             break
@@ -68,109 +73,93 @@ class _Crowding:
 
 
 class _Guard:
-    """Tracks, for the start of each booking, the room that staying jobs leave.
+    """Writes terms for jobs that crowd bookings.
 
     A job that crowds bookings is first barred from the nodes that these need. If that leaves it with fewer workers than
     it could have had there, it is limited to that number instead. Running jobs get what they lack for their minimum in
     any case.
     """
 
-    def __init__(self, world: World, now: float, settings: PolicySettings) -> None:
+    def __init__(self, world: World, now: float, settings: PolicySettings, terms: Terms) -> None:
         self._world = world
-        self._now = now
-        self._settings = settings
+        self._terms = terms
         self._order = Order(now, settings)
-        self._moments = sorted({max(booking.start_at, now) for booking in world.bookings.values()})
-        #: The most workers of jobs, and the nodes from which jobs are barred.
-        self.kept_to: dict[JobId, int] = {}
-        self.barred: dict[JobId, frozenset[NodeName]] = {}
+        starts = sorted({max(booking.start_at, now) for booking in world.bookings.values()})
+        self._moments = [Moment(at, world, now, settings) for at in starts]
         #: The most workers of barred jobs if they were not barred.
         self._otherwise: dict[JobId, int] = {}
-        #: Caches, by moments.
-        self._usable: dict[frozenset[float], frozenset[NodeName]] = {}
-        self._needed: dict[frozenset[float], frozenset[NodeName]] = {}
 
     def confine(self, made: Plan) -> bool:
         """Bar or limit jobs that crowd bookings by this plan, or get less than they could; False if there are none."""
+        kept_to, barred = self._terms.kept_to, self._terms.barred
         crowding = self.crowding(made)
         for job_id, crowds in crowding.items():
-            if job_id in self.kept_to:
-                self.kept_to[job_id] = crowds.workers
-            elif job_id in self.barred:
-                self.barred[job_id] = self.usable(self._outstayed(scheduled_job(self._world, job_id)))
+            if job_id in kept_to:
+                kept_to[job_id] = crowds.workers
+            elif job_id in barred:
+                barred[job_id] = _together(_USABLE, self._outstayed(scheduled_job(self._world, job_id)))
             else:
-                self.barred[job_id], self._otherwise[job_id] = crowds.needed, crowds.workers
+                barred[job_id], self._otherwise[job_id] = crowds.needed, crowds.workers
         got = self._got(made)
         worse_off = [
             job_id
-            for job_id in self.barred
+            for job_id in barred
             if job_id not in crowding and got[job_id] < max(self._otherwise[job_id], self._size(job_id) + 1)
         ]
         for job_id in worse_off:
-            del self.barred[job_id]
-            self.kept_to[job_id] = self._otherwise[job_id]
+            del barred[job_id]
+            kept_to[job_id] = self._otherwise[job_id]
         return bool(crowding or worse_off)
 
-    def confine_all(self, nodes: Callable[[frozenset[float]], frozenset[NodeName]]) -> None:
-        """Bar waiting jobs that might crowd bookings from `nodes` of these moments; running ones may not grow."""
+    def confine_all(self, nodes: NodesOf) -> None:
+        """Bar waiting jobs that might crowd bookings from `nodes` of their moments; running ones may not grow."""
         outstayed = {
             job.id: moments
             for job in (*self._world.queued.values(), *self._world.active.values())
             if self._world.booking_of(job) is None and (moments := self._outstayed(job))
         }
-        self.kept_to = {job_id: self._size(job_id) for job_id in outstayed if job_id in self._world.active}
-        self.barred = {job_id: nodes(outstayed[job_id]) for job_id in outstayed if job_id in self._world.queued}
+        barred = {moments: _together(nodes, moments) for moments in set(outstayed.values())}
+        waiting = outstayed.keys() & self._world.queued.keys()
+        self._terms.kept_to = {job_id: self._size(job_id) for job_id in outstayed.keys() - waiting}
+        self._terms.barred = {job_id: barred[outstayed[job_id]] for job_id in waiting}
 
     def crowding(self, made: Plan) -> dict[JobId, _Crowding]:
         """Jobs that take room that bookings need."""
         crowding: dict[JobId, _Crowding] = {}
         taking = self._taking(made)
         for moment in self._moments:
-            bookings = self._open_at(moment)
             staying = [
                 (job, action)
                 for job, action in taking
-                if self._stays(job, moment, new=True) and not self._inside(job, bookings)
-                if not self.usable(frozenset({moment})).isdisjoint(name for name, _, _ in placed_by(job, action))
+                if moment.stays(job, new=True) and not moment.admits(job)
+                if not moment.usable.isdisjoint(name for name, _, _ in placed_by(job, action))
             ]
             if staying:
                 self._find_crowding(moment, staying, crowding)
         return crowding
 
     def _find_crowding(
-        self, moment: float, taking: list[tuple[Job, Placing]], crowding: dict[JobId, _Crowding]
+        self, moment: Moment, taking: list[tuple[Job, Placing]], crowding: dict[JobId, _Crowding]
     ) -> None:
         """Add those of the jobs that take room that bookings need at this moment."""
-        bookings, nodes, room = self._open_at(moment), self._world.nodes, self._room(moment)
-        kept = slots_kept(bookings, nodes, room)
+        room, kept = moment.room, moment.slots_kept(moment.room)
         needed: frozenset[NodeName] = frozenset()
         for job, action in taking:
             owed = self._owed(job, action)
-            workers = max(self._beside(bookings, kept, room, job, action), owed)
-            if workers < _workers(action):
-                needed = needed or frozenset(allot(bookings, nodes, dict(room), self._idle))
+            workers = max(_beside(moment, kept, room, job, action), owed)
+            if workers < workers_of(action):
+                needed = needed or moment.needed_of(room)
                 found = _Crowding(len(job.wanted_workers) + workers, needed)
                 crowding[job.id] = found.with_(crowding[job.id]) if job.id in crowding else found
             elif job.id not in crowding:
                 room, needed = _less(room, job, action), frozenset()
-                kept = slots_kept(bookings, nodes, room) if owed else kept
+                kept = moment.slots_kept(room) if owed else kept
 
     def _owed(self, job: Job, action: Placing) -> int:
         """Number of these workers that the job gets although they crowd a booking."""
         if self._world.booking_of(job) is not None:
-            return _workers(action)
-        return max(job.min_workers - self._size(job.id), 0) if job.state.active and job.id in self.kept_to else 0
-
-    def _beside(
-        self, bookings: list[Booking], kept: int, room: Mapping[NodeName, Amount], job: Job, action: Placing
-    ) -> int:
-        """Number of the job's new workers that leave the bookings all slots that they can keep."""
-
-        def crowds(workers: int) -> bool:
-            return slots_kept(bookings, self._world.nodes, _less(room, job, _first(action, workers))) < kept
-
-        wanted = _workers(action)
-        return max(bisect_left(range(wanted), True, key=crowds) - 1, 0) if crowds(wanted) else wanted
+            return workers_of(action)
+        return max(job.min_workers - self._size(job.id), 0) if job.state.active and job.id in self._terms.kept_to else 0
 
     def _taking(self, made: Plan) -> list[tuple[Job, Placing]]:
         """Jobs that get slots of their own, in queue order, as the room left goes to the first of them."""
@@ -182,31 +171,9 @@ class _Guard:
         ]
         return sorted(taking, key=lambda each: self._order.rank(each[0]))
 
-    def _open_at(self, moment: float) -> list[Booking]:
-        return [each for each in self._world.bookings.values() if each.start_at <= moment < each.end_at]
-
-    def _outstayed(self, job: Job) -> frozenset[float]:
-        """Tracked moments at which the job, if it gets more, would still be there."""
-        return frozenset(moment for moment in self._moments if self._stays(job, moment, new=True))
-
-    def usable(self, moments: frozenset[float]) -> frozenset[NodeName]:
-        """Nodes that would hold a worker of a booking of one of these moments."""
-        if moments not in self._usable:
-            shapes = {each.shape for moment in moments for each in self._open_at(moment)}
-            nodes = self._world.nodes.values()
-            useful = (node.name for node in nodes if any(node.fits_empty(shape) for shape in shapes))
-            self._usable[moments] = frozenset(useful)
-        return self._usable[moments]
-
-    def needed(self, moments: frozenset[float]) -> frozenset[NodeName]:
-        """Nodes on which the bookings of these moments find what they need."""
-        if moments not in self._needed:
-            found = (
-                allot(self._open_at(moment), self._world.nodes, self._room(moment), self._idle)
-                for moment in sorted(moments)
-            )
-            self._needed[moments] = frozenset(name for slots in found for name in slots)
-        return self._needed[moments]
+    def _outstayed(self, job: Job) -> tuple[Moment, ...]:
+        """Moments at which the job, if it gets more, would still be there."""
+        return tuple(moment for moment in self._moments if moment.stays(job, new=True))
 
     def _got(self, made: Plan) -> Counter[JobId]:
         """Workers that jobs have, get, or have reserved."""
@@ -216,58 +183,26 @@ class _Guard:
             if isinstance(action, Start | Reserve | Release):
                 got[action.job_id] = 0
             if isinstance(action, Placing):
-                got[action.job_id] += _workers(action)
+                got[action.job_id] += workers_of(action)
         return got
-
-    @cached_property
-    def _idle(self) -> dict[NodeName, int]:
-        """Slots of each node that are neither held nor closed."""
-        used = self._world.usage
-        return {
-            node.name: node.slots - (used.get(node.name, NO_USAGE).slot_mask | node.closed_mask).bit_count()
-            for node in self._world.nodes.values()
-        }
 
     def _size(self, job_id: JobId) -> int:
         return len(scheduled_job(self._world, job_id).wanted_workers)
 
-    def _room(self, moment: float) -> dict[NodeName, Amount]:
-        """Capacity that staying jobs do not hold at that moment."""
-        bookings = self._open_at(moment)
-        near = any(self._now >= hold_from(each, self._world, self._settings) for each in bookings)
-        # until a later one nodes may come back
-        room = room_of(node for node in self._world.nodes.values() if node.schedulable or not near)
-        for name in room:
-            closed = self._world.nodes[name].closed_mask.bit_count()
-            room[name] = add(room[name], (closed, 0, 0), -1) if closed else room[name]
-        for name, foreign in self._world.foreign.items():
-            if name in room:
-                room[name] = add(room[name], foreign_amount(foreign), -1)
-        for job in self._world.active.values():
-            if self._stays(job, moment, new=False) and not self._inside(job, bookings):
-                for worker in (*job.fixed_workers, *job.wanted_workers):
-                    if worker.node in room and not worker.shared:
-                        held = amount_of(worker, self._world.nodes[worker.node])
-                        room[worker.node] = add(room[worker.node], held, -1)
-        return room
 
-    def _stays(self, job: Job, moment: float, *, new: bool) -> bool:
-        """Whether the job would still be where it is at that moment, and could not be made to leave by then."""
-        end = end_of(job, job.started_at if job.state.active else self._now)
-        if end is not None and end <= moment:
-            return False
-        if not (job.elastic and job.spec.preemptible):
-            return True
-        lead = job.spec.stop_seconds + self._settings.booking_lead_seconds + self._settings.near_end_seconds
-        return new and self._now < moment < self._now + lead
-
-    def _inside(self, job: Job, bookings: list[Booking]) -> bool:
-        """Whether one of the bookings admits the job."""
-        return any(booking.admits(job) for booking in bookings)
+def _together(nodes: NodesOf, moments: Iterable[Moment]) -> frozenset[NodeName]:
+    """These nodes of all the moments."""
+    return frozenset[NodeName]().union(*map(nodes, moments))
 
 
-def _workers(action: Placing) -> int:
-    return sum(count for _, count in action.placement)
+def _beside(moment: Moment, kept: int, room: Mapping[NodeName, Amount], job: Job, action: Placing) -> int:
+    """Number of the job's new workers that leave the bookings the slots that they can keep."""
+
+    def crowds(workers: int) -> bool:
+        return moment.slots_kept(_less(room, job, _first(action, workers))) < kept
+
+    wanted = workers_of(action)
+    return max(bisect_left(range(wanted), True, key=crowds) - 1, 0) if crowds(wanted) else wanted
 
 
 def _first(action: Placing, workers: int) -> Placing:

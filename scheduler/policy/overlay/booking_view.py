@@ -1,8 +1,8 @@
 """Bookings, in the terms of the planner.
 
 Jobs of an open booking rank above all others, so that no job preempts them and they preempt any preemptible job. Booked
-slots that they do not hold yet are requested by *claims*: placeholder jobs of the highest importance. A claim that
-would start keeps free slots free, and one that would preempt makes other jobs leave in time; it has no other effect.
+slots that they do not hold yet are requested by *claims*, which are placeholder jobs. A claim that would start keeps
+free slots free, and one that would preempt makes other jobs leave in time; it has no other effect.
 The plan for this world, without the claims, is the plan for the real one.
 
     ahead    until only the lead and the graces of jobs that may have to leave remain: no claims
@@ -12,7 +12,7 @@ The plan for this world, without the claims, is the plan for the real one.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from scheduler.config import PolicySettings
 from scheduler.model.booking import Booking
@@ -25,27 +25,27 @@ from scheduler.model.worker import LeaveReason
 from scheduler.model.world import Changes, World
 from scheduler.policy.capacity.barred_nodes import barred_from
 from scheduler.policy.overlay.booking_feasible import scarcest_first
-from scheduler.policy.overlay.placeholders import real_actions, real_waiting
+from scheduler.policy.overlay.placeholders import CLAIM_PRIORITY, MEMBER_PRIORITY, Placeholder, free_ids, without
 from scheduler.policy.snapshot.order import Order
 from scheduler.policy.snapshot.peers import cooled_at
 from scheduler.policy.snapshot.queue import not_carried
-
-#: Above every priority that a job can be given.
-CLAIM_PRIORITY = 10**9
-MEMBER_PRIORITY = CLAIM_PRIORITY + 1
 
 #: Wait reasons of jobs that find no room on nodes where they may run.
 _LACKS = frozenset({WaitReason.INSUFFICIENT_SLOTS, WaitReason.NODES_UNAVAILABLE})
 _SIZED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A request for booked room."""
+@dataclass(slots=True)
+class Terms:
+    """What a plan around bookings has to observe, as far as earlier plans have shown."""
 
-    booking: str
-    #: The job of the booking that may use it; None if none can yet.
-    member: JobId | None
+    #: The most workers of jobs, and the nodes on which jobs get no slots, as bookings need the room.
+    kept_to: dict[JobId, int] = field(default_factory=dict)
+    barred: dict[JobId, frozenset[NodeName]] = field(default_factory=dict)
+    #: Bookings of which a part is enough.
+    split: set[str] = field(default_factory=set)
+    #: The most workers of jobs of bookings for which there is room now: what else is booked is held for other jobs.
+    cramped: dict[JobId, int] = field(default_factory=dict)
 
 
 def scheduled_job(world: World, job_id: JobId) -> Job:
@@ -83,56 +83,49 @@ def pieces(count: int) -> Iterator[int]:
 class Seen:
     """The world as the planner sees it, and the translation of its plan to the real world."""
 
-    def __init__(
-        self,
-        real: World,
-        now: float,
-        settings: PolicySettings,
-        kept_to: Mapping[JobId, int],
-        barred: Mapping[JobId, frozenset[NodeName]],
-        split: frozenset[str],
-        cramped: Mapping[JobId, int],
-    ) -> None:
-        """`kept_to` limits the workers of jobs; of bookings in `split`, a part is enough.
-
-        `barred` are the nodes on which each job gets no slots, as bookings need them. `cramped` limits the workers of
-        jobs of bookings for which there is no more room now: what else is booked is held for other jobs.
-        """
+    def __init__(self, real: World, now: float, settings: PolicySettings, terms: Terms) -> None:
         self._real = real
         self._now = now
         self._settings = settings
-        self._split = split
-        self._cramped = cramped
-        self._barred = barred
+        self._terms = terms
+        self._ids = free_ids(real)
         #: Waiting jobs of bookings that may start now.
         self._admitted: set[JobId] = set()
         self._changed: dict[JobId, Job] = {}
-        self._claims: dict[JobId, Claim] = {}
+        self._claims: dict[JobId, Placeholder] = {}
         #: Jobs that the planner does not see, and why they wait.
         self._apart: dict[JobId, WaitReason] = {}
         self._looks: list[float] = []
-        for job_id in sorted(kept_to):
-            self._keep_to(job_id, kept_to[job_id])
-        for job_id in sorted(barred):
-            self._changed[job_id] = barred_from(scheduled_job(real, job_id), barred[job_id])
+        for job_id in sorted(terms.kept_to):
+            self._keep_to(job_id, terms.kept_to[job_id])
+        for job_id in sorted(terms.barred):
+            self._changed[job_id] = barred_from(scheduled_job(real, job_id), terms.barred[job_id])
         for booking in scarcest_first(real.bookings.values(), real.nodes):
             self._see(booking)
-        self.world = real.evolve(Changes(jobs=tuple(self._changed.values())))
+        self.world = real.evolve(Changes(jobs=tuple((self._changed | self._claims).values())))
 
-    def unmet(self, made: Plan) -> frozenset[str]:
-        """Unsplit bookings of which this plan does not meet all claims."""
-        met = {action.job_id for action in made.actions if isinstance(action, Start | Reserve)}
-        return frozenset(claim.booking for job_id, claim in self._claims.items() if job_id not in met) - self._split
+    def concede(self, made: Plan) -> bool:
+        """Settle for less where this plan does not meet all claims; whether that changed the terms.
 
-    def cramped(self, made: Plan) -> dict[JobId, int]:
-        """Jobs of bookings with less room in this plan than they could use, and the number of workers that fit."""
+        Where a booking is only now split, no job is limited yet: other parts of it may be enough.
+        """
         got = {each.job_id: each.placement for each in made.actions if isinstance(each, Start | Reserve)}
+        unmet = {claim.booking for claim in self._claims.values() if claim.booking and claim.id not in got}
+        unmet -= self._terms.split
+        less = self._cramped(got)
+        self._terms.split.update(unmet)
+        if not unmet:
+            self._terms.cramped.update(less)
+        return bool(unmet or less)
+
+    def _cramped(self, got: Mapping[JobId, Placement]) -> dict[JobId, int]:
+        """Jobs of bookings that got less room than they could use, and the number of workers that fit."""
         wanted: Counter[JobId] = Counter()
         found: Counter[JobId] = Counter()
-        for job_id, claim in self._claims.items():
+        for claim in self._claims.values():
             if claim.member is not None:
-                wanted[claim.member] += self._changed[job_id].min_workers
-                found[claim.member] += sum(count for _, count in got.get(job_id, ()))
+                wanted[claim.member] += claim.min_workers
+                found[claim.member] += sum(count for _, count in got.get(claim.id, ()))
         for job_id in self._admitted:
             minimum = self._changed[job_id].min_workers
             wanted[job_id] += minimum
@@ -141,9 +134,9 @@ class Seen:
 
     def plan(self, made: Plan) -> Plan:
         """Translate this plan for the seen world to the real one."""
-        real = real_actions(made.actions, self._claims, StopReason.BOOKED, LeaveReason.BOOKED)
-        takes = {action.job_id: action for action in real if isinstance(action, Start | Grow)}
-        frees: list[Action] = [action for action in real if not isinstance(action, Start | Grow)]
+        real = without(made, self._claims, StopReason.BOOKED, LeaveReason.BOOKED, WaitReason.BEHIND_BOOKING)
+        takes = {action.job_id: action for action in real.actions if isinstance(action, Start | Grow)}
+        frees: list[Action] = [action for action in real.actions if not isinstance(action, Start | Grow)]
         frees += [Release(job_id) for job_id in sorted(self._apart) if self._real.queued[job_id].reservation]
         for action in made.actions:
             claim = self._claims.get(action.job_id)
@@ -151,7 +144,7 @@ class Seen:
                 self._hand_over(claim.member, action.placement, takes, frees)
         actions = (*frees, *sorted(takes.values(), key=lambda each: isinstance(each, Grow)))
         looks = [*self._looks, *([] if made.next_look_at is None else [made.next_look_at])]
-        return Plan(actions, self._waiting(made), min((at for at in looks if at > self._now), default=None))
+        return Plan(actions, self._waiting(real), min((at for at in looks if at > self._now), default=None))
 
     def _see(self, booking: Booking) -> None:
         now, begun = self._now, booking.start_at <= self._now
@@ -200,7 +193,7 @@ class Seen:
 
     def _room_for(self, job: Job) -> int:
         """Number of further workers of the job that find room."""
-        return self._cramped.get(job.id, job.max_workers)
+        return self._terms.cramped.get(job.id, job.max_workers)
 
     def _possible(self, job: Job) -> bool:
         """Whether the nodes that take workers, if empty, would hold the job; if not, the planner gives the reason."""
@@ -221,7 +214,7 @@ class Seen:
 
     def _claim(self, booking: Booking, shape: WorkerShape, count: int, member: JobId | None = None) -> None:
         """Claim all workers together, or for a split booking as many pieces as there is room for on one GPU type."""
-        split = booking.name in self._split
+        split = booking.name in self._terms.split
         if split and shape.gpu_type is None:
             shape = replace(shape, gpu_type=self._kind(booking))
         for piece in pieces(count) if split or count == 0 else (count,):
@@ -241,12 +234,12 @@ class Seen:
         return min(slots, key=lambda kind: (-slots[kind], kind or ""), default=None)
 
     def _claim_at_once(self, booking: Booking, shape: WorkerShape, count: int, member: JobId | None) -> None:
-        number = len(self._claims) + 1
-        job_id = JobId(-number)
-        spec = JobSpec(booking.name, (), shape=replace(shape, oversell=False))
+        job_id, spec = next(self._ids), JobSpec("", (), shape=replace(shape, oversell=False))
         # each claim ranks below the one before, which then does not block it where it has no use for the room
-        self._changed[job_id] = Job(job_id, spec, CLAIM_PRIORITY - number, count, count, self._now, self._now)
-        self._claims[job_id] = Claim(booking.name, member)
+        priority = CLAIM_PRIORITY - 1 - len(self._claims)
+        self._claims[job_id] = Placeholder(
+            job_id, spec, priority, count, count, self._now, self._now, booking=booking.name, member=member
+        )
 
     def _keep_to(self, job_id: JobId, most: int) -> None:
         """The job neither starts nor grows beyond `most` workers."""
@@ -291,9 +284,9 @@ class Seen:
         return len({self._real.nodes[name].gpu_type for name in names}) == 1
 
     def _waiting(self, made: Plan) -> dict[JobId, Waiting]:
-        waiting = real_waiting(made.waiting, self._claims, WaitReason.BEHIND_BOOKING)
+        waiting = dict(made.waiting)
         started = {action.job_id for action in made.actions if isinstance(action, Start)}
-        for job_id in self._barred.keys() & self._real.queued.keys():
+        for job_id in self._terms.barred.keys() & self._real.queued.keys():
             said = waiting[job_id].reason if job_id in waiting else self._real.queued[job_id].wait_reason
             if said in _LACKS and job_id not in started:
                 waiting[job_id] = Waiting(WaitReason.BEHIND_BOOKING)

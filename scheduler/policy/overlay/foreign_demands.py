@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job import Job, JobSpec
+from scheduler.model.job import JobSpec
 from scheduler.model.job_state import StopReason, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.plan import Plan
@@ -22,13 +22,9 @@ from scheduler.model.worker import LeaveReason
 from scheduler.model.world import Changes, World
 from scheduler.policy.capacity.ledger import left_of_empty
 from scheduler.policy.capacity.resources import fit_in, needs
-from scheduler.policy.overlay.placeholders import real_actions, real_waiting
+from scheduler.policy.overlay.placeholders import DEMAND_PRIORITY, Placeholder, free_ids, without
 from scheduler.policy.snapshot.queue import not_carried
 
-#: Above every priority that a job can be given, and below what is booked.
-DEMAND_PRIORITY = 10**9 // 2
-#: Ids of placeholders for demands go down from here; those of other placeholders never get there.
-FIRST_ID = -(10**9)
 #: A label for nodes on which a demand may run; no node of a user has it.
 LABEL = "\0demand"
 
@@ -38,15 +34,11 @@ def plan_beside_others(world: World, now: float, make: Callable[[World], Plan]) 
     demands = list(_served(world))
     if not demands:
         return make(world)
-    placeholders = {JobId(FIRST_ID - k): demand for k, demand in enumerate(demands)}
-    jobs = tuple(_placeholder(job_id, demand, now) for job_id, demand in placeholders.items())
-    seen = world.evolve(Changes(jobs=jobs, nodes=tuple(_marked(world, demands))))
-    made = make(seen)
-    return replace(
-        made,
-        actions=tuple(real_actions(made.actions, placeholders, StopReason.FOREIGN, LeaveReason.FOREIGN)),
-        waiting=not_carried(world, real_waiting(made.waiting, placeholders, WaitReason.BEHIND_FOREIGN)),
-    )
+    numbered = zip(free_ids(world), demands, strict=False)
+    placeholders = {job_id: _placeholder(job_id, demand, now) for job_id, demand in numbered}
+    seen = world.evolve(Changes(jobs=tuple(placeholders.values()), nodes=tuple(_marked(world, demands))))
+    made = without(make(seen), placeholders, StopReason.FOREIGN, LeaveReason.FOREIGN, WaitReason.BEHIND_FOREIGN)
+    return replace(made, waiting=not_carried(world, made.waiting))
 
 
 def _served(world: World) -> Iterator[Demand]:
@@ -67,12 +59,12 @@ def _would_hold(world: World, node: Node, demand: Demand) -> bool:
     return fit_in(needs(demand.shape), left_of_empty(node, world)) > 0
 
 
-def _placeholder(job_id: JobId, demand: Demand, now: float) -> Job:
+def _placeholder(job_id: JobId, demand: Demand, now: float) -> Placeholder:
     shape = demand.shape
     if demand.nodes is not None:
         shape = replace(shape, node_selector=tuple(sorted((*shape.node_selector, (LABEL, demand.name)))))
-    place = float(FIRST_ID - job_id)  # they are served in the order in which they are named
-    return Job(job_id, JobSpec("", (), shape=shape), DEMAND_PRIORITY, 1, 1, submitted_at=place, queued_at=now)
+    place = float(-job_id)  # they are served in the order in which they are named
+    return Placeholder(job_id, JobSpec("", (), shape=shape), DEMAND_PRIORITY, 1, 1, submitted_at=place, queued_at=now)
 
 
 def _marked(world: World, demands: list[Demand]) -> Iterator[Node]:

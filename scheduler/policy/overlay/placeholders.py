@@ -1,24 +1,46 @@
-"""Translation of a plan made with placeholder jobs to the real world.
+"""Placeholder jobs: the planner holds or frees room for them, which something other than a job will use.
 
-Placeholders wait in the queue so that the planner holds or frees room for something other than a job.
+They wait in the queue above all jobs. A plan made with them is translated to the world without them.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, replace
+from itertools import count
 
 from scheduler.model.ids import JobId
+from scheduler.model.job import Job
 from scheduler.model.job_state import StopReason, WaitReason
-from scheduler.model.plan import Action, Shrink, StopJob, Waiting
+from scheduler.model.plan import Action, Plan, Shrink, StopJob, Waiting
 from scheduler.model.worker import LeaveReason
+from scheduler.model.world import World
+
+#: Above every priority that a job can be given: demands of foreign processes, claims of bookings, and their members.
+DEMAND_PRIORITY = 10**9 // 2
+CLAIM_PRIORITY = 10**9
+MEMBER_PRIORITY = CLAIM_PRIORITY + 1
 
 
-def real_actions(
-    actions: Iterable[Action], placeholders: Container[JobId], stop: StopReason, leave: LeaveReason
-) -> list[Action]:
-    """Actions on real jobs; workers taken for placeholders are taken once, and for these reasons."""
+@dataclass(frozen=True, slots=True)
+class Placeholder(Job):
+    """The claim of a booking, or the demand of a foreign process, in the form of a job."""
+
+    #: The booking; None: it stands for a foreign process.
+    booking: str | None = None
+    #: The job of the booking that may use the room; None if none can yet.
+    member: JobId | None = None
+
+
+def free_ids(world: World) -> Iterator[JobId]:
+    """Ids that neither jobs nor other placeholders have."""
+    return (job_id for job_id in map(JobId, count(-1, -1)) if job_id not in world.queued)
+
+
+def without(made: Plan, placeholders: Container[JobId], stop: StopReason, leave: LeaveReason, wait: WaitReason) -> Plan:
+    """The plan without these placeholders; jobs stop, lose workers, or wait in favour of them for these reasons."""
     stops: list[Action] = []
     shrinks: dict[JobId, Shrink] = {}
     others: list[Action] = []
-    for action in actions:
+    for action in made.actions:
         if action.job_id in placeholders:
             continue
         if isinstance(action, Shrink) and action.for_job in placeholders:
@@ -28,15 +50,9 @@ def real_actions(
             stops.append(StopJob(action.job_id, stop))
         else:
             others.append(action)
-    return [*stops, *shrinks.values(), *others]
-
-
-def real_waiting(
-    waiting: Mapping[JobId, Waiting], placeholders: Container[JobId], reason: WaitReason
-) -> dict[JobId, Waiting]:
-    """Wait reasons of real jobs; those that wait for placeholders get this reason."""
-    return {
-        job_id: Waiting(reason) if said.for_job in placeholders else said
-        for job_id, said in waiting.items()
+    waiting = {
+        job_id: Waiting(wait) if said.for_job in placeholders else said
+        for job_id, said in made.waiting.items()
         if job_id not in placeholders
     }
+    return replace(made, actions=(*stops, *shrinks.values(), *others), waiting=waiting)

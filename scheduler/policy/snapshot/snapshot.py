@@ -1,4 +1,7 @@
-"""The planner's view of a world, kept from pass to pass and brought up to date by what changed."""
+"""The planner's view of a world, kept from pass to pass and brought up to date by what changed.
+
+A draft changes two parts of it, the ledger and the victim table. Both note their changes in the snapshot's journal.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -9,6 +12,7 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.node import Node, NodeIntent
 from scheduler.model.world import Touched, World
+from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.ledger import Ledger
 from scheduler.policy.capacity.placement import Places
 from scheduler.policy.snapshot.order import Order
@@ -28,11 +32,12 @@ class Snapshot:
         self.world = world
         self.settings = settings
         self.order = Order(now, settings)
-        self.ledger = Ledger(world)
+        self._journal = Journal()
+        self.ledger = Ledger(world, self._journal)
         self.places = Places(world, self.ledger)
         self.usages = UsageIndex(self.ledger)
         #: Usage of takeable jobs after the draft's takings.
-        self.victim_table = VictimTable(len(self.ledger.nodes))
+        self.victim_table = VictimTable(len(self.ledger.nodes), self._journal)
         self._update_usages(world.active.items())
         self.peers = AllPeers(settings)
         self.peers.update(world, now, world.active.items())
@@ -77,12 +82,11 @@ class Snapshot:
 
     def begin(self) -> None:
         """Record changes of a draft from here on, for `rollback`."""
-        self.ledger.begin()
+        self._journal.begin()
 
     def rollback(self) -> None:
         """Undo the changes of the draft."""
-        self.ledger.rollback()
-        self.victim_table.rollback()
+        self._journal.rollback()
         self.places.trim()
 
 

@@ -1,6 +1,6 @@
 """Usage of all takeable jobs, side by side in arrays, so that thousands of them are examined together.
 
-Kept from pass to pass; what a draft takes is removed here, too, until it is undone.
+Kept from pass to pass; what a draft takes is removed here, too, until the journal undoes it.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.worker import Worker
+from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.priority_sums import SumsBelow
 from scheduler.policy.capacity.resources import Held, Rows, pour_rows
 from scheduler.policy.estimate.lost_work import shrink_cost, stop_cost
@@ -63,12 +64,13 @@ _UNUSED_MAX = 10_000
 class VictimTable:
     """A record per job, in no order, and the pieces that its workers hold; see `laid_out` for these."""
 
-    def __init__(self, positions: int) -> None:
+    def __init__(self, positions: int, journal: Journal) -> None:
         """`positions`: how many there are in the ledger."""
+        self._journal = journal
         self._records: Table = np.zeros(0, _RECORD)
         self._pieces: Rows = np.zeros((0, COLUMNS), np.int64)
-        #: Number of pieces that are or were in use; those of the draft come behind those that are kept.
-        self._end = self._kept_end = 0
+        #: Number of pieces that are or were in use.
+        self._end = 0
         #: By record: the job, and its workers that stay so far, in the order in which they would leave.
         self._jobs: list[tuple[Job, tuple[Worker, ...]]] = []
         self._at: dict[JobId, int] = {}
@@ -79,8 +81,6 @@ class VictimTable:
         self._in_turn_at = 0.0
         #: Records whose pieces are out of date, and the workers to which these pieces belong.
         self._taken: dict[int, tuple[Worker, ...]] = {}
-        #: Records that the draft changed, as they were.
-        self._undo: list[tuple[int, tuple[object, ...], tuple[Worker, ...]]] = []
         self._below = SumsBelow(positions, self._pour_between)
 
     @property
@@ -107,8 +107,7 @@ class VictimTable:
                 self._drop(usage.job.id)
             self._add(come)
             self._compact()
-            self._kept_end = self._end
-        self._below.keep()
+        self._below.trim()
 
     def below(self, priority: int) -> Rows:
         """Amounts that jobs of lower priority hold after the draft's takings; see `SumsBelow.below`."""
@@ -124,24 +123,20 @@ class VictimTable:
         """Record that the draft leaves the job these workers and this fixed group, which frees the amounts `freed`."""
         k = self._at[job_id]
         job, before = self._jobs[k]
+        record, end = self._records[k].item(), self._end
+
+        def undo() -> None:
+            self._records[k], self._jobs[k], self._end = record, (job, before), end
+            self._taken.pop(k, None)
+            self._victims.pop(job_id, None)
+            self._below.note(job.priority, freed, 1)
+
+        self._journal.note(undo)
         self._below.note(job.priority, freed, -1)
-        self._undo.append((k, self._records[k].item(), before))
         self._taken.setdefault(k, before)
         self._records[k]["workers"], self._records[k]["fixed"] = len(staying), len(fixed)
         self._jobs[k] = (job, staying[::-1] + fixed)
         self._victims.pop(job_id, None)
-
-    def rollback(self) -> None:
-        """Undo the draft's takings."""
-        self._below.undo()
-        for k, record, workers in reversed(self._undo):
-            self._records[k] = record
-            job = self._jobs[k][0]
-            self._jobs[k] = (job, workers)
-            self._victims.pop(job.id, None)
-        self._undo.clear()
-        self._taken.clear()
-        self._end = self._kept_end
 
     def in_turn(self, now: float, *, shrink: bool) -> Ints:
         """All records in preemption order: least important, least cost, newest first.
