@@ -6,13 +6,14 @@ import pytest
 
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
+from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.ledger import Ledger
 from scheduler.policy.capacity.placement import Places
 from scheduler.policy.capacity.request import Part, Request
 from scheduler.policy.start.failed_attempts import Failures
 
 SHAPE = WorkerShape(slots=2, cpus=4.0, memory_mib=1024)
-LEDGER = Ledger(World())
+LEDGER = Ledger(World(), Journal())
 PLACES = Places(World(), LEDGER)
 
 
