@@ -16,7 +16,7 @@ def configure_logging(*, as_json: bool | None = None) -> None:
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         _TIME,
-        _with_trace if as_json else _unchanged,
+        *([_with_trace] if as_json else []),
     ]
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
@@ -53,9 +53,3 @@ def _with_trace(
     except Exception:
         event["exception"] = f"{type(error).__name__}: {error}"
         return event
-
-
-def _unchanged(
-    _: structlog.typing.WrappedLogger, __: str, event: structlog.typing.EventDict
-) -> structlog.typing.EventDict:
-    return event

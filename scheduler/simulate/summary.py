@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from statistics import fmean
 
+import numpy as np
+
 from scheduler.model.job_state import JobState
 from scheduler.simulate.faults import FaultCounts
 from scheduler.simulate.result import JobResult, Result
@@ -22,7 +24,7 @@ class Spread:
         """None where there are no jobs to speak of."""
         if not values:
             return None
-        return Spread(fmean(values), quantile(values, 0.5), quantile(values, 0.99))
+        return Spread(fmean(values), *map(float, np.quantile(values, (0.5, 0.99))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +81,6 @@ def _end(result: Result) -> float:
     ended = [job.finished_at for job in result.jobs if job.finished_at is not None]
     ran_on = any(job.state.active for job in result.jobs)
     return result.ended_at if ran_on else max(ended, default=result.ended_at)
-
-
-def quantile(values: list[float], share: float) -> float:
-    """The value below which this share of them lies, between neighbours in proportion."""
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
 def _mean(values: list[int]) -> float:

@@ -2,22 +2,25 @@
 
 import json
 import os
+import shlex
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scheduler.elastic.horovod.hosts import Listed, Roster, hand_out
-from scheduler.elastic.horovod.protocol import receive, send
+from scheduler.elastic.horovod.protocol import PURPOSE
 from scheduler.elastic.horovod.ssh import split_command
 from scheduler.elastic.horovod.workspace import Desk
+from scheduler.elastic.membership.signed_line import Line, call
 from scheduler.model.ids import WorkerId, worker_id
 from tests.elastic.becoming import become_worker
 from tests.elastic.becoming import running as a_job_that_runs
 from tests.elastic.processes import environment, python
-from tests.eventually import eventually
+from tests.eventually import SECONDS_MAX, eventually
 from tests.http.site import Site
 
 
@@ -122,9 +125,9 @@ def endpoint(site: Site, worker: WorkerId) -> str:
     return (report and report.endpoint) or ""
 
 
-@pytest.mark.parametrize("token", ["another", "", None])
+@pytest.mark.parametrize("token", ["another", ""])
 def test_a_worker_starts_no_process_for_who_does_not_know_its_jobs_token(
-    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, token: str | None
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, token: str
 ) -> None:
     job = a_job_that_runs(site)
     become_worker(monkeypatch, site, job)
@@ -133,14 +136,45 @@ def test_a_worker_starts_no_process_for_who_does_not_know_its_jobs_token(
     with python(["-m", "scheduler.elastic.horovod", "hold", "0"], env=[environment(**scheduler)]):
         host, _, port = eventually(lambda: endpoint(site, worker_id(job, 1)), "it does not listen").rpartition(":")
 
-        def answers(path: Path, secret: str | None) -> list[dict[str, Any]]:
-            with socket.create_connection((host, int(port)), 60) as connection, connection.makefile("rb") as lines:
-                send(connection, {"token": secret, "command": ["touch", str(path)], "variables": {}})
-                return [receive(lines), receive(lines)]
+        def order(path: Path, secret: str) -> list[Any]:
+            with socket.create_connection((host, int(port)), 60) as connection:
+                line = call(connection, secret, PURPOSE)
+                line.send({"command": ["touch", str(path)], "variables": {}})
+                return [line.receive(), line.receive()]
 
-        assert answers(planted, token) == [{"refused": "its token is another"}, {}]
-        assert answers(wanted, site.worker_token(job)) == [{"started": True}, {"exit": 0, "failed": False}]
+        with pytest.raises(ValueError, match="not from a worker of this job"):
+            order(planted, token)
+        with socket.create_connection((host, int(port)), 60) as stranger:
+            line = Line(stranger, b"made up", b"asks", b"answers")
+            stranger.sendall(bytes(16))
+            line.send({"command": ["touch", str(planted)], "variables": {}})
+            while stranger.recv(4096):
+                pass
+        assert order(wanted, site.worker_token(job)) == [{"started": True}, {"exit": 0, "failed": False}]
     assert [path.exists() for path in (planted, wanted)] == [False, True]
+
+
+@pytest.mark.parametrize(("script", "status"), [("echo $HOROVOD_RANK", 0), ("exit 3", 3)])
+def test_what_stands_in_for_ssh_runs_a_process_on_the_worker_and_ends_as_it_does(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, status: int
+) -> None:
+    job = a_job_that_runs(site)
+    become_worker(monkeypatch, site, job)
+    scheduler = {name: value for name, value in os.environ.items() if name.startswith("SCHED_")}
+    desk = Desk(tmp_path)
+    desk.prepare(site.worker_token(job))
+    with python(["-m", "scheduler.elastic.horovod", "hold", "0"], env=[environment(**scheduler)]) as (worker,):
+        listening = eventually(lambda: endpoint(site, worker_id(job, 1)), "it does not listen")
+        desk.write((Listed("1-1", listening, 1),))
+        command = f"cd /tmp ; env HOROVOD_RANK=7 sh -c {shlex.quote(script)}"
+        ssh = [sys.executable, "-m", "scheduler.elastic.horovod.ssh", str(tmp_path), "-o", "X=y", "1-1", command]
+        assert subprocess.run(ssh, timeout=SECONDS_MAX, check=False).returncode == status
+        if status:
+            assert worker.wait(SECONDS_MAX) == status
+        else:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "7\n"
+    assert (desk.done, desk.failed_within(SECONDS_MAX)) == (not status, bool(status))
 
 
 def test_a_worker_tells_of_the_checkpoints_that_appear(

@@ -1,6 +1,6 @@
 """How times and durations read in tables."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 _STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"))
 
@@ -54,11 +54,9 @@ def stamp(at: float) -> str:
 
 def zone(at: float) -> str:
     """What the local zone is at a unix time: `UTC`, `UTC+01:00`."""
-    offset = datetime.fromtimestamp(at, UTC).astimezone().strftime("%z")
-    return "UTC" if int(offset) == 0 else f"UTC{offset[:3]}:{offset[3:5]}"
+    return str(timezone(datetime.fromtimestamp(at, UTC).astimezone().utcoffset() or timedelta(0)))
 
 
 def clock(at: float) -> str:
     """The time of day in the local zone: `13:04:05.123`."""
-    moment = datetime.fromtimestamp(at, UTC).astimezone()
-    return f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}"
+    return datetime.fromtimestamp(at, UTC).astimezone().time().isoformat("milliseconds")

@@ -1,16 +1,11 @@
 """The store of a rendezvous, served to the workers of one job alone. Imports torch.
 
 torch's own TCPStore takes and gives everything to whoever connects. This one talks only to those that know the job's
-token: both ends prove it, and sign every message with a key of their connection. Messages are not encrypted.
+token, over signed lines.
 """
 
-import hashlib
-import hmac
-import json
-import secrets
 import socket
 import socketserver
-import struct
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -22,11 +17,11 @@ from urllib.parse import urlsplit
 from torch._C._distributed_c10d import Store
 from torch.distributed import DistStoreError
 
+from scheduler.elastic.membership.signed_line import Line, accept, call
+
 #: How long a new connection may take to prove that it knows the token.
 HELLO_SECONDS = 5.0
-_NONCE_BYTES = 16
-_MESSAGE_BYTES_MAX = 16 * 2**20
-_LENGTH = struct.Struct(">I")
+_PURPOSE = b"rendezvous store"
 #: torch's groups know a store by its C++ half alone, which does nothing without the half that Python knows.
 _KEPT: "deque[SignedStore]" = deque(maxlen=64)
 
@@ -36,7 +31,7 @@ class StoreServer:
 
     def __init__(self, address: str, token: str) -> None:
         self._server = _Server((address, 0), _Peer)
-        self._server.key = _key(token)
+        self._server.token = token
         self.port: int = self._server.server_address[1]
         self.endpoint = f"{address}:{self.port}"
         threading.Thread(target=self._server.serve_forever, name="rendezvous", daemon=True).start()
@@ -57,12 +52,7 @@ class SignedStore(Store):
         self._lock = threading.Lock()
         self._socket = socket.create_connection((parts.hostname or "", parts.port or 0), timeout_seconds)
         try:
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            mine = secrets.token_bytes(_NONCE_BYTES)
-            self._socket.sendall(mine)
-            theirs = _receive(self._socket, _NONCE_BYTES)
-            self._line = _Line(self._socket, _session(_key(token), mine + theirs), b"asks", b"answers")
-            self._line.receive()
+            self._line = call(self._socket, token, _PURPOSE)
         except ValueError as error:
             self._socket.close()
             raise ConnectionError(f"{endpoint} is {error}") from None
@@ -143,41 +133,11 @@ class SignedStore(Store):
         return answer
 
 
-class _Line:
-    """Signed messages on a connection; each signature covers its place in the order."""
-
-    def __init__(self, connection: socket.socket, key: bytes, out: bytes, into: bytes) -> None:
-        self._connection = connection
-        self._key = key
-        self._out, self._in = out, into
-        self._sent = self._received = 0
-
-    def send(self, message: Any) -> None:
-        body = json.dumps(message).encode()
-        self._connection.sendall(_LENGTH.pack(len(body)) + self._sign(self._out, self._sent, body) + body)
-        self._sent += 1
-
-    def receive(self) -> Any:
-        """OSError where the connection has ended, ValueError where the message is not signed as it should be."""
-        (length,) = _LENGTH.unpack(_receive(self._connection, _LENGTH.size))
-        if length > _MESSAGE_BYTES_MAX:
-            raise ValueError("a message that is too long")
-        signature = _receive(self._connection, hashlib.sha256().digest_size)
-        body = _receive(self._connection, length)
-        if not hmac.compare_digest(signature, self._sign(self._in, self._received, body)):
-            raise ValueError("not from a worker of this job")
-        self._received += 1
-        return json.loads(body)
-
-    def _sign(self, way: bytes, number: int, body: bytes) -> bytes:
-        return hmac.digest(self._key, b"%b %d " % (way, number) + body, "sha256")
-
-
 class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 1024
-    key: bytes
+    token: str
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -220,12 +180,7 @@ class _Peer(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         with suppress(OSError, ValueError):
             self.request.settimeout(HELLO_SECONDS)
-            self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            mine = secrets.token_bytes(_NONCE_BYTES)
-            theirs = _receive(self.request, _NONCE_BYTES)
-            self.request.sendall(mine)
-            line = _Line(self.request, _session(self.server.key, theirs + mine), b"answers", b"asks")
-            line.send("ready")
+            line = accept(self.request, self.server.token, _PURPOSE)
             first = line.receive()
             self.request.settimeout(None)
             self.server.joined(self.request)
@@ -234,7 +189,7 @@ class _Peer(socketserver.BaseRequestHandler):
             finally:
                 self.server.left(self.request)
 
-    def _serve(self, line: _Line, question: Any) -> None:
+    def _serve(self, line: Line, question: Any) -> None:
         while not self.server.ended:
             with self.server.changed:
                 answer = _CALLS[question[0]](self.server, *question[1:])
@@ -292,25 +247,6 @@ _CALLS: dict[str, Callable[..., Answer]] = {
 }
 
 
-def _key(token: str) -> bytes:
-    return hmac.digest(token.encode(), b"rendezvous store", "sha256")
-
-
-def _session(key: bytes, nonces: bytes) -> bytes:
-    return hmac.digest(key, nonces, "sha256")
-
-
 def _text(value: str | bytes) -> str:
     """JSON has no bytes: each stands as the character of its number."""
     return (value.encode() if isinstance(value, str) else value).decode("latin-1")
-
-
-def _receive(connection: socket.socket, count: int) -> bytes:
-    """Receive exactly `count` bytes. OSError if the connection ends earlier."""
-    parts = b""
-    while len(parts) < count:
-        part = connection.recv(count - len(parts))
-        if not part:
-            raise ConnectionError("it was closed")
-        parts += part
-    return parts

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from scheduler.elastic.horovod.protocol import HELLO_SECONDS, receive, send, watch_for_loss
+from scheduler.elastic.horovod.protocol import HELLO_SECONDS, PURPOSE, watch_for_loss
 from scheduler.elastic.horovod.workspace import Desk
+from scheduler.elastic.membership.signed_line import Line, call
 
 #: What ssh says of a connection that failed.
 _EXIT_UNREACHABLE = 255
@@ -38,23 +39,19 @@ def run_there(directory: Path, words: Sequence[str]) -> int:
         parts = urlsplit(f"//{endpoint}")
         with socket.create_connection((parts.hostname or "", parts.port or 0), HELLO_SECONDS) as connection:
             watch_for_loss(connection)
-            send(connection, {"token": desk.token(), "command": command, "variables": variables})
-            return _follow(connection, name, desk)
+            line = call(connection, desk.token(), PURPOSE)
+            line.send({"command": command, "variables": variables})
+            line.receive()  # it has started
+            connection.settimeout(None)
+            return _follow(line, name, desk)
     except (OSError, ValueError, KeyError) as error:
         print(f"driver: no process on {' '.join(words[-2:-1])}: {error}", file=sys.stderr)
         return _EXIT_UNREACHABLE
 
 
-def _follow(connection: socket.socket, name: str, desk: Desk) -> int:
-    with connection.makefile("rb") as lines:
-        answer = receive(lines)
-        if "started" not in answer:
-            raise ValueError(answer.get("refused", "it ended"))
-        connection.settimeout(None)
-        with desk.running(name):
-            end = receive(lines)
-    if not end:
-        raise ValueError("it is gone")
+def _follow(line: Line, name: str, desk: Desk) -> int:
+    with desk.running(name):
+        end = line.receive()
     if end["failed"]:
         desk.note_failure()
     elif end["exit"] == 0:

@@ -5,7 +5,6 @@ and a SIGTERM to the worker does not reach it. A worker that has to leave waits 
 it does at its next commit once the list has the worker no more. Only where the whole job stops is the process told.
 """
 
-import hmac
 import os
 import signal
 import socket
@@ -18,10 +17,11 @@ from contextlib import suppress
 from typing import NoReturn
 
 from scheduler.elastic.environment import Environment
-from scheduler.elastic.horovod.protocol import HELLO_SECONDS, receive, send, watch_for_loss
+from scheduler.elastic.horovod.protocol import HELLO_SECONDS, PURPOSE, watch_for_loss
 from scheduler.elastic.horovod.warm import Process, WarmProcesses
 from scheduler.elastic.membership.agent import EXIT_DRAINED, Agent, Order
 from scheduler.elastic.membership.checkpoint_watch import watch_of
+from scheduler.elastic.membership.signed_line import Line, accept
 
 _EXIT_NOT_STARTED = 127
 _LOOK_SECONDS = 0.5
@@ -102,19 +102,17 @@ class Holder:
 
     def _serve(self, connection: socket.socket) -> None:
         """One process, from the order for it to its end."""
-        with connection, connection.makefile("rb") as lines, suppress(OSError, ValueError, KeyError):
+        with connection, suppress(OSError, ValueError, KeyError):
             watch_for_loss(connection)
             connection.settimeout(HELLO_SECONDS)
-            order = receive(lines)
-            if not hmac.compare_digest(str(order.get("token", "")).encode(), self._token.encode()):
-                send(connection, {"refused": "its token is another"})
-                return
+            line = accept(connection, self._token, PURPOSE)
+            order = line.receive()
             process = self._start(order["command"], order["variables"])
             threading.Thread(target=self._end_with, args=(connection, process), daemon=True).start()
             with suppress(OSError):
-                send(connection, {"started": True})
+                line.send({"started": True})
             self._report_membership()
-            self._settle(process, connection)
+            self._settle(process, line)
 
     def _start(self, command: Sequence[str], variables: Mapping[str, str]) -> Process:
         with self._lock:
@@ -130,7 +128,7 @@ class Holder:
             print(f"{command[0]}: {error.strerror}", file=sys.stderr)
             self._exit(_EXIT_NOT_STARTED)
 
-    def _settle(self, process: Process, connection: socket.socket) -> None:
+    def _settle(self, process: Process, line: Line) -> None:
         """Waits for the end of a process, and does what follows from it."""
         code = process.wait()
         code = 128 - code if code < 0 else code
@@ -141,7 +139,7 @@ class Holder:
             leaving = self._leaving()
             failed = code != 0 and process not in self._ended and not leaving
         with suppress(OSError):
-            send(connection, {"exit": code, "failed": failed})
+            line.send({"exit": code, "failed": failed})
         if failed:
             for other in others:
                 _signal_group(other, signal.SIGKILL)

@@ -1,8 +1,5 @@
-"""Questions among the workers of a job: a line of JSON each way, signed with the job's token. Standard library only."""
+"""Questions among the workers of a job: a signed message each way. Standard library only."""
 
-import hashlib
-import hmac
-import json
 import socket
 import socketserver
 import threading
@@ -10,9 +7,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from scheduler.elastic.membership.signed_line import accept, call
+
 #: How long a peer may take to answer before it counts as out of reach.
 ANSWER_SECONDS = 5.0
-_LINE_BYTES_MAX = 4 * 2**20
+_PURPOSE = b"questions among peers"
 
 Handler = Callable[[Any], Mapping[str, Any] | None]
 
@@ -52,11 +51,9 @@ def ask_all(contacts: Mapping[str, str], token: str, question: Mapping[str, Any]
 def _ask(contact: str, token: str, question: Mapping[str, Any]) -> Any:
     host, _, port = contact.rpartition(":")
     with socket.create_connection((host, int(port)), ANSWER_SECONDS) as connection:
-        connection.settimeout(ANSWER_SECONDS)
-        line = _signed(token, b"", question)
-        connection.sendall(line)
-        with connection.makefile("rb") as stream:
-            return _opened(token, line, stream.readline(_LINE_BYTES_MAX))
+        line = call(connection, token, _PURPOSE)
+        line.send(question)
+        return line.receive()
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -70,31 +67,14 @@ class _Server(socketserver.ThreadingTCPServer):
         """Whoever asks gets no answer; that is all."""
 
 
-class _Connection(socketserver.StreamRequestHandler):
-    timeout = ANSWER_SECONDS
+class _Connection(socketserver.BaseRequestHandler):
     server: _Server
+    request: socket.socket
 
     def handle(self) -> None:
         with suppress(OSError, ValueError):
-            line = self.rfile.readline(_LINE_BYTES_MAX)
-            answer = self.server.handle(_opened(self.server.token, b"", line))
+            self.request.settimeout(ANSWER_SECONDS)
+            line = accept(self.request, self.server.token, _PURPOSE)
+            answer = self.server.handle(line.receive())
             if answer is not None:
-                self.wfile.write(_signed(self.server.token, line, answer))
-
-
-def _signed(token: str, context: bytes, content: Mapping[str, Any]) -> bytes:
-    """`context` is the question, of an answer: no answer serves for another question."""
-    body = json.dumps(content).encode()
-    return b"%b %b\n" % (_signature(token, context, body), body)
-
-
-def _opened(token: str, context: bytes, line: bytes) -> Any:
-    """ValueError where it is not whole, or signed with another token."""
-    signature, _, body = line.removesuffix(b"\n").partition(b" ")
-    if not hmac.compare_digest(signature, _signature(token, context, body)):
-        raise ValueError("not from a worker of this job")
-    return json.loads(body)
-
-
-def _signature(token: str, context: bytes, body: bytes) -> bytes:
-    return hmac.new(token.encode(), context + body, hashlib.sha256).hexdigest().encode()
+                line.send(answer)

@@ -1,0 +1,86 @@
+"""Signed JSON messages between the processes of one job. Standard library only.
+
+Both ends of a connection prove that they know the job's token: each sends a nonce, and signs every message with a key
+made of the token, the purpose and both nonces. A signature also covers the direction and the place in the order, so a
+message is good once and nowhere else. Messages are not encrypted.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import socket
+import struct
+from typing import Any
+
+_NONCE_BYTES = 16
+_MESSAGE_BYTES_MAX = 16 * 2**20
+_LENGTH = struct.Struct(">I")
+
+
+class Line:
+    """One end of a connection."""
+
+    def __init__(self, connection: socket.socket, key: bytes, out: bytes, into: bytes) -> None:
+        self._connection = connection
+        self._key = key
+        self._out, self._in = out, into
+        self._sent = self._received = 0
+
+    def send(self, message: Any) -> None:
+        """Raises `OSError` if the connection has ended."""
+        body = json.dumps(message).encode()
+        self._connection.sendall(_LENGTH.pack(len(body)) + self._sign(self._out, self._sent, body) + body)
+        self._sent += 1
+
+    def receive(self) -> Any:
+        """Raises `OSError` if the connection has ended, `ValueError` for a message with a wrong signature."""
+        (length,) = _LENGTH.unpack(_receive(self._connection, _LENGTH.size))
+        if length > _MESSAGE_BYTES_MAX:
+            raise ValueError("a message that is too long")
+        signature = _receive(self._connection, hashlib.sha256().digest_size)
+        body = _receive(self._connection, length)
+        if not hmac.compare_digest(signature, self._sign(self._in, self._received, body)):
+            raise ValueError("not from a worker of this job")
+        self._received += 1
+        return json.loads(body)
+
+    def _sign(self, way: bytes, number: int, body: bytes) -> bytes:
+        return hmac.digest(self._key, b"%b %d " % (way, number) + body, "sha256")
+
+
+def call(connection: socket.socket, token: str, purpose: bytes) -> Line:
+    """The end that asks. Raises as `Line.receive` does if the other end does not know the token."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    mine = os.urandom(_NONCE_BYTES)
+    connection.sendall(mine)
+    theirs = _receive(connection, _NONCE_BYTES)
+    line = Line(connection, _key(token, purpose, mine + theirs), b"asks", b"answers")
+    line.receive()
+    return line
+
+
+def accept(connection: socket.socket, token: str, purpose: bytes) -> Line:
+    """The end that is asked. The first message that it receives proves that the caller knows the token."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    mine = os.urandom(_NONCE_BYTES)
+    theirs = _receive(connection, _NONCE_BYTES)
+    connection.sendall(mine)
+    line = Line(connection, _key(token, purpose, theirs + mine), b"answers", b"asks")
+    line.send("ready")
+    return line
+
+
+def _key(token: str, purpose: bytes, nonces: bytes) -> bytes:
+    return hmac.digest(hmac.digest(token.encode(), purpose, "sha256"), nonces, "sha256")
+
+
+def _receive(connection: socket.socket, count: int) -> bytes:
+    """Receive exactly `count` bytes. Raises `OSError` if the connection ends earlier."""
+    parts = b""
+    while len(parts) < count:
+        part = connection.recv(count - len(parts))
+        if not part:
+            raise ConnectionError("it was closed")
+        parts += part
+    return parts
