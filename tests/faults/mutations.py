@@ -24,6 +24,7 @@ from scheduler.model.world import Changes, World
 from scheduler.policy import planner
 from scheduler.policy.capacity import ledger
 from scheduler.policy.capacity.ledger import Ledger, left_of
+from scheduler.policy.draft import Draft
 from scheduler.store.engine_side import leadership
 from scheduler.store.sql.engine_tables import lease as lease_table
 from tests.faults.cases import NOTICING
@@ -77,6 +78,12 @@ def _without_ends(world: World, news: StoredNews) -> Changes:
     return Changes(jobs=tuple(job for job in news.jobs if not job.state.terminal), nodes=tuple(news.nodes))
 
 
+def _held_for_equals_too(draft: Draft, job: Job) -> list[Job]:
+    """Let a job take what is held for one that is as important."""
+    holders = map(draft.world.queued.__getitem__, draft.holding)
+    return [holder for holder in holders if holder.priority <= job.priority and holder.id != job.id]
+
+
 def _by_monotonic_time(lease_keeper: LeaseKeeper) -> float:
     return lease_keeper._ends_at - lease_keeper._clock.monotonic() if lease_keeper.lease else 0.0
 
@@ -111,6 +118,11 @@ MUTATIONS = (
         "reservations are not counted",
         "I1",  # the plan's own check says that more is held than there is
         lambda patch: patch.setattr(Ledger, "hold", lambda self, placement, shape, sign=1: None),
+    ),
+    Mutation(
+        "an equal takes what is held",
+        "RESERVED",
+        lambda patch: patch.setattr(Draft, "dominated_by", _held_for_equals_too),
     ),
     Mutation(
         "a preemption counts as a failure",

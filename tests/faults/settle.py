@@ -1,22 +1,20 @@
 """I10: when the faults stop, everything ends or waits for a reason, and then nothing moves any more."""
 
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scheduler.model.event import Event, EventKind
+from scheduler.model.event import EventKind
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node, NodeIntent
-from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.request import fits_empty
 from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.published.view import fixed_size
 from tests.invariants.broken import hold
+from tests.invariants.sizes import most_workers
 
 if TYPE_CHECKING:
     from tests.faults.run import Run
@@ -25,10 +23,8 @@ if TYPE_CHECKING:
 SETTLE_SECONDS_MAX = 3000.0
 STEP_SECONDS = 30.0
 STILL_TICKS = 5
-#: What comes of users, of clocks and of nodes, and not of decisions: slots that are gone and were held go a tick later.
-_OF_OTHERS = frozenset(
-    {EventKind.JOB_CHANGED, EventKind.CLOCK_JUMPED, EventKind.CLOCK_CONFIRMED, EventKind.NODE_RESIZED}
-)
+#: What comes of users and of clocks, and not of decisions.
+_OF_OTHERS = frozenset({EventKind.JOB_CHANGED, EventKind.CLOCK_JUMPED, EventKind.CLOCK_CONFIRMED})
 
 
 def settle(run: "Run") -> None:
@@ -41,16 +37,9 @@ def settle(run: "Run") -> None:
     before = _last_event(run)
     run.advance(STILL_TICKS * run.settings.engine.tick_interval_seconds)
     moved = [event for _, event in run.store.list_events(before, limit=100)]
-    resized_at = {event.at for event in moved if event.kind is EventKind.NODE_RESIZED}
-    still = (event.kind in _OF_OTHERS or _waits_otherwise(event, resized_at) for event in moved)
-    hold(all(still), "I10", f"still moving: {moved}")
+    hold(all(event.kind in _OF_OTHERS for event in moved), "I10", f"still moving: {moved}")
     alive = run.cluster.alive()
     hold(not alive, "I10", f"processes are left: {alive}")
-
-
-def _waits_otherwise(event: Event, resized_at: set[float]) -> bool:
-    """Whether a job waits for another reason because a node has other slots from then on."""
-    return event.kind is EventKind.JOB_WAITS and event.at in resized_at
 
 
 def _come_to_rest(run: "Run") -> None:
@@ -69,7 +58,7 @@ def _wait_for_crowded_slots(run: "Run") -> list[JobId]:
     nodes = [node for node in run.store.list_nodes() if node.schedulable]
     jobs = (job for job_id in run.submitted if (job := run.store.get_job(job_id)) is not None)
     waiting = (job for job in jobs if job.state is JobState.QUEUED)
-    return [job.id for job in waiting if _most(job, nodes, Node.fits_shared) >= job.min_workers]
+    return [job.id for job in waiting if most_workers(job, nodes, Node.fits_shared) >= job.min_workers]
 
 
 def _restless(run: "Run", ended: set[JobId]) -> list[str]:
@@ -89,8 +78,15 @@ def _restless(run: "Run", ended: set[JobId]) -> list[str]:
             found.append(f"job {job.id} is {job.state} ({job.wait_reason}) {job.detail}")
     found += (f"booking {name} is not over" for name in run.engine.world.bookings)
     found += (f"{node.name} is quarantined" for node in nodes if node.intent is NodeIntent.QUARANTINED)
+    found += (f"{node.name} is taken to have what is gone" for node in nodes if _has_more(run, node))
     found += (f"{start.worker_id} runs on {name}" for name, start in run.cluster.alive())
     return found
+
+
+def _has_more(run: "Run", node: Node) -> bool:
+    """Whether capacity that was held when the node lost it still counts: it goes a tick after it was given back."""
+    facts = run.cluster.facts(node.name)
+    return (node.slots, node.cpus, node.memory_mib) != (facts.slots, facts.cpus, facts.memory_mib)
 
 
 def _in_inbox(run: "Run") -> list[object]:
@@ -113,8 +109,8 @@ def _waits_rightly(run: "Run", job: Job, nodes: list[Node]) -> bool:
         wanted = ((job.shape, job.min_workers), (job.spec.fixed.shape, job.spec.fixed.replicas))
         return not knows_fixed or not fits_empty(able, *wanted)
     fixed = run.settings.policy.name in FIXED_SIZES
-    size = fixed_size(job, _most(job, nodes)) if fixed else job.min_workers
-    return _most(job, able) < size
+    size = fixed_size(job, most_workers(job, nodes)) if fixed else job.min_workers
+    return most_workers(job, able) < size
 
 
 def _beside_others(run: "Run", node: Node) -> Node:
@@ -122,14 +118,6 @@ def _beside_others(run: "Run", node: Node) -> Node:
     node, use = node.reduced(), run.cluster.foreign.use().get(node.name, NO_FOREIGN)
     slots, memory_mib = max(node.slots - use.slots, 0), node.memory_mib - use.memory_mib
     return replace(node, slots=slots, cpus=node.cpus - use.cpus, memory_mib=memory_mib)
-
-
-def _most(job: Job, nodes: list[Node], fits: Callable[[Node, WorkerShape], int] = Node.fits_empty) -> int:
-    """The most workers of the job that these nodes hold when they are empty, or that their shared slots hold."""
-    room: Counter[str | None] = Counter()
-    for node in nodes:
-        room[node.gpu_type] += fits(node, job.shape)
-    return max(room.values(), default=0)
 
 
 def _last_event(run: "Run") -> int:

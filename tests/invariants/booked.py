@@ -24,7 +24,10 @@ class BookingsKept:
 
     def after_tick(self, snapshot: Snapshot, settings: PolicySettings, at: float, now: float) -> None:
         """Raise `Broken` with the booking that others use for too long; `at` is the engine's time, `now` true time."""
-        for booking in snapshot.bookings.values() if settings.name == "elastic" else ():
+        if settings.name != "elastic":
+            self.clear()  # published policies know no bookings
+            return
+        for booking in snapshot.bookings.values():
             taken = _held_in_its_way(snapshot, booking, settings, at) if booking.start_at <= at else 0
             if taken <= 0:
                 self._lacking_since.pop(booking.name, None)
@@ -49,8 +52,6 @@ def _held_in_its_way(snapshot: Snapshot, booking: Booking, settings: PolicySetti
         return 0
     in_use = sum(len(worker.slot_ids) for job in mine for worker in job.workers)
     wanted = booking.slots - in_use
-    if now >= booking.start_at + settings.booking_idle_seconds:
-        wanted = min(wanted, _waited_for(mine, wanted, now))
     free = sum(free_slots(snapshot, snapshot.nodes[name]) for name in suiting)
     takeable = sum(
         len(worker.slot_ids) - len(snapshot.nodes[worker.node].closed_among(worker.slot_ids))
@@ -59,6 +60,8 @@ def _held_in_its_way(snapshot: Snapshot, booking: Booking, settings: PolicySetti
         for worker in job.workers
         if worker.node in suiting and not worker.shared
     )
+    if now >= booking.start_at + settings.booking_idle_seconds:
+        wanted = _waited_for(mine, min(wanted, free + takeable), now)
     return min(wanted - free, takeable)
 
 
@@ -67,7 +70,7 @@ def _demanding(job: Job) -> bool:
 
 
 def _waited_for(mine: list[Job], left: int, now: float) -> int:
-    """Slots of waiting jobs that the booking still has room for."""
+    """Slots of waiting jobs that the booking still has room for, and that could be there at all."""
     wanted = 0
     for job in mine:
         waits = job.state is JobState.QUEUED and job.not_before <= now

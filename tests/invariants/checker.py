@@ -15,7 +15,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.tick import Engine, TickReport
 from scheduler.model.event import DECISIONS, Event, EventKind
 from scheduler.model.hosts import host_list
-from scheduler.model.ids import JobId, NodeName
+from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.job_state import StopReason
 from scheduler.model.node import Node
@@ -71,7 +71,8 @@ class InvariantChecker:
         #: The world that a tick loaded that failed then.
         self._only_loaded: Snapshot | None = None
         self._worlds = 0
-        self._stored = StoredWorlds(world.store, revision or (lambda: world.store.read_lease().revision))
+        self._revision = revision or (lambda: world.store.read_lease().revision)
+        self._stored = StoredWorlds(world.store, self._revision)
         #: What those that follow had the last time, and what was stored then.
         self._followed: dict[Board, tuple[Snapshot, Snapshot]] = {}
         self._inverted_since: dict[JobId, float] = {}
@@ -85,10 +86,10 @@ class InvariantChecker:
         self._others_keep = OthersKeepTheirs()
         self._decided_at: float | None = None
         self._unended: list[JobId] = []
-        #: Jobs whose bounds or priority changed since the look before, maybe in a tick that nobody looked at.
+        #: Jobs whose bounds or priority changed since a world was looked at, maybe in ticks that left none to look at.
         self._rescaled: set[JobId | None] = set()
-        #: Nodes that were down and came back, likewise.
-        self._returned: set[NodeName | None] = set()
+        #: The settings of the last tick that decided: what lasts is counted anew under others.
+        self._decided_by: PolicySettings | None = None
         self._submitted_seen = 0
         self._events_seen = 0
 
@@ -119,12 +120,14 @@ class InvariantChecker:
         if snapshot is not self._compared:
             self._compared = snapshot  # it never changes
             self._check_new(snapshot, at, order, without)
-        if report.error is not None or self._stood_still(now):
+        disobeyed = any(snapshot.nodes[each.action.node].schedulable for each in report.action_failures)
+        if report.error is not None or disobeyed or self._stood_still(now) or self._is_reconfigured():
             self._bookings.clear()
             self._others.clear()
-            self._inverted_since.clear()  # while nothing can be decided, nothing is decided wrongly
+            # while nothing can be decided, or the cluster does not do what it is told, nothing is decided wrongly
+            self._inverted_since.clear()
         if report.error is None:
-            self._decided_at = now
+            self._decided_at, self._decided_by = now, self._world.settings.policy
             self._no_lasting_inversion(snapshot, order, now)
             self._bookings.after_tick(snapshot, self._world.settings.policy, at, now)
             self._others.after_tick(snapshot, self._world.settings.policy, cluster.foreign, now)
@@ -149,7 +152,9 @@ class InvariantChecker:
         self._published_is_allocation(snapshot)
         self._retries_are_failures(snapshot)
         reservations_fit(snapshot)
-        self._promises.after_tick(snapshot, order, self._world.settings.policy, self._returned)
+        lease = self._world.engine.lease
+        moment = (lease.term if lease is not None else 0, self._revision())
+        self._promises.after_tick(snapshot, order, self._world.settings.policy, moment)
 
     def _take_events(self) -> None:
         """I8: what was stored since the last look, also by a commit whose outcome the engine does not know."""
@@ -159,8 +164,7 @@ class InvariantChecker:
             found += (event for _, event in page)
             if len(page) < 1000:
                 break
-        self._rescaled = {event.job_id for event in found if event.kind is EventKind.JOB_CHANGED}
-        self._returned = {event.node for event in found if event.kind is EventKind.NODE_UP}
+        self._rescaled |= {event.job_id for event in found if event.kind is EventKind.JOB_CHANGED}
         for event in found:
             self._on_event(event)
             if event.kind in DECISIONS and not event.cause:
@@ -214,6 +218,7 @@ class InvariantChecker:
                 before = self._published.setdefault(key, hosts.text())
                 hold(before == hosts.text(), "I9", f"job {job.id}: generation {hosts.generation} changed its list")
         self._minima = {job.id: job.min_workers for job in snapshot.active.values()}
+        self._rescaled.clear()
 
     def _retries_are_failures(self, snapshot: Snapshot) -> None:
         """I8: a job's retries never grow by more than its workers' own failures."""
@@ -248,6 +253,9 @@ class InvariantChecker:
         """Whether no daemon decided for longer than the time between two ticks."""
         seconds = self._world.settings.engine.tick_interval_seconds
         return self._decided_at is not None and now - self._decided_at > 2 * seconds
+
+    def _is_reconfigured(self) -> bool:
+        return self._decided_by != self._world.settings.policy
 
     def _starting_size(self, job: Job) -> int:
         return job.preferred_workers if self._world.settings.policy.name in FIXED_SIZES else job.min_workers

@@ -69,6 +69,18 @@ def test_what_is_held_for_a_job_of_the_booking_serves_it_whatever_the_shape_of_i
     assert found(c, Release(1), taken) == {"I11"}  # type: ignore[arg-type]
 
 
+def test_what_a_job_of_the_booking_that_pauses_starts_with_serves_it_whatever_the_shape_that_was_booked() -> None:
+    """After its pause it starts with a worker of three slots, for which one node is enough."""
+    c = Cluster().node("a", 3).node("b", 3).booked("night", 2, 0.0, 300.0, WorkerShape(2)).waiting(2, workers=(1, 4))
+    c.waiting(1, slots_per_worker=3, booking="night", not_before=NOW + 100.0)
+    c.step()
+    assert c.size(2) == 2
+    c.jobs[JobId(2)] = replace(c.jobs[JobId(2)], state=JobState.QUEUED, workers=())
+    assert found(c, Start(2, (("a", 2), ("b", 2)))) == {"I11"}  # type: ignore[arg-type]
+    c.jobs[JobId(1)] = replace(c.jobs[JobId(1)], not_before=0.0)
+    assert found(c, Start(2, (("b", 2),))) == {"I11"}  # type: ignore[arg-type]
+
+
 def test_what_a_job_of_the_booking_could_use_serves_it_whatever_the_shape_that_was_booked() -> None:
     """Of eight slots a job has one and could use four more; the other three are two and one, of which b has four."""
     c = Cluster().node("a", 4).node("b", 4).node("c", 1).booked("spring", 4, 0.0, 300.0, WorkerShape(2))

@@ -1,13 +1,15 @@
 """Invariant of plans while a booking is open."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from scheduler.config import PolicySettings
 from scheduler.model.booking import Booking
 from scheduler.model.foreign import NO_FOREIGN
-from scheduler.model.ids import NodeName
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.plan import Grow, Placing, Plan, Release, Reserve, Start
 from scheduler.model.worker import Worker
 from scheduler.model.world import Stray, World
@@ -16,6 +18,7 @@ from scheduler.policy.capacity.resources import Amount, add, amount_of
 from scheduler.policy.checks.world import Violation
 from scheduler.policy.overlay.booking_feasible import allot, pour, slots_kept, workers_of
 from scheduler.policy.overlay.booking_view import hold_from
+from scheduler.policy.snapshot.order import Order
 
 
 def inside_booking(world: World, job: Job, now: float, settings: PolicySettings) -> bool:
@@ -43,7 +46,8 @@ def check_bookings(
             continue
         others = [(job, action) for job, action in takes if _takes_of(world, job, action, booking)]
         rest = _rest(world, gets, booking)
-        if not all(_misses(world, lacking, others, room) for lacking in ([rest], _as_jobs_grow(world, rest))):
+        used = _as_jobs_use(world, rest, gets, now, settings)
+        if not all(_misses(world, lacking, others, room) for lacking in ([rest], used)):
             continue
         held = [each for each in world.bookings.values() if each is not booking and _holds(world, each, now, settings)]
         beside = dict(room)
@@ -81,15 +85,35 @@ def _rest(world: World, gets: Iterable[tuple[Job, Placing]], booking: Booking) -
     return replace(booking, workers=max(booking.slots - mine, 0) // booking.shape.slots)
 
 
-def _as_jobs_grow(world: World, rest: Booking) -> list[Booking]:
-    """The rest of a booking in the shapes of its jobs' further workers, and in its own where they leave some."""
+def _as_jobs_use(
+    world: World, rest: Booking, gets: Iterable[tuple[Job, Placing]], now: float, settings: PolicySettings
+) -> list[Booking]:
+    """The rest of a booking in the shapes of its jobs' further workers, and in its own where they leave some.
+
+    First come the minimums of jobs that pause after a failure, then what all of them could grow by.
+    """
+    got = Counter[JobId]()
+    for job, action in gets:
+        got[job.id] += workers_of(action)
+    queue = Order(now, settings).queue(job for job in world.queued.values() if rest.admits(job))
     parts, left = [], rest.slots
-    for job in world.active.values():
-        if rest.admits(job) and not job.finishing:
-            count = max(min(job.max_workers - len(job.wanted_workers), left // job.shape.slots), 0)
-            parts.append(replace(rest, shape=job.shape, workers=count))
-            left -= count * job.shape.slots
+    for job in queue:
+        needed = job.min_workers * job.shape.slots
+        if job.not_before > now and not got[job.id] and needed <= left:
+            got[job.id] = job.min_workers
+            parts.append(replace(rest, shape=job.shape, workers=job.min_workers))
+            left -= needed
+    active = (job for job in world.active.values() if rest.admits(job) and _grows(job))
+    for job in (*active, *(job for job in queue if got[job.id])):
+        size = len(job.wanted_workers) + got[job.id]
+        count = max(min(job.max_workers - size, left // job.shape.slots), 0)
+        parts.append(replace(rest, shape=job.shape, workers=count))
+        left -= count * job.shape.slots
     return [*parts, replace(rest, workers=left // rest.shape.slots)]
+
+
+def _grows(job: Job) -> bool:
+    return job.state is not JobState.STOPPING and not job.finishing
 
 
 def _misses(

@@ -1,0 +1,147 @@
+"""What was held for a job and is gone: when that is right, and when it is not."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scheduler.config import PolicySettings
+from scheduler.model.foreign import ForeignUse
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job_state import JobState
+from scheduler.model.slot import ClosedSlot, SlotClosure
+from scheduler.policy.snapshot.order import Order
+from tests.invariants.broken import Broken
+from tests.invariants.reserved import Promises, reservations_fit
+from tests.policy.worlds import DOWN, Cluster
+
+#: Three slots of `a` are held for job 2, which waits.
+HELD = ((NodeName("a"), 3),)
+
+
+def before(**settings: Any) -> Cluster:
+    """Job 1 is on slot 0 of `a`, and job 2 holds the other three."""
+    c = Cluster(PolicySettings(**settings)).node("a", 4).node("b", 2)
+    c.running(1, {"a": 1}, priority=5, preemptible=False)
+    return c.waiting(2, priority=5, workers=(3, 4), reservation=HELD)
+
+
+def is_lost_rightly(then: Cluster, now: Cluster, moment: tuple[int, int] = (1, 2)) -> bool:
+    """Whether the check lets pass that job 2 has nothing held any more; the first look is of the first commit."""
+    promises = Promises()
+    promises.after_tick(then.world(), Order(then.now, then.settings), then.settings, (1, 1))
+    try:
+        promises.after_tick(now.world(), Order(now.now, now.settings), now.settings, moment)
+    except Broken:
+        return False
+    return True
+
+
+def after(change: Callable[[Cluster], object], **settings: Any) -> Cluster:
+    """What was before with this change, and without the reservation."""
+    c = before(**settings)
+    c.jobs[JobId(2)] = c.jobs[JobId(2)].unreserved()
+    change(c)
+    return c
+
+
+def closed(c: Cluster, *slots: int) -> Cluster:
+    each = tuple(ClosedSlot(slot, SlotClosure.UNREADABLE, "") for slot in slots)
+    c.nodes[NodeName("a")] = replace(c.nodes[NodeName("a")], closed_slots=each)
+    return c
+
+
+def change_job(c: Cluster, number: int, **fields: Any) -> None:
+    c.jobs[JobId(number)] = replace(c.jobs[JobId(number)], **fields)
+
+
+RIGHT: dict[str, Callable[[Cluster], object]] = {
+    "another minimum": lambda c: change_job(c, 2, min_workers=4),
+    "left the queue and came back": lambda c: change_job(c, 2, queued_at=c.now),
+    "pauses": lambda c: change_job(c, 2, not_before=c.now + 1.0),
+    "its node is down": lambda c: c.node("a", 4, health=DOWN),
+    "its node has a slot less": lambda c: c.node("a", 3),
+    "a free slot is closed": lambda c: closed(c, 3),
+    "others took a slot": lambda c: c.foreign.update({NodeName("a"): ForeignUse(slots=1)}),
+    "others wait for its node": lambda c: c.demand("pod", nodes=["a"]),
+    "one ahead started there": lambda c: c.running(3, {"a": 1}, priority=6),
+    "one ahead holds a slot": lambda c: c.waiting(3, priority=6, reservation=((NodeName("a"), 1),)),
+}
+WRONG: dict[str, Callable[[Cluster], object]] = {
+    "nothing happened": lambda c: None,
+    "others took another node": lambda c: c.foreign.update({NodeName("b"): ForeignUse(slots=1)}),
+    "others wait for another node": lambda c: c.demand("pod", nodes=["b"]),
+    "an equal started there": lambda c: c.running(3, {"a": 1}, priority=5),
+    "an equal holds a slot": lambda c: c.waiting(3, priority=5, reservation=((NodeName("a"), 1),)),
+    "one ahead started elsewhere": lambda c: c.running(3, {"b": 1}, priority=6),
+    "one ahead holds a slot elsewhere": lambda c: c.waiting(3, priority=6, reservation=((NodeName("b"), 1),)),
+    "its node grew": lambda c: c.node("a", 5),
+}
+
+
+@pytest.mark.parametrize("change", RIGHT.values(), ids=RIGHT)
+def test_what_does_not_fit_any_more_is_lost_rightly(change: Callable[[Cluster], object]) -> None:
+    assert is_lost_rightly(before(), after(change))
+
+
+@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
+def test_what_would_still_fit_is_lost_to_nobody_more_important(change: Callable[[Cluster], object]) -> None:
+    assert not is_lost_rightly(before(), after(change))
+
+
+def test_a_slot_that_opens_under_a_worker_makes_up_for_no_free_one_that_closes() -> None:
+    """As many slots are closed as before, and one less is free."""
+    assert is_lost_rightly(closed(before(), 0), after(lambda c: closed(c, 3)))
+    assert not is_lost_rightly(closed(before(), 0), after(lambda c: closed(c, 0)))
+
+
+def test_slots_that_a_job_was_freeing_are_not_freed_while_that_is_held() -> None:
+    then = before().running(3, {"a": 3}, state=JobState.STOPPING)
+    gone = after(lambda c: None)
+    assert not is_lost_rightly(then, gone)
+    is_held = after(lambda c: c.waiting(3, state=JobState.HELD, held_from=JobState.STOPPING).stray(3, "a", (1,)))
+    assert is_lost_rightly(then, is_held)
+
+
+def test_a_victim_has_no_right_to_the_slots_that_it_frees() -> None:
+    then = before().running(3, {"a": 3}, leaving=3, workers=(1, 4))
+    assert not is_lost_rightly(then, after(lambda c: c.running(3, {"a": 1}, workers=(1, 4))))
+
+
+def test_a_worker_that_is_replaced_on_its_slots_takes_nothing() -> None:
+    """Job 1 has another worker on slot 0 now, beside which what was held would still fit."""
+    renewed = after(lambda c: change_job(c, 1, workers=(replace(c.jobs[JobId(1)].workers[0], created_at=c.now),)))
+    assert not is_lost_rightly(before(), renewed)
+
+
+def test_where_sizes_are_fixed_another_cluster_may_mean_another_size() -> None:
+    """It wants four workers: with one slot more there are as many."""
+    for change, right in ((lambda c: c.node("b", 3), False), (lambda c: c.node("a", 3).node("b", 0), True)):
+        assert is_lost_rightly(before(name="fifo"), after(change, name="fifo")) is right
+    small = before(name="fifo").node("b", 0).node("a", 3)
+    assert is_lost_rightly(small, after(lambda c: c.node("a", 3).node("b", 1), name="fifo"))
+
+
+def test_only_looks_with_one_commit_between_them_are_compared() -> None:
+    """Else a node may have been away, or somebody may have come and gone; or another leader decided otherwise."""
+    now = after(lambda c: None)
+    assert not is_lost_rightly(before(), now, (1, 2))
+    assert not is_lost_rightly(before(), now, (2, 2))
+    assert is_lost_rightly(before(), now, (1, 3))
+    assert is_lost_rightly(before(), now, (3, 2))
+    assert is_lost_rightly(before(), after(lambda c: None, share=False))
+
+
+def test_nobody_sits_on_what_is_held() -> None:
+    reservations_fit(before().world())
+    for change in (
+        lambda c: c.running(3, {"a": 1}),
+        lambda c: closed(c, 3),
+        lambda c: c.foreign.update({NodeName("a"): ForeignUse(slots=1)}),
+        lambda c: c.waiting(3, state=JobState.HELD, held_from=JobState.RUNNING).stray(3, "a", (1,)),
+    ):
+        c = before()
+        change(c)
+        with pytest.raises(Broken):
+            reservations_fit(c.world())
