@@ -1,5 +1,6 @@
 """What the page of figures says of the workloads that others published, run in virtual time."""
 
+from benchmarks.virtual import LEAVE_SECONDS
 from docs.generate.sections import Chart, Section
 
 _POLICIES = (
@@ -62,8 +63,8 @@ SIMULATED: tuple[Section, ...] = (
         "paddle_edl",
         "Experiments of Paddle EDL",
         "133 nodes: 20 jobs of up to 60 trainers, and training beside nginx, whose pods are no jobs but those of "
-        "others: a worker that leaves for one of them holds its slot for 1.4 s more, as measured on a real cluster. "
-        "Fixed sizes are those of the policy `fifo`.",
+        f"others: a worker that leaves for one of them holds its slot for {LEAVE_SECONDS:g} s more, as measured on a "
+        "real cluster. Fixed sizes are those of the policy `fifo`.",
         (
             Chart(
                 "Mean time pending of 20 jobs",
@@ -91,8 +92,8 @@ SIMULATED: tuple[Section, ...] = (
         "elasticdl",
         "Experiments of ElasticDL",
         "Two jobs that do not fit beside each other, and training beside a service, whose pods are no jobs but those "
-        "of others: a worker that leaves for one of them holds its slot for 1.4 s more, as measured on a real cluster. "
-        "Gang scheduling is that of the policy `fifo`. Speed is linear.",
+        f"of others: a worker that leaves for one of them holds its slot for {LEAVE_SECONDS:g} s more, as measured on "
+        "a real cluster. Gang scheduling is that of the policy `fifo`. Speed is linear.",
         (
             Chart(
                 "Two jobs of 175 workers on 320 CPUs: time until both are done",

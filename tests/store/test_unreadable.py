@@ -24,6 +24,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.shard_calls import ReaderKey, ShardCall
 from scheduler.model.worker import WorkerState
 from scheduler.store.records import ShardsAsked
+from scheduler.store.sql.engine_tables import generations
 from scheduler.store.sql.schema import metadata
 from tests.cli.calls import Call
 from tests.http.site import Site
@@ -220,6 +221,28 @@ def named(cases: list[tuple[str, str, Any]]) -> list[tuple[Any, Any, Any]]:
 
 def test_columns_that_do_not_go_together_harm_nobody_else(site: Site, tmp_path: Path) -> None:
     harms_nobody_else(site, Sqlite(tmp_path / "world.db"), 0, named(DISAGREEING))
+
+
+def test_a_job_gets_its_next_host_list_whatever_marked_the_last_one_as_current(site: Site, tmp_path: Path) -> None:
+    seed = secrets.randbits(32)
+    site.node("a", slots=1)
+    job = site.job("restarted", workers=1, max_retries=1000)
+    site.advance(20)
+    garbage.without_not_null(str(tmp_path / "world.db"))
+    refused = []
+    for value in garbage.values(generations.c.current, random.Random(seed), sqlite=True):
+        with garbage.connected(f"sqlite:///{tmp_path / 'world.db'}") as session:
+            session.execute("UPDATE generations SET current = ? WHERE current", (value,))
+        before = site.get(job)
+        site.cluster.crash(before.workers[0].id)
+        for _ in range(TICKS_MAX):
+            site.clock.advance(300.0)  # longer than any pause between restarts
+            site.cluster.advance()
+            error = site.engine.tick().error
+            if error is not None:
+                refused.append(f"{value!r:.100}: {error}")
+        assert site.get(job).generation > before.generation
+    assert not refused, f"seed {seed}: {refused}"
 
 
 def test_garbage_in_columns_of_postgresql_harms_nobody_else(tmp_path: Path, database: str) -> None:

@@ -46,8 +46,9 @@ def check_bookings(
             continue
         others = [(job, action) for job, action in takes if _takes_of(world, job, action, booking)]
         rest = _rest(world, gets, booking)
-        used = _as_jobs_use(world, rest, gets, now, settings)
-        if not all(_misses(world, lacking, others, room) for lacking in ([rest], used)):
+        if not _misses(world, [rest], others, room):
+            continue
+        if not _misses(world, _as_jobs_use(world, rest, gets, now, settings), others, room):
             continue
         held = [each for each in world.bookings.values() if each is not booking and _holds(world, each, now, settings)]
         beside = dict(room)

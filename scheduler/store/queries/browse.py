@@ -18,7 +18,7 @@ from scheduler.store.codec.json_text import label_needle, members_from_text
 from scheduler.store.codec.reading import SetAside, unreadable
 from scheduler.store.codec.rows import NODE_COLUMNS, event_from_row, events_from_rows, read_nodes
 from scheduler.store.records import JobFilter, JobPage, WorkerPage
-from scheduler.store.sql.engine_tables import events, generations, jobs, workers
+from scheduler.store.sql.engine_tables import IS_CURRENT, events, generations, jobs, workers
 
 
 def get_job(connection: Connection, job_id: JobId, aside: SetAside) -> Job | None:
@@ -156,7 +156,7 @@ def list_nodes(connection: Connection, aside: SetAside) -> list[Node]:
 
 
 def published_hosts(connection: Connection, job_id: JobId) -> HostList | None:
-    query = select(generations).where(generations.c.job_id == job_id, generations.c.current)
+    query = select(generations).where(generations.c.job_id == job_id, IS_CURRENT)
     row = connection.execute(query).one_or_none()
     return None if row is None else HostList(job_id, row.generation, members_from_text(row.members))
 

@@ -9,7 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.dml import UpdateBase
 
-from scheduler.store.sql.engine_tables import SUBMITTED, events, generations, jobs, nodes, workers
+from scheduler.store.sql.engine_tables import IS_CURRENT, SUBMITTED, events, generations, jobs, nodes, workers
 from scheduler.store.sql.request_tables import data_queues, intents, shard_readers, shards_set_aside
 
 
@@ -56,7 +56,7 @@ class Statements:
             generations.update()
             .where(
                 generations.c.job_id == bindparam("of_job"),
-                generations.c.current,
+                IS_CURRENT,
                 generations.c.generation != bindparam("but"),
             )
             .values(current=false()),

@@ -209,6 +209,10 @@ workers = Table(
     ),
 )
 
+#: Whether a generation's row counts as its job's current one, in the very words of the index: SQLite takes any number
+#: for true or false, so a column that holds neither would else count for the index and not for a statement.
+IS_CURRENT = text("current")
+
 generations = Table(
     "generations",
     metadata,
@@ -221,8 +225,8 @@ generations = Table(
         "uq_generations_current",
         "job_id",
         unique=True,
-        sqlite_where=text("current"),
-        postgresql_where=text("current"),
+        sqlite_where=IS_CURRENT,
+        postgresql_where=IS_CURRENT,
     ),
 )
 
