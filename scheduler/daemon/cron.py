@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from apscheduler.triggers.base import BaseTrigger
 from cronsim import CronSim, CronSimError
 
 from scheduler.errors import InvalidInput
@@ -16,8 +17,8 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _RANGE = re.compile(r"(\w+)-(\w+)(?:/(\w+))?", re.ASCII)
 
 
-class Cron:
-    """The times that an expression of five fields names in a timezone."""
+class Cron(BaseTrigger):  # type: ignore[misc]  # APScheduler publishes no types
+    """The times that an expression of five fields names in a timezone; a trigger of APScheduler's timers."""
 
     def __init__(self, expression: str, timezone: str) -> None:
         """Raises `InvalidInput` for an invalid expression or timezone."""
@@ -41,6 +42,11 @@ class Cron:
             return next((at for at in (time.timestamp() for time in times) if at > moment), None)
         except (OverflowError, ValueError):
             return None  # beyond the calendar
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime | None:
+        """As APScheduler asks: the first time after the one that it fired at last, or from now on."""
+        found = self.next_after((previous_fire_time or now).timestamp())
+        return None if found is None else datetime.fromtimestamp(found, self._zone)
 
 
 def _zone(name: str) -> ZoneInfo:

@@ -1,15 +1,19 @@
 """Recurring jobs: submitted by cron expression, each time once, and once for all times that were missed.
 
-SQL keeps the entries and how far each has been submitted. So a restart, a second daemon or a repeated sweep submits
-nothing twice: the client key of a run names its time.
+SQL keeps the entries and how far each has been submitted; APScheduler only tells when to look. So a restart, a
+second daemon or a repeated look submits nothing twice: the client key of a run names its time.
 
 Cron goes by the machine's time, as people read it; jobs are submitted by the engine's clock.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC
 
 import structlog
+from apscheduler.jobstores.base import JobLookupError
+from apscheduler.schedulers.background import BackgroundScheduler
 
 from scheduler.daemon.cron import Cron
 from scheduler.engine.ports import EngineClock
@@ -23,8 +27,9 @@ from scheduler.store.sqlstore import SqlStore
 
 log = structlog.get_logger(__name__)
 
-#: The times of expressions are whole minutes.
-MINUTE_SECONDS = 60.0
+#: Whoever owns this calls `sweep` this often too: runs that the store refused, or that a clock which was set jumped
+#: over, are made up for.
+SWEEP_SECONDS = 60
 
 
 def due_time(entry: Recurring, now: float) -> float | None:
@@ -41,7 +46,7 @@ def submit_due(store: SqlStore, entry: Recurring, wall: float, now: float) -> Jo
     """Submit one job if a time has come by `wall`; all up to then are done with. None if nothing was due."""
     due = due_time(entry, wall)
     if due is None:
-        if _reached(entry) > wall + MINUTE_SECONDS:  # the clock was set back; times that come again have known keys
+        if _reached(entry) > wall + SWEEP_SECONDS:  # the clock was set back; times that come again have known keys
             store.resume_recurring(entry.id, wall)
         return None
     spec = replace(entry.spec, client_key=run_key(entry.id, due))
@@ -52,19 +57,24 @@ def submit_due(store: SqlStore, entry: Recurring, wall: float, now: float) -> Jo
 
 
 class RecurringJobs:
-    """The entries of one store. Their owner calls `sweep` as each minute begins."""
+    """The entries of one store, and their timers."""
 
-    def __init__(self, store: SqlStore, clock: EngineClock) -> None:
+    def __init__(self, store: SqlStore, clock: EngineClock, timers: BackgroundScheduler) -> None:
         self._store = store
         self._clock = clock
+        self._timers = timers
         #: Called with the jobs that were submitted.
         self.on_submitted: Callable[[Sequence[JobId]], None] = _ignore
 
-    def seconds_to_next_minute(self) -> float:
-        return MINUTE_SECONDS - self._clock.wall() % MINUTE_SECONDS
+    def start(self) -> None:
+        """Make up for what was missed, and set the timers. The scheduler may run already or start later."""
+        for entry in self._store.list_recurring():
+            with suppress(InvalidInput):  # `list` leaves it out
+                self._set_timer(entry)
+        self.sweep()
 
     def sweep(self) -> None:
-        """Submit whatever is due, runs that were missed included."""
+        """Submit whatever is due."""
         try:
             for entry in self._store.list_recurring():
                 self._submit_or_tell(entry)
@@ -78,6 +88,7 @@ class RecurringJobs:
         entry = self._store.get_recurring(self._store.add_recurring(cron, timezone, spec, now))
         if entry is None:
             raise InvalidInput("cron", "the recurring job was deleted concurrently")
+        self._set_timer(entry)
         return self._schedule(entry)
 
     def get(self, recurring_id: int) -> Schedule | None:
@@ -95,21 +106,54 @@ class RecurringJobs:
         return found
 
     def delete(self, recurring_id: int) -> bool:
-        return self._store.delete_recurring(recurring_id, self._clock.wall())
+        existed = self._store.delete_recurring(recurring_id, self._clock.wall())
+        with suppress(JobLookupError):  # another daemon has its timer
+            self._timers.remove_job(_timer_id(recurring_id))
+        return existed
 
     def _schedule(self, entry: Recurring) -> Schedule:
         return Schedule(entry, Cron(entry.cron, entry.timezone).next_after(self._clock.wall()))
 
+    def _set_timer(self, entry: Recurring) -> None:
+        self._timers.add_job(
+            self._fire,
+            Cron(entry.cron, entry.timezone),
+            args=[entry.id],
+            id=_timer_id(entry.id),
+            coalesce=True,
+            misfire_grace_time=None,
+            replace_existing=True,
+        )
+
+    def _fire(self, recurring_id: int) -> None:
+        try:
+            entry = self._store.get_recurring(recurring_id)
+            if entry is not None:
+                self._submit_due(entry)
+        except SchedulerError as error:
+            log.warning("recurring job failed, retrying later", recurring=recurring_id, error=str(error))
+
     def _submit_or_tell(self, entry: Recurring) -> None:
         """One whose row makes no sense keeps no other from being submitted."""
         try:
-            job_id = submit_due(self._store, entry, self._clock.wall(), self._clock.now())
+            self._submit_due(entry)
         except InvalidInput as error:
             log.warning("recurring job cannot be submitted", recurring=entry.id, error=str(error))
-            return
+
+    def _submit_due(self, entry: Recurring) -> None:
+        job_id = submit_due(self._store, entry, self._clock.wall(), self._clock.now())
         if job_id is not None:
             log.info("recurring job submitted", recurring=entry.id, job=job_id)
             self.on_submitted([job_id])
+
+
+def new_timers() -> BackgroundScheduler:
+    """The daemon's APScheduler: periodic upkeep and recurring jobs."""
+    return BackgroundScheduler(timezone=UTC, job_defaults={"max_instances": 1, "coalesce": True})
+
+
+def _timer_id(recurring_id: int) -> str:
+    return f"recurring-{recurring_id}"
 
 
 def _ignore(_: Sequence[JobId]) -> None:

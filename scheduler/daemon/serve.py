@@ -24,7 +24,7 @@ from scheduler.daemon.logging import configure_logging
 from scheduler.daemon.opening import DaemonCluster, open_clock, open_cluster, open_store, open_training_jobs
 from scheduler.daemon.place import check_place, place_of
 from scheduler.daemon.process import allow_many_connections, stopped_by_signals
-from scheduler.daemon.recurring import RecurringJobs
+from scheduler.daemon.recurring import SWEEP_SECONDS, RecurringJobs, new_timers
 from scheduler.daemon.retention import INTERVAL_SECONDS, Retention
 from scheduler.daemon.server import Server, bind, url_of
 from scheduler.daemon.state_dir import ADDRESS_FILE, JOBS_DIR, announced, claimed, identity
@@ -133,7 +133,8 @@ class Daemon:
         )
         self._metrics = Metrics(self._board, settings.policy.aging_ceilings, self._clock)
         store.measure(self._metrics.stopwatch.transaction)
-        self._recurring = RecurringJobs(store, self._clock)
+        self._timers = new_timers()
+        self._recurring = RecurringJobs(store, self._clock, self._timers)
         self._engine = self._new_engine()
         self._thread = EngineThread(
             self._engine,
@@ -177,7 +178,7 @@ class Daemon:
                 stack.enter_context(self._training_jobs.followed())
             self._couriers.start()
             stack.callback(self._couriers.stop)
-            self._start_upkeep(stack)
+            self._start_timers(stack)
             log.info("serving", url=self._url, state_dir=str(self._state), version=__version__, pid=os.getpid())
             server = Server(app, connections, on_stop=self._finish)
             server.run(sockets=[bound])
@@ -331,14 +332,16 @@ class Daemon:
     def _unreadable(self, table: str) -> int:
         return sum(row.table == table for row in self._store.unreadable)
 
-    def _start_upkeep(self, stack: ExitStack) -> None:
+    def _start_timers(self, stack: ExitStack) -> None:
         for each in self._upkeep:
             each.start()
             stack.callback(each.close)
-        self._recurring.sweep()
+        self._recurring.start()
+        self._timers.start()
+        stack.callback(self._timers.shutdown)
 
     def _new_upkeep(self) -> tuple[Repeating, ...]:
-        """What is done at intervals; only recurring jobs go by the machine's time, as cron does."""
+        """What is done at intervals; not by the timers, which go by the machine's time, as cron does."""
         retention = Retention(
             self._store,
             self._settings.retention,
@@ -350,7 +353,7 @@ class Daemon:
         return (
             Repeating("retention", retention.run, INTERVAL_SECONDS),
             Repeating("lease", self._engine.keep_lease, self._settings.engine.lease_seconds / 3),
-            Repeating("recurring jobs", self._recurring.sweep, self._recurring.seconds_to_next_minute),
+            Repeating("recurring jobs", self._recurring.sweep, SWEEP_SECONDS),
         )
 
     def _troubles(self) -> list[str]:

@@ -12,7 +12,7 @@ import httpx
 
 from scheduler.clusters.logs.reader import LocalLogs
 from scheduler.config import HttpSettings, Settings
-from scheduler.daemon.recurring import RecurringJobs
+from scheduler.daemon.recurring import RecurringJobs, new_timers
 from scheduler.daemon.server import Server, bind, url_of
 from scheduler.engine.tick import TickReport
 from scheduler.http.app import create_app
@@ -46,7 +46,7 @@ class Site(World):
         http = self.settings.http
         self.access = Access(http.token, SECRET, self.board.nonce_of, http.metrics_token)
         self.metrics = Metrics(self.board, (), self.clock)
-        self.recurring = RecurringJobs(self.store, self.clock)
+        self.recurring = RecurringJobs(self.store, self.clock, new_timers())
         events_bell = Notifier()
         self.services = Services(
             settings=self.settings,

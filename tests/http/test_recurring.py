@@ -1,6 +1,5 @@
 """Recurring jobs: cron's own reading of expressions, and one run for all that were missed."""
 
-import threading
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -10,9 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.daemon.cron import Cron
 from scheduler.daemon.recurring import due_time, submit_due
-from scheduler.engine.timing.repeating import Repeating
 from scheduler.errors import InvalidInput
-from tests.eventually import SECONDS_MAX
 from tests.http.site import Site
 from tests.world import START
 
@@ -138,14 +135,17 @@ def test_each_time_is_submitted_once(site: Site) -> None:
     assert submit_due(site.store, entry, due + 300, site.clock.now()) == 2
 
 
-def test_due_runs_are_looked_for_as_a_minute_begins(site: Site) -> None:
-    site.clock.set(START - START % MINUTE + 59.5)
-    assert site.recurring.seconds_to_next_minute() == pytest.approx(0.5)
-    swept = threading.Event()
-    repeating = Repeating("recurring jobs", swept.set, site.recurring.seconds_to_next_minute)
-    repeating.start()
-    assert swept.wait(SECONDS_MAX)
-    repeating.close()
+def test_timers_fire_at_each_time_once() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    cron, now = Cron("*/30 2 * * *", "Europe/Berlin"), datetime.fromtimestamp(at(2026, 10, 24, 20), zone)
+    fired: list[datetime] = []
+    for _ in range(5):
+        due = cron.get_next_fire_time(fired[-1] if fired else None, now)
+        assert due is not None
+        fired.append(due)
+    assert [due.timestamp() for due in fired] == [at(2026, 10, 25, 0) + n * 1800 for n in range(4)] + [
+        at(2026, 10, 26, 1)
+    ]
 
 
 def test_nobody_takes_the_key_of_a_run_before_it_is_due(site: Site) -> None:

@@ -14,8 +14,8 @@ log = structlog.get_logger(__name__)
 class Repeating:
     """Calls `act` at intervals by the monotonic clock, on a thread of its own."""
 
-    def __init__(self, what: str, act: Callable[[], None], interval_seconds: float | Callable[[], float]) -> None:
-        """`what` names it in logs: slot loads, retention, … A callable interval is asked before each pass."""
+    def __init__(self, what: str, act: Callable[[], None], interval_seconds: float) -> None:
+        """`what` names it in logs: slot loads, retention, …"""
         self._what = what
         self._act = act
         self._interval_seconds = interval_seconds
@@ -49,8 +49,7 @@ class Repeating:
             self.trouble = None
 
     def _run(self) -> None:
-        seconds = self._interval_seconds
-        while not self._closing.wait(seconds() if callable(seconds) else seconds):
+        while not self._closing.wait(self._interval_seconds):
             self.once()
 
 
