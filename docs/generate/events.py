@@ -12,7 +12,7 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job_state import STOP_TARGETS, JobState, StopReason, WaitReason
 from scheduler.model.node import NodeHealth, NodeIntent
 from scheduler.model.worker import ExitReason, LeaveReason, WorkerState
-from scheduler.policy.estimate.time_left import EndBasis
+from scheduler.policy.estimate.work_left import EndBasis
 from scheduler.policy.explain.growth_limits import Limit
 from scheduler.policy.explain.shortage import Lack
 

@@ -12,7 +12,7 @@ from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, JobKey, NodeName, WorkerId, job_key
 from scheduler.model.job_state import JOB_TRANSITIONS, JobState, StopReason, WaitReason
 from scheduler.model.shape import WorkerShape
-from scheduler.model.speed import Scatter, SizeSpeed
+from scheduler.model.speed import Scatter, SizeSpeed, speed_at, with_declared
 from scheduler.model.worker import Worker, WorkerState
 
 
@@ -296,9 +296,10 @@ class Job:
                 live += (now - worker.started_at) * len(worker.slot_ids)
         return self.served_slot_seconds + live
 
-    def worker_seconds(self, now: float) -> float:
-        """`attained` in seconds of one worker; 0 if its workers hold no slots."""
-        return self.attained(now) / self.shape.slots if self.shape.slots else 0.0
+    def speed(self, size: int) -> float:
+        """Its speed at this size, in the unit of its speeds: by the means of its reports, beyond them as declared."""
+        measured = tuple((each.workers, each.per_second) for each in self.progress.speeds if each.per_second > 0)
+        return speed_at(with_declared(measured, self.spec.speedup), size)
 
     @property
     def preferred_workers(self) -> int:

@@ -1,5 +1,7 @@
-"""How fast a job was at the sizes that it had, and how much its reports of that scatter."""
+"""How fast a job was at the sizes that it had, how much its reports of that scatter, and how fast it is at any size."""
 
+import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 from scheduler import bounds
@@ -13,6 +15,11 @@ CHANGE_SIGMAS = 3.0
 SCATTER_REPORTS_MAX = 30
 #: One loss more makes no difference.
 LOSSES_MAX = 10
+#: Speed grows with this power of the size where nothing is known.
+UNMEASURED_EXPONENT = 0.8
+
+#: (workers, speed in any one unit), ascending by workers.
+Points = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +96,34 @@ def after_loss(speeds: tuple[SizeSpeed, ...], workers: int) -> tuple[SizeSpeed, 
     if workers not in known:
         return speeds
     return _with(speeds, replace(known[workers], losses=min(known[workers].losses + 1, LOSSES_MAX)))
+
+
+def speed_at(points: Points, size: int) -> float:
+    """The speed at a size: linear between two points, a power of the size beyond them."""
+    if not points:
+        return math.pow(size, UNMEASURED_EXPONENT)
+    first, last = points[0], points[-1]
+    if size <= first[0]:
+        return first[1] * math.pow(size / first[0], UNMEASURED_EXPONENT)
+    if size >= last[0]:
+        return last[1] * math.pow(size / last[0], _exponent_beyond(points))
+    k = bisect_left(points, (size, -math.inf))
+    (few, slow), (many, fast) = points[k - 1], points[k]
+    # Beside a very large speed, rounding may reduce the other one to nothing.
+    return max(slow + (fast - slow) * (size - few) / (many - few), min(slow, fast))
+
+
+def with_declared(measured: Points, declared: Points) -> Points:
+    """Measured speeds, then declared ones beyond them, on one scale."""
+    if not measured or not declared:
+        return measured or declared
+    scale = measured[-1][1] / speed_at(declared, measured[-1][0])
+    return measured + tuple((size, speed * scale) for size, speed in declared if size > measured[-1][0])
+
+
+def _exponent_beyond(points: Points) -> float:
+    """The exponent between the last two points, at most that of unmeasured speeds."""
+    if len(points) < 2:
+        return UNMEASURED_EXPONENT
+    (few, slow), (many, fast) = points[-2:]
+    return min(max(math.log(fast / slow) / math.log(many / few), 0.0), UNMEASURED_EXPONENT)

@@ -9,7 +9,7 @@ from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState
 from scheduler.model.ranges import Ranges
 from scheduler.model.shard_calls import ReaderKey, ShardCall
-from scheduler.policy.estimate.time_left import EndBasis, work_left
+from scheduler.policy.estimate.work_left import EndBasis, work_left
 from scheduler.store.records import ShardsAsked, ShardsGiven
 from tests.world import World
 

@@ -17,7 +17,7 @@ from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes
-from scheduler.policy.estimate.time_left import EndBasis
+from scheduler.policy.estimate.work_left import EndBasis
 from tests.policy.worlds import LONG_AGO, NOW, QUARANTINED, Cluster
 from tests.world import World
 
@@ -140,7 +140,11 @@ def test_a_declared_duration_counts_what_the_job_has_done() -> None:
 
 
 def test_reported_progress_counts_more_than_the_declared_duration() -> None:
-    c = Cluster().node("a", 1).running(1, {"a": 1}, expected_seconds=RAN + 300, fraction=0.25)
+    c = (
+        Cluster()
+        .node("a", 1)
+        .running(1, {"a": 1}, expected_seconds=RAN + 300, fraction=0.25, whole_slot_seconds=4 * RAN)
+    )
     found = ask(c)
     assert (found.certainty, found.start_at) == (Certainty.ESTIMATE, NOW + 3 * RAN)
     assert ends(found.rests_on) == [(1, NOW + 3 * RAN, EndBasis.REPORTED)]
@@ -169,7 +173,8 @@ def test_ends_on_other_nodes_are_not_what_it_rests_on() -> None:
 def test_an_elastic_job_ends_sooner_once_it_has_grown() -> None:
     c = Cluster().node("a", 3)
     c.running(1, {"a": 2}, workers=(2, 2), priority=1, expected_seconds=RAN + 100)
-    c.running(2, {"a": 1}, workers=(1, 3), priority=1, preferred_workers=1, expected_seconds=RAN + 400)
+    told = {"preferred_workers": 1, "expected_seconds": RAN + 400, "speedup": ((1, 1.0), (3, 3.0))}
+    c.running(2, {"a": 1}, workers=(1, 3), priority=1, **told)
     # alone for the last 300 of its 400 seconds, with three workers
     assert ask(c, (3, 3)).start_at == NOW + 100 + 300 / 3
 
@@ -242,6 +247,7 @@ def _random_job(dice: Random) -> dict[str, Any]:
         "time_limit_seconds": seconds if limited else None,
         "preferred_workers": None if limited else low,
         "expected_seconds": None if limited else seconds,
+        "speedup": () if limited else ((1, 1.0), (6, 6.0)),
     }
 
 

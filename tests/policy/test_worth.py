@@ -9,8 +9,8 @@ import pytest
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Runtime
-from scheduler.policy.estimate.marginal_gain import MarginalGain, service_class
-from scheduler.policy.estimate.speeds import UNMEASURED_EXPONENT
+from scheduler.model.speed import UNMEASURED_EXPONENT
+from scheduler.policy.estimate.marginal_gain import MarginalGain
 from tests.policy.worlds import LONG_AGO, NOW, Cluster
 
 #: Jobs of this much work have weight 1/100.
@@ -184,7 +184,7 @@ def test_a_share_that_is_too_small_says_nothing() -> None:
 
 
 def test_what_is_left_follows_from_the_declared_duration() -> None:
-    job = running(2, preferred_workers=4, expected_seconds=1000.0)
+    job = running(2, preferred_workers=4, expected_seconds=1000.0, speedup=((1, 1.0), (4, 4.0)))
     assert marginal_gain(job).remaining == 4000.0, "it has not told of anything since it ran"
     reported = replace(job, progress=replace(job.progress, reported_at=NOW))
     assert marginal_gain(reported).remaining == 4000.0 - 2 * RAN
@@ -199,11 +199,6 @@ def test_else_a_job_needs_about_as_much_again_as_it_has_had() -> None:
     assert marginal_gain(job).widens_at == math.inf
     assert marginal_gain(job, up_at).remaining == CLASS_SLOT_SECONDS
     assert marginal_gain(job, up_at).changes_at == up_at + 3 * CLASS_SLOT_SECONDS / 2
-
-
-def test_service_classes_reach_four_times_as_far_each() -> None:
-    had = [0.0, 39_999.0, 40_000.0, 159_999.0, 160_000.0, 640_000.0]
-    assert [service_class(each, SETTINGS) for each in had] == [0, 0, 1, 1, 2, 3]
 
 
 def test_who_has_less_left_is_worth_more_by_its_square_root() -> None:

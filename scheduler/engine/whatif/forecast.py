@@ -17,7 +17,7 @@ from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.plan import Plan, Shrink, Start, StopJob
 from scheduler.model.world import Changes, World
 from scheduler.policy.estimate.lost_work import shrink_cost, stop_cost
-from scheduler.policy.estimate.time_left import EndBasis
+from scheduler.policy.estimate.work_left import EndBasis
 
 #: Number of moments that are looked at.
 ROUNDS_MAX = 2000

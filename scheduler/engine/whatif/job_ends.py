@@ -6,7 +6,7 @@ from scheduler.engine.state.deadlines import limit_deadline
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
-from scheduler.policy.estimate.time_left import EndBasis, keeps_work, speed, work_declared, work_left
+from scheduler.policy.estimate.work_left import EndBasis, keeps_work, seconds_for, work_left
 
 _WORKING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 
@@ -26,9 +26,10 @@ class Ending:
 @dataclass(slots=True)
 class _JobEnd:
     attempt: int
-    #: None: not known.
+    #: Seconds that one worker would take for the work left; None: not known.
     left: float | None
     basis: EndBasis
+    #: Relative to one worker's.
     speed: float
     since: float
 
@@ -44,20 +45,23 @@ class JobEnds:
     def follow(self, job: Job, now: float) -> None:
         """Apply the job's new value from now on."""
         course = self._job_ends.get(job.id)
-        if course is None:
-            left, basis = work_left(job, now) or (None, EndBasis.DECLARED)
-            course = self._job_ends[job.id] = _JobEnd(job.attempt, left, basis, 0.0, now)
+        if course is None or (course.attempt != job.attempt and not keeps_work(job)):
+            course = self._job_ends[job.id] = _job_end(job, now)
         elif course.left is not None:
             course.left = max(course.left - (now - course.since) * course.speed, 0.0)
-        if course.attempt != job.attempt and not keeps_work(job):
-            course.left, course.basis = work_declared(job), EndBasis.DECLARED
         course.attempt, course.since = job.attempt, now
-        course.speed = speed(job, len(job.wanted_workers)) if job.state in _WORKING else 0.0
+        course.speed = job.speed(len(job.wanted_workers)) / job.speed(1) if job.state in _WORKING else 0.0
         ending = _ending(job, course, now)
         if ending is None:
             self.endings.pop(job.id, None)
         else:
             self.endings[job.id] = ending
+
+
+def _job_end(job: Job, now: float) -> _JobEnd:
+    known = work_left(job, now)
+    left, basis = (None, EndBasis.DECLARED) if known is None else (seconds_for(job, known.slot_seconds, 1), known.basis)
+    return _JobEnd(job.attempt, left, basis, 0.0, now)
 
 
 def _ending(job: Job, course: _JobEnd, now: float) -> Ending | None:

@@ -24,7 +24,7 @@ from scheduler.model.node import NodeIntent
 from scheduler.model.plan import Grow, Plan, Shrink, Start
 from scheduler.model.worker import ExitReason, Worker, WorkerState
 from scheduler.model.world import CrowdedSlot, World
-from scheduler.policy.estimate.time_left import EndBasis
+from scheduler.policy.estimate.work_left import EndBasis
 from scheduler.policy.planner import Planner
 
 #: How far ahead the size at which jobs settle is looked for if no job ends before, and at how many moments.

@@ -1,11 +1,7 @@
 """The marginal gain of a worker for an elastic job: the speed that it adds, against the work that is left.
 
-Speed is what workers reported at the sizes that the job had (`estimate.speeds`): linear between two sizes, and beyond
-them a power of the size, optimistic but not blind. The work left comes from the share that workers report as done, else
-from the duration that the user declared, else from the service attained so far: a job that has had little is likely to
-need little (least attained service: Nuyens & Wierman, "The foreground-background queue: a survey", 2008; for training
-jobs Gu et al., "Tiresias", 2019). Dividing gains by the square root of the work left lies between the most throughput
-and the shortest job first.
+Speeds are optimistic but not blind (`estimate.speeds`). Dividing gains by the square root of the work left
+(`estimate.work_left`) lies between the most throughput and the shortest job first.
 """
 
 import math
@@ -15,15 +11,13 @@ from itertools import pairwise
 
 from scheduler.config import PolicySettings
 from scheduler.model.job import Job, Runtime
-from scheduler.policy.estimate.speeds import UNMEASURED_EXPONENT, Points, known_speeds
+from scheduler.model.speed import Points, speed_at
+from scheduler.policy.estimate.speeds import known_speeds
+from scheduler.policy.estimate.work_left import guessed_work, work_left
 
 #: (size before, size after, speed that each worker between them adds, relative to one worker's), steepest first.
 Steps = tuple[tuple[int, int, float], ...]
 
-#: Ratio of the bounds of a service class and the one before it.
-CLASS_FACTOR = 4.0
-#: Progress below this share says nothing yet about the whole.
-FRACTION_MIN = 0.005
 #: Least time that a job is assumed to have left, in seconds with one worker.
 REMAINING_MIN_SECONDS = 60.0
 #: Sizes up to here are looked at one by one, larger ones in growing strides.
@@ -37,12 +31,13 @@ class MarginalGain:
     __slots__ = ("_idle", "_steps", "_weight", "cap", "changes_at", "remaining", "widens_at")
 
     def __init__(self, job: Job, now: float, settings: PolicySettings) -> None:
-        points, to_try, known_until = _points(job, now, settings)
+        known = known_speeds(job, now, settings)
+        points, to_try = known.points, known.to_try
         self.cap, cap_changes_at = _largest_size(job, points, now, settings)
-        #: Slot-seconds with one worker that the job still needs, as far as can be told.
+        #: Slot-seconds that the job still needs, as far as can be told.
         self.remaining, class_changes_at = _remaining(job, now, settings)
         #: When time alone lets it try more workers; infinite: never.
-        self.widens_at = min(known_until, cap_changes_at)
+        self.widens_at = min(known.changes_at, cap_changes_at)
         #: When time alone changes anything here; infinite: never.
         self.changes_at = min(self.widens_at, class_changes_at)
         self._steps = _steps(points, self.cap)
@@ -91,37 +86,17 @@ def _speed(steps: Steps, size: int) -> float:
     return speed
 
 
-def service_class(slot_seconds: float, settings: PolicySettings) -> int:
-    """The class of jobs with about this attained service; 0 is the least.
-
-    `slot_seconds` is the attained service. A job needs about as much again; class 0 counts as a quarter of its bound.
-    """
-    if slot_seconds < settings.service_class_slot_seconds:
-        return 0
-    return 1 + int(math.log(slot_seconds / settings.service_class_slot_seconds, CLASS_FACTOR))
-
-
 def _remaining(job: Job, now: float, settings: PolicySettings) -> tuple[float, float]:
-    """Slot-seconds that the job still needs, and when time alone changes that estimate."""
-    progress, spec = job.progress, job.spec
-    least = REMAINING_MIN_SECONDS * job.shape.slots
-    fraction, whole = progress.fraction, progress.whole_slot_seconds
-    if fraction is not None and fraction >= FRACTION_MIN and whole is not None:
-        return max(whole * (1.0 - fraction), least), math.inf
-    if spec.expected_seconds is not None:
-        declared = spec.expected_seconds * job.preferred_workers * job.shape.slots
-        return max(declared - job.attained(_last_news(job)), least), math.inf
-    had = job.attained(now)
-    first = settings.service_class_slot_seconds
-    level = service_class(had, settings)
-    slots = sum(len(worker.slot_ids) for worker in job.workers)
-    up_at = now + (first * math.pow(CLASS_FACTOR, level) - had) / slots if slots else math.inf
-    return first * math.pow(CLASS_FACTOR, level - 1), max(up_at, math.nextafter(now, math.inf))
+    """Slot-seconds that the job still needs by its last news, and when time alone changes that."""
+    known = work_left(job, _last_news(job))
+    if known is None:
+        return guessed_work(job, now, settings)
+    return max(known.slot_seconds, REMAINING_MIN_SECONDS * job.shape.slots), math.inf
 
 
 def _last_news(job: Job) -> float:
-    """The time of the job's last report, resize or start."""
-    return max(moment or 0.0 for moment in (job.progress.reported_at, job.last_resize_at, job.running_at))
+    """The time of the job's last report, else of its last resize or start."""
+    return job.progress.reported_at or max(job.last_resize_at or 0.0, job.running_at or 0.0)
 
 
 def _largest_size(job: Job, known: Points, now: float, settings: PolicySettings) -> tuple[int, float]:
@@ -142,54 +117,13 @@ def _largest_size(job: Job, known: Points, now: float, settings: PolicySettings)
     return cautious, waits_until
 
 
-def _points(job: Job, now: float, settings: PolicySettings) -> tuple[Points, Points, float]:
-    """Speeds by size, those without sizes that may be tried again, and when time alone changes them."""
-    if not settings.measured_gain:
-        return (), (), math.inf
-    known = known_speeds(job, now, settings)
-    points = _with_declared(known.points, job.spec.speedup)
-    to_try = points if known.to_try == known.points else _with_declared(known.to_try, job.spec.speedup)
-    return points, to_try, known.changes_at
-
-
-def _with_declared(measured: Points, declared: Points) -> Points:
-    """Measured speeds, then declared ones beyond them, on one scale."""
-    if not measured or not declared:
-        return measured or declared
-    scale = measured[-1][1] / _between(declared, measured[-1][0])
-    return measured + tuple((size, speed * scale) for size, speed in declared if size > measured[-1][0])
-
-
-def _between(points: Points, size: int) -> float:
-    """Speed at a size: linear between two points, a power of the size beyond them."""
-    if not points:
-        return math.pow(size, UNMEASURED_EXPONENT)
-    first, last = points[0], points[-1]
-    if size <= first[0]:
-        return first[1] * math.pow(size / first[0], UNMEASURED_EXPONENT)
-    if size >= last[0]:
-        return last[1] * math.pow(size / last[0], _exponent_beyond(points))
-    k = bisect_left(points, (size, -math.inf))
-    (few, slow), (many, fast) = points[k - 1], points[k]
-    # Beside a very large speed, rounding may reduce the other one to nothing.
-    return max(slow + (fast - slow) * (size - few) / (many - few), min(slow, fast))
-
-
-def _exponent_beyond(points: Points) -> float:
-    """The exponent between the last two points, at most that of unmeasured speeds."""
-    if len(points) < 2:
-        return UNMEASURED_EXPONENT
-    (few, slow), (many, fast) = points[-2:]
-    return min(max(math.log(fast / slow) / math.log(many / few), 0.0), UNMEASURED_EXPONENT)
-
-
 @lru_cache(maxsize=16384)
 def _steps(points: Points, cap: int) -> Steps:
     """The concave hull of speed over size: each of its steps counts as a whole."""
     sizes = [0, *range(1, min(cap, _EVERY_SIZE) + 1)]
     while sizes[-1] < cap:
         sizes.append(min(max(int(sizes[-1] * _STRIDE), sizes[-1] + 1), cap))
-    speeds = [0.0, *(_between(points, size) for size in sizes[1:])]
+    speeds = [0.0, *(speed_at(points, size) for size in sizes[1:])]
     single = speeds[1]
     hull: list[tuple[int, int, float]] = []
     for (before, slow), (after, fast) in pairwise(zip(sizes, speeds, strict=True)):

@@ -1,4 +1,4 @@
-"""Speeds of a job from its reports: a loss counts only where noise does not explain it.
+"""The speeds by which a job grows and shrinks: a loss counts only where noise does not explain it.
 
 A size at which the job was no faster than with fewer workers is tried again, with slots that are idle: after
 `policy.retry_seconds` at the present size, and after twice as long for each time that it lost there again. All that was
@@ -11,22 +11,17 @@ from dataclasses import dataclass
 from scheduler.backoff import Backoff
 from scheduler.config import PolicySettings
 from scheduler.model.job import Job
-from scheduler.model.speed import Scatter, SizeSpeed
+from scheduler.model.speed import UNMEASURED_EXPONENT, Points, Scatter, SizeSpeed, with_declared
 
-#: (workers, speed), ascending by workers.
-Points = tuple[tuple[int, float], ...]
-
-#: Speed grows with this power of the size where nothing was measured.
-UNMEASURED_EXPONENT = 0.8
 #: A loss is believed beyond this many standard errors: by chance it comes once in 700 looks.
 SIGMAS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSpeeds:
-    """The speeds of one job as the planner uses them."""
+    """The speeds of one job by which it grows and shrinks."""
 
-    #: Measured speeds; a loss that noise explains is taken for the gain that noise allows.
+    #: Measured speeds, and declared ones beyond them; a loss that noise explains is taken for the gain that it allows.
     points: Points
     #: Those points without sizes that lost and may be tried again with idle slots.
     to_try: Points
@@ -44,26 +39,29 @@ class Faster:
 
 
 def known_speeds(job: Job, now: float, settings: PolicySettings) -> KnownSpeeds:
-    """The known speeds of the job at this moment."""
+    """The speeds of the job at this moment by which it grows and shrinks; none if the settings say so."""
+    if not settings.measured_gain:
+        return KnownSpeeds((), (), math.inf)
     points: list[tuple[int, float]] = []
     to_try: list[tuple[int, float]] = []
     changes_at, best = math.inf, None
-    for speed in job.progress.speeds:
-        forgotten_at = _forgotten_at(job, speed, settings)
-        if speed.per_second <= 0 or forgotten_at <= now:
+    for each in job.progress.speeds:
+        forgotten_at = _forgotten_at(job, each, settings)
+        if each.per_second <= 0 or forgotten_at <= now:
             continue
         retried_at = math.inf
-        if best is None or speed.per_second > best.per_second:
-            best, point = speed, (speed.workers, speed.per_second)
-        elif _loses(best, speed, job.progress.scatter):
-            point, retried_at = (speed.workers, speed.per_second), _retried_at(job, speed, settings)
+        if best is None or each.per_second > best.per_second:
+            best, point = each, (each.workers, each.per_second)
+        elif _loses(best, each, job.progress.scatter):
+            point, retried_at = (each.workers, each.per_second), _retried_at(job, each, settings)
         else:
-            point = (speed.workers, _possible(best, speed, job.progress.scatter))
+            point = (each.workers, _possible(best, each, job.progress.scatter))
         points.append(point)
         if retried_at > now:
             to_try.append(point)
         changes_at = min(changes_at, *(at for at in (forgotten_at, retried_at) if at > now), math.inf)
-    return KnownSpeeds(tuple(points), tuple(to_try), changes_at)
+    declared = job.spec.speedup
+    return KnownSpeeds(with_declared(tuple(points), declared), with_declared(tuple(to_try), declared), changes_at)
 
 
 def _loses(best: SizeSpeed, speed: SizeSpeed, scatter: Scatter) -> bool:

@@ -2,7 +2,8 @@
 
 AFS-L of C. Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021: minimums in order of the
 time left with one worker, then worker by worker in a contest of pairs. It needs speeds at different sizes (measured or
-declared) and what is left to do; where nothing tells, a job needs as much as it has had, and scales linearly.
+declared) and what is left to do; where nothing tells, a job needs about as much as it has had, and its speed is a
+power of its size.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +13,9 @@ from functools import reduce
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
+from scheduler.policy.estimate.work_left import seconds_left
 from scheduler.policy.published.minimums import minimums
 from scheduler.policy.published.rule import Rule
-from scheduler.policy.published.work_left import pace, seconds_left, work_to_do
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Contestant:
 
 def time_alone(job: Job, now: float, settings: PolicySettings) -> float:
     """Seconds that the job would still take with one worker."""
-    return seconds_left(job, 1, now)
+    return seconds_left(job, 1, now, settings)
 
 
 def preferred(a: Contestant, b: Contestant) -> Contestant:
@@ -49,13 +50,13 @@ def preferred(a: Contestant, b: Contestant) -> Contestant:
     return longer if longer.gain_of_more > shorter.gain else shorter
 
 
-def sizes(jobs: Sequence[Job], slots: int, now: float) -> Mapping[JobId, int]:
+def sizes(jobs: Sequence[Job], slots: int, now: float, settings: PolicySettings) -> Mapping[JobId, int]:
     """Workers per job; `jobs` come in the order of `time_alone`."""
     given, left = minimums(jobs, slots)
-    work = {job.id: work_to_do(job, now) for job in jobs}
+    alone = {job.id: time_alone(job, now, settings) for job in jobs}
     # A contest of pairs may end otherwise in another order: it is always that of submission.
     in_turn = sorted(jobs, key=lambda job: job.id)
-    contest = {job.id: _contestant(job, given[job.id], work[job.id]) for job in in_turn if given[job.id]}
+    contest = {job.id: _contestant(job, given[job.id], alone[job.id]) for job in in_turn if given[job.id]}
     while True:
         open_to = [
             each
@@ -69,11 +70,12 @@ def sizes(jobs: Sequence[Job], slots: int, now: float) -> Mapping[JobId, int]:
         job = reduce(preferred, open_to).job
         given[job.id] += 1
         left -= job.shape.slots
-        contest[job.id] = _contestant(job, given[job.id], work[job.id])
+        contest[job.id] = _contestant(job, given[job.id], alone[job.id])
 
 
-def _contestant(job: Job, size: int, work: float) -> Contestant:
-    return Contestant(job, work / pace(job, size), pace(job, size), pace(job, size + 1))
+def _contestant(job: Job, size: int, alone: float) -> Contestant:
+    speed = job.speed(size)
+    return Contestant(job, alone * job.speed(1) / speed, speed, job.speed(size + 1))
 
 
 RULE = Rule(key=time_alone, sizes=sizes)

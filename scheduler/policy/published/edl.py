@@ -6,6 +6,7 @@ Elastic Deep Learning, `pkg/autoscaler.go`, 2018).
 
 from collections.abc import Mapping, Sequence
 
+from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.policy.published.minimums import one_by_one
@@ -17,7 +18,7 @@ def fulfilment(job: Job, size: int) -> float:
     return (size - job.min_workers) / (job.max_workers - job.min_workers) if job.elastic else 1.0
 
 
-def sizes(jobs: Sequence[Job], slots: int, now: float) -> Mapping[JobId, int]:
+def sizes(jobs: Sequence[Job], slots: int, now: float, settings: PolicySettings) -> Mapping[JobId, int]:
     return one_by_one(jobs, slots, fulfilment)
 
 

@@ -8,6 +8,7 @@ share           elastic policies: targets, donors and growth
 reasons         as always
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -86,5 +87,5 @@ def _look_at_key_changes(draft: Draft, world: World, rule: Rule, settings: Polic
         return
     for job in world.active.values():
         when = rule.key_changes_at(job, draft.now, settings)
-        if when is not None:
+        if when < math.inf:
             draft.look_at(when)

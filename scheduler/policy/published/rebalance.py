@@ -143,7 +143,7 @@ class Sharing:
         for priority in sorted({job.priority for job in members}, reverse=True):
             equals = sorted((job for job in members if job.priority == priority), key=_in_order)
             below = sum(job.min_workers * job.shape.slots for job in members if job.priority < priority)
-            sizes = self._sizes(equals, max(slots - below, 0), self._draft.now)
+            sizes = self._sizes(equals, max(slots - below, 0), self._draft.now, self._draft.settings)
             for job in equals:
                 targets[job.id] = max(sizes[job.id], min(job.min_workers, self._size(job)))
                 slots -= targets[job.id] * job.shape.slots

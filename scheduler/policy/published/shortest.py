@@ -5,20 +5,22 @@ Optimality of the Shortest Remaining Processing Time Discipline", 1968. It needs
 job is taken to need about as much as it has had.
 """
 
+import math
+
 from scheduler.config import PolicySettings
 from scheduler.model.job import Job
+from scheduler.policy.estimate.work_left import guessed_work, seconds_left, work_left
 from scheduler.policy.published.rule import Rule
-from scheduler.policy.published.work_left import guess_grows_at, seconds_left
 
 
 def time_left(job: Job, now: float, settings: PolicySettings) -> float:
     """Seconds that the job still needs at its preferred size."""
-    return seconds_left(job, job.preferred_workers, now)
+    return seconds_left(job, job.preferred_workers, now, settings)
 
 
-def guess_grows(job: Job, now: float, settings: PolicySettings) -> float | None:
+def guess_grows(job: Job, now: float, settings: PolicySettings) -> float:
     """When the guess of a running job's time left grows; without a guess, time only brings its end nearer."""
-    return guess_grows_at(job, now)
+    return guessed_work(job, now, settings)[1] if work_left(job, now) is None else math.inf
 
 
 RULE = Rule(key=time_left, stops_equals=True, key_changes_at=guess_grows)

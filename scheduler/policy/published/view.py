@@ -14,8 +14,8 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes, World
+from scheduler.policy.estimate.work_left import seconds_left
 from scheduler.policy.published.rule import Backfill, Rule
-from scheduler.policy.published.work_left import seconds_left
 from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 
 
@@ -23,8 +23,6 @@ def view(world: World, now: float, rule: Rule, settings: PolicySettings) -> Worl
     """The world as this rule sees it."""
     jobs = [job for job in world.all_jobs() if job.state is not JobState.SUSPENDED]
     seen = {job.id: job for job in jobs}
-    if rule.key is not None:
-        _order(seen, now, rule, settings)
     if rule.sizes is None:
         most = _Most(world)
         for job_id, job in seen.items():
@@ -32,9 +30,12 @@ def view(world: World, now: float, rule: Rule, settings: PolicySettings) -> Worl
     else:
         for job_id, job in seen.items():
             seen[job_id] = _keeping(job)
+    if rule.key is not None:
+        # At the sizes that they get: a job has the same key while it runs and while it waits.
+        _order(seen, now, rule, settings)
     if rule.backfill is not Backfill.FIRST_FIT:
         for job_id, job in seen.items():
-            seen[job_id] = _ending(job, now)
+            seen[job_id] = _ending(job, now, settings)
     changed = tuple(job for job in seen.values() if job is not world.job(job.id))
     return world.evolve(Changes(jobs=changed))
 
@@ -72,14 +73,14 @@ def _bounded(job: Job, low: int, high: int) -> Job:
     return replace(job, min_workers=low, max_workers=high)
 
 
-def _ending(job: Job, now: float) -> Job:
+def _ending(job: Job, now: float, settings: PolicySettings) -> Job:
     """The job with its predicted end as time limit; one that has outlived its prediction is about to end."""
     limit, expected = job.spec.time_limit_seconds, job.spec.expected_seconds
     if expected is None:
         return job
     size = len(job.wanted_workers) or job.preferred_workers
     had = now - job.started_at if job.state.active and job.started_at is not None else 0.0
-    predicted = had + seconds_left(job, size, now)
+    predicted = had + seconds_left(job, size, now, settings)
     if limit is not None and limit <= predicted:
         return job
     return replace(job, spec=replace(job.spec, time_limit_seconds=bounds.DURATION.nearest(predicted)))

@@ -148,6 +148,14 @@ def test_nobody_is_stopped_where_that_would_not_make_room() -> None:
     assert not c.actions()
 
 
+def test_jobs_that_are_smaller_than_they_prefer_do_not_stop_each_other_by_turns() -> None:
+    """Two of its four workers fit: a job that runs is compared with one that waits as if both had two."""
+    wants = {"workers": (1, 4), "preferred_workers": 4, "fraction": 0.5}
+    c = cluster("shortest").node("a", 2)
+    c.running(1, {"a": 2}, whole_slot_seconds=4000.0, **wants).waiting(2, whole_slot_seconds=4400.0, **wants)
+    assert not c.actions()
+
+
 def test_a_profile_finds_the_first_window_that_is_wide_and_long_enough() -> None:
     profile = Profile(0.0, 8)
     profile.change(0.0, 100.0, -6)

@@ -2,13 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.policy.published import afs, edl, elastic_fifo
 from scheduler.policy.published.minimums import minimums
-from scheduler.policy.published.work_left import seconds_left
 from tests.policy.worlds import NOW, Cluster
 
 
@@ -21,7 +18,7 @@ def jobs(*bounds: tuple[int, int], **fields: Any) -> list[Job]:
 
 
 def shares(sizes: Any, some: list[Job], slots: int) -> list[int]:
-    given = sizes(some, slots, NOW)
+    given = sizes(some, slots, NOW, Cluster().settings)
     return [given[job.id] for job in some]
 
 
@@ -87,27 +84,3 @@ def test_afs_minimums_go_to_those_that_end_first() -> None:
     in_order = sorted(some, key=lambda job: afs.time_alone(job, NOW, Cluster().settings))
     assert [job.id for job in in_order] == [2, 1]
     assert shares(afs.sizes, in_order, 1) == [1, 0]
-
-
-@pytest.mark.parametrize(("fraction", "left"), [(0.0, 1000.0), (0.75, 250.0), (1.0, 0.0)])
-def test_what_is_left_is_the_undone_share_of_what_was_declared(fraction: float, left: float) -> None:
-    (job,) = jobs((1, 4), preferred_workers=2, expected_seconds=500.0, fraction=fraction)
-    assert afs.time_alone(job, NOW, Cluster().settings) == left
-
-
-def test_what_a_job_told_of_itself_counts_the_same_whether_it_runs_or_waits() -> None:
-    told = {
-        "workers": (2, 4),
-        "preferred_workers": 2,
-        "slots_per_worker": 2,
-        "fraction": 0.25,
-        "whole_slot_seconds": 8000.0,
-    }
-    c = Cluster().node("a", 4).running(1, {"a": 2}, **told).waiting(2, served_slot_seconds=2000.0, **told)
-    assert [seconds_left(job, 2, NOW) for job in c.jobs.values()] == [1500.0, 1500.0]
-
-
-def test_without_any_word_a_job_is_taken_to_need_about_what_it_has_had() -> None:
-    had = [30.0, 100.0, 1000.0]
-    guesses = [afs.time_alone(jobs((1, 1), served_slot_seconds=seconds)[0], NOW, Cluster().settings) for seconds in had]
-    assert guesses == [60.0, 120.0, 1920.0]
