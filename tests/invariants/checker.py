@@ -120,7 +120,8 @@ class InvariantChecker:
         if snapshot is not self._compared:
             self._compared = snapshot  # it never changes
             self._check_new(snapshot, at, order, without)
-        disobeyed = any(snapshot.nodes[each.action.node].schedulable for each in report.action_failures)
+        nodes = (snapshot.nodes.get(each.action.node) for each in report.action_failures)
+        disobeyed = any(node is not None and node.schedulable for node in nodes)
         if report.error is not None or disobeyed or self._stood_still(now) or self._is_reconfigured():
             self._bookings.clear()
             self._others.clear()

@@ -32,7 +32,7 @@ from tests.http.test_live import Stream
 from tests.store import garbage
 from tests.world import World
 
-#: Of each column in one run; all of them come in some runs.
+#: Of each column in one run.
 VALUES_PER_COLUMN = 2
 #: Whoever is harmed for longer is not unharmed.
 TICKS_MAX = 10
@@ -228,18 +228,16 @@ def test_a_job_gets_its_next_host_list_whatever_marked_the_last_one_as_current(s
     site.node("a", slots=1)
     job = site.job("restarted", workers=1, max_retries=1000)
     site.advance(20)
-    garbage.without_not_null(str(tmp_path / "world.db"))
-    refused = []
+    path, refused = tmp_path / "world.db", []
+    garbage.without_not_null(str(path))
     for value in garbage.values(generations.c.current, random.Random(seed), sqlite=True):
-        with garbage.connected(f"sqlite:///{tmp_path / 'world.db'}") as session:
+        with garbage.connected(f"sqlite:///{path}") as session:
             session.execute("UPDATE generations SET current = ? WHERE current", (value,))
-        before = site.get(job)
-        site.cluster.crash(before.workers[0].id)
+        site.cluster.crash((before := site.get(job)).workers[0].id)
         for _ in range(TICKS_MAX):
             site.clock.advance(300.0)  # longer than any pause between restarts
             site.cluster.advance()
-            error = site.engine.tick().error
-            if error is not None:
+            if (error := site.engine.tick().error) is not None:
                 refused.append(f"{value!r:.100}: {error}")
         assert site.get(job).generation > before.generation
     assert not refused, f"seed {seed}: {refused}"
