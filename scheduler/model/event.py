@@ -56,9 +56,9 @@ class EventKind(StrEnum):
     WORKER_ENDED = "WORKER_ENDED"
     #: A new worker takes the place of one that failed or asked for that; the cause is the exit reason of the old one.
     WORKER_REPLACED = "WORKER_REPLACED"
-    #: The node is reachable, with its number of slots.
+    #: The node is reachable; the amount is its number of slots.
     NODE_UP = "NODE_UP"
-    #: The node is out of reach or gone.
+    #: The node is out of reach or gone; the amount is its number of slots.
     NODE_DOWN = "NODE_DOWN"
     #: The node is removed, since the cluster has not listed it for long; if it comes back it is a new one.
     NODE_FORGOTTEN = "NODE_FORGOTTEN"
@@ -73,7 +73,7 @@ class EventKind(StrEnum):
     #: Ticks failed while they dealt with the node: it takes no new workers until a user uncordons it. The cause is how
     #: they failed, the detail where.
     NODE_HELD = "NODE_HELD"
-    #: The node has another number of slots than before.
+    #: The node has another number of slots than before; the amount is how many more.
     NODE_RESIZED = "NODE_RESIZED"
     #: Slots of the node take no new workers; the cause says whether others use them, they are unhealthy, or nothing can
     #: be read of them, the amount is their number.
@@ -161,5 +161,5 @@ class Event:
     for_job: JobId | None = None
     detail: str = ""
     #: A number that belongs to it: seconds of this wait (JOB_STARTED), slot-seconds lost (WORKER_ENDED, JOB_STOPPING),
-    #: how many slots (NODE_SLOTS_CLOSED, NODE_SLOTS_OPENED).
+    #: how many slots (NODE_UP, NODE_DOWN, NODE_RESIZED, NODE_SLOTS_CLOSED, NODE_SLOTS_OPENED).
     amount: float | None = None

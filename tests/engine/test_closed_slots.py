@@ -143,7 +143,7 @@ def test_a_node_that_gets_more_slots_says_so_once(w: World) -> None:
     node(w, slots=3)
     w.settle()
     (event,) = w.events(EventKind.NODE_RESIZED)
-    assert (event.node, event.detail) == ("a", "2 -> 3 slots")
+    assert (event.node, event.detail, event.amount) == ("a", "2 -> 3 slots", 1.0)
 
 
 def test_closed_slots_outlive_the_engine_and_are_not_told_twice(w: World) -> None:

@@ -195,7 +195,7 @@ def test_a_node_that_was_gone_before_the_upgrade_is_kept_as_long_from_then_on(w:
     assert stored(w) == {A, B}
     w.advance(8)
     assert stored(w) == {A}
-    assert len(w.events(EventKind.NODE_DOWN)) == 1
+    assert [event.amount for event in w.events(EventKind.NODE_DOWN)] == [node.slots]
 
 
 def test_what_is_stored_of_a_node_that_cannot_be_read_stays_while_it_is_gone(tmp_path: Path) -> None:

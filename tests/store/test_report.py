@@ -67,7 +67,7 @@ def filled(store: SqlStore) -> None:
         *(Event(NOW + 1, EventKind.JOB_STARTED, job, amount=waited) for job, waited in started),
         Event(NOW + 20, EventKind.NODE_DOWN, node=NodeName(HOME), detail="the cluster does not list it"),
         Event(NOW + 35, EventKind.JOB_STOPPING, low.id, cause=StopReason.PREEMPTED.value, amount=12.5),
-        Event(NOW + 40, EventKind.NODE_UP, node=NodeName(HOME), detail="8 slots"),
+        Event(NOW + 40, EventKind.NODE_UP, node=NodeName(HOME), amount=8.0),
         Event(NOW + 99, EventKind.JOB_SHRANK, low.id, cause="PREEMPTED", for_job=high.id),
         Event(NOW + 100, EventKind.JOB_SHRANK, low.id, cause="PREEMPTED", for_job=high.id),
     ]
@@ -141,7 +141,7 @@ def node_events(store: SqlStore, *told: tuple[str, float, EventKind]) -> None:
     """Nodes of eight slots that came and went at these seconds after the window's beginning; all are up now."""
     lease = lead(store)
     nodes = tuple(Node(NodeName(name), name, 8) for name in sorted({name for name, _, _ in told}))
-    events = tuple(Event(NOW + at, kind, node=NodeName(name), detail="8 slots") for name, at, kind in told)
+    events = tuple(Event(NOW + at, kind, node=NodeName(name), amount=8.0) for name, at, kind in told)
     store.commit(Changes(nodes=nodes, events=events), lease, NOW)
 
 
@@ -166,10 +166,8 @@ def test_a_node_that_went_after_the_span_was_there_in_it(store: SqlStore) -> Non
 
 def test_slots_count_from_when_a_node_got_or_lost_them(store: SqlStore) -> None:
     lease = lead(store)
-    details = ((30, "a", "4 -> 6 slots"), (60, "a", "6 -> 8 slots"), (50, "b", "10 -> 8 slots"))
-    events = tuple(
-        Event(NOW + at, EventKind.NODE_RESIZED, node=NodeName(name), detail=detail) for at, name, detail in details
-    )
+    told = ((30, "a", 2.0), (60, "a", 2.0), (50, "b", -2.0))
+    events = tuple(Event(NOW + at, EventKind.NODE_RESIZED, node=NodeName(name), amount=more) for at, name, more in told)
     store.commit(Changes(nodes=tuple(Node(NodeName(name), name, 8) for name in "ab"), events=events), lease, NOW)
     capacity = store.usage(WINDOW, CLASSES).capacity
     assert capacity == pytest.approx((140, 140, 140, 160, 160, 140, 160, 160, 160, 160))

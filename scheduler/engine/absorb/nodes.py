@@ -40,8 +40,7 @@ def _miss(changeset: Changeset, node: Node) -> None:
     """Mark a node that the cluster no longer lists."""
     changeset.put_node(replace(node, health=NodeHealth.DOWN, unlisted_since=changeset.now))
     if node.health is NodeHealth.UP:
-        detail = f"{node.slots} slots; not listed by the cluster"
-        changeset.event(EventKind.NODE_DOWN, node=node.name, cause=Cause.OBSERVED, detail=detail)
+        _tell(changeset, EventKind.NODE_DOWN, node.name, f"{node.slots} slots; not listed by the cluster", node.slots)
 
 
 def _absorb_node(changeset: Changeset, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
@@ -90,7 +89,7 @@ def _take_facts(changeset: Changeset, before: Node | None, seen: NodeObservation
     }
     if before is None:
         changeset.put_node(Node(name=seen.name, **facts))  # type: ignore[arg-type]
-        changeset.event(EventKind.NODE_UP, node=seen.name, cause=Cause.OBSERVED, detail=f"{seen.slots} slots")
+        _tell(changeset, EventKind.NODE_UP, seen.name, f"{seen.slots} slots", seen.slots)
         tell_of_slots(changeset, seen.name, (), closed)
         return
     after = replace(before, **facts)  # type: ignore[arg-type]
@@ -99,11 +98,15 @@ def _take_facts(changeset: Changeset, before: Node | None, seen: NodeObservation
     changeset.put_node(after)
     if after.health is not before.health:
         kind = EventKind.NODE_UP if after.health is NodeHealth.UP else EventKind.NODE_DOWN
-        changeset.event(kind, node=seen.name, cause=Cause.OBSERVED, detail=f"{after.slots} slots")
+        _tell(changeset, kind, seen.name, f"{after.slots} slots", after.slots)
     elif after.slots != before.slots and after.health is NodeHealth.UP:
         detail = f"{before.slots} -> {after.slots} slots"
-        changeset.event(EventKind.NODE_RESIZED, node=seen.name, cause=Cause.OBSERVED, detail=detail)
+        _tell(changeset, EventKind.NODE_RESIZED, seen.name, detail, after.slots - before.slots)
     tell_of_slots(changeset, seen.name, before.closed_slots, closed)
+
+
+def _tell(changeset: Changeset, kind: EventKind, name: NodeName, detail: str, slots: int) -> None:
+    changeset.event(kind, node=name, cause=Cause.OBSERVED, detail=detail, amount=float(slots))
 
 
 def _slots_held(world: World, name: NodeName) -> int:

@@ -220,7 +220,7 @@ class EventView(TypedDict):
     for_job: int | None
     #: What happened, for people.
     detail: str
-    #: A number that belongs to some kinds: seconds, slot-seconds or shards.
+    #: A number that belongs to some kinds: seconds, slots, slot-seconds or shards.
     amount: float | None
 
 

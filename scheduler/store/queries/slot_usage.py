@@ -1,6 +1,5 @@
 """Slots over time, from the rows of workers and the events of nodes: sums by part of a window, made by the database."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -28,12 +27,9 @@ from scheduler.store.sql.engine_tables import counters, events, jobs, nodes, wor
 #: Events are committed at most about a tick after the time that they bear; their ids follow the commits.
 LATE_SECONDS = 120.0
 _OPEN = sorted(state.value for state in JobState if state not in TERMINAL_STATES)
-_NODES = select(nodes.c.name, nodes.c.slots, nodes.c.health)
 _NODE_KINDS = (EventKind.NODE_UP.value, EventKind.NODE_DOWN.value, EventKind.NODE_RESIZED.value)
 #: Beyond all that is stored.
 _NUMBER_MAX = 1e40
-#: What events of nodes tell: how many there were, where that was another number, how many there are, and why.
-_SLOTS = re.compile(r"(?:(\d+) -> )?(\d+) slots(?:; .*)?")
 
 
 def usage(connection: Connection, window: Window, classes: Sequence[int]) -> Usage:
@@ -174,56 +170,49 @@ def first_event(connection: Connection, since: float) -> int:
 
 
 def _capacity(connection: Connection, window: Window) -> Iterator[Held]:
-    """Slots of nodes while they were up, by the events of nodes.
-
-    What a node was at first is what the first event since then tells: one that came up had been down, or was not known.
-    Without any event it has been all the time as it is.
-    """
+    """Slots of nodes while they were up: back from what each node is now, by the events of nodes."""
+    span = window.until - window.since
     present = {
         row.name: (row.slots, row.health == NodeHealth.UP.value)
         for row in connection.execute(
             select(nodes.c.name, nodes.c.slots, nodes.c.health).where(is_number(nodes.c.slots))
         )
     }
-    span = window.until - window.since
-    #: Slots that are up, and since which second.
-    up: dict[str, tuple[int, float]] = {}
-    for name, at, kind, detail in _node_events(connection, window):
+    #: Slots that are up, and until which second.
+    up = {name: (float(slots) if is_up else 0.0, span) for name, (slots, is_up) in present.items()}
+    for name, at, kind, amount in _node_events(connection, window):
         seconds = min(max(at - window.since, 0.0), span)
-        before, after = _told_slots(detail, present.get(name, (0, False))[0])
-        if name not in up:
-            up[name] = (0 if kind == EventKind.NODE_UP.value else before, 0.0)
-        slots, began = up[name]
-        yield _holding(window, slots, began, seconds)
-        up[name] = (0 if kind == EventKind.NODE_DOWN.value else after, seconds)
-    for name, (slots, is_up) in present.items():
-        if name not in up and is_up:
-            up[name] = (slots, 0.0)
-    for slots, began in up.values():
-        yield _holding(window, slots, began, span)
+        after, ended = up.get(name, (0.0, span))
+        # Events of earlier versions have no amount: the node counts as large as it is now.
+        match kind:
+            case EventKind.NODE_UP.value:
+                before, after = 0.0, after if amount is None else amount
+            case EventKind.NODE_DOWN.value:
+                before, after = present.get(name, (0.0, False))[0] if amount is None else amount, 0.0
+            case _:
+                before = after - (amount or 0.0)
+        yield _holding(window, after, seconds, ended)
+        up[name] = before, seconds
+    for slots, ended in up.values():
+        yield _holding(window, slots, 0.0, ended)
 
 
 def _node_events(connection: Connection, window: Window) -> Iterator[Any]:
+    """The newest first."""
+    amount = case((is_number(events.c.amount), events.c.amount), else_=None)
     query = (
-        select(events.c.node, events.c.at, events.c.kind, events.c.detail)
+        select(events.c.node, events.c.at, events.c.kind, amount)
         .where(events.c.id >= first_event(connection, window.since), events.c.kind.in_(_NODE_KINDS))
         .where(events.c.at >= window.since, is_number(events.c.at))
-        .order_by(events.c.id)
+        .order_by(events.c.id.desc())
     )
     with connection.execute(query, execution_options={"yield_per": 1000}) as result:
         yield from result
 
 
-def _told_slots(detail: object, otherwise: int) -> tuple[int, int]:
-    """Slots before and after an event of a node."""
-    found = _SLOTS.fullmatch(detail) if isinstance(detail, str) else None
-    after = int(found[2]) if found else otherwise
-    return int(found[1]) if found and found[1] else after, after
-
-
-def _holding(window: Window, slots: int, began: float, ended: float) -> Held:
+def _holding(window: Window, slots: float, began: float, ended: float) -> Held:
     first, last = (min(int(at / window.step_seconds), window.parts) for at in (began, ended))
-    return Held(first, last, float(slots), slots * began, slots * ended)
+    return Held(first, last, slots, slots * began, slots * ended)
 
 
 def _begin(window: Window, up: Iterable[Held]) -> float | None:
