@@ -1,5 +1,6 @@
 """Reservations: what is freed for a job is taken only by it or by someone more important (I5)."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,9 @@ from scheduler.policy.published.rules import RULES
 from scheduler.policy.snapshot.order import Order, Rank
 from tests.invariants.broken import Broken, hold
 from tests.invariants.sizes import starting_size
+
+#: A job, a node, and the number of slots there, shared ones (True) or its own.
+_Place = tuple[JobId, NodeName, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +178,9 @@ def _still_fits(before: Job, then: Snapshot, snapshot: Snapshot, order: Order, s
     known = _places(then)
 
     def counts(other: Job, worker: Worker) -> bool:
-        was_there = (other.id, worker.node, worker.slot_ids) in known
-        return was_there or _goes_before(_order_at_start(other, order, settings), settings)(other, job)
+        place = _place(other, worker)
+        known[place] -= 1
+        return known[place] >= 0 or _goes_before(_order_at_start(other, order, settings), settings)(other, job)
 
     held: dict[NodeName, _Amount] = {}
     _add_held(held, before)
@@ -186,10 +191,14 @@ def _still_fits(before: Job, then: Snapshot, snapshot: Snapshot, order: Order, s
     return all(_fits(snapshot, n, held[n], _not_free(snapshot, node, staying.get(n, _Amount()))) for n, node in nodes)
 
 
-def _places(snapshot: Snapshot) -> set[tuple[JobId, NodeName, tuple[int, ...]]]:
-    """Where workers are to stay, those of held jobs as well: one that fails is replaced on the slots that it had."""
+def _places(snapshot: Snapshot) -> Counter[_Place]:
+    """How many workers are to stay where, of held jobs as well: one that fails is replaced, on whichever slots."""
     jobs = (*snapshot.active.values(), *snapshot.held.values())
-    return {(job.id, each.node, each.slot_ids) for job in jobs for each in job.all_workers if each.wanted}
+    return Counter(_place(job, each) for job in jobs for each in job.all_workers if each.wanted)
+
+
+def _place(job: Job, worker: Worker) -> _Place:
+    return job.id, worker.node, len(worker.slot_ids), worker.shared
 
 
 def _held_before(then: Snapshot, other: Job) -> dict[tuple[NodeName, bool], int]:

@@ -139,6 +139,14 @@ def test_it_takes_from_the_less_important_where_nothing_is_booked() -> None:
     assert (where(c, 2), where(c, 1)) == ({"z": 2}, {"z": 2, "a": 2})
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_it_takes_the_place_of_a_less_important_one_beside_what_is_held(workers: int) -> None:
+    c = zones(a=5).booked("b", 3, -10.0, HOUR).running(1, {"a": 2}, workers=(2, 2))
+    c.waiting(2, workers=(workers, workers), priority=5).settle(seconds=1.0)
+    assert (where(c, 2), where(c, 1)) == ({"a": workers}, {})
+    assert c.reason(1) is WaitReason.INSUFFICIENT_SLOTS
+
+
 def test_a_fixed_group_stands_beside_it_as_well() -> None:
     c = zones(a=4, z=4).booked("b", 4, HOUR, 2 * HOUR, in_zone("a"))
     c.waiting(1, workers=(2, 2), fixed=FixedGroup(2, ("ps",), shape=WorkerShape(slots=1))).step()

@@ -44,6 +44,15 @@ def test_a_sound_world_and_plan_have_no_violations() -> None:
     assert found(c, Grow(1, (("a", 1),))) == set()  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("shared", "broken"), [(False, set()), (True, {"I5"})])
+def test_a_sharer_stops_for_an_equal_that_keeps_slots_of_its_own(shared: bool, broken: set[str]) -> None:
+    c = Cluster().node("a", 4, cpus=2.0, oversell=2.0)
+    c.running(1, {"a": 1}, cpus=1.0, oversell=True, shared=True)
+    waits: dict[str, Any] = {"wait_reason": WaitReason.WAITING_FOR_VICTIMS, "reservation_shared": shared}
+    c.waiting(2, cpus=1.0, oversell=True, reservation=(("a", 1),), **waits)
+    assert found(c, StopJob(1, StopReason.REBALANCED, 2)) == broken  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("foreign", "taken", "broken"), [(1, 1, set()), (1, 2, {"I11"}), (3, 1, set()), (3, 2, {"I11"})]
 )

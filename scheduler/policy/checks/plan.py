@@ -190,10 +190,12 @@ def _may_take(taker: Job, victim: Job, action: Shrink | StopJob, order: Order, s
 
 
 def _makes_room_beside(plan: Plan, taker: Job, victim: Job) -> bool:
-    """Whether the victim shares slots of nodes on which an equally important job gets some of its own."""
-    gets = [a for a in plan.actions if isinstance(a, Start | Reserve) and a.job_id == taker.id and not a.shared]
+    """Whether the victim shares slots of nodes on which an equally important job gets or keeps some of its own."""
+    mine = [a for a in plan.actions if isinstance(a, Start | Reserve | Release) and a.job_id == taker.id]
+    gets = any(isinstance(action, Start | Reserve) and not action.shared for action in mine)
+    keeps = not mine and bool(taker.reservation) and not taker.reservation_shared
     shares = all(worker.shared for worker in victim.wanted_workers)
-    return bool(gets) and shares and taker.priority >= victim.priority
+    return (gets or keeps) and shares and taker.priority >= victim.priority
 
 
 def _capacity(world: World, plan: Plan) -> Iterator[Violation]:

@@ -13,12 +13,13 @@ from operator import attrgetter
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
-from scheduler.model.plan import Placing, Plan, Release, Reserve, Start
+from scheduler.model.plan import Placing, Plan, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.capacity.pools import placed_by
 from scheduler.policy.capacity.resources import Amount
 from scheduler.policy.overlay.booking_feasible import pour, workers_of
-from scheduler.policy.overlay.booking_moment import Moment
+from scheduler.policy.overlay.booking_moment import Moment, staying
 from scheduler.policy.overlay.booking_view import Seen, Terms, scheduled_job
 from scheduler.policy.snapshot.order import Order
 
@@ -126,23 +127,27 @@ class _Guard:
     def crowding(self, made: Plan) -> dict[JobId, _Crowding]:
         """Jobs that take room that bookings need."""
         crowding: dict[JobId, _Crowding] = {}
-        taking = self._taking(made)
+        taking, leaving = self._taking(made), self._leaving(made)
         for moment in self._moments:
-            staying = [
+            longer = [
                 (job, action)
                 for job, action in taking
                 if moment.stays(job, new=True) and not moment.admits(job)
                 if not moment.usable.isdisjoint(name for name, _, _ in placed_by(job, action))
             ]
-            if staying:
-                self._find_crowding(moment, staying, crowding)
+            if longer:
+                self._find_crowding(moment, longer, leaving, crowding)
         return crowding
 
     def _find_crowding(
-        self, moment: Moment, taking: list[tuple[Job, Placing]], crowding: dict[JobId, _Crowding]
+        self,
+        moment: Moment,
+        taking: list[tuple[Job, Placing]],
+        leaving: list[tuple[Job, Worker]],
+        crowding: dict[JobId, _Crowding],
     ) -> None:
-        """Add those of the jobs that take room that bookings need at this moment."""
-        room, kept = moment.room, moment.slots_kept(moment.room)
+        """Add those of the jobs that take room that bookings need at this moment, and did not have before."""
+        room, kept = moment.room_without(leaving), moment.slots_kept(moment.room)
         needed: frozenset[NodeName] = frozenset()
         for job, action in taking:
             owed = self._owed(job, action)
@@ -170,6 +175,16 @@ class _Guard:
             if (job := self._world.job(action.job_id)) is not None
         ]
         return sorted(taking, key=lambda each: self._order.rank(each[0]))
+
+    def _leaving(self, made: Plan) -> list[tuple[Job, Worker]]:
+        """Workers that leave for other jobs, which take their room."""
+        leaving: list[tuple[Job, Worker]] = []
+        for action in made.actions:
+            if isinstance(action, Shrink | StopJob) and action.for_job is not None:
+                job = self._world.active[action.job_id]
+                ids = set(action.workers) if isinstance(action, Shrink) else None
+                leaving += [(job, worker) for worker in staying(job) if ids is None or worker.id in ids]
+        return leaving
 
     def _outstayed(self, job: Job) -> tuple[Moment, ...]:
         """Moments at which the job, if it gets more, would still be there."""

@@ -1,12 +1,13 @@
 """One moment at which a booking starts: what is booked then, and the room that the jobs which stay until then leave."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from scheduler.config import PolicySettings
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
+from scheduler.model.worker import Worker
 from scheduler.model.world import NO_USAGE, World
 from scheduler.policy.capacity.ledger import left_of, left_of_empty
 from scheduler.policy.capacity.resources import Amount, add, amount_of
@@ -66,13 +67,21 @@ class Moment:
         # until a later one nodes may come back
         nodes = (node for node in self._world.nodes.values() if node.schedulable or not near)
         room = {node.name: left_of_empty(node, self._world) for node in nodes}
-        for job in self._world.active.values():
-            if self.stays(job, new=False) and not self.admits(job):
-                for worker in (*job.fixed_workers, *job.wanted_workers):
-                    if worker.node in room and not worker.shared:
-                        held = amount_of(worker, self._world.nodes[worker.node])
-                        room[worker.node] = add(room[worker.node], held, -1)
+        self._add(room, ((job, worker) for job in self._world.active.values() for worker in staying(job)), -1)
         return room
+
+    def room_without(self, leaving: Iterable[tuple[Job, Worker]]) -> dict[NodeName, Amount]:
+        """The room once these workers, which would else stay, are gone."""
+        room = dict(self.room)
+        self._add(room, leaving, 1)
+        return room
+
+    def _add(self, room: dict[NodeName, Amount], holders: Iterable[tuple[Job, Worker]], sign: int) -> None:
+        """Add what workers of staying jobs hold, or with sign -1 subtract it."""
+        for job, worker in holders:
+            if worker.node in room and not worker.shared and self.stays(job, new=False) and not self.admits(job):
+                held = amount_of(worker, self._world.nodes[worker.node])
+                room[worker.node] = add(room[worker.node], held, sign)
 
     @cached_property
     def _idle(self) -> dict[NodeName, int]:
@@ -81,3 +90,8 @@ class Moment:
         return {
             name: left_of(node, used.get(name, NO_USAGE), NO_FOREIGN)[0] for name, node in self._world.nodes.items()
         }
+
+
+def staying(job: Job) -> tuple[Worker, ...]:
+    """The workers that an active job keeps."""
+    return (*job.fixed_workers, *job.wanted_workers)
