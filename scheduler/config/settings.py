@@ -77,7 +77,8 @@ class PolicySettings(Section):
     )
     measured_gain: bool = Field(
         default=True,
-        description="Whether sizes follow the reported speed; if not, each worker is assumed to add nearly as much.",
+        description="Whether sizes follow the reported speed under `elastic`; if not, each worker is assumed to add "
+        "nearly as much. Published policies and estimated starts always use it.",
     )
     unmeasured_workers: int = Field(
         default=4,

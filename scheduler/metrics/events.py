@@ -139,7 +139,8 @@ EVENT_METRICS = (
         "sched_node_changes_total",
         "counter",
         ("change",),
-        "Node changes: up, down, cordoned, uncordoned, draining, quarantined, resized, slots_closed, slots_opened.",
+        "Node changes: up, down, cordoned, uncordoned, draining, quarantined, resized, slots_closed, slots_opened, "
+        "forgotten.",
         series=each(_NODE_CHANGES.values()),
     ),
     Metric(

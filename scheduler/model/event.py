@@ -44,9 +44,10 @@ class EventKind(StrEnum):
     JOB_CANCELLED = "JOB_CANCELLED"
     #: A user changed the priority or the bounds of the job; the cause is a request.
     JOB_CHANGED = "JOB_CHANGED"
-    #: A new host list of the job was published.
+    #: A new host list of the job was published; the amount is its number of workers.
     GENERATION_PUBLISHED = "GENERATION_PUBLISHED"
-    #: Workers had agreed to go on without lost ones while no scheduler answered, and the scheduler accepted it.
+    #: Workers had agreed to go on without lost ones while no scheduler answered, and the scheduler accepted it; the
+    #: amount is how many were lost.
     SUBGENERATION_ADOPTED = "SUBGENERATION_ADOPTED"
     #: The worker was seen on its node.
     WORKER_STARTED = "WORKER_STARTED"
@@ -68,7 +69,8 @@ class EventKind(StrEnum):
     NODE_UNCORDONED = "NODE_UNCORDONED"
     #: The node takes no new workers and its workers are moved off.
     NODE_DRAINING = "NODE_DRAINING"
-    #: The node takes no new workers for a time, because workers of several jobs failed on it.
+    #: The node takes no new workers for a time, because workers of several jobs failed on it; the amount is for how
+    #: many seconds.
     NODE_QUARANTINED = "NODE_QUARANTINED"
     #: Ticks failed while they dealt with the node: it takes no new workers until a user uncordons it. The cause is how
     #: they failed, the detail where.
@@ -99,7 +101,8 @@ class EventKind(StrEnum):
     DATA_ENDED = "DATA_ENDED"
     #: Somebody set the clock of the leader's machine; the amount is by how many seconds. Durations do not change.
     CLOCK_JUMPED = "CLOCK_JUMPED"
-    #: The clock of the leader's machine has stayed as it was set; bookings follow it.
+    #: The clock of the leader's machine has stayed as it was set; bookings follow it. The amount is by how many
+    #: seconds.
     CLOCK_CONFIRMED = "CLOCK_CONFIRMED"
     #: A request that was stored can no longer be carried out; the cause is the request.
     REQUEST_REFUSED = "REQUEST_REFUSED"

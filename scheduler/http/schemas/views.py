@@ -220,7 +220,7 @@ class EventView(TypedDict):
     for_job: int | None
     #: What happened, for people.
     detail: str
-    #: A number that belongs to some kinds: seconds, slots, slot-seconds or shards.
+    #: A number that belongs to some kinds: seconds, slots, slot-seconds, shards or workers.
     amount: float | None
 
 
