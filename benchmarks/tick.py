@@ -15,11 +15,11 @@ from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import Settings
-from scheduler.engine import gc_pauses
 from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.board import Board
 from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine
+from scheduler.engine.timing import gc_pauses
 from scheduler.model.ids import NodeName
 from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.observation import NodeObservation
