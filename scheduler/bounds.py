@@ -1,4 +1,4 @@
-"""What a number may be, quantity by quantity, and how deep values may be nested. Standard library only.
+"""What a number may be, quantity by quantity, and how deep values or long lists may be. Standard library only.
 
 Requests, settings, job files, reports of workers and observations of the cluster are checked against these, and so are
 the values of the model that are made of them. The bounds are far beyond every real use, yet near enough that products

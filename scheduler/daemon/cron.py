@@ -14,7 +14,7 @@ _FORM = (
     "day of week (0-7 or sun-sat)"
 )
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_RANGE = re.compile(r"(\w+)-(\w+)(?:/(\w+))?", re.ASCII)
+_RANGE = re.compile(r"([a-z0-9]+)-([a-z0-9]+)(?:/([0-9]+))?")
 
 
 class Cron(BaseTrigger):  # type: ignore[misc]  # APScheduler publishes no types
@@ -26,7 +26,8 @@ class Cron(BaseTrigger):  # type: ignore[misc]  # APScheduler publishes no types
         fields = expression.lower().split()
         if len(fields) != 5:
             raise InvalidInput("cron", _FORM)
-        self._expression = " ".join((*fields[:4], _RANGE.sub(_unwrapped, fields[4])))
+        day = "L" if fields[2] == "last" else fields[2]  # as earlier versions read it
+        self._expression = " ".join((*fields[:2], day, fields[3], _RANGE.sub(_unwrapped, fields[4])))
         try:
             CronSim(self._expression, datetime.fromtimestamp(0, UTC))
         except CronSimError as error:
@@ -38,7 +39,7 @@ class Cron(BaseTrigger):  # type: ignore[misc]  # APScheduler publishes no types
         """The first time after that moment, in unix seconds; None if there is none in the next 50 years."""
         try:
             times = CronSim(self._expression, datetime.fromtimestamp(moment, self._zone))
-            # In the hour that the end of summer time repeats, the library begins with its first pass.
+            # In the hour that is repeated when summer time ends, cronsim begins with the first pass: skip what is over.
             return next((at for at in (time.timestamp() for time in times) if at > moment), None)
         except (OverflowError, ValueError):
             return None  # beyond the calendar

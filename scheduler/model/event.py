@@ -73,7 +73,7 @@ class EventKind(StrEnum):
     #: many seconds.
     NODE_QUARANTINED = "NODE_QUARANTINED"
     #: Ticks failed while they dealt with the node: it takes no new workers until a user uncordons it. The cause is how
-    #: they failed, the detail where.
+    #: they failed, the detail where, the amount how many slots the node had.
     NODE_HELD = "NODE_HELD"
     #: The node has another number of slots than before; the amount is how many more.
     NODE_RESIZED = "NODE_RESIZED"

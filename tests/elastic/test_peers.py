@@ -1,9 +1,14 @@
 """Questions among workers: only holders of the job's token are answered, and no question waits forever."""
 
 import socket
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+import pytest
+
+from scheduler.elastic.membership import peers
 from scheduler.elastic.membership.peers import PeerServer, ask_all
 from scheduler.elastic.membership.signed_line import Line
 from tests.eventually import SECONDS_MAX
@@ -39,3 +44,27 @@ def test_whoever_has_another_token_gets_no_answer_and_is_not_believed() -> None:
             heard = b"".join(iter(lambda: connection.recv(4096), b""))
             assert b"heard" not in heard
     assert ask_all({"a": server.contact}, "secret", {"number": 3}) == {"a": {"heard": 3}}
+
+
+def test_whoever_has_proved_nothing_yet_is_not_listened_to_for_long() -> None:
+    contacts = {"a": started("secret").contact}
+    assert ask_all(contacts, "secret", {"number": 3, "more": "x" * 2**19}) == {"a": {"heard": 3}}
+    assert ask_all(contacts, "secret", {"number": 3, "more": "x" * 2**20}) == {}
+
+
+def test_a_peer_that_speaks_very_slowly_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "ANSWER_SECONDS", 0.5)
+    told: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def speak() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                for byte in range(16):
+                    threading.Event().wait(0.3)
+                    connection.sendall(bytes(1))
+                    told.append(byte)
+
+        threading.Thread(target=speak, daemon=True).start()
+        assert ask_all({"a": f"127.0.0.1:{listener.getsockname()[1]}"}, "secret", {"number": 3}) == {}
+    assert len(told) < 16

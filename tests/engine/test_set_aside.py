@@ -157,7 +157,9 @@ def test_a_held_node_has_nothing_to_give(known: bool, seen: bool) -> None:
     after = set_aside(inputs(world, observation=Observation(shown, {})), {node("a"): RAISED})
     host = "stored" if known else "seen" if seen else "a"
     held = Node(A, host, 0, closed=f"held: {RAISED.detail}", intent=NodeIntent.HELD, version=3 if known else 0)
-    event = Event(NOW, EventKind.NODE_HELD, node=A, cause=RAISED.cause, detail=RAISED.detail)
+    event = Event(
+        NOW, EventKind.NODE_HELD, node=A, cause=RAISED.cause, detail=RAISED.detail, amount=8.0 if known else 0.0
+    )
     assert after.begun == Changes(nodes=(held,), events=(event,))
     assert after.world.nodes == {A: held, B: other}
     assert (after.world.crowded, after.world.foreign) == ({B: crowded}, {B: use})

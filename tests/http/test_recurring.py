@@ -48,6 +48,8 @@ def at(*moment: int) -> float:
         ("0 0 2 * */2", (2026, 4, 2)),  # the first second of a month that is a Sunday, Tuesday, Thursday or Saturday
         ("0 0 2 * *", (2026, 1, 2)),
         ("0 0 29 2 *", (2028, 2, 29)),
+        ("0 0 L * *", (2026, 1, 31)),
+        ("0 0 last 2 *", (2026, 2, 28)),
     ],
 )
 def test_expressions_mean_what_they_mean_to_cron(expression: str, expected: tuple[int, ...]) -> None:
@@ -105,6 +107,7 @@ def test_the_next_time_is_later(expression: str, moment: float, zone: str) -> No
         "* * * * 8-2",
         "* * * * sat-mon/0",
         "* * * * sat-x",
+        "* * * * sat-0_1",
         "0 0 31 2 *",
         "5-1 * * * *",
     ],

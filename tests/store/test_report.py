@@ -8,7 +8,7 @@ from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason
-from scheduler.model.node import Node
+from scheduler.model.node import Node, NodeIntent
 from scheduler.model.report import Held, Window, slot_seconds
 from scheduler.model.worker import ExitReason, Worker, WorkerState
 from scheduler.model.world import Changes
@@ -171,3 +171,12 @@ def test_slots_count_from_when_a_node_got_or_lost_them(store: SqlStore) -> None:
     store.commit(Changes(nodes=tuple(Node(NodeName(name), name, 8) for name in "ab"), events=events), lease, NOW)
     capacity = store.usage(WINDOW, CLASSES).capacity
     assert capacity == pytest.approx((140, 140, 140, 160, 160, 140, 160, 160, 160, 160))
+
+
+def test_slots_of_a_node_that_was_held_count_until_then(store: SqlStore) -> None:
+    lease = lead(store)
+    told = ((30, EventKind.NODE_RESIZED, 4.0), (60, EventKind.NODE_HELD, 12.0))
+    events = tuple(Event(NOW + at, kind, node=NodeName("a"), amount=slots) for at, kind, slots in told)
+    held = Node(NodeName("a"), "a", 0, intent=NodeIntent.HELD)
+    store.commit(Changes(nodes=(held,), events=events), lease, NOW)
+    assert store.usage(WINDOW, CLASSES).capacity == pytest.approx((80, 80, 80, 120, 120, 120, 0, 0, 0, 0))

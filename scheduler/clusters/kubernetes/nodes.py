@@ -15,8 +15,8 @@ from scheduler.model.observation import NodeObservation
 NAME_LABEL = "kubernetes.io/hostname"
 #: Labels that a pod selects its node by.
 Selector = tuple[tuple[str, str], ...]
-#: Terms of a pod's required node affinity, of which one has to match; empty: any node.
-Terms = tuple[Mapping[str, Any], ...]
+#: AffinityTerms of a pod's required node affinity, of which one has to match; empty: any node.
+AffinityTerms = tuple[Mapping[str, Any], ...]
 _KEEPING_OUT = ("NoSchedule", "NoExecute")
 #: What the cluster itself sets on nodes that are cordoned or not ready, which is told otherwise.
 _OWN_TAINTS = "node.kubernetes.io/"
@@ -126,14 +126,14 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     return bool(toleration.get("key") == taint["key"] and toleration.get("value", "") == taint.get("value", ""))
 
 
-def node_terms(spec: Mapping[str, Any]) -> tuple[Selector, Terms]:
+def node_terms(spec: Mapping[str, Any]) -> tuple[Selector, AffinityTerms]:
     """What a pod requires of its node."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     return tuple(sorted((spec.get("nodeSelector") or {}).items())), tuple(required.get("nodeSelectorTerms") or ())
 
 
-def qualifies(labels: Mapping[str, str], selector: Selector, terms: Terms) -> bool:
+def qualifies(labels: Mapping[str, str], selector: Selector, terms: AffinityTerms) -> bool:
     """Whether a node with these labels, its name among them, is one that a pod may be bound to."""
     if any(labels.get(key) != value for key, value in selector):
         return False

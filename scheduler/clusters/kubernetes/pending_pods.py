@@ -6,7 +6,7 @@ from typing import Any
 
 from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.api.quantities import NONE, Amounts
-from scheduler.clusters.kubernetes.nodes import NodeFacts, Selector, Terms, node_terms, qualifies, tolerated
+from scheduler.clusters.kubernetes.nodes import AffinityTerms, NodeFacts, Selector, node_terms, qualifies, tolerated
 from scheduler.clusters.kubernetes.pods import requests_of
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import NodeName
@@ -22,7 +22,7 @@ class WaitingPod:
     created: str
     amounts: Amounts
     selector: Selector
-    terms: Terms
+    terms: AffinityTerms
     tolerations: tuple[Mapping[str, Any], ...]
     #: Node where the cluster's scheduler is already making room for it.
     nominated: NodeName | None

@@ -53,7 +53,7 @@ class PodState:
 
 
 def pod_state(pod: Document, labels: Mapping[str, str]) -> PodState:
-    """State of the worker of a pod that exists. `labels`: of its node, as far as they are known, with its name."""
+    """State of the worker of a pod that exists. `labels`: the known labels of its node, with its name."""
     status = pod.get("status", {})
     state = _worker_state(pod)
     ended = status.get("phase") in ("Succeeded", "Failed")

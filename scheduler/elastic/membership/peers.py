@@ -3,6 +3,7 @@
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -40,11 +41,12 @@ def ask_all(contacts: Mapping[str, str], token: str, question: Mapping[str, Any]
         with suppress(OSError, ValueError):
             answers[worker] = _ask(contact, token, question)
 
+    ends_at = time.monotonic() + ANSWER_SECONDS
     threads = [threading.Thread(target=ask, args=pair, daemon=True) for pair in contacts.items()]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(max(ends_at - time.monotonic(), 0.0))
     return dict(answers)
 
 

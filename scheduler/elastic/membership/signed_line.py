@@ -15,6 +15,8 @@ from typing import Any
 
 _NONCE_BYTES = 16
 _MESSAGE_BYTES_MAX = 16 * 2**20
+#: Of the first message, before anything proves that the other end knows the token.
+_UNPROVEN_BYTES_MAX = 2**20
 _LENGTH = struct.Struct(">I")
 
 
@@ -36,7 +38,7 @@ class Line:
     def receive(self) -> Any:
         """Raises `OSError` if the connection has ended, `ValueError` for a message with a wrong signature."""
         (length,) = _LENGTH.unpack(_receive(self._connection, _LENGTH.size))
-        if length > _MESSAGE_BYTES_MAX:
+        if length > (_MESSAGE_BYTES_MAX if self._received else _UNPROVEN_BYTES_MAX):
             raise ValueError("a message that is too long")
         signature = _receive(self._connection, hashlib.sha256().digest_size)
         body = _receive(self._connection, length)
@@ -77,10 +79,11 @@ def _key(token: str, purpose: bytes, nonces: bytes) -> bytes:
 
 def _receive(connection: socket.socket, count: int) -> bytes:
     """Receive exactly `count` bytes. Raises `OSError` if the connection ends earlier."""
-    parts = b""
-    while len(parts) < count:
-        part = connection.recv(count - len(parts))
-        if not part:
+    found = bytearray(count)
+    rest = memoryview(found)
+    while rest:
+        received = connection.recv_into(rest)
+        if not received:
             raise ConnectionError("it was closed")
-        parts += part
-    return parts
+        rest = rest[received:]
+    return bytes(found)

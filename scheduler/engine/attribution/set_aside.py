@@ -12,7 +12,7 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
-from scheduler.model.node import Node, NodeIntent
+from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.world import Changes, World
 
@@ -47,7 +47,7 @@ def set_aside(inputs: TickInputs, culprits: Mapping[Subject, Failure]) -> TickIn
         nodes=tuple(_held_node(inputs, NodeName(name), why) for name, why in found[SubjectKind.NODE].items()),
         events=(
             *(_refusal(intent, failures, inputs.now) for intent in refused if intent.job_id is not None),
-            *(_event(s, why, inputs.now, s in aside) for s, why in culprits.items() if s.name not in again),
+            *(_event(s, why, inputs, s in aside) for s, why in culprits.items() if s.name not in again),
         ),
         intents_done=tuple(intent.id for intent in refused),
         bookings=tuple(replace(booking, state=BookingState.OVER) for booking in _bookings(inputs, names)),
@@ -112,8 +112,9 @@ def _without_seen(world: World, found: Mapping[SubjectKind, Collection[str]]) ->
     return world.with_foreign(foreign, tuple(each for each in world.demands if each.demand.name not in pods))
 
 
-def _event(subject: Subject, failure: Failure, now: float, aside: bool) -> Event:
+def _event(subject: Subject, failure: Failure, inputs: TickInputs, aside: bool) -> Event:
     """An event on the failure; `aside`: nothing is stored of the subject."""
+    now = inputs.now
     if aside:
         named = f"{'workers of ' if subject.kind is SubjectKind.JOB else ''}{subject}"
         return Event(now, EventKind.WITHHELD, cause=failure.cause, detail=f"{named}: {failure.detail}")
@@ -121,6 +122,8 @@ def _event(subject: Subject, failure: Failure, now: float, aside: bool) -> Event
         return Event(now, EventKind.JOB_HELD, JobId(int(subject.name)), cause=failure.cause, detail=failure.detail)
     if subject.kind is SubjectKind.NODE:
         name = NodeName(subject.name)
-        return Event(now, EventKind.NODE_HELD, node=name, cause=failure.cause, detail=failure.detail)
+        before = inputs.world.nodes.get(name)
+        slots = float(before.slots) if before is not None and before.health is NodeHealth.UP else 0.0
+        return Event(now, EventKind.NODE_HELD, node=name, cause=failure.cause, detail=failure.detail, amount=slots)
     detail = f"{subject.name}: {failure.detail}"
     return Event(now, EventKind.BOOKING_CANCELLED, cause=failure.cause, detail=detail)

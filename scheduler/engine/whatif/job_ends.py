@@ -44,14 +44,14 @@ class JobEnds:
 
     def follow(self, job: Job, now: float) -> None:
         """Apply the job's new value from now on."""
-        course = self._job_ends.get(job.id)
-        if course is None or (course.attempt != job.attempt and not keeps_work(job)):
-            course = self._job_ends[job.id] = _job_end(job, now)
-        elif course.left is not None:
-            course.left = max(course.left - (now - course.since) * course.speed, 0.0)
-        course.attempt, course.since = job.attempt, now
-        course.speed = job.speed(len(job.wanted_workers)) / job.speed(1) if job.state in _WORKING else 0.0
-        ending = _ending(job, course, now)
+        job_end = self._job_ends.get(job.id)
+        if job_end is None or (job_end.attempt != job.attempt and not keeps_work(job)):
+            job_end = self._job_ends[job.id] = _job_end(job, now)
+        elif job_end.left is not None:
+            job_end.left = max(job_end.left - (now - job_end.since) * job_end.speed, 0.0)
+        job_end.attempt, job_end.since = job.attempt, now
+        job_end.speed = job.speed(len(job.wanted_workers)) / job.speed(1) if job.state in _WORKING else 0.0
+        ending = _ending(job, job_end, now)
         if ending is None:
             self.endings.pop(job.id, None)
         else:
@@ -64,15 +64,15 @@ def _job_end(job: Job, now: float) -> _JobEnd:
     return _JobEnd(job.attempt, left, basis, 0.0, now)
 
 
-def _ending(job: Job, course: _JobEnd, now: float) -> Ending | None:
+def _ending(job: Job, job_end: _JobEnd, now: float) -> Ending | None:
     if job.state not in _WORKING:
         return None
     ends: list[tuple[float, EndBasis]] = []
     limit = limit_deadline(job)
     if job.finishing:
         ends.append((now, EndBasis.FINISHING))
-    elif course.left is not None and course.speed > 0:
-        ends.append((now + course.left / course.speed, course.basis))
+    elif job_end.left is not None and job_end.speed > 0:
+        ends.append((now + job_end.left / job_end.speed, job_end.basis))
     if limit is not None:
         ends.append((limit, EndBasis.TIME_LIMIT))
     if not ends:

@@ -162,5 +162,5 @@ def _places(placement: Placement) -> str:
     if not placement:
         return "slots are"
     workers = sum(count for _, count in placement)
-    nodes = ", ".join(node for node, _ in placement[:5])
+    nodes = named([node for node, _ in placement])
     return f"room for {workers} worker{'s' if workers > 1 else ''} on {nodes} is"

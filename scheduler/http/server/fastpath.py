@@ -20,6 +20,7 @@ from scheduler.http.server.entry import Entry, foreign
 from scheduler.http.server.protocol import LimitedProtocol
 from scheduler.model.ids import JobId
 
+_BEGINS = b"GET /v1/jobs/"
 _REQUEST_LINE = re.compile(rb"GET /v1/jobs/([0-9]{1,18})/discover_hosts HTTP/1\.1")
 _FIELD = re.compile(rb"([A-Za-z-]+): *([\x20-\x7e]*)")
 #: `authorization` is among them: it matters only if users need a token, and then no request is plain.
@@ -65,7 +66,7 @@ class FastProtocol(LimitedProtocol):
         """None if the data is anything but one plain request for a published list."""
         if len(data) > REQUEST_BYTES_MAX or not self.entry.access.open_to_users:
             return None
-        question = _read(data)
+        question = _read(data) if data.startswith(_BEGINS) else None
         return None if question is None else self.entry.answers.published(question[0], as_json=question[1])
 
 

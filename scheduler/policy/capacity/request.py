@@ -117,15 +117,20 @@ class Request(NamedTuple):
         for (feasible, count), node_counts in zip(self.parts, chosen, strict=True):
             if sum(node_counts.values()) != count or not feasible.types.keys() >= node_counts.keys():
                 return False
-        amounts, types = self.amounts(chosen), self.workers.feasible.types
+        taken: dict[int, Amount] = {}
+        for i, amount in self.amounts(chosen).items():
+            for k, part in self.ledger.spread(i, amount):
+                taken[k] = add(taken.get(k, NOTHING), part)
+        types = self.workers.feasible.types
         return len({types[i] for i in chosen[0]}) == 1 and all(
-            enough(add(self.ledger.available(i, view), amount, -1), amount) for i, amount in amounts.items()
+            enough(add(self.ledger.available(k, view), amount, -1), amount) for k, amount in taken.items()
         )
 
     def fit(self, positions: Ints, rows: Rows) -> Ints:
         """Number of workers that fit at each of these positions.
 
-        With a fixed group, the number of its possible mixtures with workers, which grows with any that fits more.
+        With a fixed group: in how many ways fixed workers and workers can share the node. The number grows whenever one
+        more of either fits. It is to be compared, and is no number of workers.
         """
         (feasible, _), fixed = self.workers, self.fixed
         if fixed is None:
@@ -135,6 +140,8 @@ class Request(NamedTuple):
         for _ in range(fixed.number + 1):
             mixtures += possible * (1 + feasible.mask[positions] * fit_in_rows(feasible.need, rows))
             possible &= fixed.feasible.mask[positions] & (fit_in_rows(fixed.feasible.need, rows) > 0)
+            if not possible.any():
+                break
             rows = rows - np.array(fixed.feasible.need)
         return mixtures
 

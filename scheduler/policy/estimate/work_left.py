@@ -44,7 +44,7 @@ class WorkLeft(NamedTuple):
 def work_left(job: Job, at: float, *, trusts_declared: bool = False) -> WorkLeft | None:
     """The work left at this moment; None: nothing tells, or the job ran far longer than declared.
 
-    `trusts_declared`: the share that is reported is one of the declared work, and not of what the job seems to take.
+    `trusts_declared`: apply the reported share to the declared work rather than to the measured work.
     """
     progress, expected = job.progress, job.spec.expected_seconds
     declared = None if expected is None else expected / seconds_for(job, 1.0, job.preferred_workers)
@@ -79,7 +79,10 @@ def service_class(slot_seconds: float, settings: PolicySettings) -> int:
 
 
 def seconds_left(job: Job, size: int, now: float, settings: PolicySettings) -> float:
-    """Seconds left with this number of workers, for published rules: guessed where nothing tells, and as declared."""
+    """Seconds left at this size, for published rules.
+
+    Declared work counts before measured work; without either, it is a guess.
+    """
     known = work_left(job, now, trusts_declared=True)
     return seconds_for(job, guessed_work(job, now, settings)[0] if known is None else known.slot_seconds, size)
 

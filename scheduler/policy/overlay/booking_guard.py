@@ -19,7 +19,7 @@ from scheduler.model.world import World
 from scheduler.policy.capacity.pools import placed_by
 from scheduler.policy.capacity.resources import Amount
 from scheduler.policy.overlay.booking_feasible import pour, workers_of
-from scheduler.policy.overlay.booking_moment import Moment, staying
+from scheduler.policy.overlay.booking_moment import Moment, kept_workers
 from scheduler.policy.overlay.booking_view import Seen, Terms, scheduled_job
 from scheduler.policy.snapshot.order import Order
 
@@ -146,7 +146,7 @@ class _Guard:
         leaving: list[tuple[Job, Worker]],
         crowding: dict[JobId, _Crowding],
     ) -> None:
-        """Add those of the jobs that take room that bookings need at this moment, and did not have before."""
+        """Add the jobs whose new workers take room that bookings need at this moment, and that no leaver gives them."""
         room, kept = moment.room_without(leaving), moment.slots_kept(moment.room)
         needed: frozenset[NodeName] = frozenset()
         for job, action in taking:
@@ -183,7 +183,7 @@ class _Guard:
             if isinstance(action, Shrink | StopJob) and action.for_job is not None:
                 job = self._world.active[action.job_id]
                 ids = set(action.workers) if isinstance(action, Shrink) else None
-                leaving += [(job, worker) for worker in staying(job) if ids is None or worker.id in ids]
+                leaving += [(job, worker) for worker in kept_workers(job) if ids is None or worker.id in ids]
         return leaving
 
     def _outstayed(self, job: Job) -> tuple[Moment, ...]:

@@ -67,11 +67,11 @@ class Moment:
         # until a later one nodes may come back
         nodes = (node for node in self._world.nodes.values() if node.schedulable or not near)
         room = {node.name: left_of_empty(node, self._world) for node in nodes}
-        self._add(room, ((job, worker) for job in self._world.active.values() for worker in staying(job)), -1)
+        self._add(room, ((job, worker) for job in self._world.active.values() for worker in kept_workers(job)), -1)
         return room
 
     def room_without(self, leaving: Iterable[tuple[Job, Worker]]) -> dict[NodeName, Amount]:
-        """The room once these workers, which would else stay, are gone."""
+        """The room after these workers leave, which would otherwise stay."""
         room = dict(self.room)
         self._add(room, leaving, 1)
         return room
@@ -92,6 +92,6 @@ class Moment:
         }
 
 
-def staying(job: Job) -> tuple[Worker, ...]:
+def kept_workers(job: Job) -> tuple[Worker, ...]:
     """The workers that an active job keeps."""
     return (*job.fixed_workers, *job.wanted_workers)

@@ -13,7 +13,7 @@ from scheduler.policy.snapshot.victim_table import Bools, Ints, stable_order
 
 
 class Trial:
-    """Takings so far. The *fit* of a node is the number of workers that it takes, or as `Request.fit` counts them."""
+    """Takings so far. The *fit* of a node is the number that `Request.fit` gives for it."""
 
     def __init__(self, request: Request, headroom: Headroom | None) -> None:
         self.request = request

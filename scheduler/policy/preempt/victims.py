@@ -27,7 +27,7 @@ class Victims:
         self._draft = draft
         self._victim_table = draft.victim_table
         self._donors: dict[int, EqualDonors] = {}
-        #: By what makes them, and of what.
+        #: By the function that made them and its arguments.
         self._bounds: dict[tuple[object, ...], FitBounds] = {}
 
     def of(self, job: Job, *, shrinkable: bool = False) -> VictimOrder:

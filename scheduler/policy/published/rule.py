@@ -10,7 +10,8 @@ from scheduler.model.job import Job
 
 #: A job's place among its equals at a moment, smaller first; ties are broken by age, then id.
 Key = Callable[[Job, float, PolicySettings], float]
-#: (jobs of one priority, in order; slots that they may use together; now) to workers per job, 0: it does not run.
+#: (jobs of one priority, in order; slots that they may use together; now; the settings) to workers per job.
+#: With 0 a job does not run.
 Sizes = Callable[[Sequence[Job], int, float, PolicySettings], Mapping[JobId, int]]
 #: When the key of a running job changes next; infinite: no moment is known.
 KeyChange = Callable[[Job, float, PolicySettings], float]

@@ -24,7 +24,7 @@ from scheduler.policy.snapshot.order import end_of
 from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 
 #: A moment at which time limits end jobs, and the amounts that these free, by position.
-Moment = tuple[float, list[tuple[int, Amount]]]
+FreedAt = tuple[float, list[tuple[int, Amount]]]
 #: Number of moments in the first batch that is looked at, and the factor by which each further batch grows.
 _FIRST, _FACTOR = 16, 4
 
@@ -77,7 +77,7 @@ def _once_freed(draft: Draft, job: Job, request: Request, room: Rows) -> tuple[f
     return math.inf, None
 
 
-def _first_enough(request: Request, room: Rows, batch: list[Moment]) -> tuple[float | None, Rows]:
+def _first_enough(request: Request, room: Rows, batch: list[FreedAt]) -> tuple[float | None, Rows]:
     """The first of these moments at which the job fits, None if it never does; and what is free then."""
     where = np.array([i for _, freed in batch for i, _ in freed], np.int64)
     amounts = np.array([amount for _, freed in batch for _, amount in freed], np.int64).reshape(-1, 3)

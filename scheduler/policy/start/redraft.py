@@ -60,7 +60,10 @@ class BackfillGains:
         return rows
 
     def use(self, amounts: Mapping[int, Amount], priority: int) -> None:
-        """Give these amounts, by position, to a job of this priority, at the cost of the least important gainers."""
+        """Give these amounts, by position, to a job of this priority.
+
+        Less is left to backfilled jobs below it, to the least important ones first.
+        """
         self.uses += 1
         wanted = dict(amounts)
         for below, i in sorted(self._left):

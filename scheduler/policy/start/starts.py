@@ -77,11 +77,11 @@ class Starts:
         draft = self.draft
         heads: list[Head] = [(draft.order.rank(job), 0, None) for job in draft.snapshot.queue.singles.values()]
         for each in draft.snapshot.queue.job_classes:
-            impossible = draft.places.feasible(each.shape).impossible(each.min_workers)
-            if impossible is None:
+            reason = draft.places.feasible(each.shape).impossible(each.min_workers)
+            if reason is None:
                 heads.append((each.ranks[0], 0, each))
             else:
-                self.impossible[each] = impossible
+                self.impossible[each] = reason
         heapq.heapify(heads)
         while heads:
             rank, k, job_class = heapq.heappop(heads)
@@ -148,14 +148,14 @@ class Starts:
         if hopeless or not self._attempt(job, request, own):
             self.left.append(job)
 
-    def _pass_over(self, job: Job, impossible: WaitReason | None) -> None:
+    def _pass_over(self, job: Job, reason: WaitReason | None) -> None:
         """A job that cannot start whatever is free holds nothing."""
         draft = self.draft
         if job.id in draft.holding:
             draft.unhold(job)
             draft.openings += 1
-        draft.waiting[job.id] = Waiting(impossible or WaitReason.BACKOFF)
-        if impossible is None:
+        draft.waiting[job.id] = Waiting(reason or WaitReason.BACKOFF)
+        if reason is None:
             draft.look_at(job.not_before)
 
     def _attempt(self, job: Job, request: Request, own: Placements) -> bool:

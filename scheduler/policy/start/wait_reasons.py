@@ -70,8 +70,8 @@ def _reason(draft: Draft, request: Request, head_reservation: HeadReservation | 
 
 
 def _holders(draft: Draft, request: Request) -> Iterator[JobId]:
-    """Jobs that hold capacity on nodes that suit the request's workers."""
-    position, types = draft.ledger.position, request.workers.feasible.types
+    """Jobs that hold capacity on nodes that suit the request."""
+    position, types = draft.ledger.position, request.types
     for job_id, placements in draft.holding.items():
-        if any(position.get(name) in types for name, _ in placements[0]):
+        if any(position.get(name) in types for placement in placements for name, _ in placement):
             yield job_id

@@ -128,7 +128,6 @@ class JobReader:
         if known.spec is None or known.own != own:
             name, client_key, launch = own
             command, env, workdir, pod_template, fixed = _kept(self._launches, launch, launch_from_text)
-            known.own = own
             known.spec = JobSpec(
                 name=name,
                 client_key=client_key,
@@ -139,6 +138,7 @@ class JobReader:
                 fixed=fixed,
                 **known.shared,
             )
+            known.own = own
         return known.spec
 
     def _shared_fields(self, row: Sequence[Any]) -> dict[str, Any]:

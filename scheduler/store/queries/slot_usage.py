@@ -27,7 +27,12 @@ from scheduler.store.sql.engine_tables import counters, events, jobs, nodes, wor
 #: Events are committed at most about a tick after the time that they bear; their ids follow the commits.
 LATE_SECONDS = 120.0
 _OPEN = sorted(state.value for state in JobState if state not in TERMINAL_STATES)
-_NODE_KINDS = (EventKind.NODE_UP.value, EventKind.NODE_DOWN.value, EventKind.NODE_RESIZED.value)
+_NODE_KINDS = (
+    EventKind.NODE_UP.value,
+    EventKind.NODE_DOWN.value,
+    EventKind.NODE_HELD.value,
+    EventKind.NODE_RESIZED.value,
+)
 #: Beyond all that is stored.
 _NUMBER_MAX = 1e40
 
@@ -183,12 +188,14 @@ def _capacity(connection: Connection, window: Window) -> Iterator[Held]:
     for name, at, kind, amount in _node_events(connection, window):
         seconds = min(max(at - window.since, 0.0), span)
         after, ended = up.get(name, (0.0, span))
-        # Events of earlier versions have no amount: the node counts as large as it is now.
+        # Events of earlier versions have no amount: the node counts as large as it is now, or not at all if it is gone.
         match kind:
             case EventKind.NODE_UP.value:
                 before, after = 0.0, after if amount is None else amount
             case EventKind.NODE_DOWN.value:
                 before, after = present.get(name, (0.0, False))[0] if amount is None else amount, 0.0
+            case EventKind.NODE_HELD.value:
+                before, after = amount or 0.0, 0.0
             case _:
                 before = after - (amount or 0.0)
         yield _holding(window, after, seconds, ended)

@@ -209,8 +209,8 @@ workers = Table(
     ),
 )
 
-#: Whether a generation's row counts as its job's current one, in the very words of the index: SQLite takes any number
-#: for true or false, so a column that holds neither would else count for the index and not for a statement.
+#: Selects a job's current generation, in the words of the index. `current = 1` would miss a row in which SQLite holds
+#: another true number, such as 2, although the unique index counts that row.
 IS_CURRENT = text("current")
 
 generations = Table(
