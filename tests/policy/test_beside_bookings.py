@@ -139,12 +139,27 @@ def test_it_takes_from_the_less_important_where_nothing_is_booked() -> None:
     assert (where(c, 2), where(c, 1)) == ({"z": 2}, {"z": 2, "a": 2})
 
 
+@pytest.mark.parametrize("start", [-10.0, -HOUR, HOUR])  # what is booked is held, lent, or free until then
 @pytest.mark.parametrize("workers", [1, 2])
-def test_it_takes_the_place_of_a_less_important_one_beside_what_is_held(workers: int) -> None:
-    c = zones(a=5).booked("b", 3, -10.0, HOUR).running(1, {"a": 2}, workers=(2, 2))
+def test_it_takes_the_place_of_a_less_important_one_that_stays_as_long(workers: int, start: float) -> None:
+    c = zones(a=5).booked("b", 3, start, 2 * HOUR).running(1, {"a": 2}, workers=(2, 2))
     c.waiting(2, workers=(workers, workers), priority=5).settle(seconds=1.0)
     assert (where(c, 2), where(c, 1)) == ({"a": workers}, {})
-    assert c.reason(1) is WaitReason.INSUFFICIENT_SLOTS
+    assert c.reason(1) in (WaitReason.INSUFFICIENT_SLOTS, WaitReason.BEHIND_BOOKING)
+
+
+def test_jobs_that_can_leave_in_time_stay_where_one_that_cannot_takes_a_place() -> None:
+    c = zones(a=5).booked("b", 3, HOUR, 2 * HOUR).running(1, {"a": 2}, workers=(2, 2))
+    c.running(3, {"a": 3}, workers=(1, 3)).waiting(2, workers=(2, 2), priority=5).settle(seconds=1.0)
+    assert (where(c, 1), where(c, 2), where(c, 3)) == ({}, {"a": 2}, {"a": 3})
+
+
+@pytest.mark.parametrize(("priority", "preemptible"), [(0, True), (5, False)])
+def test_it_takes_no_place_of_an_equal_or_of_one_that_nobody_preempts(priority: int, preemptible: bool) -> None:
+    c = zones(a=5).booked("b", 3, HOUR, 2 * HOUR)
+    c.running(1, {"a": 2}, workers=(2, 2), preemptible=preemptible).waiting(2, priority=priority).settle(seconds=1.0)
+    assert (where(c, 1), where(c, 2)) == ({"a": 2}, {})
+    assert c.reason(2) is WaitReason.BEHIND_BOOKING
 
 
 def test_a_fixed_group_stands_beside_it_as_well() -> None:

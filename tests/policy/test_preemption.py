@@ -104,6 +104,17 @@ def test_a_reservation_is_kept_from_equals_and_started_on_when_complete() -> Non
     assert Start(2, (("a", 3),)) in c.actions()
 
 
+def test_a_job_starts_on_what_it_holds_before_older_equals_take_what_is_free() -> None:
+    """These had the slots that were free at once, since others for the holder were being freed."""
+    c = Cluster().node("a", 1).node("b", 6).node("c", 6)
+    c.running(2, {"b": 1, "c": 1}, workers=(1, 4), slots_per_worker=3).running(3, {"b": 1})
+    c.waiting(5, workers=(2, 2), slots_per_worker=2, reservation=(("b", 1), ("c", 1)))
+    c.waiting(6, submitted_at=0.0, reservation=(("c", 1),)).waiting(7, submitted_at=0.0, reservation=(("a", 1),))
+    c.waiting(8, submitted_at=0.0).waiting(9, submitted_at=0.0)
+    started = {action.job_id for action in c.actions() if isinstance(action, Start)}
+    assert started == {5, 6, 7}
+
+
 def test_a_strictly_more_important_job_takes_a_reservation_over() -> None:
     c = Cluster().node("a", 2).running(1, {"a": 2}, workers=(1, 2), leaving=1).waiting(3, priority=9)
     c.waiting(2, reservation=(("a", 1),), priority=2, wait_reason=WaitReason.WAITING_FOR_VICTIMS, preemptible=False)

@@ -56,6 +56,11 @@ def foreign_amount(foreign: ForeignUse) -> Amount:
     return (foreign.slots, nano_cpus(foreign.cpus), foreign.memory_mib)
 
 
+def with_amount(foreign: ForeignUse, amount: Amount) -> ForeignUse:
+    """The foreign use, and this amount besides."""
+    return ForeignUse(foreign.slots + amount[0], foreign.cpus + amount[1] / _NANO, foreign.memory_mib + amount[2])
+
+
 def add(a: Amount, b: Amount, sign: int = 1) -> Amount:
     return (a[0] + sign * b[0], a[1] + sign * b[1], a[2] + sign * b[2])
 

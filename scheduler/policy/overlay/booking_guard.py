@@ -20,6 +20,7 @@ from scheduler.policy.capacity.pools import placed_by
 from scheduler.policy.capacity.resources import Amount
 from scheduler.policy.overlay.booking_feasible import pour, workers_of
 from scheduler.policy.overlay.booking_moment import Moment, kept_workers
+from scheduler.policy.overlay.booking_places import first_behind, taking_places
 from scheduler.policy.overlay.booking_view import Seen, Terms, scheduled_job
 from scheduler.policy.snapshot.order import Order
 
@@ -43,6 +44,14 @@ def plan_around(world: World, now: float, settings: PolicySettings, make: Callab
         return make(world)
     terms = Terms()
     guard = _Guard(world, now, settings, terms)
+    around = _plan_with(terms, guard, world, now, settings, make)
+    return around if around.actions else guard.taking_places(around, make)
+
+
+def _plan_with(
+    terms: Terms, guard: "_Guard", world: World, now: float, settings: PolicySettings, make: Callable[[World], Plan]
+) -> Plan:
+    """A plan that keeps to the terms, which are changed until one does."""
     for _ in range(ROUNDS_MAX):
         seen = Seen(world, now, settings, terms)
         made = make(seen.world)
@@ -138,6 +147,17 @@ class _Guard:
             if longer:
                 self._find_crowding(moment, longer, leaving, crowding)
         return crowding
+
+    def taking_places(self, around: Plan, make: Callable[[World], Plan]) -> Plan:
+        """The plan, which does nothing, or instead one by which the first that waits for booked slots gets others."""
+        job = first_behind(self._world, around, self._order)
+        moments = () if job is None else self._outstayed(job)
+        if job is None or not moments:
+            return around
+        made = taking_places(self._world, job, moments, self._order, make)
+        if made is None or self.crowding(made):
+            return around
+        return replace(around, actions=made.actions, waiting={**around.waiting, **made.waiting})
 
     def _find_crowding(
         self,

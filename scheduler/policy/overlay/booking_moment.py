@@ -70,6 +70,13 @@ class Moment:
         self._add(room, ((job, worker) for job in self._world.active.values() for worker in kept_workers(job)), -1)
         return room
 
+    @cached_property
+    def booked(self) -> Mapping[NodeName, Amount]:
+        """What bookings take of that room, by node, as far as it goes."""
+        left = dict(self.room)
+        names = allot(self._bookings, self._world.nodes, left, self._idle)
+        return {name: add(self.room[name], left[name], -1) for name in names}
+
     def room_without(self, leaving: Iterable[tuple[Job, Worker]]) -> dict[NodeName, Amount]:
         """The room after these workers leave, which would otherwise stay."""
         room = dict(self.room)

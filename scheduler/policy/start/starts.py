@@ -75,7 +75,7 @@ class Starts:
 
     def run(self) -> None:
         draft = self.draft
-        heads: list[Head] = [(draft.order.rank(job), 0, None) for job in draft.snapshot.queue.singles.values()]
+        heads: list[Head] = [(self._turn(job), 0, None) for job in draft.snapshot.queue.singles.values()]
         for each in draft.snapshot.queue.job_classes:
             reason = draft.places.feasible(each.shape).impossible(each.min_workers)
             if reason is None:
@@ -94,6 +94,13 @@ class Starts:
                 for parked in self._parked:
                     _push(heads, parked, bisect_right(parked.ranks, rank))
                 self._parked.clear()
+
+    def _turn(self, job: Job) -> Rank:
+        """The job's rank; before its equals where all that is reserved for it is free: they would delay it."""
+        importance, _, job_id = rank = self.draft.order.rank(job)
+        own = self.draft.holding.get(job.id, ())
+        ready = own and self._reserved(self.draft.request(job), own, View.FREE) is not None
+        return (importance, -math.inf, job_id) if ready else rank
 
     def _next_of(self, job_class: JobClass, k: int, heads: list[Head]) -> None:
         """Place the next job of the class, or find the next one that has a chance."""
