@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
@@ -18,15 +18,24 @@ import numpy as np
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.policy.capacity.request import Found, Request
-from scheduler.policy.capacity.resources import Amount, Headroom, Held, Rows, pour, pour_rows
+from scheduler.policy.capacity.resources import (
+    Amount,
+    Headroom,
+    Held,
+    Rows,
+    add,
+    fit_in,
+    fit_in_rows,
+    pour,
+    pour_rows,
+    row,
+)
 from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.order import end_of
 from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 
 #: A moment at which time limits end jobs, and the amounts that these free, by position.
 FreedAt = tuple[float, list[tuple[int, Amount]]]
-#: Number of moments in the first batch that is looked at, and the factor by which each further batch grows.
-_FIRST, _FACTOR = 16, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +77,46 @@ def promise(draft: Draft, job: Job) -> HeadReservation:
 
 def _once_freed(draft: Draft, job: Job, request: Request, room: Rows) -> tuple[float, Found | None]:
     """When time limits will have freed enough for the job, and where it fits then; infinite if they never do."""
-    moments, size = groupby(endings(draft, job), key=itemgetter(0)), _FIRST
-    while batch := [(when, [piece for _, held in each for piece in held]) for when, each in islice(moments, size)]:
-        when, room = _first_enough(request, room, batch)
-        if when is not None:
-            return max(when, draft.now), request.find(room)
-        size *= _FACTOR
-    return math.inf, None
+    moments = _by_moment(endings(draft, job))
+    when = _enough_for_workers(request, room, moments)
+    if when is None:
+        return math.inf, None
+    found = request.find(room)
+    if found is None:  # not yet for a fixed group besides
+        when, room = _first_enough(request, room, list(moments))
+        found = None if when is None else request.find(room)
+    return (math.inf, None) if when is None else (max(when, draft.now), found)
+
+
+def _by_moment(ends: Iterator[tuple[float, Held]]) -> Iterator[FreedAt]:
+    return ((when, [piece for _, held in each for piece in held]) for when, each in groupby(ends, key=itemgetter(0)))
+
+
+def _enough_for_workers(request: Request, room: Rows, moments: Iterator[FreedAt]) -> float | None:
+    """The first of these moments at which the workers fit, None if they never do. The room gets what is freed then."""
+    feasible, count = request.workers
+    fit = fit_in_rows(feasible.need, room)
+    totals = {group: int(fit[positions].sum()) for group, positions in feasible.by_type.items()}
+    freed: dict[int, Amount] = {}
+    when = None
+    while max(totals.values(), default=0) < count:
+        when, pieces = next(moments, (None, []))
+        if when is None:
+            return None
+        for i, amount in pieces:
+            before = freed[i] if i in freed else row(room, i)
+            after = freed[i] = add(before, amount)
+            if i in feasible.types:
+                totals[feasible.types[i]] += fit_in(feasible.need, after) - fit_in(feasible.need, before)
+    for i, amount in freed.items():
+        room[i] = amount
+    return -math.inf if when is None else when
 
 
 def _first_enough(request: Request, room: Rows, batch: list[FreedAt]) -> tuple[float | None, Rows]:
     """The first of these moments at which the job fits, None if it never does; and what is free then."""
+    if not batch:
+        return None, room
     where = np.array([i for _, freed in batch for i, _ in freed], np.int64)
     amounts = np.array([amount for _, freed in batch for _, amount in freed], np.int64).reshape(-1, 3)
     ends = np.cumsum([len(freed) for _, freed in batch])

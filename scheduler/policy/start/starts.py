@@ -69,6 +69,7 @@ class Starts:
         self._failed_behind = Failures()
         #: Why each of these requests of jobs that are looked at alone can never be granted; None: it can.
         self._never: dict[Request, WaitReason | None] = {}
+        self._requests: dict[JobClass, Request] = {}
         #: Number of jobs for which this pass took from others.
         self._takers = 0
         self._parked: list[JobClass] = []
@@ -111,13 +112,13 @@ class Starts:
             _push(heads, job_class, hopeful)
         else:
             job = self._member(job_class, k)
-            self._attempt(job, self.draft.request(job), ())
+            self._attempt(job, self._request(job_class, job), ())
             _push(heads, job_class, k + 1)
 
     def _hopeful(self, job_class: JobClass, k: int) -> int | None:
         """Index of the first job, from `k` on, for which no attempt as easy failed already; None: there is none."""
         job, openings, head_reservation = self._member(job_class, k), self.draft.openings, self.head_reservation
-        request, first = self.draft.request(job), job.priority
+        request, first = self._request(job_class, job), job.priority
         failed = self._failed.up_to(openings, request)
         if first <= failed:
             return None
@@ -128,6 +129,13 @@ class Starts:
         if self.draft.now + min(job_class.limits, default=math.inf) > head_reservation.promised_at:
             k = self._first_below(job_class, k, head_reservation.job.priority) if job_class.preemptible else end
         return next((j for j in range(k, end) if self._headroom(self._member(job_class, j)) is None), None)
+
+    def _request(self, job_class: JobClass, job: Job) -> Request:
+        """The request of a job of the class, as of all others in it."""
+        request = self._requests.get(job_class)
+        if request is None:
+            request = self._requests[job_class] = self.draft.request(job)
+        return request
 
     def _first_below(self, job_class: JobClass, k: int, priority: float) -> int:
         """The index of the first job, from `k` on, that has a lower priority."""
