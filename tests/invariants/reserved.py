@@ -134,7 +134,9 @@ class Promises:
                     continue
                 if _still_fits(before, self._before, snapshot, order, settings):
                     raise Broken("RESERVED", f"job {job.id} lost {before.reservation} to nobody more important")
-        self._before, self._settings, self._moment = snapshot, settings, moment
+        if commits:  # else nothing has been decided by these settings
+            self._settings = settings
+        self._before, self._moment = snapshot, moment
 
 
 def _excused(before: Job, job: Job, then: Snapshot, snapshot: Snapshot, order: Order, settings: PolicySettings) -> bool:
