@@ -194,9 +194,18 @@ def _still_fits(before: Job, then: Snapshot, snapshot: Snapshot, order: Order, s
 
 
 def _places(snapshot: Snapshot) -> Counter[_Place]:
-    """How many workers are to stay where, of held jobs as well: one that fails is replaced, on whichever slots."""
+    """How many workers are to stay where, of held jobs as well: one that fails is replaced, on whichever slots.
+
+    With those for which something is held: their jobs start there.
+    """
     jobs = (*snapshot.active.values(), *snapshot.held.values())
-    return Counter(_place(job, each) for job in jobs for each in job.all_workers if each.wanted)
+    places = Counter(_place(job, each) for job in jobs for each in job.all_workers if each.wanted)
+    for job in snapshot.reserved.values():
+        for name, count in job.reservation:
+            places[job.id, name, job.shape.slots, job.reservation_shared] += count
+        for name, count in job.fixed_reservation if job.spec.fixed is not None else ():
+            places[job.id, name, job.spec.fixed.shape.slots, False] += count
+    return places
 
 
 def _place(job: Job, worker: Worker) -> _Place:
