@@ -42,30 +42,9 @@ def plan_around(world: World, now: float, settings: PolicySettings, make: Callab
     """
     if not world.bookings:
         return make(world)
-    terms = Terms()
-    guard = _Guard(world, now, settings, terms)
-    around = _plan_with(terms, guard, world, now, settings, make)
+    guard = _Guard(world, now, settings)
+    around = guard.plan(make)
     return around if around.actions else guard.taking_places(around, make)
-
-
-def _plan_with(
-    terms: Terms, guard: "_Guard", world: World, now: float, settings: PolicySettings, make: Callable[[World], Plan]
-) -> Plan:
-    """A plan that keeps to the terms, which are changed until one does."""
-    for _ in range(ROUNDS_MAX):
-        seen = Seen(world, now, settings, terms)
-        made = make(seen.world)
-        if not seen.concede(made):
-            around = seen.plan(made)
-            if not guard.confine(around):
-                return around
-    for nodes in (_NEEDED, _USABLE):
-        guard.confine_all(nodes)
-        seen = Seen(world, now, settings, terms)
-        around = seen.plan(make(seen.world))
-        if not guard.crowding(around):
-            break
-    return around
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +69,36 @@ class _Guard:
     any case.
     """
 
-    def __init__(self, world: World, now: float, settings: PolicySettings, terms: Terms) -> None:
+    def __init__(self, world: World, now: float, settings: PolicySettings) -> None:
         self._world = world
-        self._terms = terms
+        self._now = now
+        self._settings = settings
+        self._terms = Terms()
         self._order = Order(now, settings)
         starts = sorted({max(booking.start_at, now) for booking in world.bookings.values()})
         self._moments = [Moment(at, world, now, settings) for at in starts]
         #: The most workers of barred jobs if they were not barred.
         self._otherwise: dict[JobId, int] = {}
+
+    def plan(self, make: Callable[[World], Plan]) -> Plan:
+        """A plan that keeps to the terms, which are changed until one does."""
+        for _ in range(ROUNDS_MAX):
+            seen = self._seen()
+            made = make(seen.world)
+            if not seen.concede(made):
+                around = seen.plan(made)
+                if not self.confine(around):
+                    return around
+        for nodes in (_NEEDED, _USABLE):
+            self.confine_all(nodes)
+            seen = self._seen()
+            around = seen.plan(make(seen.world))
+            if not self.crowding(around):
+                break
+        return around
+
+    def _seen(self) -> Seen:
+        return Seen(self._world, self._now, self._settings, self._terms)
 
     def confine(self, made: Plan) -> bool:
         """Bar or limit jobs that crowd bookings by this plan, or get less than they could; False if there are none."""

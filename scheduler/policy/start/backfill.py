@@ -78,31 +78,32 @@ def promise(draft: Draft, job: Job) -> HeadReservation:
 def _once_freed(draft: Draft, job: Job, request: Request, room: Rows) -> tuple[float, Found | None]:
     """When time limits will have freed enough for the job, and where it fits then; infinite if they never do."""
     moments = _by_moment(endings(draft, job))
-    when = _enough_for_workers(request, room, moments)
-    if when is None:
-        return math.inf, None
-    found = request.find(room)
-    if found is None:  # not yet for a fixed group besides
-        when, room = _first_enough(request, room, list(moments))
-        found = None if when is None else request.find(room)
-    return (math.inf, None) if when is None else (max(when, draft.now), found)
+    when, found = _enough_for_workers(request, room, moments), None
+    if when < math.inf:
+        found = request.find(room)
+        if found is None:  # not yet for a fixed group besides
+            when, found = _first_enough(request, room, list(moments))
+    return max(when, draft.now), found
 
 
 def _by_moment(ends: Iterator[tuple[float, Held]]) -> Iterator[FreedAt]:
     return ((when, [piece for _, held in each for piece in held]) for when, each in groupby(ends, key=itemgetter(0)))
 
 
-def _enough_for_workers(request: Request, room: Rows, moments: Iterator[FreedAt]) -> float | None:
-    """The first of these moments at which the workers fit, None if they never do. The room gets what is freed then."""
+def _enough_for_workers(request: Request, room: Rows, moments: Iterator[FreedAt]) -> float:
+    """The first of these moments at which the workers fit, infinite if they never do; the room gets what is freed then.
+
+    Negative infinity if they fit already.
+    """
     feasible, count = request.workers
     fit = fit_in_rows(feasible.need, room)
     totals = {group: int(fit[positions].sum()) for group, positions in feasible.by_type.items()}
     freed: dict[int, Amount] = {}
-    when = None
+    when = -math.inf
     while max(totals.values(), default=0) < count:
-        when, pieces = next(moments, (None, []))
-        if when is None:
-            return None
+        when, pieces = next(moments, (math.inf, []))
+        if when == math.inf:
+            return when
         for i, amount in pieces:
             before = freed[i] if i in freed else row(room, i)
             after = freed[i] = add(before, amount)
@@ -110,13 +111,13 @@ def _enough_for_workers(request: Request, room: Rows, moments: Iterator[FreedAt]
                 totals[feasible.types[i]] += fit_in(feasible.need, after) - fit_in(feasible.need, before)
     for i, amount in freed.items():
         room[i] = amount
-    return -math.inf if when is None else when
+    return when
 
 
-def _first_enough(request: Request, room: Rows, batch: list[FreedAt]) -> tuple[float | None, Rows]:
-    """The first of these moments at which the job fits, None if it never does; and what is free then."""
+def _first_enough(request: Request, room: Rows, batch: list[FreedAt]) -> tuple[float, Found | None]:
+    """The first of these moments at which the job fits, infinite if it never does; and where it fits then."""
     if not batch:
-        return None, room
+        return math.inf, None
     where = np.array([i for _, freed in batch for i, _ in freed], np.int64)
     amounts = np.array([amount for _, freed in batch for _, amount in freed], np.int64).reshape(-1, 3)
     ends = np.cumsum([len(freed) for _, freed in batch])
@@ -127,9 +128,9 @@ def _first_enough(request: Request, room: Rows, batch: list[FreedAt]) -> tuple[f
         return rows
 
     if request.find(after(-1)) is None:
-        return None, after(-1)
+        return math.inf, None
     k = bisect_left(range(len(batch)), True, key=lambda k: request.find(after(k)) is not None)
-    return batch[k][0], after(k)
+    return batch[k][0], request.find(after(k))
 
 
 def reclaimable(draft: Draft, job: Job) -> Rows:
