@@ -148,7 +148,7 @@ class RecurringJobs:
 
 
 def new_timers() -> BackgroundScheduler:
-    """The daemon's APScheduler: periodic upkeep and recurring jobs."""
+    """The daemon's APScheduler: timers of recurring jobs alone."""
     return BackgroundScheduler(timezone=UTC, job_defaults={"max_instances": 1, "coalesce": True})
 
 
