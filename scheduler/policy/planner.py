@@ -118,5 +118,5 @@ def decide(draft: Draft, backfill_gains: BackfillGains) -> Decided:
     growth_round = grow(draft, starts.head_reservation)
     share(draft, growth_round, starts.head_reservation)
     # 4. Every job that is left has a reason.
-    explain(draft, starts.left, starts.impossible, starts.head_reservation)
+    explain(starts)
     return Decided(starts.head_reservation, starts.kept_back, growth_round)

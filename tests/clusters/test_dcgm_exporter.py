@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from scheduler.clusters.kubernetes.cache import KnownWorker
+from scheduler.clusters.kubernetes.known_worker import KnownWorker
 from scheduler.clusters.kubernetes.oversell.gpu_figures import BYTES_MAX, fetch, gpus_of
 from scheduler.clusters.kubernetes.oversell.gpu_readings import GpuReadings
 from scheduler.clusters.kubernetes.oversell.slot_gpus import FULL, gpus_by_slot, slot_loads

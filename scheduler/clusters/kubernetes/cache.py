@@ -2,14 +2,15 @@
 
 import threading
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
 
 from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.foreign_pods import ForeignPods
+from scheduler.clusters.kubernetes.known_worker import KnownWorker
 from scheduler.clusters.kubernetes.nodes import NAME_LABEL, NodeFacts, node_facts
-from scheduler.clusters.kubernetes.pod_status import PodState, gone_state, pod_state, worker_container
+from scheduler.clusters.kubernetes.pod_status import PodState, gone_state, pod_state, vanished, worker_container
 from scheduler.clusters.kubernetes.pods import PodKey, WorkerPod, WorkerPods
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
@@ -18,25 +19,6 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.observation import EndCause, NodeObservation, Observation, Phase, WorkerObservation
 
 K = TypeVar("K")
-
-
-@dataclass(frozen=True, slots=True)
-class KnownWorker:
-    """A worker, its pod, and its last seen state."""
-
-    who: WorkerPod
-    state: PodState
-    #: When it was first seen; unix seconds.
-    since: float
-    #: Uid of its pod; empty for a worker whose pod the API refused.
-    name: str = ""
-    uid: str = ""
-    version: int = 0
-    container: str = ""
-    #: Whether all of the pod has ended, sidecars included.
-    over: bool = False
-    #: Whether the API has no pod of it any more.
-    gone: bool = False
 
 
 class ClusterCache:
@@ -188,7 +170,7 @@ class ClusterCache:
             there = uids | self._answered
             ours = [each for each in self._workers.values() if not each.gone and each.uid not in there]
             for known in ours:
-                self._bury(known, _vanished(known.state))
+                self._bury(known, vanished(known.state))
             return self._foreign_pods.keep_only(there) or bool(ours)
 
     # what requests bring about
@@ -361,7 +343,7 @@ class ClusterCache:
 
     def _list(self, known: KnownWorker) -> None:
         worker_id = known.who.worker_id
-        seen = _observed(known, self._now() - self._settings.launch_limit_seconds)
+        seen = known.observed(stuck_since=self._now() - self._settings.launch_limit_seconds)
         if self._listed.get(worker_id) != seen:
             self._listed[worker_id] = seen
             self._seen = None
@@ -373,30 +355,3 @@ def _count(groups: dict[K, set[WorkerId]], key: K, worker_id: WorkerId, *, alive
     (group.add if alive else group.discard)(worker_id)
     if not group:
         del groups[key]
-
-
-def _vanished(last: PodState) -> PodState:
-    """State of a worker whose pod was deleted while no watch was open."""
-    what = last.detail or "its pod was deleted while the API was not being watched"
-    return replace(last, phase=Phase.LOST, exit_code=None, detail=what, cause=None, blocked=False)
-
-
-def _observed(known: KnownWorker, limit: float) -> WorkerObservation:
-    who, state = known.who, known.state
-    return WorkerObservation(
-        id=who.worker_id,
-        job_id=who.job_id,
-        node=who.node,
-        phase=state.phase,
-        slot_ids=who.slot_ids,
-        cpus=who.cpus,
-        memory_mib=who.memory_mib,
-        shared=who.shared,
-        exit_code=state.exit_code,
-        detail=state.detail,
-        stuck=state.phase is Phase.LAUNCHING and state.blocked and known.since <= limit,
-        cause=state.cause,
-        started_at=state.started_at,
-        ended_at=state.ended_at,
-        nonce=who.nonce,
-    )

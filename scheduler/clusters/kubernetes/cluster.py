@@ -20,8 +20,9 @@ from scheduler.clusters.kubernetes.api.connection import NODES, PODS, Connection
 from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.api.errors import BAD_REQUEST, CONFLICT, FORBIDDEN, INVALID, NOT_FOUND, RefusedError
 from scheduler.clusters.kubernetes.api.reflector import Reflector
-from scheduler.clusters.kubernetes.cache import ClusterCache, KnownWorker
+from scheduler.clusters.kubernetes.cache import ClusterCache
 from scheduler.clusters.kubernetes.event_lookup import EventLookup
+from scheduler.clusters.kubernetes.known_worker import KnownWorker
 from scheduler.clusters.kubernetes.logs import KubernetesLogs
 from scheduler.clusters.kubernetes.manifest import pod_manifest
 from scheduler.clusters.kubernetes.oversell.exporters import Exporters

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from scheduler.clusters.kubernetes.api.connection import Connection
-from scheduler.clusters.kubernetes.cache import ClusterCache, KnownWorker
+from scheduler.clusters.kubernetes.cache import ClusterCache
+from scheduler.clusters.kubernetes.known_worker import KnownWorker
 from scheduler.clusters.kubernetes.pod_status import complaint, was_displaced
 from scheduler.errors import ClusterError
 

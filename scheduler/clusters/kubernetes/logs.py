@@ -16,7 +16,7 @@ import urllib3
 
 from scheduler.clusters.kubernetes.api.connection import Connection
 from scheduler.clusters.kubernetes.api.errors import BAD_REQUEST, NOT_FOUND, RefusedError
-from scheduler.clusters.kubernetes.cache import KnownWorker
+from scheduler.clusters.kubernetes.known_worker import KnownWorker
 from scheduler.clusters.logs.files import log_path, save_log
 from scheduler.clusters.logs.reader import LocalLogs
 from scheduler.config import KubernetesSettings

@@ -1,7 +1,7 @@
 """The state of a worker from the status of its pod: whether it runs, why it does not yet, and how it ended."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -88,6 +88,12 @@ def gone_state(last: PodState, pod: Document, node_is_there: bool) -> PodState:
         return PodState(Phase.EXITED, None, now.detail or last.detail or "its pod was deleted before it ran", cause)
     what = "its pod was deleted" if node_is_there else "its pod was deleted after its node was lost"
     return PodState(Phase.LOST, None, what, cause, started_at=now.started_at)
+
+
+def vanished(last: PodState) -> PodState:
+    """State of a worker whose pod was deleted while no watch was open."""
+    what = last.detail or "its pod was deleted while the API was not being watched"
+    return replace(last, phase=Phase.LOST, exit_code=None, detail=what, cause=None, blocked=False)
 
 
 def timestamp(text: str | None) -> float | None:

@@ -67,8 +67,7 @@ def _decide(draft: Draft, backfill_gains: BackfillGains, rule: Rule) -> int | No
         Sharing(draft, rule.sizes).run()
     else:
         grow_to(draft, {job.id: job.max_workers for job in draft.world.active.values()})
-    left = [job for job in starts.left if job.id not in draft.holding]
-    explain(draft, left, starts.impossible, starts.head_reservation)
+    explain(starts)
     return starts.kept_back
 
 

@@ -4,7 +4,8 @@ Jobs of a class have the same shape, minimum and preemptibility, and none stands
 first fails, all behind it fail, and all that are left waiting in a class wait for the same reason.
 """
 
-from bisect import bisect_left, insort
+import math
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
@@ -29,7 +30,7 @@ class JobClass:
     """Waiting jobs that are alike, in the order in which they are served."""
 
     def __init__(self, kind: JobClassKey) -> None:
-        self.shape, self.min_workers, self.preemptible, _ = kind
+        self.shape, self.min_workers, self.preemptible, self._priority = kind
         self.ranks: list[Rank] = []
         #: Time limits of the jobs in seconds, and the number of jobs with each.
         self.limits: Counter[float] = Counter()
@@ -38,6 +39,12 @@ class JobClass:
     def after(self, rank: Rank) -> int:
         """The index of the first job behind this rank."""
         return bisect_left(self.ranks, rank)
+
+    def first_below(self, priority: float, start: int) -> int:
+        """The index of the first job, from `start` on, that has a lower priority."""
+        if self._priority is None:
+            return bisect_right(self.ranks, (-priority, math.inf), start)
+        return start if self._priority < priority else len(self.ranks)
 
     def carrying_other_than(self, said: Waiting) -> Iterator[tuple[Carried, list[JobId]]]:
         """Jobs, by id, that carry another reason than this one; those without a reason come first."""

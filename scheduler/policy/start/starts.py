@@ -96,6 +96,13 @@ class Starts:
                     _push(heads, parked, bisect_right(parked.ranks, rank))
                 self._parked.clear()
 
+    def request(self, job_class: JobClass) -> Request:
+        """The request of each job of the class."""
+        request = self._requests.get(job_class)
+        if request is None:
+            request = self._requests[job_class] = self.draft.request(self._member(job_class, 0))
+        return request
+
     def _turn(self, job: Job) -> Rank:
         """The job's rank; before its equals where all that is reserved for it is free: they would delay it."""
         importance, _, job_id = rank = self.draft.order.rank(job)
@@ -112,34 +119,23 @@ class Starts:
             _push(heads, job_class, hopeful)
         else:
             job = self._member(job_class, k)
-            self._attempt(job, self._request(job_class, job), ())
+            self._attempt(job, self.request(job_class), ())
             _push(heads, job_class, k + 1)
 
     def _hopeful(self, job_class: JobClass, k: int) -> int | None:
         """Index of the first job, from `k` on, for which no attempt as easy failed already; None: there is none."""
         job, openings, head_reservation = self._member(job_class, k), self.draft.openings, self.head_reservation
-        request, first = self._request(job_class, job), job.priority
+        request, first = self.request(job_class), job.priority
         failed = self._failed.up_to(openings, request)
         if first <= failed:
             return None
         if head_reservation is None or first > self._failed_behind.up_to(openings, request):
             return k
         # only jobs that the blocked job does not bound have a chance
-        end = self._first_below(job_class, k, failed + 1)
+        end = job_class.first_below(failed + 1, k)
         if self.draft.now + min(job_class.limits, default=math.inf) > head_reservation.promised_at:
-            k = self._first_below(job_class, k, head_reservation.job.priority) if job_class.preemptible else end
+            k = job_class.first_below(head_reservation.job.priority, k) if job_class.preemptible else end
         return next((j for j in range(k, end) if self._headroom(self._member(job_class, j)) is None), None)
-
-    def _request(self, job_class: JobClass, job: Job) -> Request:
-        """The request of a job of the class, as of all others in it."""
-        request = self._requests.get(job_class)
-        if request is None:
-            request = self._requests[job_class] = self.draft.request(job)
-        return request
-
-    def _first_below(self, job_class: JobClass, k: int, priority: float) -> int:
-        """The index of the first job, from `k` on, that has a lower priority."""
-        return bisect_right(job_class.ranks, -priority, k, key=lambda rank: -self.draft.world.queued[rank[2]].priority)
 
     def _member(self, job_class: JobClass, k: int) -> Job:
         return self.draft.world.queued[job_class.ranks[k][2]]

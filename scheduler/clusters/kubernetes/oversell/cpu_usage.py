@@ -9,7 +9,7 @@ from scheduler.clusters.kubernetes.api.connection import Connection, in_namespac
 from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.api.errors import NOT_FOUND, RefusedError
 from scheduler.clusters.kubernetes.api.quantities import quantity
-from scheduler.clusters.kubernetes.cache import KnownWorker
+from scheduler.clusters.kubernetes.known_worker import KnownWorker
 from scheduler.clusters.kubernetes.oversell.slot_gpus import loads_of_others
 from scheduler.clusters.kubernetes.pods import PodKey
 from scheduler.errors import ClusterError

@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from scheduler.clusters.kubernetes.api.connection import Connection
-from scheduler.clusters.kubernetes.cache import ClusterCache, KnownWorker
+from scheduler.clusters.kubernetes.cache import ClusterCache
+from scheduler.clusters.kubernetes.known_worker import KnownWorker
 from scheduler.clusters.kubernetes.oversell.cpu_usage import cpu_loads, cpus_used
 from scheduler.clusters.kubernetes.oversell.exporters import Exporters
 from scheduler.clusters.kubernetes.oversell.gpu_readings import GpuReadings

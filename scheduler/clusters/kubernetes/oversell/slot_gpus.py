@@ -6,7 +6,7 @@ So the GPUs of a worker's pod are those of its slots, in their order, and free G
 
 from collections.abc import Sequence, Set
 
-from scheduler.clusters.kubernetes.cache import KnownWorker
+from scheduler.clusters.kubernetes.known_worker import KnownWorker
 from scheduler.clusters.kubernetes.oversell.gpu_figures import Gpu
 from scheduler.clusters.kubernetes.pods import PodKey
 from scheduler.model.observation import NodeObservation, SlotLoad
