@@ -115,6 +115,13 @@ def test_a_job_starts_on_what_it_holds_before_older_equals_take_what_is_free() -
     assert started == {5, 6, 7}
 
 
+def test_a_node_that_shrank_keeps_the_older_one_of_two_reservations() -> None:
+    c = Cluster().node("a", 1).running(1, {"a": 1}, state=JobState.STOPPING)
+    for job_id in (2, 3):
+        c.waiting(job_id, reservation=(("a", 1),), wait_reason=WaitReason.WAITING_FOR_VICTIMS)
+    assert c.actions() == [Release(3)]
+
+
 def test_a_strictly_more_important_job_takes_a_reservation_over() -> None:
     c = Cluster().node("a", 2).running(1, {"a": 2}, workers=(1, 2), leaving=1).waiting(3, priority=9)
     c.waiting(2, reservation=(("a", 1),), priority=2, wait_reason=WaitReason.WAITING_FOR_VICTIMS, preemptible=False)

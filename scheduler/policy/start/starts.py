@@ -76,6 +76,7 @@ class Starts:
 
     def run(self) -> None:
         draft = self.draft
+        self._drop_overbooked()
         heads: list[Head] = [(self._turn(job), 0, None) for job in draft.snapshot.queue.singles.values()]
         for each in draft.snapshot.queue.job_classes:
             reason = draft.places.feasible(each.shape).impossible(each.min_workers)
@@ -95,6 +96,16 @@ class Starts:
                 for parked in self._parked:
                     _push(heads, parked, bisect_right(parked.ranks, rank))
                 self._parked.clear()
+
+    def _drop_overbooked(self) -> None:
+        """Where nodes hold more than they have, drop the last reservations of the queue until the others fit."""
+        draft, ledger = self.draft, self.draft.ledger
+        if not draft.holding or (ledger.soon() >= 0).all():
+            return
+        for job in draft.order.queue(map(draft.world.queued.__getitem__, draft.holding))[::-1]:
+            if any(min(ledger.available(i, View.SOON)) < 0 for i, _ in draft.held_for(job)):
+                draft.unhold(job)
+                draft.openings += 1
 
     def request(self, job_class: JobClass) -> Request:
         """The request of each job of the class."""
