@@ -3,15 +3,22 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fastapi.routing import APIRoute
-
 from docs.generate.markdown import heading, sentence, table
 from docs.generate.schemas import Schemas
 from scheduler.http.app import routes
-from scheduler.http.auth.authorize import require_metrics, require_user
+from scheduler.http.auth.rules import (
+    ADMINISTER,
+    ANYONE,
+    CHANGE,
+    OPERATE,
+    READ,
+    READ_HOSTS,
+    READ_METRICS,
+    RULES,
+    SUBMIT,
+    WORK,
+)
 from scheduler.http.errors import ErrorCode
-from scheduler.http.routes import health, shards, workers
-from scheduler.http.routes.workers import require_reader, require_worker
 
 _HEAD = """
 The daemon listens at `http://127.0.0.1:8470` unless `http.host` and `http.port` say otherwise. It describes the same
@@ -26,11 +33,16 @@ noticed. Later versions may add fields to answers.
 | caller | sends |
 |---|---|
 | anyone | nothing |
-| users | the setting `http.token` as a bearer token; nothing if the daemon has none, as on loopback |
+| users | a bearer token: their own, which gives them a [role](security.md#roles), or the setting `http.token` |
 | Prometheus | the setting `http.metrics_token` as a bearer token, which opens only `/metrics` |
 | the job's workers | their variable `SCHED_TOKEN` as a bearer token, which opens only calls of their own job |
 
 A bearer token is sent as `Authorization: Bearer TOKEN`.
+
+Each route names the least role that may call it. Viewers read; users submit jobs, and change their own; operators
+change all jobs, nodes and bookings; administrators also create tokens. A daemon without tokens, as on loopback, takes
+everybody for an administrator. A token that is missing, unknown, expired or revoked is answered with 401, a role that
+does not suffice, or what belongs to somebody else, with 403.
 
 Requests from a web page of another origin are refused.
 
@@ -46,10 +58,15 @@ A submission that got no answer, or 503, may be sent again with the same `client
 #: Errors that any route may answer; the page lists them once.
 _COMMON = ("400", "401", "403", "422", "429", "503")
 _CALLERS = {
-    require_user: "users",
-    require_metrics: "users and Prometheus",
-    require_worker: "users and the job's workers",
-    require_reader: "users and the job's workers; anyone if the daemon has no token",
+    ANYONE: "anyone",
+    READ: "viewers",
+    SUBMIT: "users",
+    CHANGE: "users, and operators for what belongs to somebody else",
+    OPERATE: "operators",
+    ADMINISTER: "administrators",
+    WORK: "operators and the job's workers, always with a token",
+    READ_HOSTS: "viewers and the job's workers",
+    READ_METRICS: "viewers and Prometheus",
 }
 
 
@@ -58,7 +75,7 @@ def page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    document = routes(guarded=True).openapi()
+    document = routes().openapi()
     operations = [
         (method, path, operation)
         for path, methods in document["paths"].items()
@@ -107,13 +124,8 @@ def _operation(method: str, path: str, operation: Mapping[str, Any], schemas: Sc
 
 
 def callers(method: str, path: str) -> str:
-    """Who may call a route, by the check that stands at its door."""
-    for router in (workers.router, shards.router, health.router):
-        for route in router.routes:
-            if isinstance(route, APIRoute) and route.path == path and method in (route.methods or ()):
-                doors = [_CALLERS[each.call] for each in route.dependant.dependencies if each.call in _CALLERS]
-                return doors[0] if doors else "anyone"
-    return _CALLERS[require_user]
+    """Who may call a route, by its rule."""
+    return _CALLERS[RULES[method, path]]
 
 
 def _parameter(each: Mapping[str, Any], schemas: Schemas) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ JOBS = "Jobs"
 WATCH = "Watching"
 NODES = "Nodes"
 BOOKINGS = "Bookings"
+USERS = "Users"
 DAEMON = "Daemon"
 COMMON_PANEL = "Connection and output"
 
@@ -27,7 +28,7 @@ UrlOption = Annotated[
     typer.Option(
         envvar="SCHED_URL",
         metavar="URL",
-        help="Address of the daemon (default: from daemon.json in the state directory).",
+        help="Address of the daemon (default: from sched login, or daemon.json in the state directory).",
         rich_help_panel=COMMON_PANEL,
     ),
 ]
@@ -36,7 +37,7 @@ TokenOption = Annotated[
     typer.Option(
         envvar="SCHED_TOKEN",
         metavar="TEXT",
-        help="Bearer token (default: from the file `token` in the state directory).",
+        help="Bearer token (default: from sched login, or the file `token` in the state directory).",
         rich_help_panel=COMMON_PANEL,
     ),
 ]

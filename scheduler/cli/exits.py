@@ -23,7 +23,7 @@ class Cut(Unreachable):
 
 
 class Refused(SchedulerError):
-    """The daemon does not accept the token, or wants one."""
+    """The daemon does not accept the token, or wants one, or the caller may not do this."""
 
 
 class Unavailable(SchedulerError):
@@ -58,7 +58,7 @@ _MEANINGS: dict[Exit, str] = {
     Exit.NOT_FOUND: "job, recurring job, worker, node or booking not found",
     Exit.CONFLICT: "the current state does not allow the request",
     Exit.UNREACHABLE: "no daemon answers",
-    Exit.REFUSED: "the daemon rejected the token",
+    Exit.REFUSED: "the daemon rejected the token, or does not allow the request",
     Exit.UNAVAILABLE: "temporarily unavailable; try again",
     Exit.JOB_CANCELLED: "the job was cancelled (with --wait or --follow)",
     Exit.DEFECT: "internal error; set SCHED_DEBUG=1 for a traceback",

@@ -2,7 +2,7 @@
 
 import typer
 
-from scheduler.cli.command import DAEMON
+from scheduler.cli.command import DAEMON, USERS
 from scheduler.cli.commands import (
     bookings,
     database,
@@ -11,6 +11,7 @@ from scheduler.cli.commands import (
     health,
     hosts,
     jobs,
+    login,
     logs,
     nodes,
     report,
@@ -18,6 +19,7 @@ from scheduler.cli.commands import (
     serve,
     simulate,
     submit,
+    tokens,
     top,
     webhooks,
     whatif,
@@ -27,7 +29,7 @@ from scheduler.cli.exits import Exit
 _HELP = (
     "Submit and manage training jobs on the elastic GPU scheduler.\n\n"
     "All commands except serve, simulate and db connect to the daemon: at --url or SCHED_URL if set, else at the "
-    "address in daemon.json in the state directory, else at http://127.0.0.1:8470.\n\n"
+    "address of sched login, else at that in daemon.json in the state directory, else at http://127.0.0.1:8470.\n\n"
     "JOB is the id or the name of a job. A name selects the job that has not ended, or else the newest one."
 )
 _STATUSES = "\b\nExit status:\n" + "\n".join(f"{status.value:>5}  {status.meaning}" for status in Exit)
@@ -41,6 +43,7 @@ root = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 db = typer.Typer(help="Manage the database schema.", no_args_is_help=True)
+token = typer.Typer(help="Manage the tokens of users.", no_args_is_help=True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -73,11 +76,14 @@ for module in (
     report,
     nodes,
     bookings,
+    login,
     serve,
     health,
     webhooks,
     simulate,
 ):
     module.register(root)
+tokens.register(token)
+root.add_typer(token, name="token", rich_help_panel=USERS)
 database.register(db)
 root.add_typer(db, name="db", rich_help_panel=DAEMON)

@@ -47,6 +47,7 @@ from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.errors import ConfigError
 from scheduler.http.app import create_app
 from scheduler.http.auth.access import Access, check_exposure
+from scheduler.http.auth.tokens import LOOK_SECONDS, TokenBook
 from scheduler.http.explain.explanation import explain
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.live.notifier import Notifier
@@ -128,8 +129,15 @@ class Daemon:
         self._engine_of = engine_of
         self._board = Board()
         self._reports = ReportBox()
+        self._tokens = TokenBook(store.list_tokens, store.tokens_mark)
+        self._tokens.look()
         self._access = Access(
-            settings.http.token, store.secret("worker-token"), self._board.nonce_of, settings.http.metrics_token
+            settings.http.token,
+            store.secret("worker-token"),
+            self._board.nonce_of,
+            settings.http.metrics_token,
+            self._tokens,
+            clock.now,
         )
         self._metrics = Metrics(self._board, settings.policy.aging_ceilings, self._clock)
         store.measure(self._metrics.stopwatch.transaction)
@@ -206,6 +214,7 @@ class Daemon:
             reports=self._reports,
             clock=self._clock,
             access=self._access,
+            tokens=self._tokens,
             logs=self._cluster.logs,
             recurrence=self._recurring,
             wake=self._wake_leader,
@@ -354,6 +363,7 @@ class Daemon:
             Repeating("retention", retention.run, INTERVAL_SECONDS),
             Repeating("lease", self._engine.keep_lease, self._settings.engine.lease_seconds / 3),
             Repeating("recurring jobs", self._recurring.sweep, SWEEP_SECONDS),
+            Repeating("tokens", self._tokens.look, LOOK_SECONDS),
         )
 
     def _troubles(self) -> list[str]:

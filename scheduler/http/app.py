@@ -15,7 +15,7 @@ from starlette.datastructures import State
 
 from scheduler import __version__
 from scheduler.http import static
-from scheduler.http.auth.authorize import require_user
+from scheduler.http.auth.authorize import require_role
 from scheduler.http.errors import install_error_handlers
 from scheduler.http.explain import idle
 from scheduler.http.explain import route as explain
@@ -32,27 +32,38 @@ from scheduler.http.routes import (
     report,
     shards,
     submit,
+    tokens,
     webhooks,
     whatif,
     workers,
 )
 from scheduler.http.runtime.wall_time import WallTime
 from scheduler.http.schemas.requests import BatchRequest, BookingRequest, ChangeRequest, JobRequest, RecurringRequest
+from scheduler.http.schemas.token_requests import TokenRequest
 from scheduler.http.schemas.worker_requests import ReportRequest, ShardsRequest
 from scheduler.http.server.entry import Entry
 from scheduler.http.server.throttle import Throttle
 from scheduler.http.services import Services
 
-_BODIES = (JobRequest, BatchRequest, ChangeRequest, RecurringRequest, BookingRequest, ReportRequest, ShardsRequest)
+_BODIES = (
+    JobRequest,
+    BatchRequest,
+    ChangeRequest,
+    RecurringRequest,
+    BookingRequest,
+    ReportRequest,
+    ShardsRequest,
+    TokenRequest,
+)
 _USER_ROUTERS = (
     *(submit, whatif, jobs, explain, idle, logs, events, nodes, bookings, recurring, cluster),
-    *(report, webhooks, live, history),
+    *(report, webhooks, live, history, tokens),
 )
 
 
 def create_app(services: Services) -> Entry:
     """The complete application. Its lifespan must run: it connects the board's news to the event loop."""
-    api = copy(routes(guarded=not services.access.open_to_users))
+    api = copy(routes())
     api.state = State()
     api.state.services = services
     api.state.live = live.Live(services)
@@ -62,11 +73,8 @@ def create_app(services: Services) -> Entry:
 
 
 @cache
-def routes(*, guarded: bool) -> FastAPI:
-    """Every route and its description, without services; built once per process, since that takes long.
-
-    `guarded`: users need a token.
-    """
+def routes() -> FastAPI:
+    """Every route and its description, without services; built once per process, since that takes long."""
     api = FastAPI(
         title="Elastic GPU scheduler",
         version=__version__,
@@ -77,9 +85,8 @@ def routes(*, guarded: bool) -> FastAPI:
     )
     install_error_handlers(api)
     api.router.routes[:0] = static.ROUTES
-    users: list[Any] = [Depends(require_user)]
-    if guarded:
-        users.append(Security(HTTPBearer(auto_error=False, scheme_name="users", description="http.token")))
+    scheme = HTTPBearer(auto_error=False, scheme_name="users", description="http.token, or the token of a user")
+    users: list[Any] = [Depends(require_role), Security(scheme)]
     for module in _USER_ROUTERS:
         api.include_router(module.router, dependencies=users)
     api.include_router(workers.router)

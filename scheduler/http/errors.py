@@ -29,6 +29,7 @@ class ErrorCode(StrEnum):
     INVALID = "invalid"
     CONFLICT = "conflict"
     UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
     TOO_LARGE = "too_large"
     TOO_MANY = "too_many"
     TIMEOUT = "timeout"
@@ -74,7 +75,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     texts = {
         400: "Malformed request",
         401: "Missing or invalid token",
-        403: "Origin not allowed",
+        403: "Origin, role or owner not allowed",
         404: "Not found",
         409: "The current state does not allow the request",
         410: "The job has ended",

@@ -11,6 +11,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.ports import EngineClock, Leader
 from scheduler.engine.state.reports import ReportBox
 from scheduler.http.auth.access import Access
+from scheduler.http.auth.tokens import TokenBook
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.live.notifier import Notifier
 from scheduler.http.runtime.compute_slot import ComputeSlot
@@ -68,6 +69,7 @@ class Services:
     reports: ReportBox
     clock: EngineClock
     access: Access
+    tokens: TokenBook
     logs: Logs
     recurrence: Recurrence
     #: Makes the engine look at its inbox now.

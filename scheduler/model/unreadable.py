@@ -17,6 +17,7 @@ TABLES = (
     "data_queues",
     "shard_readers",
     "shards_set_aside",
+    "tokens",
 )
 
 

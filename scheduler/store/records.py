@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from scheduler.errors import UserError
 from scheduler.model.data import DataSet
+from scheduler.model.identity import UserToken
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, JobSpec
 from scheduler.model.job_state import JobState
@@ -87,6 +88,15 @@ class Delivery:
     failing_since: float | None = None
     next_try_at: float | None = None
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenList:
+    """All tokens of users, those too that expired or were revoked."""
+
+    tokens: tuple[UserToken, ...]
+    #: Those whose row cannot be read; they open nothing.
+    unreadable: tuple[Unreadable, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The store: each method is one transaction. What a method does inside it stands in the module it calls.
 
-The methods of the engine are in `engine_methods`, and those by which users read in `query_methods`.
+The methods of the engine are in `engine_methods`, those by which users read in `query_methods`, and those about callers
+in `identity_methods`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,13 +13,14 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import JobSpec
 from scheduler.store.engine_methods import EngineMethods
+from scheduler.store.identity_methods import IdentityMethods
 from scheduler.store.query_methods import QueryMethods
 from scheduler.store.records import Delivery, Exchanged, Purged, Recurring, ShardsAsked, Submitted
 from scheduler.store.requests import bookings, recurring, retention, secret, shards, submit, webhooks
 from scheduler.store.sql.notify import Word, announce
 
 
-class SqlStore(EngineMethods, QueryMethods):
+class SqlStore(EngineMethods, QueryMethods, IdentityMethods):
     """Jobs, nodes, intents and history in SQLite or PostgreSQL; safe to share between threads.
 
     Implements `scheduler.engine.ports.Store` for the engine, and what users need beside it. Every method may

@@ -110,8 +110,8 @@ def test_hosts_never_prints_what_is_no_list_of_hosts(alone: Sched, monkeypatch: 
 
 def test_a_token_is_needed_and_found(alone: Sched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_daemon(tmp_path, http={"token": TOKEN}) as daemon:
-        alone("list", "--url", daemon.url).failed(6, "set SCHED_TOKEN to the daemon's token")
-        alone("list", "--url", daemon.url, "--token", "wrong").failed(6, "check SCHED_TOKEN")
+        alone("list", "--url", daemon.url).failed(6, "no token", "sched login")
+        alone("list", "--url", daemon.url, "--token", "wrong").failed(6, "invalid token", "check SCHED_TOKEN")
         alone("list", "--url", daemon.url, "--token", TOKEN).ok()
         monkeypatch.setenv("SCHED_STATE_DIR", str(daemon.state_dir))
         alone("list").ok()

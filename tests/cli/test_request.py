@@ -1,6 +1,5 @@
 """A request put together from options and a file."""
 
-import getpass
 import os
 from pathlib import Path
 from typing import Any
@@ -33,14 +32,13 @@ def test_a_data_set_is_told_field_by_field_over_that_of_the_file() -> None:
         built(Flags(command=["train"], data=["shards=10", "epochs=2", "shards=20"]))
 
 
-def test_defaults_are_user_and_name_and_what_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_defaults_are_the_name_and_what_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     request = built(Flags(command=["python", "-u", "jobs/train.py", "--lr", "1"]))
     assert request.pop("export")["workdir"] == str(tmp_path)
     assert request == {
         "command": ["python", "-u", "jobs/train.py", "--lr", "1"],
         "name": "train",
-        "user": getpass.getuser(),
     }
 
 

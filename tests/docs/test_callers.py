@@ -11,15 +11,18 @@ from scheduler.model.ids import JobId
 from tests.http.site import Site
 
 TOKEN = "0123456789abcdef"
-CALLS = [
-    (method.upper(), path) for path, methods in routes(guarded=True).openapi()["paths"].items() for method in methods
-]
+CALLS = [(method.upper(), path) for path, methods in routes().openapi()["paths"].items() for method in methods]
 OPEN = {
     "anyone": (True, True, True),
-    "users": (False, True, False),
-    "users and Prometheus": (False, True, False),
-    "users and the job's workers": (False, True, True),
-    "users and the job's workers; anyone if the daemon has no token": (False, True, True),
+    **dict.fromkeys(
+        (
+            *("viewers", "users", "operators", "administrators", "viewers and Prometheus"),
+            "users, and operators for what belongs to somebody else",
+        ),
+        (False, True, False),
+    ),
+    "viewers and the job's workers": (False, True, True),
+    "operators and the job's workers, always with a token": (False, True, True),
 }
 
 
@@ -38,7 +41,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.mark.parametrize(("method", "path"), CALLS)
 def test_a_route_is_open_to_those_whom_the_page_names(guarded: Site, method: str, path: str) -> None:
-    filled = path.format(job_id=1, worker_id="1-1", name="nowhere", recurring_id="r9")
+    filled = path.format(job_id=1, worker_id="1-1", name="nowhere", recurring_id="r9", token_id=99)
     if path == "/v1/live":
         filled += "?wait=0"
     nobody: dict[str, str] = {}

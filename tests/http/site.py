@@ -17,6 +17,7 @@ from scheduler.daemon.server import Server, bind, url_of
 from scheduler.engine.tick import TickReport
 from scheduler.http.app import create_app
 from scheduler.http.auth.access import Access
+from scheduler.http.auth.tokens import TokenBook
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.live.notifier import Notifier
 from scheduler.http.runtime.relay import Relay
@@ -44,7 +45,9 @@ class Site(World):
         super().__init__(directory, url, settings=Settings(state_dir=directory, http=HttpSettings(port=0, **http)))
         self.woken = threading.Event()
         http = self.settings.http
-        self.access = Access(http.token, SECRET, self.board.nonce_of, http.metrics_token)
+        self.tokens = TokenBook(self.store.list_tokens, self.store.tokens_mark)
+        self.tokens.look()
+        self.access = Access(http.token, SECRET, self.board.nonce_of, http.metrics_token, self.tokens, self.clock.now)
         self.metrics = Metrics(self.board, (), self.clock)
         self.recurring = RecurringJobs(self.store, self.clock, new_timers())
         events_bell = Notifier()
@@ -55,6 +58,7 @@ class Site(World):
             reports=self.reports,
             clock=self.clock,
             access=self.access,
+            tokens=self.tokens,
             logs=LocalLogs(directory),
             recurrence=self.recurring,
             wake=self.woken.set,

@@ -26,7 +26,7 @@ def test_any_other_address_needs_one(host: str) -> None:
 def test_with_a_token_every_route_of_users_needs_it(guarded: Site) -> None:
     document = guarded.client.get("/openapi.json").json()
     for path, calls in document["paths"].items():
-        filled = path.format(job_id=1, worker_id="1-1", name="a", recurring_id="r1")
+        filled = path.format(job_id=1, worker_id="1-1", name="a", recurring_id="r1", token_id=1)
         for method in calls:
             answer = guarded.client.request(method, filled, json={} if method in ("post", "patch") else None)
             if path in PUBLIC:

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from scheduler.model.ids import JobId
 from tests.eventually import SECONDS_MAX
-from tests.http.site import Site
+from tests.http.site import TOKEN, Site
 
 EXAMPLES_PER_CALL = 10
 #: 503 says that there is no list of hosts now; any other 5xx is a defect.
@@ -64,6 +64,10 @@ CALLS = [
     ("GET", "/v1/utilization"),
     ("GET", "/v1/report"),
     ("GET", "/v1/webhooks"),
+    ("GET", "/v1/whoami"),
+    ("GET", "/v1/tokens"),
+    ("POST", "/v1/tokens"),
+    ("DELETE", "/v1/tokens/{token_id}"),
     ("GET", "/v1/live"),
     ("GET", "/v1/history"),
     ("GET", "/healthz"),
@@ -72,17 +76,18 @@ CALLS = [
 ]
 
 #: What exists, so that half of the calls reach something.
-KNOWN = {"job_id": 1, "worker_id": "1-1", "name": "a", "recurring_id": "r1"}
+KNOWN = {"job_id": 1, "worker_id": "1-1", "name": "a", "recurring_id": "r1", "token_id": 1}
 
 
 @pytest.fixture(scope="module")
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One site for all calls, with a job, a node, a booking (called as the node) and a recurring job."""
     directory: Path = tmp_path_factory.mktemp("fuzz")
-    site = Site(directory)
+    site = Site(directory, token=TOKEN)
     site.node("a", slots=4)
     site.tick()
     with capture_logs(), site.served():
+        site.client.headers["authorization"] = f"Bearer {TOKEN}"
         site.submit(min_workers=1, max_workers=4, data={"shards": 100, "epochs": 2})
         site.client.post("/v1/recurring", json={"cron": "0 0 1 1 *", "job": {"command": "true"}})
         site.client.post("/v1/bookings", json={"name": "a", "slots": 1, "duration_seconds": 600})
@@ -99,6 +104,7 @@ def test_every_documented_call_is_fuzzed(fuzzed: Site) -> None:
 #: Nothing can be wrong with these.
 WITHOUT_INPUT = frozenset(
     {"/v1/nodes", "/v1/bookings", "/v1/recurring", "/v1/cluster", "/v1/explain", "/v1/history", "/v1/webhooks"}
+    | {"/v1/whoami", "/v1/tokens"}
     | {"/healthz", "/readyz", "/metrics"}
 )
 #: Jobs inside of other bodies take long to generate, and go the way of single ones.
@@ -140,7 +146,8 @@ def test_answers_are_documented_and_no_defect_shows(fuzzed: Site, method: str, p
             case.query["wait"] = 0
         if path == "/v1/live" and _may_last((case.query or {}).get("wait", 1)):
             case.query = {**(case.query or {}), "wait": 0}
-        headers = fuzzed.worker_header(JobId(1)) if "worker_id" in path else {}
+        user = {"authorization": f"Bearer {TOKEN}"}
+        headers = fuzzed.worker_header(JobId(1)) if "worker_id" in path else user
         answer = case.call(base_url=fuzzed.url, headers=headers, timeout=SECONDS_MAX)
         assert answer.status_code < 500 or answer.status_code == UNAVAILABLE, answer.text
         case.validate_response(answer, checks=CHECKS)

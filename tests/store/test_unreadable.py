@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from scheduler.engine.tick import TickReport
 from scheduler.errors import UnreadableRow
 from scheduler.model.data import DataSet
+from scheduler.model.identity import Role, UserToken
 from scheduler.model.ids import JobId, ordinal_of
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec
@@ -56,6 +57,7 @@ def populate(world: World) -> JobId:
     world.book("window", slots=1, start=50_000.0, duration=60.0, selector={"zone": "a"})
     world.store.add_recurring("0 3 * * *", "UTC", JobSpec("nightly", ("true",)), world.clock.now())
     world.store.begin_webhook("hook")
+    world.store.add_token(UserToken(0, "ann", Role.USER, "", "00ff", world.clock.now(), "root"))
     world.advance(20)
     job = world.board.world and world.board.world.job(first)
     assert job is not None

@@ -1,7 +1,9 @@
 """One connection to the daemon: requests, and what its errors mean. Knows no command."""
 
+import getpass
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from scheduler.cli.client.connection import Connection
 from scheduler.cli.exits import Cut, Refused, Unavailable, Unreachable
@@ -26,7 +28,9 @@ class Client:
         import httpx
 
         self.connection = connection
-        headers = {"Authorization": f"Bearer {connection.token}"} if connection.token else {}
+        headers = {"X-Sched-Login": quote(login_name(), safe="")}
+        if connection.token:
+            headers["Authorization"] = f"Bearer {connection.token}"
         self._http = httpx.Client(
             base_url=connection.url,
             headers=headers,
@@ -112,6 +116,14 @@ class Client:
         raise _failure(self.connection, response)
 
 
+def login_name() -> str:
+    """The login of the caller on this machine; empty where it has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
 def _nobody_there(connection: Connection) -> str:
     where = f" ({connection.origin})" if connection.origin else ""
     return f'no daemon answers at {connection.url}{where}: start one with "sched serve", or set SCHED_URL'
@@ -137,9 +149,11 @@ def _failure(connection: Connection, response: "httpx.Response") -> SchedulerErr
             )
         return Unavailable(f"the daemon at {connection.url} failed with status {response.status_code}: check its log")
     match response.status_code:
-        case 401 | 403:
-            hint = "set SCHED_TOKEN to the daemon's token" if not connection.token else "check SCHED_TOKEN"
-            return Refused(f"{message}: {hint}")
+        case 401:
+            hint = 'use "sched login" or SCHED_TOKEN' if not connection.token else connection.token_hint
+            return Refused(f"{message} ({hint})")
+        case 403:
+            return Refused(message)
         case 404:
             return NotFound(message)
         case 409 | 410:

@@ -1,10 +1,11 @@
-"""Where the daemon is and how to be let in: as the user says, else as the daemon wrote into its state directory."""
+"""Where the daemon is and how to be let in: as the user says, else as stored by a login or by the daemon."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from scheduler.cli.client.login import login_file, read_login
 from scheduler.errors import InvalidInput
 
 DEFAULT_URL = "http://127.0.0.1:8470"
@@ -20,6 +21,8 @@ class Connection:
     url: str
     token: str | None
     origin: str = ""
+    #: What to look at where the token is not accepted.
+    token_hint: str = "check SCHED_TOKEN"
 
     @property
     def loopback(self) -> bool:
@@ -27,20 +30,26 @@ class Connection:
 
 
 def find_daemon(url: str | None, token: str | None, state_dir: Path | None) -> Connection:
-    """Address and token: as given, else as the daemon of the state directory wrote them, else the default address.
+    """Address and token: as given, else as `sched login` stored them, else as the daemon of this machine wrote them.
 
-    A token file is read only for an address on this machine, so that it never travels to another one by accident.
-    Raises `InvalidInput` for an address that is none.
+    What is stored for one daemon is never sent to another: the token of a login goes to its address only, the token
+    file of a state directory to this machine only. A state directory that is given goes before a login.
+    Raises `InvalidInput` for an address that is none, and `UserError` for a login that cannot be used.
     """
+    given = checked_url(url) if url else None
+    login = read_login() if not token and (given is not None or state_dir is None) else None
+    if login is not None and given in (None, login.url):
+        return Connection(login.url, login.token, f"from {login_file()}", f"from {login_file()}: use sched login again")
     directory = (state_dir or DEFAULT_STATE_DIR).expanduser()
     origin = ""
-    if not url:
-        url = _written_url(directory / "daemon.json")
-        if url:
-            origin = f"from {directory / 'daemon.json'}"
-    connection = Connection(checked_url(url or DEFAULT_URL), token or None, origin)
+    if given is None:
+        written = _written_url(directory / "daemon.json")
+        origin = f"from {directory / 'daemon.json'}" if written else ""
+        given = checked_url(written or DEFAULT_URL)
+    connection = Connection(given, token or None, origin)
     if connection.token is None and connection.loopback:
-        return Connection(connection.url, _written_token(directory / "token"), origin)
+        file = directory / "token"
+        return Connection(connection.url, _written_token(file), origin, f"from {file}")
     return connection
 
 

@@ -59,7 +59,7 @@ class Flags:
         str | None, _what("command", "--shell", "-c", text="Command line for /bin/sh, instead of COMMAND.")
     ] = None
     name: Annotated[str | None, _what("name", "--name", hint=" (default: name of the script or program)")] = None
-    user: Annotated[str | None, _what("user", "--user", hint=" (default: current user)")] = None
+    user: Annotated[str | None, _what("user", "--user", hint=" (default: whoever submits)")] = None
     env: Annotated[
         Words,
         _what("env", "--env", "-e", metavar="KEY[=VALUE]", hint="; KEY alone copies the current value; repeatable"),

@@ -1,6 +1,5 @@
 """A job request put together from the command line and a job file."""
 
-import getpass
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -55,7 +54,6 @@ def build_request(flags: Flags, written: dict[str, Any], file: Source) -> tuple[
     if not merged.get("command"):
         where = f"{file.path}: command: field required" if file.path else "no command given"
         raise UserError(f"{where}: give a command after --, a shell line with --shell, or a job file with -f")
-    merged.setdefault("user", _user())
     directory = _directory(merged.get("workdir"), file if "workdir" not in given else Source())
     with source.pointed_at():
         export = export_request(merged.pop("export", None), os.environ, directory=directory)
@@ -163,13 +161,6 @@ def _directory(workdir: Any, file: Source) -> str | None:
     if not isinstance(workdir, str) or os.path.isabs(workdir):
         return None
     return os.path.normpath(os.path.join(present_directory(), os.path.dirname(file.path), os.path.expanduser(workdir)))
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
 
 
 def name_of(command: Any) -> str:

@@ -1,19 +1,36 @@
-"""Access by token: one for users, one for the workers of each job."""
+"""Who calls: by the token of a user, of Prometheus or of a job's workers, or by the login of a local process."""
 
 import hashlib
 import hmac
 import ipaddress
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from scheduler.config import HttpSettings
 from scheduler.errors import ConfigError
+from scheduler.http.auth.tokens import NO_TOKENS, TokenBook
+from scheduler.model.identity import IdentifiedBy, Identity, Role
 from scheduler.model.ids import JobId, job_key
 
 _SCHEME = b"bearer "
+_OF_THIS_MACHINE = Identity(None, Role.ADMIN, IdentifiedBy.NOTHING)
+_CONFIGURED = Identity(None, Role.ADMIN, IdentifiedBy.CONFIGURED)
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A caller that is nobody the daemon knows."""
+
+    #: Why, in one line.
+    why: str
+
+
+_NO_TOKEN = Stranger("no token: send Authorization: Bearer TOKEN with your own token, or http.token of the daemon")
+_UNKNOWN = Stranger("invalid token: it is neither http.token of the daemon nor the token of a user")
 
 
 class Access:
-    """Decides by the `Authorization` header. Compares in constant time."""
+    """Decides who calls by the `Authorization` header. Compares in constant time, or looks digests up."""
 
     def __init__(
         self,
@@ -21,17 +38,21 @@ class Access:
         worker_secret: bytes,
         nonce_of: Callable[[JobId], str | None],
         metrics_token: str | None = None,
+        tokens: TokenBook = NO_TOKENS,
+        now: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`nonce_of`: returns the nonce of a job, None for an unknown one."""
+        """`nonce_of`: returns the nonce of a job, None for an unknown one. `now`: the clock by which tokens expire."""
         self._user_token = user_token.encode() if user_token is not None else None
         self._metrics_token = metrics_token.encode() if metrics_token is not None else None
         self._secret = worker_secret
         self._nonce_of = nonce_of
+        self._tokens = tokens
+        self._now = now
 
     @property
     def open_to_users(self) -> bool:
-        """Whether users need no token."""
-        return self._user_token is None
+        """Whether users need no token: there is none, and never was."""
+        return self._user_token is None and not self._tokens.in_use
 
     def worker_token(self, job_id: JobId, nonce: str) -> str:
         """Token for discover_hosts and the worker calls of this job, and for nothing else: `<nonce>.<signature>`.
@@ -48,29 +69,29 @@ class Access:
         nonce = token.rpartition(b".")[0].decode("latin-1")
         return nonce if hmac.compare_digest(token, self.worker_token(job_id, nonce).encode("latin-1")) else None
 
-    def user_may(self, authorization: bytes | None) -> bool:
-        """Whether the caller may use everything but the worker calls."""
-        return self._user_token is None or self._is_user(authorization)
+    def identify(self, authorization: bytes | None) -> Identity | Stranger:
+        """Who calls with this header."""
+        if self.open_to_users:
+            return _OF_THIS_MACHINE
+        secret = _bearer(authorization)
+        if self._user_token is not None and hmac.compare_digest(secret, self._user_token):
+            return _CONFIGURED
+        token = self._tokens.find(secret)
+        if token is None:
+            return _UNKNOWN if secret else _NO_TOKEN
+        why_not = token.why_not(self._now())
+        if why_not is not None:
+            return Stranger(f"{why_not}: ask an administrator for a new one (sched token create)")
+        return Identity(token.user, token.role, IdentifiedBy.TOKEN, token.id, token.expires_at)
 
     def metrics_may(self, authorization: bytes | None) -> bool:
-        """Whether the caller may read metrics: users may, and holders of the metrics token."""
-        if self.user_may(authorization):
-            return True
+        """Whether the caller may read metrics, by the metrics token."""
         return self._metrics_token is not None and hmac.compare_digest(_bearer(authorization), self._metrics_token)
 
     def worker_may(self, authorization: bytes | None, job_id: JobId) -> bool:
-        """Whether the caller may make the job's worker calls, which always need a token."""
-        if self._user_token is not None and self._is_user(authorization):
-            return True
+        """Whether the caller is a worker of the job, by its token."""
         nonce = self.worker_nonce(authorization, job_id)
         return nonce is not None and self._nonce_of(job_id) in (nonce, None)
-
-    def hosts_may(self, authorization: bytes | None, job_id: JobId) -> bool:
-        """Whether the caller may read the job's host list."""
-        return self._user_token is None or self.worker_may(authorization, job_id)
-
-    def _is_user(self, authorization: bytes | None) -> bool:
-        return self._user_token is not None and hmac.compare_digest(_bearer(authorization), self._user_token)
 
 
 def _bearer(authorization: bytes | None) -> bytes:

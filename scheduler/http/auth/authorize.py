@@ -1,9 +1,17 @@
-"""Dependencies of routes that check the tokens of users and of Prometheus."""
+"""Dependencies of routes that check who calls, and what belongs to whom."""
 
-from fastapi import Request
+from typing import Annotated
 
+from fastapi import Depends, Request
+
+from scheduler.http.auth.access import Stranger
+from scheduler.http.auth.rules import ADMINISTER, RULES
 from scheduler.http.errors import ErrorCode, Refusal
 from scheduler.http.services import ServicesDep
+from scheduler.model.identity import IdentifiedBy, Identity, Role
+
+#: Where the entry of every request leaves the caller in its scope.
+CALLER = "sched.caller"
 
 
 def authorization_of(request: Request) -> bytes | None:
@@ -11,17 +19,61 @@ def authorization_of(request: Request) -> bytes | None:
     return None if value is None else value.encode("latin-1")
 
 
+def caller_of(request: Request) -> Identity | Stranger:
+    caller: Identity | Stranger = request.scope[CALLER]
+    return caller
+
+
 def unauthorized(message: str) -> Refusal:
     return Refusal(401, ErrorCode.UNAUTHORIZED, message, headers={"www-authenticate": "Bearer"})
 
 
-async def require_user(request: Request, services: ServicesDep) -> None:
-    """Raise 401 unless the token is that of users, or none is needed."""
-    if not services.access.user_may(authorization_of(request)):
-        raise unauthorized("missing or invalid token: send Authorization: Bearer <http.token of the daemon>")
+def forbidden(message: str, field: str | None = None) -> Refusal:
+    """The refusal of a caller that is known and may not do this."""
+    return Refusal(403, ErrorCode.FORBIDDEN, message, field=field)
+
+
+async def identity_of(request: Request) -> Identity:
+    """The user who calls. Raises 401 with the reason if there is none."""
+    caller = caller_of(request)
+    if isinstance(caller, Stranger):
+        raise unauthorized(caller.why)
+    return caller
+
+
+IdentityDep = Annotated[Identity, Depends(identity_of)]
+
+
+async def require_role(request: Request, identity: IdentityDep) -> None:
+    """Raise 403 unless the caller has the role that the route needs."""
+    rule = RULES.get((request.method, request.scope["route"].path), ADMINISTER)
+    if rule.role is not None:
+        check_role(identity, rule.role, "this")
+
+
+def check_role(identity: Identity, role: Role, what: str) -> None:
+    """Raise 403 unless the identity has the role. `what`: names what needs it."""
+    if not identity.role.includes(role):
+        raise forbidden(f"{what} needs the role {role}, and you are {identity}")
+
+
+def check_owner(identity: Identity, user: str, what: str) -> None:
+    """Raise 403 unless the identity may change what belongs to this user. `what`: names it."""
+    if not identity.owns(user):
+        owner = user or "nobody"
+        allowed = f"{user} or an operator" if user else "an operator"
+        raise forbidden(f"{what} belongs to {owner}: only {allowed} may change it, and you are {identity}")
 
 
 async def require_metrics(request: Request, services: ServicesDep) -> None:
-    """Raise 401 unless the token is valid for metrics, or none is needed."""
-    if not services.access.metrics_may(authorization_of(request)):
-        raise unauthorized("missing or invalid token: send Authorization: Bearer <http.metrics_token of the daemon>")
+    """Raise 401 unless the caller is a user or has the metrics token."""
+    caller = caller_of(request)
+    if isinstance(caller, Stranger) and not services.access.metrics_may(authorization_of(request)):
+        raise unauthorized(f"{caller.why}, or http.metrics_token")
+
+
+def may_work(caller: Identity | Stranger) -> bool:
+    """Whether the caller may make the calls of the workers of every job; nobody may without being known."""
+    if isinstance(caller, Stranger) or caller.by is IdentifiedBy.NOTHING:
+        return False
+    return caller.role.includes(Role.OPERATOR)

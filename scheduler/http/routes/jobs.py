@@ -7,6 +7,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from scheduler.errors import Conflict, InvalidInput, NotFound
+from scheduler.http.auth.authorize import IdentityDep, check_owner, check_role
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
@@ -16,6 +17,7 @@ from scheduler.http.schemas.requests import ChangeRequest, parse_request
 from scheduler.http.schemas.unreadable import UnreadableView, unreadable_views
 from scheduler.http.schemas.views import JobDetail, JobView, WorkerView, job_detail, job_view, worker_view
 from scheduler.http.services import Services, ServicesDep
+from scheduler.model.identity import Identity, Role
 from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job
@@ -134,10 +136,10 @@ def list_workers(
     responses=documented(404, 409, 413, 415),
     openapi_extra=documented_body("ChangeRequest"),
 )
-def change_job(services: ServicesDep, job_id: JobNumber, body: Body) -> Response:
+def change_job(services: ServicesDep, identity: IdentityDep, job_id: JobNumber, body: Body) -> Response:
     """Request a new priority or new bounds."""
     request = parse_request(ChangeRequest, body)
-    job = unfinished(services, job_id)
+    job = _changeable(services, identity, job_id)
     low = job.min_workers if request.min_workers is None else request.min_workers
     high = job.max_workers if request.max_workers is None else request.max_workers
     if low > high:
@@ -158,21 +160,27 @@ def _intents(request: ChangeRequest, job_id: JobId, now: float) -> list[Intent]:
 
 
 @router.post("/v1/jobs/{job_id}/cancel", status_code=202, response_model=AcceptedView, responses=documented(404, 409))
-def cancel_job(services: ServicesDep, job_id: JobNumber) -> Response:
+def cancel_job(services: ServicesDep, identity: IdentityDep, job_id: JobNumber) -> Response:
     """Request cancellation. The workers get their grace period."""
-    return _ask(services, job_id, IntentKind.CANCEL)
+    return _ask(services, _changeable(services, identity, job_id), IntentKind.CANCEL)
 
 
 @router.post("/v1/jobs/{job_id}/suspend", status_code=202, response_model=AcceptedView, responses=documented(404, 409))
-def suspend_job(services: ServicesDep, job_id: JobNumber) -> Response:
+def suspend_job(services: ServicesDep, identity: IdentityDep, job_id: JobNumber) -> Response:
     """Request suspension: the job is stopped and kept until it is resumed."""
-    return _ask(services, job_id, IntentKind.SUSPEND)
+    return _ask(services, _changeable(services, identity, job_id), IntentKind.SUSPEND)
 
 
 @router.post("/v1/jobs/{job_id}/resume", status_code=202, response_model=AcceptedView, responses=documented(404, 409))
-def resume_job(services: ServicesDep, job_id: JobNumber) -> Response:
-    """Request that a suspended job goes back to the queue, or that decisions look at a held job again."""
-    return _ask(services, job_id, IntentKind.RESUME)
+def resume_job(services: ServicesDep, identity: IdentityDep, job_id: JobNumber) -> Response:
+    """Request that a suspended job goes back to the queue, or that decisions look at a held job again.
+
+    A held job is resumed by operators, since the scheduler has failed while it dealt with it.
+    """
+    job = _changeable(services, identity, job_id)
+    if job.state is JobState.HELD:
+        check_role(identity, Role.OPERATOR, f"job {job_id} is held: to resume it")
+    return _ask(services, job, IntentKind.RESUME)
 
 
 def find_job(services: Services, number: int) -> Job:
@@ -201,8 +209,14 @@ def unfinished(services: Services, number: int) -> Job:
     return job
 
 
-def _ask(services: Services, number: int, kind: IntentKind) -> Response:
+def _changeable(services: Services, identity: Identity, number: int) -> Job:
+    """The job, which the caller may change. Raises as `unfinished`, and 403 for that of another user."""
     job = unfinished(services, number)
+    check_owner(identity, job.spec.user, f"job {number}")
+    return job
+
+
+def _ask(services: Services, job: Job, kind: IntentKind) -> Response:
     services.store.add_intent(kind, services.clock.now(), job_id=job.id)
     return _accepted(services, job)
 

@@ -8,8 +8,10 @@ from typing_extensions import TypedDict
 
 from scheduler.errors import InvalidInput, NotFound
 from scheduler.http.admission.export import keep_export
+from scheduler.http.admission.owner import SubmitterDep
 from scheduler.http.admission.pods import check_pods
 from scheduler.http.admission.supported import check_policy
+from scheduler.http.auth.authorize import IdentityDep, check_owner
 from scheduler.http.body import JobBody, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
@@ -72,10 +74,10 @@ class RecurringDeleted(TypedDict):
     responses=documented(413, 415),
     openapi_extra=documented_body("RecurringRequest"),
 )
-def add_recurring(services: ServicesDep, body: JobBody) -> Response:
+def add_recurring(services: ServicesDep, submitter: SubmitterDep, body: JobBody) -> Response:
     """Create a recurring job. Runs missed while the daemon was down are replaced by a single one."""
     request = parse_request(RecurringRequest, body)
-    spec, _ = keep_export(request.job.spec(), services.settings, "job.")
+    spec, _ = keep_export(submitter.claim(request.job.spec(), "job."), services.settings, "job.")
     check_policy(services.settings.policy, [spec], prefix="job.")
     check_pods(services.settings, [spec], prefix="job.")
     if spec.client_key is not None:
@@ -102,9 +104,13 @@ def show_recurring(services: ServicesDep, recurring_id: RecurringPath) -> Respon
 
 
 @router.delete("/v1/recurring/{recurring_id}", response_model=RecurringDeleted, responses=documented(404))
-def delete_recurring(services: ServicesDep, recurring_id: RecurringPath) -> Response:
+def delete_recurring(services: ServicesDep, identity: IdentityDep, recurring_id: RecurringPath) -> Response:
     """Delete a recurring job. Jobs that it has submitted continue."""
-    if not services.recurrence.delete(int(recurring_id[1:])):
+    number = int(recurring_id[1:])
+    schedule = services.recurrence.get(number)
+    if schedule is not None:
+        check_owner(identity, schedule.recurring.spec.user, f"recurring job {recurring_id}")
+    if not services.recurrence.delete(number):
         raise NotFound(f"recurring job {recurring_id} not found")
     view: RecurringDeleted = {"id": recurring_id}
     return JsonResponse(view)

@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from scheduler.errors import InvalidInput
 from scheduler.http.admission.export import keep_export
+from scheduler.http.admission.owner import SubmitterDep
 from scheduler.http.admission.pods import check_pods
 from scheduler.http.admission.supported import check_policy
 from scheduler.http.body import BatchBody, JobBody, documented_body
@@ -49,14 +50,16 @@ class BatchView(TypedDict):
     responses={200: {"model": SubmittedView, "description": "Already submitted"}, **documented(413, 415)},
     openapi_extra=documented_body("JobRequest"),
 )
-def submit_job(services: ServicesDep, body: JobBody, idempotency_key: IdempotencyKey = None) -> Response:
+def submit_job(
+    services: ServicesDep, submitter: SubmitterDep, body: JobBody, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Submit a job. A known client key returns status 200 and the id of the first job."""
     request = parse_request(JobRequest, body)
     if idempotency_key is not None:
         if request.client_key not in (None, idempotency_key):
             raise InvalidInput("client_key", "differs from the header Idempotency-Key: use only one of them")
         request.client_key = idempotency_key
-    spec, left_out = keep_export(request.spec(), services.settings)
+    spec, left_out = keep_export(submitter.claim(request.spec()), services.settings)
     _check_keys([spec])
     check_bookings(services, [spec])
     check_policy(services.settings.policy, [spec])
@@ -75,10 +78,10 @@ def submit_job(services: ServicesDep, body: JobBody, idempotency_key: Idempotenc
     responses=documented(413, 415),
     openapi_extra=documented_body("BatchRequest"),
 )
-def submit_batch(services: ServicesDep, body: BatchBody) -> Response:
+def submit_batch(services: ServicesDep, submitter: SubmitterDep, body: BatchBody) -> Response:
     """Submit several jobs in one transaction: all of them or none."""
     settings = services.settings
-    jobs = enumerate(parse_batch(body, settings.http))
+    jobs = enumerate(submitter.claim_each(parse_batch(body, settings.http)))
     specs = [keep_export(spec, settings, f"jobs.{index}.")[0] for index, spec in jobs]
     _check_keys(specs, batch=True)
     check_bookings(services, specs, batch=True)

@@ -10,6 +10,7 @@ from scheduler.config.numbers import Priority
 from scheduler.engine.whatif.forecast import Forecast, forecast_spec
 from scheduler.engine.whatif.priority_change import Size, Sizes, StartForecasts, reprice
 from scheduler.errors import Conflict
+from scheduler.http.admission.owner import SubmitterDep
 from scheduler.http.admission.pods import check_pods
 from scheduler.http.body import JobBody, documented_body
 from scheduler.http.errors import RETRY_AFTER_SECONDS, ErrorCode, Refusal, documented
@@ -107,9 +108,9 @@ class PriorityView(TypedDict):
     responses=documented(413, 415),
     openapi_extra=documented_body("JobRequest"),
 )
-def what_if(services: ServicesDep, body: JobBody) -> Response:
+def what_if(services: ServicesDep, submitter: SubmitterDep, body: JobBody) -> Response:
     """Predict when, where and with how many workers a job would start, and which jobs would lose workers."""
-    spec = parse_request(JobRequest, body).spec()
+    spec = submitter.claim(parse_request(JobRequest, body).spec())
     check_bookings(services, [spec])
     check_pods(services.settings, [spec])
     with services.compute_slot.turn(TURN_SECONDS):

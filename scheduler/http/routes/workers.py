@@ -9,7 +9,8 @@ from typing_extensions import TypedDict
 from scheduler import bounds
 from scheduler.engine.board import Known
 from scheduler.errors import Conflict, InvalidInput
-from scheduler.http.auth.authorize import authorization_of, unauthorized
+from scheduler.http.auth.access import Stranger
+from scheduler.http.auth.authorize import authorization_of, caller_of, may_work, unauthorized
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import Refusal, documented
 from scheduler.http.hosts import HostAnswer, unchanged, wants_json
@@ -81,13 +82,15 @@ _HOSTS_HEADERS = {
 
 async def require_worker(request: Request, services: ServicesDep, job_id: JobNumber) -> None:
     """Check the worker token before the body is read."""
-    if not services.access.worker_may(authorization_of(request), JobId(job_id)):
-        raise unauthorized("missing or invalid token: the worker token of this job is required")
+    if services.access.worker_may(authorization_of(request), JobId(job_id)) or may_work(caller_of(request)):
+        return
+    raise unauthorized("missing or invalid token: the worker token of this job is required")
 
 
 async def require_reader(request: Request, services: ServicesDep, job_id: JobNumber) -> None:
-    if not services.access.hosts_may(authorization_of(request), JobId(job_id)):
-        raise unauthorized("missing or invalid token: the user token or the worker token of this job is required")
+    caller = caller_of(request)
+    if isinstance(caller, Stranger) and not services.access.worker_may(authorization_of(request), JobId(job_id)):
+        raise unauthorized(f"{caller.why}, or the worker token of this job")
 
 
 @router.get(

@@ -14,10 +14,12 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scheduler.http.auth.access import Access, is_loopback
+from scheduler.http.auth.access import Access, Stranger, is_loopback
+from scheduler.http.auth.authorize import CALLER
 from scheduler.http.errors import ErrorCode, Refusal, error_response
 from scheduler.http.hosts import HostAnswer, HostAnswers, unchanged, wants_json
 from scheduler.http.server.throttle import Caller, Throttle
+from scheduler.model.identity import IdentifiedBy, Identity
 from scheduler.model.ids import JobId
 
 _PREFIX = "/v1/jobs/"
@@ -50,13 +52,17 @@ class Entry:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        authorization = _authorization(scope)
+        scope[CALLER] = caller = self.access.identify(authorization)
         asks = scope["path"].endswith(_SUFFIX) and scope["method"] == "GET"
         if asks:
             send = self._counted(send)
         if asks and self.access.open_to_users and await self._answer_shortly(scope, send):
             return  # too cheap to count against the caller's limits; `fastpath` does not count it either
         try:
-            with self.throttle.admitted(self._caller(scope), asyncio.get_running_loop().time()):
+            with self.throttle.admitted(
+                self._account_of(scope, caller, authorization), asyncio.get_running_loop().time()
+            ):
                 if not (asks and await self._answer_shortly(scope, send)):
                     await self._answer(scope, receive, send)
         except Refusal as refusal:
@@ -67,7 +73,7 @@ class Entry:
         """Answer a plain request for hosts; return whether it was one."""
         if scope["query_string"]:
             return False
-        answer, status = self._short_way(scope["path"], scope["headers"])
+        answer, status = self._short_way(scope["path"], scope["headers"], scope[CALLER])
         if answer is None:
             return False
         headers = answer.headers if status == 200 else answer.headers_unchanged
@@ -82,15 +88,15 @@ class Entry:
             return
         await self._app(scope, receive, send)
 
-    def _caller(self, scope: Scope) -> Caller:
-        authorization = next((value for name, value in scope["headers"] if name == b"authorization"), None)
-        if not self.access.open_to_users and self.access.user_may(authorization):
+    def _account_of(self, scope: Scope, caller: Identity | Stranger, authorization: bytes | None) -> Caller:
+        """Whose limits the request counts against."""
+        if isinstance(caller, Identity) and caller.by is not IdentifiedBy.NOTHING:
             return _USERS
         asked = _WORKERS_PATH.match(scope["path"])
         if asked is not None and self.access.worker_may(authorization, JobId(int(asked[1]))):
             return Caller(job=JobId(int(asked[1])))
         client = scope["client"]
-        return _USERS if self.access.open_to_users else Caller(address=client[0] if client else "")
+        return _USERS if isinstance(caller, Identity) else Caller(address=client[0] if client else "")
 
     async def _refuse(self, refusal: Refusal) -> Response:
         headers = dict(refusal.headers)
@@ -112,7 +118,9 @@ class Entry:
 
         return count
 
-    def _short_way(self, path: str, headers: list[tuple[bytes, bytes]]) -> tuple[HostAnswer | None, int]:
+    def _short_way(
+        self, path: str, headers: list[tuple[bytes, bytes]], caller: Identity | Stranger
+    ) -> tuple[HostAnswer | None, int]:
         number = path[len(_PREFIX) : -len(_SUFFIX)]
         if not (path.startswith(_PREFIX) and number.isascii() and number.isdecimal() and len(number) <= _ID_LENGTH_MAX):
             return None, 0
@@ -128,12 +136,16 @@ class Entry:
             elif name == b"origin" or (name == b"host" and self.access.open_to_users and not _own_name(value)):
                 return None, 0
         job_id = JobId(int(number))
-        if not self.access.hosts_may(authorization, job_id):
+        if isinstance(caller, Stranger) and not self.access.worker_may(authorization, job_id):
             return None, 0
         answer = self.answers.published(job_id, as_json=wants_json(accept))
         if answer is not None and if_none_match and unchanged(answer, if_none_match):
             return answer, 304
         return answer, 200
+
+
+def _authorization(scope: Scope) -> bytes | None:
+    return next((value for name, value in scope["headers"] if name == b"authorization"), None)
 
 
 @lru_cache(maxsize=256)

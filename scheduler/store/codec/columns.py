@@ -5,6 +5,7 @@ from typing import Any
 
 from scheduler.model.booking import BookingState
 from scheduler.model.event import EventKind
+from scheduler.model.identity import Role
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState, StopReason, WaitReason
@@ -66,4 +67,5 @@ PARSED: dict[str, Callable[[Any], object]] = {
     "bookings.state": BookingState,
     "events.kind": EventKind,
     "intents.kind": IntentKind,
+    "tokens.role": Role,
 }

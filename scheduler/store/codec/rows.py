@@ -8,6 +8,7 @@ from sqlalchemy import Row
 from scheduler import bounds
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event, EventKind
+from scheduler.model.identity import Role, UserToken
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.node import Node, NodeHealth, NodeIntent
@@ -219,6 +220,20 @@ def booking_from_row(row: Row[Any]) -> Booking:
         user=row.user_name,
         priority_min=row.priority_min,
         state=BookingState(row.state),
+    )
+
+
+def token_from_row(row: Row[Any]) -> UserToken:
+    return UserToken(
+        id=row.id,
+        user=row.user_name,
+        role=Role(row.role),
+        name=row.name,
+        digest=row.digest,
+        created_at=row.created_at,
+        created_by=row.created_by,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
     )
 
 

@@ -20,10 +20,12 @@ from scheduler.store.codec.rows import (
     intent_from_row,
     node_from_row,
     recurring_from_row,
+    token_from_row,
 )
 from scheduler.store.codec.shard_rows import READER_COLUMNS, queue_from_row, reader_from_row, set_aside_from_row
 from scheduler.store.records import StoredRow
 from scheduler.store.sql.engine_tables import counters, events, generations, jobs, lease, nodes, workers
+from scheduler.store.sql.identity_tables import tokens
 from scheduler.store.sql.request_tables import (
     bookings,
     data_queues,
@@ -60,6 +62,7 @@ _READ: dict[str, tuple[Table, Select[Any], Make]] = {
         (data_queues, _QUEUES, queue_from_row),
         (shard_readers, select(*READER_COLUMNS), reader_from_row),
         (shards_set_aside, select(shards_set_aside), set_aside_from_row),
+        (tokens, select(tokens), token_from_row),
         (events, select(events), event_from_row),
         (lease, select(lease), _checked),
         (counters, select(counters), _checked),

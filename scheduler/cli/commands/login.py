@@ -1,0 +1,97 @@
+"""`sched login`, `sched logout` and `sched whoami`: who the user is to the daemon."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from scheduler.cli.client.client import Client
+from scheduler.cli.client.connection import Connection, checked_url
+from scheduler.cli.client.login import Login, forget_login, login_file, write_login
+from scheduler.cli.command import OUTPUT, USERS, Session, command
+from scheduler.cli.render.output import emit_json, fields, note, say, show
+from scheduler.cli.render.times import stamp
+from scheduler.errors import UserError
+
+View = dict[str, Any]
+
+_HOW = {
+    "nothing": "not at all: the daemon is open to its machine",
+    "http.token": "by http.token",
+    "login": "by the login on its machine",
+}
+#: Longer lines are no token.
+_TOKEN_LENGTH_MAX = 4096
+
+
+def login(
+    session: Session,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Address of the daemon.")],
+) -> None:
+    """Store the address of a daemon and a token, which other commands then use.
+
+    The token is asked for without being shown, or read from stdin where that is no terminal. The daemon must accept it.
+    --url, --token and --state-dir, and their variables, go before the stored login.
+    """
+    connection = Connection(checked_url(url), _read_token())
+    if not connection.url.startswith("https:") and not connection.loopback:
+        note(f"the token travels unencrypted to {connection.url}: use https where others share the network")
+    with Client(connection) as client:
+        view = client.get("/v1/whoami")
+    path = write_login(Login(connection.url, connection.token or ""))
+    if session.json:
+        emit_json(view)
+    else:
+        say(f"logged in to {connection.url} as {_who(view)}; stored in {path}")
+
+
+def logout(session: Session) -> None:
+    """Remove the stored address and token. The token itself stays valid until it is revoked."""
+    removed = forget_login()
+    if session.json:
+        emit_json({"removed": removed})
+    else:
+        say(f"removed {login_file()}" if removed else "not logged in")
+
+
+def whoami(session: Session) -> None:
+    """Show the user and role that the daemon takes you for, how it knows, and when the token expires."""
+    view = session.client.get("/v1/whoami")
+    if session.json:
+        emit_json(view)
+        return
+    rows = [("user", view["user"] or "-"), ("role", view["role"]), ("known", _how(view))]
+    if view["token_id"] is not None:
+        rows.append(("expires", _expiry(view["expires_at"])))
+    rows.append(("daemon", session.connection.url))
+    show(fields(rows))
+
+
+def _read_token() -> str:
+    """Raises `UserError` where there is none."""
+    if sys.stdin.isatty():
+        text = str(typer.prompt("Token", hide_input=True, err=True))
+    else:
+        text = sys.stdin.readline(_TOKEN_LENGTH_MAX)
+    token = text.strip()
+    if not token or not token.isascii() or not token.isprintable():
+        raise UserError("no token: type it, or pass it on stdin, as in: sched login URL < token-file")
+    return token
+
+
+def _who(view: View) -> str:
+    return f"{view['user']} ({view['role']})" if view["user"] else str(view["role"])
+
+
+def _how(view: View) -> str:
+    return _HOW.get(view["identified_by"], f"by token {view['token_id']}")
+
+
+def _expiry(at: float | None) -> str:
+    return "never" if at is None else stamp(at)
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "login", USERS, common=OUTPUT)(login)
+    command(app, "logout", USERS, common=OUTPUT)(logout)
+    command(app, "whoami", USERS)(whoami)

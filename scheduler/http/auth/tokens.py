@@ -1,0 +1,62 @@
+"""The tokens of users in memory, so that no request waits for the database to learn who calls.
+
+Another replica learns of a new or a revoked token when it looks the next time, `LOOK_SECONDS` later.
+"""
+
+import hashlib
+import secrets
+import threading
+from collections.abc import Callable
+
+from scheduler.model.identity import TOKEN_PREFIX, UserToken
+from scheduler.store.records import TokenList
+
+#: Between two looks at what other replicas have created and revoked.
+LOOK_SECONDS = 1.0
+#: Random bytes of a secret.
+SECRET_BYTES = 32
+
+
+def new_secret() -> str:
+    """The secret of a new token, which is shown once and stored nowhere."""
+    return TOKEN_PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+
+
+def digest_of(secret: bytes) -> str:
+    """The form in which a secret is stored: SHA-256 in hexadecimal. Secrets are random, so they need no salt."""
+    return hashlib.sha256(secret).hexdigest()
+
+
+class TokenBook:
+    """All tokens of users as they were read last."""
+
+    def __init__(self, read: Callable[[], TokenList], mark: Callable[[], tuple[int, ...]]) -> None:
+        """`mark`: returns another value after each change of what `read` returns."""
+        self._read, self._mark = read, mark
+        self._lock = threading.Lock()
+        self._seen: tuple[int, ...] | None = None
+        self._tokens: dict[str, UserToken] = {}
+        #: Whether any token was ever created; one that has expired, was revoked or cannot be read counts.
+        self.in_use = False
+
+    def look(self) -> None:
+        """Read the tokens if they have changed. Raises `StoreError`; what was read before stays valid then."""
+        with self._lock:  # one who read before a revocation must not write after it
+            mark = self._mark()
+            if mark == self._seen:
+                return
+            found = self._read()
+            self._tokens = {token.digest: token for token in found.tokens}
+            self.in_use = bool(found.tokens or found.unreadable)
+            self._seen = mark
+
+    def find(self, secret: bytes) -> UserToken | None:
+        """The token with this secret, whether it is valid or not; None: there is none.
+
+        It is found by its digest: how long that takes says nothing about the secrets of others.
+        """
+        return self._tokens.get(digest_of(secret)) if secret.startswith(TOKEN_PREFIX.encode()) else None
+
+
+#: Of a daemon without tokens of users.
+NO_TOKENS = TokenBook(lambda: TokenList((), ()), lambda: ())

@@ -1,0 +1,153 @@
+"""Who calls, and the tokens of users."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.http.auth.authorize import IdentityDep
+from scheduler.http.auth.tokens import digest_of, new_secret
+from scheduler.http.body import Body, documented_body
+from scheduler.http.errors import documented
+from scheduler.http.json import JsonResponse
+from scheduler.http.schemas.parameters import SQL_ID_MAX
+from scheduler.http.schemas.requests import parse_request
+from scheduler.http.schemas.token_requests import TokenRequest
+from scheduler.http.schemas.unreadable import UnreadableView, unreadable_views
+from scheduler.http.services import ServicesDep
+from scheduler.model.identity import Role, UserToken
+
+router = APIRouter(tags=["users"])
+
+TokenPath = Annotated[int, Path(ge=1, le=SQL_ID_MAX, description="Id of the token.")]
+RoleName = Literal["viewer", "user", "operator", "admin"]
+
+
+class WhoamiView(TypedDict):
+    #: Name of the caller; null: it has none, as with `http.token`.
+    user: str | None
+    #: What it may do.
+    role: RoleName
+    #: How the daemon knows it: `nothing` (the daemon is open to its machine), `http.token`, `token` or `login`.
+    identified_by: Literal["nothing", "http.token", "token", "login"]
+    #: Id of its token; null: it has none.
+    token_id: int | None
+    #: When that token expires; unix seconds; null: never.
+    expires_at: float | None
+
+
+class TokenView(TypedDict):
+    #: Its id.
+    id: int
+    #: Whose it is.
+    user: str
+    #: What it may do.
+    role: RoleName
+    #: What it is for; may be empty.
+    name: str
+    #: When it was created; unix seconds.
+    created_at: float
+    #: Who created it; empty: an administrator without a name.
+    created_by: str
+    #: When it expires; unix seconds; null: never.
+    expires_at: float | None
+    #: When it was revoked; unix seconds; null: it was not.
+    revoked_at: float | None
+    #: Whether it opens anything now.
+    valid: bool
+
+
+class TokenListView(TypedDict):
+    #: All tokens, also those that expired or were revoked.
+    tokens: list[TokenView]
+    #: Tokens that cannot be read from the database; they open nothing.
+    unreadable: list[UnreadableView]
+
+
+class CreatedTokenView(TypedDict):
+    #: Its id.
+    id: int
+    #: The token itself, which is shown only here.
+    token: str
+    #: When it expires; unix seconds; null: never.
+    expires_at: float | None
+
+
+class RevokedTokenView(TypedDict):
+    #: Its id.
+    id: int
+
+
+@router.get("/v1/whoami", response_model=WhoamiView, responses=documented())
+def whoami(identity: IdentityDep) -> Response:
+    """Get the caller's name and role, and how the daemon knows them."""
+    view: WhoamiView = {
+        "user": identity.user,
+        "role": identity.role.value,
+        "identified_by": identity.by.value,
+        "token_id": identity.token_id,
+        "expires_at": identity.expires_at,
+    }
+    return JsonResponse(view)
+
+
+@router.post(
+    "/v1/tokens",
+    status_code=201,
+    response_model=CreatedTokenView,
+    responses=documented(409, 413, 415),
+    openapi_extra=documented_body("TokenRequest"),
+)
+def create_token(services: ServicesDep, identity: IdentityDep, body: Body) -> Response:
+    """Create a token of a user. From the first one on, every user needs a token, also on loopback."""
+    request = parse_request(TokenRequest, body)
+    secret, now = new_secret(), services.clock.now()
+    token = UserToken(
+        id=0,
+        user=request.user,
+        role=Role(request.role),
+        name=request.name,
+        digest=digest_of(secret.encode()),
+        created_at=now,
+        created_by=identity.user or "",
+        expires_at=None if request.expires_seconds is None else now + request.expires_seconds,
+    )
+    token_id = services.store.add_token(token)
+    services.tokens.look()
+    view: CreatedTokenView = {"id": token_id, "token": secret, "expires_at": token.expires_at}
+    return JsonResponse(view, status_code=201, headers={"cache-control": "no-store"})
+
+
+@router.get("/v1/tokens", response_model=TokenListView, responses=documented())
+def list_tokens(services: ServicesDep) -> Response:
+    """List all tokens of users, without the tokens themselves, which are not stored."""
+    found, now = services.store.list_tokens(), services.clock.now()
+    view: TokenListView = {
+        "tokens": [_view(token, now) for token in found.tokens],
+        "unreadable": unreadable_views(found.unreadable),
+    }
+    return JsonResponse(view)
+
+
+@router.delete("/v1/tokens/{token_id}", response_model=RevokedTokenView, responses=documented(404))
+def revoke_token(services: ServicesDep, token_id: TokenPath) -> Response:
+    """Revoke a token: it opens nothing from now on, on other replicas within about a second."""
+    services.store.revoke_token(token_id, services.clock.now())
+    services.tokens.look()
+    view: RevokedTokenView = {"id": token_id}
+    return JsonResponse(view)
+
+
+def _view(token: UserToken, now: float) -> TokenView:
+    return {
+        "id": token.id,
+        "user": token.user,
+        "role": token.role.value,
+        "name": token.name,
+        "created_at": token.created_at,
+        "created_by": token.created_by,
+        "expires_at": token.expires_at,
+        "revoked_at": token.revoked_at,
+        "valid": token.why_not(now) is None,
+    }

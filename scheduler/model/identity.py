@@ -1,0 +1,86 @@
+"""Who calls, and with which rights: identities, roles, the tokens of users, and what is recorded of their requests."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+#: Begins every token of a user, so that people and scanners of secrets recognize one.
+TOKEN_PREFIX = "sched_"
+
+
+class Role(StrEnum):
+    """What an identity may do. Each role may also do what those before it may."""
+
+    #: Reads everything but tokens and the audit.
+    VIEWER = "viewer"
+    #: Submits jobs, and changes its own.
+    USER = "user"
+    #: Changes the jobs of everybody, nodes and bookings.
+    OPERATOR = "operator"
+    #: Creates and revokes tokens, and reads the audit.
+    ADMIN = "admin"
+
+    def includes(self, other: "Role") -> bool:
+        """Whether this role may do all that the other one may."""
+        order = list(Role)
+        return order.index(self) >= order.index(other)
+
+
+class IdentifiedBy(StrEnum):
+    """How the daemon knows who calls."""
+
+    #: Not at all: it has neither `http.token` nor tokens of users, and answers programs of its machine.
+    NOTHING = "nothing"
+    #: By the setting `http.token`.
+    CONFIGURED = "http.token"
+    #: By the token of a user.
+    TOKEN = "token"
+    #: By the login of a process of its machine, as the kernel tells it at the UNIX socket.
+    LOGIN = "login"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The caller of a request."""
+
+    #: None: the caller has no name of its own, as with `http.token`.
+    user: str | None
+    role: Role
+    by: IdentifiedBy
+    #: The token of a user by which it is known.
+    token_id: int | None = None
+    #: When that token expires; None: never.
+    expires_at: float | None = None
+
+    def owns(self, user: str) -> bool:
+        """Whether what belongs to the user may be changed by this identity."""
+        return self.role.includes(Role.OPERATOR) or (self.role.includes(Role.USER) and self.user == user)
+
+    def __str__(self) -> str:
+        return f"{self.user} ({self.role})" if self.user is not None else str(self.role)
+
+
+@dataclass(frozen=True, slots=True)
+class UserToken:
+    """A user's token as it is stored: never the secret itself, only its digest."""
+
+    id: int
+    user: str
+    role: Role
+    #: What it is for, in its creator's words; empty: not said.
+    name: str
+    #: SHA-256 of the secret, in hexadecimal.
+    digest: str
+    created_at: float
+    #: Who created it; empty: an administrator without a name.
+    created_by: str
+    #: None: it never expires.
+    expires_at: float | None = None
+    revoked_at: float | None = None
+
+    def why_not(self, now: float) -> str | None:
+        """Why it opens nothing now, in one line; None if it does."""
+        if self.revoked_at is not None:
+            return f"token {self.id} of {self.user} was revoked"
+        if self.expires_at is not None and self.expires_at <= now:
+            return f"token {self.id} of {self.user} has expired"
+        return None

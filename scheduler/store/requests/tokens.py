@@ -1,0 +1,52 @@
+"""Tokens of users. A revoked one stays, so that whoever still sends it is told why it opens nothing."""
+
+from sqlalchemy import Connection, func, insert, select
+
+from scheduler.errors import Conflict, NotFound
+from scheduler.model.identity import UserToken
+from scheduler.store.codec.reading import SetAside
+from scheduler.store.codec.rows import token_from_row
+from scheduler.store.records import TokenList
+from scheduler.store.sql.identity_tables import tokens
+
+#: Most tokens that are not revoked: every daemon keeps all of them in memory.
+TOKENS_MAX = 10_000
+_VALID = tokens.c.revoked_at.is_(None)
+_MARK = select(func.count(), func.max(tokens.c.id), func.count(tokens.c.revoked_at)).select_from(tokens)
+
+
+def add(connection: Connection, token: UserToken) -> int:
+    """Store it under a new id, which is returned. Raises `Conflict` where there are too many."""
+    if connection.execute(select(func.count()).select_from(tokens).where(_VALID)).scalar_one() >= TOKENS_MAX:
+        raise Conflict(f"there are {TOKENS_MAX:,} tokens already: revoke those that nobody needs")
+    row = {
+        "user_name": token.user,
+        "role": token.role.value,
+        "name": token.name,
+        "digest": token.digest,
+        "created_at": token.created_at,
+        "created_by": token.created_by,
+        "expires_at": token.expires_at,
+        "revoked_at": token.revoked_at,
+    }
+    return int(connection.execute(insert(tokens).values(row).returning(tokens.c.id)).scalar_one())
+
+
+def revoke(connection: Connection, token_id: int, now: float) -> None:
+    """Make it open nothing from now on; the first revocation counts. Raises `NotFound`."""
+    mine = tokens.c.id == token_id
+    if connection.execute(tokens.update().where(mine, _VALID).values(revoked_at=now)).rowcount:
+        return
+    if connection.execute(select(tokens.c.id).where(mine)).first() is None:
+        raise NotFound(f"token {token_id} not found: see sched token list")
+
+
+def present(connection: Connection, aside: SetAside) -> TokenList:
+    """All of them, by id."""
+    found = tuple(aside.read(tokens, connection.execute(select(tokens).order_by(tokens.c.id)), token_from_row))
+    return TokenList(found, tuple(aside.rows))
+
+
+def mark(connection: Connection) -> tuple[int, ...]:
+    """Another one after each token that was created or revoked."""
+    return tuple(value or 0 for value in connection.execute(_MARK).one())
