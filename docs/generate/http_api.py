@@ -33,7 +33,7 @@ noticed. Later versions may add fields to answers.
 | caller | sends |
 |---|---|
 | anyone | nothing |
-| users | a bearer token: their own, which gives them a [role](security.md#roles), or the setting `http.token` |
+| users | a bearer token: their own, which gives them a [role](users.md#roles), or the setting `http.token` |
 | Prometheus | the setting `http.metrics_token` as a bearer token, which opens only `/metrics` |
 | the job's workers | their variable `SCHED_TOKEN` as a bearer token, which opens only calls of their own job |
 

@@ -17,7 +17,7 @@ from scheduler.daemon.server import Server, bind, url_of
 from scheduler.engine.tick import TickReport
 from scheduler.http.app import create_app
 from scheduler.http.auth.access import Access
-from scheduler.http.auth.tokens import TokenBook
+from scheduler.http.auth.tokens import TokenBook, digest_of, new_secret
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.live.notifier import Notifier
 from scheduler.http.runtime.relay import Relay
@@ -26,6 +26,7 @@ from scheduler.http.server.connections import Connections
 from scheduler.http.server.entry import Entry
 from scheduler.http.services import Services
 from scheduler.metrics import Metrics
+from scheduler.model.identity import Role, UserToken
 from scheduler.model.ids import JobId
 from tests.eventually import SECONDS_MAX
 from tests.world import World
@@ -95,6 +96,15 @@ class Site(World):
         job_id = JobId(answer.json()["id"])
         self.submitted.append(job_id)
         return job_id
+
+    def user_header(self, user: str, role: Role = Role.USER, seconds: float | None = None) -> dict[str, str]:
+        """With a new token of the user, valid for `seconds`; None: for ever."""
+        secret, now = new_secret(), self.clock.now()
+        expires_at = None if seconds is None else now + seconds
+        digest = digest_of(secret.encode())
+        self.store.add_token(UserToken(0, user, role, "", digest, now, "root", expires_at))
+        self.tokens.look()
+        return {"authorization": f"Bearer {secret}"}
 
     def worker_header(self, job_id: JobId) -> dict[str, str]:
         return {"authorization": f"Bearer {self.worker_token(job_id)}"}
