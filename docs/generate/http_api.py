@@ -16,6 +16,7 @@ from scheduler.http.auth.rules import (
     READ_METRICS,
     RULES,
     SUBMIT,
+    TRY,
     WORK,
 )
 from scheduler.http.errors import ErrorCode
@@ -61,6 +62,7 @@ _CALLERS = {
     ANYONE: "anyone",
     READ: "viewers",
     SUBMIT: "users",
+    TRY: "users",
     CHANGE: "users, and operators for what belongs to somebody else",
     OPERATE: "operators",
     ADMINISTER: "administrators",

@@ -4,6 +4,7 @@ import typer
 
 from scheduler.cli.command import DAEMON, USERS
 from scheduler.cli.commands import (
+    audit,
     bookings,
     database,
     events,
@@ -77,6 +78,7 @@ for module in (
     nodes,
     bookings,
     login,
+    audit,
     serve,
     health,
     webhooks,

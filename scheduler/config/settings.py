@@ -274,6 +274,9 @@ class RetentionSettings(Section):
         default=30 * 86400.0, description="How long ended jobs, with their events and logs, are kept."
     )
     events_seconds: Seconds = Field(default=30 * 86400.0, description="How long events are kept.")
+    audit_seconds: Seconds = Field(
+        default=90 * 86400.0, description="How long it is kept who changed something, and who was refused."
+    )
     nodes_seconds: Seconds = Field(
         default=7 * 86400.0,
         description="How long nodes that the cluster no longer lists are kept; 0: for ever. Cordoned ones always are.",

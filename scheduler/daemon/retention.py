@@ -1,4 +1,4 @@
-"""Upkeep: ended jobs, events and logs that are older than the settings say are removed."""
+"""Upkeep: ended jobs, events, records of requests and logs that are older than the settings say are removed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +27,16 @@ def purge(store: SqlStore, settings: RetentionSettings, now: float) -> Purged:
         jobs, events = jobs + purged.jobs, events + purged.events
         if purged.jobs < BATCH_ROWS and purged.events < BATCH_ROWS:
             return Purged(jobs, events)
+
+
+def purge_audit(store: SqlStore, settings: RetentionSettings, now: float) -> int:
+    """Remove all records of requests that are old enough; how many."""
+    removed = 0
+    while True:
+        count = store.purge_audit(now - settings.audit_seconds, BATCH_ROWS)
+        removed += count
+        if count < BATCH_ROWS:
+            return removed
 
 
 def remove_orphaned_logs(store: SqlStore, logs_dir: Path, remove: Callable[[JobKey], None], older_than: float) -> int:
@@ -74,8 +84,9 @@ class Retention:
         if self._waits():
             return
         purged = purge(self._store, self._settings, self._clock.now())
+        audit = purge_audit(self._store, self._settings, self._clock.now())
         # files bear the machine's time
         older_than = self._clock.wall() - self._settings.jobs_seconds
         logs = remove_orphaned_logs(self._store, self._logs_dir, self._remove_logs, older_than)
-        if purged.jobs or purged.events or logs:
-            log.info("retention removed old rows", jobs=purged.jobs, events=purged.events, logs=logs)
+        if purged.jobs or purged.events or audit or logs:
+            log.info("retention removed old rows", jobs=purged.jobs, events=purged.events, audit=audit, logs=logs)

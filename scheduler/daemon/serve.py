@@ -51,6 +51,7 @@ from scheduler.http.auth.tokens import LOOK_SECONDS, TokenBook
 from scheduler.http.explain.explanation import explain
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.live.notifier import Notifier
+from scheduler.http.runtime.audit import WRITE_SECONDS, AuditTrail
 from scheduler.http.runtime.relay import Relay
 from scheduler.http.runtime.shard_batcher import ShardBatcher
 from scheduler.http.server.connections import Connections
@@ -139,6 +140,7 @@ class Daemon:
             self._tokens,
             clock.now,
         )
+        self._audit = AuditTrail(store.add_audit, clock.now)
         self._metrics = Metrics(self._board, settings.policy.aging_ceilings, self._clock)
         store.measure(self._metrics.stopwatch.transaction)
         self._timers = new_timers()
@@ -154,6 +156,7 @@ class Daemon:
             self._leave_stuck,
         )
         self._watchdog = Watchdog(lambda: self._engine.deciding, settings.engine.decide_seconds_max, self._hangs)
+        self._audit_writer = Repeating("audit", self._audit.write, WRITE_SECONDS)
         self._upkeep = self._new_upkeep()
         self._listener: Listener | None = None
         self._services = self._new_services()
@@ -171,6 +174,7 @@ class Daemon:
         self._recurring.on_submitted = services.stored
         self._cluster.on_change(self._wake_leader)
         with ExitStack() as stack:
+            stack.callback(self._audit_writer.once)  # the last requests, once nobody else writes
             stack.enter_context(announced(self._state, self._url, self._settings.http.token))
             if self._decisions is not None:
                 self._decisions.start()
@@ -215,6 +219,7 @@ class Daemon:
             clock=self._clock,
             access=self._access,
             tokens=self._tokens,
+            audit=self._audit,
             logs=self._cluster.logs,
             recurrence=self._recurring,
             wake=self._wake_leader,
@@ -364,6 +369,7 @@ class Daemon:
             Repeating("lease", self._engine.keep_lease, self._settings.engine.lease_seconds / 3),
             Repeating("recurring jobs", self._recurring.sweep, SWEEP_SECONDS),
             Repeating("tokens", self._tokens.look, LOOK_SECONDS),
+            self._audit_writer,
         )
 
     def _troubles(self) -> list[str]:

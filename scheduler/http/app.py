@@ -21,6 +21,7 @@ from scheduler.http.explain import idle
 from scheduler.http.explain import route as explain
 from scheduler.http.live import history, live
 from scheduler.http.routes import (
+    audit,
     bookings,
     cluster,
     events,
@@ -57,7 +58,7 @@ _BODIES = (
 )
 _USER_ROUTERS = (
     *(submit, whatif, jobs, explain, idle, logs, events, nodes, bookings, recurring, cluster),
-    *(report, webhooks, live, history, tokens),
+    *(report, webhooks, live, history, tokens, audit),
 )
 
 
@@ -69,7 +70,8 @@ def create_app(services: Services) -> Entry:
     api.state.live = live.Live(services)
     api.state.history = history.History(services)
     told = WallTime(api, services.ahead_seconds, services.booked_ahead_seconds)
-    return Entry(told, services.answers, services.access, Throttle(services.settings.http, services.live_workers))
+    throttle = Throttle(services.settings.http, services.live_workers)
+    return Entry(told, services.answers, services.access, throttle, services.audit)
 
 
 @cache

@@ -14,6 +14,7 @@ from scheduler.http.auth.access import Access
 from scheduler.http.auth.tokens import TokenBook
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.live.notifier import Notifier
+from scheduler.http.runtime.audit import AuditTrail
 from scheduler.http.runtime.compute_slot import ComputeSlot
 from scheduler.http.runtime.relay import Relay
 from scheduler.http.runtime.shard_batcher import ShardBatcher
@@ -70,6 +71,7 @@ class Services:
     clock: EngineClock
     access: Access
     tokens: TokenBook
+    audit: AuditTrail
     logs: Logs
     recurrence: Recurrence
     #: Makes the engine look at its inbox now.

@@ -18,6 +18,7 @@ TABLES = (
     "shard_readers",
     "shards_set_aside",
     "tokens",
+    "audit",
 )
 
 

@@ -1,13 +1,16 @@
-"""What is stored about callers of the API: the tokens of users."""
+"""What is stored about callers of the API: the tokens of users, and what is recorded of requests."""
 
+from collections.abc import Sequence
+
+from scheduler.model.audit import AuditRecord
 from scheduler.model.identity import UserToken
 from scheduler.store.database_access import DatabaseAccess
-from scheduler.store.records import TokenList
-from scheduler.store.requests import tokens
+from scheduler.store.records import AuditPage, TokenList
+from scheduler.store.requests import audit, tokens
 
 
 class IdentityMethods(DatabaseAccess):
-    """Creates, revokes and reads tokens."""
+    """Creates, revokes and reads tokens; adds to the audit and reads it."""
 
     def add_token(self, token: UserToken) -> int:
         """Store a token under a new id, which is returned. Raises `Conflict` where there are too many."""
@@ -28,3 +31,21 @@ class IdentityMethods(DatabaseAccess):
         """Another value after each token that was created or revoked, by whichever process."""
         with self._database.read() as connection:
             return tokens.mark(connection)
+
+    def add_audit(self, records: Sequence[AuditRecord]) -> None:
+        """Add records to the audit, all or none."""
+        if records:
+            with self._database.write() as connection:
+                audit.add(connection, records)
+
+    def page_of_audit(
+        self, since: float = 0.0, user: str | None = None, before: int | None = None, limit: int = 100
+    ) -> AuditPage:
+        """The newest records from `since` on, of this user (None: of all), with ids below `before`."""
+        with self._reading() as (connection, aside):
+            return audit.page(connection, since, user, before, limit, aside)
+
+    def purge_audit(self, before: float, limit: int) -> int:
+        """Remove at most `limit` records that are older; how many. Call again while it reaches `limit`."""
+        with self._database.write() as connection:
+            return audit.purge(connection, before, limit)

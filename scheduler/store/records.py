@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduler.errors import UserError
+from scheduler.model.audit import AuditRecord
 from scheduler.model.data import DataSet
 from scheduler.model.identity import UserToken
 from scheduler.model.ids import JobId, WorkerId
@@ -97,6 +98,17 @@ class TokenList:
     tokens: tuple[UserToken, ...]
     #: Those whose row cannot be read; they open nothing.
     unreadable: tuple[Unreadable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """Some records of requests with their ids, oldest first."""
+
+    records: tuple[tuple[int, AuditRecord], ...]
+    #: Records of the same page whose row cannot be read.
+    unreadable: tuple[Unreadable, ...]
+    #: Before which id the next page ends; None: there is none.
+    next: int | None
 
 
 @dataclass(frozen=True, slots=True)

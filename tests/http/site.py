@@ -20,6 +20,7 @@ from scheduler.http.auth.access import Access
 from scheduler.http.auth.tokens import TokenBook, digest_of, new_secret
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.live.notifier import Notifier
+from scheduler.http.runtime.audit import AuditTrail
 from scheduler.http.runtime.relay import Relay
 from scheduler.http.runtime.shard_batcher import ShardBatcher
 from scheduler.http.server.connections import Connections
@@ -49,6 +50,7 @@ class Site(World):
         self.tokens = TokenBook(self.store.list_tokens, self.store.tokens_mark)
         self.tokens.look()
         self.access = Access(http.token, SECRET, self.board.nonce_of, http.metrics_token, self.tokens, self.clock.now)
+        self.audit = AuditTrail(self.store.add_audit, self.clock.now)
         self.metrics = Metrics(self.board, (), self.clock)
         self.recurring = RecurringJobs(self.store, self.clock, new_timers())
         events_bell = Notifier()
@@ -60,6 +62,7 @@ class Site(World):
             clock=self.clock,
             access=self.access,
             tokens=self.tokens,
+            audit=self.audit,
             logs=LocalLogs(directory),
             recurrence=self.recurring,
             wake=self.woken.set,

@@ -66,6 +66,7 @@ CALLS = [
     ("GET", "/v1/webhooks"),
     ("GET", "/v1/whoami"),
     ("GET", "/v1/tokens"),
+    ("GET", "/v1/audit"),
     ("POST", "/v1/tokens"),
     ("DELETE", "/v1/tokens/{token_id}"),
     ("GET", "/v1/live"),

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from scheduler.engine.tick import TickReport
 from scheduler.errors import UnreadableRow
+from scheduler.model.audit import AuditRecord
 from scheduler.model.data import DataSet
 from scheduler.model.identity import Role, UserToken
 from scheduler.model.ids import JobId, ordinal_of
@@ -58,6 +59,7 @@ def populate(world: World) -> JobId:
     world.store.add_recurring("0 3 * * *", "UTC", JobSpec("nightly", ("true",)), world.clock.now())
     world.store.begin_webhook("hook")
     world.store.add_token(UserToken(0, "ann", Role.USER, "", "00ff", world.clock.now(), "root"))
+    world.store.add_audit([AuditRecord(world.clock.now(), "ann", "token", "::1", "POST", "/v1/jobs", "job 1", 201)])
     world.advance(20)
     job = world.board.world and world.board.world.job(first)
     assert job is not None

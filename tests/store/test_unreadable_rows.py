@@ -32,6 +32,7 @@ SPOILT: dict[str, tuple[str, Any]] = {
     "data_queues": ("cursor", -1),
     "shard_readers": ("held", "[["),
     "tokens": ("created_at", -5.0),
+    "audit": ("at", -5.0),
     "events": ("kind", "NONSENSE"),
     "lease": ("term", "x"),
     "counters": ("jobs", "x"),

@@ -23,6 +23,8 @@ class Stranger:
 
     #: Why, in one line.
     why: str
+    #: Whose token it sends, which opens nothing any more; None: nobody's.
+    user: str | None = None
 
 
 _NO_TOKEN = Stranger("no token: send Authorization: Bearer TOKEN with your own token, or http.token of the daemon")
@@ -81,7 +83,7 @@ class Access:
             return _UNKNOWN if secret else _NO_TOKEN
         why_not = token.why_not(self._now())
         if why_not is not None:
-            return Stranger(f"{why_not}: ask an administrator for a new one (sched token create)")
+            return Stranger(f"{why_not}: ask an administrator for a new one (sched token create)", token.user)
         return Identity(token.user, token.role, IdentifiedBy.TOKEN, token.id, token.expires_at)
 
     def metrics_may(self, authorization: bytes | None) -> bool:

@@ -13,6 +13,8 @@ class Rule:
     role: Role | None
     #: Whether callers below operators may change only what belongs to them.
     own: bool = False
+    #: Whether a call that is no GET changes something, so that it is recorded.
+    changes: bool = True
     #: Whether the workers of the job may call it with their token.
     workers: bool = False
     #: Whether Prometheus may call it with `http.metrics_token`.
@@ -22,11 +24,13 @@ class Rule:
 ANYONE = Rule(None)
 READ = Rule(Role.VIEWER)
 SUBMIT = Rule(Role.USER)
+#: Asks as a submission would, and stores nothing.
+TRY = Rule(Role.USER, changes=False)
 CHANGE = Rule(Role.USER, own=True)
 OPERATE = Rule(Role.OPERATOR)
 ADMINISTER = Rule(Role.ADMIN)
 #: What the programs of a job call, and operators who look after one.
-WORK = Rule(Role.OPERATOR, workers=True)
+WORK = Rule(Role.OPERATOR, changes=False, workers=True)
 READ_HOSTS = Rule(Role.VIEWER, workers=True)
 READ_METRICS = Rule(Role.VIEWER, metrics=True)
 
@@ -38,7 +42,7 @@ RULES: dict[tuple[str, str], Rule] = {
     ("GET", "/v1/jobs"): READ,
     ("POST", "/v1/jobs"): SUBMIT,
     ("POST", "/v1/jobs/batch"): SUBMIT,
-    ("POST", "/v1/whatif"): SUBMIT,
+    ("POST", "/v1/whatif"): TRY,
     ("GET", "/v1/jobs/{job_id}"): READ,
     ("PATCH", "/v1/jobs/{job_id}"): CHANGE,
     ("GET", "/v1/jobs/{job_id}/workers"): READ,
@@ -71,6 +75,7 @@ RULES: dict[tuple[str, str], Rule] = {
     ("GET", "/v1/webhooks"): READ,
     ("GET", "/v1/live"): READ,
     ("GET", "/v1/history"): READ,
+    ("GET", "/v1/audit"): ADMINISTER,
     ("GET", "/v1/tokens"): ADMINISTER,
     ("POST", "/v1/tokens"): ADMINISTER,
     ("DELETE", "/v1/tokens/{token_id}"): ADMINISTER,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
@@ -12,6 +12,7 @@ from scheduler.errors import Conflict, InvalidInput, NotFound
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
+from scheduler.http.runtime.audit import created
 from scheduler.http.schemas.fields import BOOKING_NAME
 from scheduler.http.schemas.requests import BookingRequest, parse_request
 from scheduler.http.services import Services, ServicesDep
@@ -90,7 +91,7 @@ class BookingNamed(TypedDict):
     responses=documented(409, 413, 415),
     openapi_extra=documented_body("BookingRequest"),
 )
-def book(services: ServicesDep, body: Body) -> Response:
+def book(request: Request, services: ServicesDep, body: Body) -> Response:
     """Request a booking. The next tick confirms it, or refuses it if nodes have been lost meanwhile."""
     if services.settings.policy.name != "elastic":
         raise Conflict(f"policy {services.settings.policy.name} does not support bookings: set policy.name to elastic")
@@ -101,6 +102,7 @@ def book(services: ServicesDep, body: Body) -> Response:
         if why is not None:
             raise Conflict(f"booking {booking.name}: {why}")
     services.store.add_booking(booking)
+    created(request, f"booking {booking.name}")
     services.wake()
     view: BookingAccepted = {
         "name": booking.name,

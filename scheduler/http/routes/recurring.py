@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
@@ -15,6 +15,7 @@ from scheduler.http.auth.authorize import IdentityDep, check_owner
 from scheduler.http.body import JobBody, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
+from scheduler.http.runtime.audit import created
 from scheduler.http.schemas.requests import RecurringRequest, parse_request
 from scheduler.http.schemas.views import ExportView, export_view
 from scheduler.http.services import Schedule, ServicesDep
@@ -74,15 +75,16 @@ class RecurringDeleted(TypedDict):
     responses=documented(413, 415),
     openapi_extra=documented_body("RecurringRequest"),
 )
-def add_recurring(services: ServicesDep, submitter: SubmitterDep, body: JobBody) -> Response:
+def add_recurring(request: Request, services: ServicesDep, submitter: SubmitterDep, body: JobBody) -> Response:
     """Create a recurring job. Runs missed while the daemon was down are replaced by a single one."""
-    request = parse_request(RecurringRequest, body)
-    spec, _ = keep_export(submitter.claim(request.job.spec(), "job."), services.settings, "job.")
+    wanted = parse_request(RecurringRequest, body)
+    spec, _ = keep_export(submitter.claim(wanted.job.spec(), "job."), services.settings, "job.")
     check_policy(services.settings.policy, [spec], prefix="job.")
     check_pods(services.settings, [spec], prefix="job.")
     if spec.client_key is not None:
         raise InvalidInput("job.client_key", "must not be given: each run of a recurring job has its own key")
-    schedule = services.recurrence.add(request.cron, request.timezone, spec)
+    schedule = services.recurrence.add(wanted.cron, wanted.timezone, spec)
+    created(request, f"recurring job r{schedule.recurring.id}")
     view: RecurringAccepted = {"id": f"r{schedule.recurring.id}", "next_run_at": schedule.next_run_at}
     return JsonResponse(view, status_code=201)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
@@ -18,6 +18,7 @@ from scheduler.http.explain.feasible import warnings_for
 from scheduler.http.json import JsonResponse
 from scheduler.http.routes.batch import parse_batch
 from scheduler.http.routes.bookings import check_bookings
+from scheduler.http.runtime.audit import created
 from scheduler.http.schemas.requests import JobRequest, parse_request
 from scheduler.http.services import ServicesDep
 from scheduler.model.client_key import broken_key_rule
@@ -51,20 +52,25 @@ class BatchView(TypedDict):
     openapi_extra=documented_body("JobRequest"),
 )
 def submit_job(
-    services: ServicesDep, submitter: SubmitterDep, body: JobBody, idempotency_key: IdempotencyKey = None
+    request: Request,
+    services: ServicesDep,
+    submitter: SubmitterDep,
+    body: JobBody,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Submit a job. A known client key returns status 200 and the id of the first job."""
-    request = parse_request(JobRequest, body)
+    wanted = parse_request(JobRequest, body)
     if idempotency_key is not None:
-        if request.client_key not in (None, idempotency_key):
+        if wanted.client_key not in (None, idempotency_key):
             raise InvalidInput("client_key", "differs from the header Idempotency-Key: use only one of them")
-        request.client_key = idempotency_key
-    spec, left_out = keep_export(submitter.claim(request.spec()), services.settings)
+        wanted.client_key = idempotency_key
+    spec, left_out = keep_export(submitter.claim(wanted.spec()), services.settings)
     _check_keys([spec])
     check_bookings(services, [spec])
     check_policy(services.settings.policy, [spec])
     check_pods(services.settings, [spec])
     [submitted] = services.store.submit([spec], services.clock.now())
+    created(request, f"job {submitted.id}")
     if submitted.created:
         services.stored([submitted.id])
     view: SubmittedView = {"id": submitted.id, "warnings": left_out + warnings_for(spec, services.board.world)}
@@ -78,7 +84,7 @@ def submit_job(
     responses=documented(413, 415),
     openapi_extra=documented_body("BatchRequest"),
 )
-def submit_batch(services: ServicesDep, submitter: SubmitterDep, body: BatchBody) -> Response:
+def submit_batch(request: Request, services: ServicesDep, submitter: SubmitterDep, body: BatchBody) -> Response:
     """Submit several jobs in one transaction: all of them or none."""
     settings = services.settings
     jobs = enumerate(submitter.claim_each(parse_batch(body, settings.http)))
@@ -88,8 +94,10 @@ def submit_batch(services: ServicesDep, submitter: SubmitterDep, body: BatchBody
     check_policy(settings.policy, specs, prefix="jobs.{}.")
     check_pods(settings, specs, prefix="jobs.{}.")
     submitted = services.store.submit(specs, services.clock.now())
+    ids: list[int] = [job.id for job in submitted]
+    created(request, f"jobs {min(ids)} to {max(ids)}")
     services.stored([job.id for job in submitted if job.created])
-    view: BatchView = {"ids": [job.id for job in submitted]}
+    view: BatchView = {"ids": ids}
     return JsonResponse(view, status_code=201)
 
 

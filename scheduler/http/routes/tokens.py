@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
@@ -11,6 +11,7 @@ from scheduler.http.auth.tokens import digest_of, new_secret
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
+from scheduler.http.runtime.audit import created
 from scheduler.http.schemas.parameters import SQL_ID_MAX
 from scheduler.http.schemas.requests import parse_request
 from scheduler.http.schemas.token_requests import TokenRequest
@@ -99,21 +100,22 @@ def whoami(identity: IdentityDep) -> Response:
     responses=documented(409, 413, 415),
     openapi_extra=documented_body("TokenRequest"),
 )
-def create_token(services: ServicesDep, identity: IdentityDep, body: Body) -> Response:
+def create_token(request: Request, services: ServicesDep, identity: IdentityDep, body: Body) -> Response:
     """Create a token of a user. From the first one on, every user needs a token, also on loopback."""
-    request = parse_request(TokenRequest, body)
+    wanted = parse_request(TokenRequest, body)
     secret, now = new_secret(), services.clock.now()
     token = UserToken(
         id=0,
-        user=request.user,
-        role=Role(request.role),
-        name=request.name,
+        user=wanted.user,
+        role=Role(wanted.role),
+        name=wanted.name,
         digest=digest_of(secret.encode()),
         created_at=now,
         created_by=identity.user or "",
-        expires_at=None if request.expires_seconds is None else now + request.expires_seconds,
+        expires_at=None if wanted.expires_seconds is None else now + wanted.expires_seconds,
     )
     token_id = services.store.add_token(token)
+    created(request, f"token {token_id} of {token.user} ({token.role})")
     services.tokens.look()
     view: CreatedTokenView = {"id": token_id, "token": secret, "expires_at": token.expires_at}
     return JsonResponse(view, status_code=201, headers={"cache-control": "no-store"})

@@ -18,6 +18,7 @@ from scheduler.http.auth.access import Access, Stranger, is_loopback
 from scheduler.http.auth.authorize import CALLER
 from scheduler.http.errors import ErrorCode, Refusal, error_response
 from scheduler.http.hosts import HostAnswer, HostAnswers, unchanged, wants_json
+from scheduler.http.runtime.audit import AuditTrail
 from scheduler.http.server.throttle import Caller, Throttle
 from scheduler.model.identity import IdentifiedBy, Identity
 from scheduler.model.ids import JobId
@@ -39,8 +40,11 @@ _OUTCOME_OF = {200: "given", 304: "unchanged", 404: "none", 410: "none", 503: "n
 class Entry:
     """The outermost ASGI application."""
 
-    def __init__(self, app: ASGIApp, answers: HostAnswers, access: Access, throttle: Throttle) -> None:
+    def __init__(
+        self, app: ASGIApp, answers: HostAnswers, access: Access, throttle: Throttle, audit: AuditTrail
+    ) -> None:
         self._app = app
+        self._audit = audit
         self.answers = answers
         self.access = access
         self.throttle = throttle
@@ -64,7 +68,7 @@ class Entry:
                 self._account_of(scope, caller, authorization), asyncio.get_running_loop().time()
             ):
                 if not (asks and await self._answer_shortly(scope, send)):
-                    await self._answer(scope, receive, send)
+                    await self._answer(scope, receive, self._audit.follow(scope, caller, send))
         except Refusal as refusal:
             response = await self._refuse(refusal)
             await response(scope, receive, send)

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from scheduler import bounds
+from scheduler.model.audit import AuditRecord
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event, EventKind
 from scheduler.model.identity import Role, UserToken
@@ -234,6 +235,20 @@ def token_from_row(row: Row[Any]) -> UserToken:
         created_by=row.created_by,
         expires_at=row.expires_at,
         revoked_at=row.revoked_at,
+    )
+
+
+def audit_from_row(row: Row[Any]) -> AuditRecord:
+    return AuditRecord(
+        at=row.at,
+        user=row.user_name,
+        known_by=row.known_by,
+        address=row.address,
+        method=row.method,
+        route=row.route,
+        object=row.object,
+        status=row.status,
+        times=row.times,
     )
 
 

@@ -15,6 +15,7 @@ from scheduler.store.codec.reading import Found, SetAside
 from scheduler.store.codec.row_check import RawRow, broken_text
 from scheduler.store.codec.rows import (
     NODE_COLUMNS,
+    audit_from_row,
     booking_from_row,
     event_from_row,
     intent_from_row,
@@ -25,7 +26,7 @@ from scheduler.store.codec.rows import (
 from scheduler.store.codec.shard_rows import READER_COLUMNS, queue_from_row, reader_from_row, set_aside_from_row
 from scheduler.store.records import StoredRow
 from scheduler.store.sql.engine_tables import counters, events, generations, jobs, lease, nodes, workers
-from scheduler.store.sql.identity_tables import tokens
+from scheduler.store.sql.identity_tables import audit, tokens
 from scheduler.store.sql.request_tables import (
     bookings,
     data_queues,
@@ -63,6 +64,7 @@ _READ: dict[str, tuple[Table, Select[Any], Make]] = {
         (shard_readers, select(*READER_COLUMNS), reader_from_row),
         (shards_set_aside, select(shards_set_aside), set_aside_from_row),
         (tokens, select(tokens), token_from_row),
+        (audit, select(audit), audit_from_row),
         (events, select(events), event_from_row),
         (lease, select(lease), _checked),
         (counters, select(counters), _checked),

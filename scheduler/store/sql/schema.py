@@ -4,8 +4,8 @@ Integers are 64 bits wide, floats are doubles, lists and mappings are JSON text 
 for labels. States are text with a CHECK; reasons and kinds of events are vocabularies that grow with every
 version and that no invariant hangs on, so they have none. Ids of jobs, intents, events and recurring jobs
 come from the one row of `counters`: whoever writes locks it until its commit, so ids are never reused
-and become visible in their order, which readers of events and intents rely on. Tokens of users, of which
-nobody needs the order, are numbered by the database.
+and become visible in their order, which readers of events and intents rely on. Tokens of users and
+records of requests, of which nobody needs that, are numbered by the database.
 """
 
 from scheduler.store.sql import engine_tables, identity_tables, request_tables
