@@ -95,7 +95,11 @@ def test_clients_of_the_same_user_find_address_and_token(tmp_path: Path) -> None
     token = "0123456789abcdef"
     with running_daemon(tmp_path, http={"token": token}) as daemon:
         address = daemon.state_dir / "daemon.json"
-        assert json.loads(address.read_text()) == {"url": daemon.url, "pid": daemon.pid}
+        assert json.loads(address.read_text()) == {
+            "url": daemon.url,
+            "pid": daemon.pid,
+            "socket": str(daemon.state_dir / "sched.sock"),
+        }
         assert (daemon.state_dir / "token").read_text() == token + "\n"
         for path in (address, daemon.state_dir / "token", daemon.state_dir / "sched.db"):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path

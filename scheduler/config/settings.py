@@ -196,6 +196,22 @@ class HttpSettings(Section):
         min_length=16,
         description="Bearer token that opens `/metrics` and nothing else, for Prometheus; that of users does as well.",
     )
+    socket: Path | None = Field(
+        default=None,
+        description="UNIX socket for programs of this machine, which need no token: the kernel says who they are; not "
+        "set: `sched.sock` in the state directory.",
+    )
+    socket_group: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="Group whose members may use the socket, at a path that they reach; not set: only the daemon's "
+        "user. Everybody else then needs a token.",
+    )
+    socket_role: Literal["viewer", "user", "operator"] = Field(
+        default="user",
+        description="Role of those who come by the socket, but for the daemon's user and root, who are administrators.",
+    )
     request_bytes_max: int = Field(default=32 * 1024 * 1024, ge=1024, description="Largest body of a batch of jobs.")
     job_bytes_max: int = Field(
         default=1024 * 1024, ge=1024, description="Largest body of a single job, and largest job of a batch."

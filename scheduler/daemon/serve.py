@@ -20,6 +20,7 @@ from scheduler.config import Settings
 from scheduler.daemon.decisions import DecisionLog
 from scheduler.daemon.directory_owner import owned
 from scheduler.daemon.engine_thread import EngineThread
+from scheduler.daemon.local_socket import local_socket, logins_of
 from scheduler.daemon.logging import configure_logging
 from scheduler.daemon.opening import DaemonCluster, open_clock, open_cluster, open_store, open_training_jobs
 from scheduler.daemon.place import check_place, place_of
@@ -90,6 +91,7 @@ def run(settings: Settings) -> None:
     with stopped_by_signals(), ExitStack() as stack:
         state = stack.enter_context(claimed(settings.state_path))
         bound = stack.enter_context(bind(settings.http))
+        local = stack.enter_context(local_socket(settings.http, state))
         store = open_store(settings)
         stack.callback(store.close)
         clock = open_clock(store)
@@ -99,7 +101,7 @@ def run(settings: Settings) -> None:
         cluster = open_cluster(settings, state, store, clock)
         stack.callback(cluster.close)
         engine_of = stack.enter_context(traced_engines(holder_of(state))) if settings.tracing.enabled else Engine
-        Daemon(settings, state, store, clock, place, cluster, url_of(bound), engine_of).serve(bound)
+        Daemon(settings, state, store, clock, place, cluster, url_of(bound), engine_of).serve(bound, local)
     log.info("stopped")
 
 
@@ -139,6 +141,7 @@ class Daemon:
             settings.http.metrics_token,
             self._tokens,
             clock.now,
+            logins_of(settings.http),
         )
         self._audit = AuditTrail(store.add_audit, clock.now)
         self._metrics = Metrics(self._board, settings.policy.aging_ceilings, self._clock)
@@ -166,16 +169,17 @@ class Daemon:
         #: The newest commit of another replica that was seen.
         self._followed: int | None = None
 
-    def serve(self, bound: socket.socket) -> None:
-        """Answer on the socket until the process is told to stop."""
+    def serve(self, bound: socket.socket, local: socket.socket | None) -> None:
+        """Answer on the sockets until the process is told to stop. `local`: the UNIX socket, if there is one."""
         services = self._services
         app, connections = create_app(services), Connections(self._settings.http)
         self._watch(app, connections)
         self._recurring.on_submitted = services.stored
         self._cluster.on_change(self._wake_leader)
+        at = None if local is None else local.getsockname()
         with ExitStack() as stack:
             stack.callback(self._audit_writer.once)  # the last requests, once nobody else writes
-            stack.enter_context(announced(self._state, self._url, self._settings.http.token))
+            stack.enter_context(announced(self._state, self._url, self._settings.http.token, at))
             if self._decisions is not None:
                 self._decisions.start()
                 stack.callback(self._decisions.stop)
@@ -193,7 +197,7 @@ class Daemon:
             self._start_timers(stack)
             log.info("serving", url=self._url, state_dir=str(self._state), version=__version__, pid=os.getpid())
             server = Server(app, connections, on_stop=self._finish)
-            server.run(sockets=[bound])
+            server.run(sockets=[bound] if local is None else [bound, local])
             if not server.started:
                 raise ConfigError(f"the HTTP server could not start on {self._url}: see the log")
 

@@ -119,9 +119,10 @@ def _number(file: IO[str]) -> str:
 
 
 @contextmanager
-def announced(path: Path, url: str, token: str | None) -> Iterator[None]:
+def announced(path: Path, url: str, token: str | None, unix_socket: str | None = None) -> Iterator[None]:
     """Tell clients of the same user where the daemon is, and its token, as long as it runs."""
-    _write_private(path / ADDRESS_FILE, json.dumps({"url": url, "pid": os.getpid()}) + "\n")
+    where = {"url": url, "pid": os.getpid()} | ({} if unix_socket is None else {"socket": unix_socket})
+    _write_private(path / ADDRESS_FILE, json.dumps(where) + "\n")
     if token is not None:
         _write_private(path / TOKEN_FILE, token + "\n")
     else:

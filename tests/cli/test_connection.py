@@ -43,3 +43,23 @@ def test_the_token_file_is_for_this_machine_only(tmp_path: Path) -> None:
 def test_what_is_no_address_is_refused(url: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"--url: .* is not a valid address: use the form http"):
         find_daemon(url, None, tmp_path)
+
+
+def test_the_socket_that_the_daemon_wrote_goes_before_its_address_unless_a_token_is_given(tmp_path: Path) -> None:
+    socket = tmp_path / "sched.sock"
+    written = {"url": "http://127.0.0.1:1234", "pid": 1, "socket": str(socket)}
+    (tmp_path / "daemon.json").write_text(json.dumps(written))
+    assert find_daemon(None, None, tmp_path).socket is None, "it is not there"
+    socket.touch()
+    found = find_daemon(None, None, tmp_path)
+    assert (found.url, found.token, found.socket) == ("http://127.0.0.1:1234", None, socket)
+    assert find_daemon(None, "given", tmp_path).socket is None
+    assert find_daemon("http://127.0.0.1:1234", None, tmp_path).socket is None
+
+
+def test_a_socket_may_be_given_as_an_address(tmp_path: Path) -> None:
+    found = find_daemon("unix:///run/sched/sched.sock", None, tmp_path)
+    assert (found.url, found.base_url) == ("unix:///run/sched/sched.sock", "http://localhost")
+    assert (found.socket, found.loopback) == (Path("/run/sched/sched.sock"), True)
+    with pytest.raises(InvalidInput, match="not a valid address"):
+        find_daemon("unix://run/sched.sock", None, tmp_path)

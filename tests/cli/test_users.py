@@ -1,5 +1,6 @@
 """`sched token`, `sched login`, `sched logout` and `sched whoami`, with a real daemon."""
 
+import getpass
 import io
 import json
 import stat
@@ -117,3 +118,17 @@ def test_a_login_that_others_can_read_or_that_is_damaged_is_refused(alone: Sched
             read_login()
     alone("logout").ok()
     assert read_login() is None
+
+
+def test_the_daemons_own_user_needs_no_token_on_its_machine(
+    alone: Sched, secured: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (secured.state_dir / "token").unlink(missing_ok=True)
+    monkeypatch.setenv("SCHED_STATE_DIR", str(secured.state_dir))
+    found = alone("whoami", "-o", "json").document
+    assert (found["user"], found["role"], found["identified_by"]) == (getpass.getuser(), "admin", "login")
+    assert "by the login on its machine" in alone("whoami").ok().out
+    by_address = alone("whoami", "-o", "json", "--url", f"unix://{secured.state_dir / 'sched.sock'}").document
+    assert by_address == found
+    alone("list", "--url", "unix:///nowhere.sock").failed(5, "no daemon answers at unix:///nowhere.sock")
+    assert "sched token" not in alone("audit", "--since", "1h").ok().out

@@ -67,6 +67,7 @@ VALUES = {
     ("http", "workers_url"): "http://a:1",
     ("http", "token"): "0123456789abcdef",
     ("http", "metrics_token"): "fedcba9876543210",
+    ("http", "socket"): "/run/sched/sched.sock",
     ("policy", "aging_ceilings"): "10,100",
     ("policy", "oversell_utilization_max"): "0.5",
     ("local", "slots"): "3",

@@ -178,7 +178,7 @@ def test_the_settings_are_settings(tmp_path: Path) -> None:
     assert not settings.kubernetes.trust_templates
 
 
-def test_sched_in_the_daemons_pod_finds_the_address_and_the_token_that_the_daemon_writes(tmp_path: Path) -> None:
+def test_sched_in_the_daemons_pod_finds_the_socket_and_the_address_that_the_daemon_writes(tmp_path: Path) -> None:
     pod = yaml.safe_load((MANIFESTS / "base" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     variables = {each["name"]: each.get("value") for each in container["env"]}
@@ -190,7 +190,8 @@ def test_sched_in_the_daemons_pod_finds_the_address_and_the_token_that_the_daemo
 
     with running_daemon(tmp_path, http={"host": "0.0.0.0", "token": "of-the-secret-sched"}) as daemon:
         found = find_daemon(None, None, daemon.state_dir)
-        assert (found.url, found.token) == (daemon.url, "of-the-secret-sched")
+        assert (found.url, found.socket) == (daemon.url, daemon.state_dir / "sched.sock")
+        assert (daemon.state_dir / "token").read_text() == "of-the-secret-sched\n"
 
 
 def test_the_image_is_made_of_what_is_let_through_and_of_nothing_else() -> None:

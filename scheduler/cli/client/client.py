@@ -32,7 +32,8 @@ class Client:
         if connection.token:
             headers["Authorization"] = f"Bearer {connection.token}"
         self._http = httpx.Client(
-            base_url=connection.url,
+            base_url=connection.base_url,
+            transport=None if connection.socket is None else httpx.HTTPTransport(uds=str(connection.socket)),
             headers=headers,
             timeout=timeout_seconds,
             # Loading the certificates takes longer than the request.
@@ -92,6 +93,8 @@ class Client:
         """A successful answer; anything else is raised."""
         import httpx
 
+        if not self.connection.listened_to:
+            raise Unreachable(_nobody_there(self.connection))
         try:
             timeout = httpx.Timeout(self._http.timeout.read, read=(self._http.timeout.read or 0.0) + wait_seconds)
             response = self._http.request(

@@ -1,6 +1,8 @@
 """Where the daemon is and how to be let in: as the user says, else as stored by a login or by the daemon."""
 
 import json
+import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,6 +13,7 @@ from scheduler.errors import InvalidInput
 DEFAULT_URL = "http://127.0.0.1:8470"
 DEFAULT_STATE_DIR = Path("~/.sched")
 _FILE_BYTES_MAX = 64 * 1024
+_UNIX = "unix://"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -23,10 +26,29 @@ class Connection:
     origin: str = ""
     #: What to look at where the token is not accepted.
     token_hint: str = "check SCHED_TOKEN"
+    #: UNIX socket by which the daemon is asked; None: by its address.
+    socket: Path | None = None
 
     @property
     def loopback(self) -> bool:
-        return urlsplit(self.url).hostname in _LOOPBACK
+        return self.socket is not None or urlsplit(self.url).hostname in _LOOPBACK
+
+    @property
+    def listened_to(self) -> bool:
+        """Whether somebody listens at the UNIX socket, so that the HTTP library leaves none open that failed."""
+        if self.socket is None:
+            return True
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(str(self.socket))
+            except OSError:
+                return False
+        return True
+
+    @property
+    def base_url(self) -> str:
+        """The address for requests, which over a UNIX socket says nothing of where they go."""
+        return "http://localhost" if self.url.startswith(_UNIX) else self.url
 
 
 def find_daemon(url: str | None, token: str | None, state_dir: Path | None) -> Connection:
@@ -43,9 +65,13 @@ def find_daemon(url: str | None, token: str | None, state_dir: Path | None) -> C
     directory = (state_dir or DEFAULT_STATE_DIR).expanduser()
     origin = ""
     if given is None:
-        written = _written_url(directory / "daemon.json")
+        written, at = _written(directory / "daemon.json")
         origin = f"from {directory / 'daemon.json'}" if written else ""
         given = checked_url(written or DEFAULT_URL)
+        if at is not None and not token and os.access(at, os.W_OK):
+            return Connection(given, None, origin, origin, at)
+    if given.startswith(_UNIX):
+        return Connection(given, token or None, socket=Path(given.removeprefix(_UNIX)))
     connection = Connection(given, token or None, origin)
     if connection.token is None and connection.loopback:
         file = directory / "token"
@@ -54,27 +80,30 @@ def find_daemon(url: str | None, token: str | None, state_dir: Path | None) -> C
 
 
 def checked_url(url: str) -> str:
-    """The address without a slash at its end. Raises `InvalidInput` unless it is http(s) with a host."""
+    """The address without a slash at its end. Raises `InvalidInput` unless it is http(s) with a host, or a socket."""
+    if url.startswith(f"{_UNIX}/"):
+        return url
     try:
         parts = urlsplit(url)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         valid = False
     if not valid or parts.query or parts.fragment:
-        raise InvalidInput("--url", f"{url!r} is not a valid address: use the form {DEFAULT_URL}")
+        raise InvalidInput("--url", f"{url!r} is not a valid address: use the form {DEFAULT_URL} or unix:///PATH")
     return url.rstrip("/")
 
 
-def _written_url(path: Path) -> str | None:
+def _written(path: Path) -> tuple[str | None, Path | None]:
+    """The address and the UNIX socket that a daemon wrote; None for what is not there."""
     text = _read_small(path)
-    if text is None:
-        return None
     try:
-        document = json.loads(text)
+        document = json.loads(text or "")
     except ValueError:
-        return None
-    url = document.get("url") if isinstance(document, dict) else None
-    return url if isinstance(url, str) else None
+        return None, None
+    if not isinstance(document, dict):
+        return None, None
+    url, at = document.get("url"), document.get("socket")
+    return url if isinstance(url, str) else None, Path(at) if isinstance(at, str) else None
 
 
 def _written_token(path: Path) -> str | None:

@@ -6,6 +6,7 @@ Options, ambiguous names, refusals and whatever else is unusual are left to the 
 import http.client
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -37,10 +38,13 @@ def print_hosts_at_once(words: list[str]) -> bool:
 
 def _hosts(connection: Connection, job: str) -> bytes | None:
     """What discover_hosts answers; None unless that is a list of hosts."""
-    url = urlsplit(connection.url)
+    url = urlsplit(connection.base_url)
     if url.scheme != "http" or (not connection.loopback and any(os.environ.get(name) for name in _PROXIES)):
         return None
     link = http.client.HTTPConnection(url.hostname or "", url.port or 80, timeout=_TIMEOUT_SECONDS)
+    if connection.socket is not None:
+        link.sock = socket.socket(socket.AF_UNIX)
+        link.sock.settimeout(_TIMEOUT_SECONDS)
     headers = {"Authorization": f"Bearer {connection.token}"} if connection.token else {}
 
     def answer(path: str, media_type: str) -> bytes | None:
@@ -51,6 +55,8 @@ def _hosts(connection: Connection, job: str) -> bytes | None:
         return body if expected and body else None
 
     try:
+        if connection.socket is not None:
+            link.sock.connect(str(connection.socket))
         if not (job.isascii() and job.isdecimal()):
             found = answer(f"?active=true&limit=2&name={quote(job, safe='')}", "application/json")
             jobs = json.loads(found)["jobs"] if found else []

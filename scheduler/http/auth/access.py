@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import ipaddress
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -31,6 +32,26 @@ _NO_TOKEN = Stranger("no token: send Authorization: Bearer TOKEN with your own t
 _UNKNOWN = Stranger("invalid token: it is neither http.token of the daemon nor the token of a user")
 
 
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """What users of the daemon's machine may do who come by its UNIX socket."""
+
+    #: The login of a user, by its number.
+    name: Callable[[int], str]
+    #: Of all but the daemon's own user and root, who are administrators.
+    role: Role
+    #: Whether others than these can reach the socket, so that the address, where nobody is known, asks for a token.
+    shared: bool
+
+    def identity(self, uid: int) -> Identity:
+        role = Role.ADMIN if uid in (0, os.geteuid()) else self.role
+        return Identity(self.name(uid), role, IdentifiedBy.LOGIN)
+
+
+#: Of a daemon without a UNIX socket.
+NO_LOGINS = Logins(str, Role.VIEWER, shared=False)
+
+
 class Access:
     """Decides who calls by the `Authorization` header. Compares in constant time, or looks digests up."""
 
@@ -42,8 +63,10 @@ class Access:
         metrics_token: str | None = None,
         tokens: TokenBook = NO_TOKENS,
         now: Callable[[], float] = lambda: 0.0,
+        logins: Logins = NO_LOGINS,
     ) -> None:
         """`nonce_of`: returns the nonce of a job, None for an unknown one. `now`: the clock by which tokens expire."""
+        self._logins = logins
         self._user_token = user_token.encode() if user_token is not None else None
         self._metrics_token = metrics_token.encode() if metrics_token is not None else None
         self._secret = worker_secret
@@ -53,8 +76,8 @@ class Access:
 
     @property
     def open_to_users(self) -> bool:
-        """Whether users need no token: there is none, and never was."""
-        return self._user_token is None and not self._tokens.in_use
+        """Whether users need no token: there is none, and never was, and nobody else may use the UNIX socket."""
+        return self._user_token is None and not self._tokens.in_use and not self._logins.shared
 
     def worker_token(self, job_id: JobId, nonce: str) -> str:
         """Token for discover_hosts and the worker calls of this job, and for nothing else: `<nonce>.<signature>`.
@@ -71,11 +94,16 @@ class Access:
         nonce = token.rpartition(b".")[0].decode("latin-1")
         return nonce if hmac.compare_digest(token, self.worker_token(job_id, nonce).encode("latin-1")) else None
 
-    def identify(self, authorization: bytes | None) -> Identity | Stranger:
-        """Who calls with this header."""
+    def identify(self, authorization: bytes | None, peer_uid: int | None = None) -> Identity | Stranger:
+        """Who calls with this header. `peer_uid`: the user at the other end of the UNIX socket; None: of no such one.
+
+        A token that is sent counts there too, unless the daemon has none.
+        """
+        secret = _bearer(authorization)
+        if peer_uid is not None and (self.open_to_users or not secret):
+            return self._logins.identity(peer_uid)
         if self.open_to_users:
             return _OF_THIS_MACHINE
-        secret = _bearer(authorization)
         if self._user_token is not None and hmac.compare_digest(secret, self._user_token):
             return _CONFIGURED
         token = self._tokens.find(secret)

@@ -19,6 +19,7 @@ from scheduler.http.auth.authorize import CALLER
 from scheduler.http.errors import ErrorCode, Refusal, error_response
 from scheduler.http.hosts import HostAnswer, HostAnswers, unchanged, wants_json
 from scheduler.http.runtime.audit import AuditTrail
+from scheduler.http.server.peer import PEER_UID
 from scheduler.http.server.throttle import Caller, Throttle
 from scheduler.model.identity import IdentifiedBy, Identity
 from scheduler.model.ids import JobId
@@ -57,7 +58,7 @@ class Entry:
             await self._app(scope, receive, send)
             return
         authorization = _authorization(scope)
-        scope[CALLER] = caller = self.access.identify(authorization)
+        scope[CALLER] = caller = self.access.identify(authorization, scope.get("state", {}).get(PEER_UID))
         asks = scope["path"].endswith(_SUFFIX) and scope["method"] == "GET"
         if asks:
             send = self._counted(send)

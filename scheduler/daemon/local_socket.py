@@ -1,0 +1,106 @@
+"""The UNIX socket of the daemon: programs of its machine come without a token, since the kernel says who they are."""
+
+import errno
+import grp
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import structlog
+
+from scheduler.config import HttpSettings
+from scheduler.errors import ConfigError
+from scheduler.http.auth.access import Logins
+from scheduler.http.server.peer import login_of
+from scheduler.model.identity import Role
+
+log = structlog.get_logger(__name__)
+
+SOCKET_FILE = "sched.sock"
+_BACKLOG = 128
+_OWN = 0o600
+_GROUP = 0o660
+
+
+@contextmanager
+def local_socket(settings: HttpSettings, state: Path) -> Iterator[socket.socket | None]:
+    """A socket that listens at `http.socket`, else in the state directory; None where that one cannot be made.
+
+    Its file is removed at the end. Raises `ConfigError` for `http.socket` where nothing can listen, and for
+    `http.socket_group` where there is no such group.
+    """
+    path = settings.socket or state / SOCKET_FILE
+    try:
+        listening = _listen(path, _group(settings))
+    except OSError as error:
+        why = f"cannot listen on {path}: {error.strerror or error}"
+        if settings.socket is not None:
+            raise ConfigError(f"{why}: use another path with http.socket (SCHED_HTTP__SOCKET)") from None
+        log.warning("no UNIX socket: programs of this machine come by the address, as others do", reason=why)
+        listening = None
+    try:
+        yield listening
+    finally:
+        if listening is not None:
+            listening.close()
+            with suppress(OSError):
+                path.unlink()
+
+
+def logins_of(settings: HttpSettings) -> Logins:
+    """What those may do who come by the socket."""
+    return Logins(login_of, Role(settings.socket_role), shared=settings.socket_group is not None)
+
+
+def _group(settings: HttpSettings) -> int | None:
+    """The number of the group that may connect. Raises `ConfigError`."""
+    if settings.socket_group is None:
+        return None
+    if settings.socket is None:
+        raise ConfigError(
+            "http.socket_group: no other user reaches the state directory: set http.socket too, as to "
+            "/run/sched/sched.sock"
+        )
+    try:
+        return grp.getgrnam(settings.socket_group).gr_gid
+    except KeyError:
+        raise ConfigError(f"http.socket_group: there is no group {settings.socket_group} on this machine") from None
+
+
+def _listen(path: Path, group: int | None) -> socket.socket:
+    """Raises `OSError`."""
+    _remove_leftover(path)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        before = os.umask(0o777 & ~_OWN)  # never open to others, not even before the next step
+        try:
+            bound.bind(str(path))
+        finally:
+            os.umask(before)
+        if group is not None:
+            os.chown(path, -1, group)
+            path.chmod(_GROUP)
+        bound.listen(_BACKLOG)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _remove_leftover(path: Path) -> None:
+    """Remove the socket of a daemon that was killed. Raises `OSError` for other files, and while somebody listens."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise FileExistsError(errno.EEXIST, "a file that is no socket is there")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+        else:
+            raise OSError(errno.EADDRINUSE, "another process listens there")
