@@ -187,7 +187,7 @@ def test_a_job_file_may_choose_and_the_option_wins_over_it(monkeypatch: pytest.M
     assert request["env"] == {"SEED": "2"}
     assert built(Flags(export=["NONE"]), file)["export"]["env"] == {}
     assert built(Flags(), {"command": "x", "export": "NONE", "workdir": "/w"}).keys() == {
-        *("command", "user", "workdir", "name")
+        *("command", "workdir", "name")
     }
 
 

@@ -130,7 +130,7 @@ function route() {
 
 function askForToken(wrong) {
   const dialog = byId("token-dialog");
-  if (wrong) say(byId("token-why"), "The scheduler rejected this token. Use the http.token of the daemon.");
+  if (wrong) say(byId("token-why"), "The scheduler rejected this token. Use your own, or http.token of the daemon.");
   if (!dialog.open) dialog.showModal();
   return new Promise((given) => {
     byId("token-form").addEventListener("submit", () => {
