@@ -27,15 +27,21 @@ class Client:
 
         self.connection = connection
         headers = {"Authorization": f"Bearer {connection.token}"} if connection.token else {}
-        self._http = httpx.Client(
-            base_url=connection.url,
-            headers=headers,
-            timeout=timeout_seconds,
-            # Loading the certificates takes longer than the request.
-            verify=connection.url.startswith("https:"),
-            # A proxy for the outside world cannot know this machine's loopback.
-            trust_env=not connection.loopback,
-        )
+        try:
+            self._http = httpx.Client(
+                base_url=connection.url,
+                headers=headers,
+                timeout=timeout_seconds,
+                # Loading the certificates takes longer than the request.
+                verify=connection.url.startswith("https:"),
+                # A proxy for the outside world cannot know this machine's loopback.
+                trust_env=not connection.loopback,
+            )
+        except (ImportError, ValueError, httpx.InvalidURL) as error:  # such as a proxy that speaks SOCKS
+            why = str(error).partition("\n")[0]
+            raise UserError(
+                f"{connection.url} cannot be asked: {why}: check the address, and HTTP_PROXY and its like"
+            ) from None
 
     def __enter__(self) -> "Client":
         return self

@@ -1,10 +1,12 @@
 """Where the daemon is and how to be let in: as the user says, else as the daemon wrote into its state directory."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from scheduler.bounds import TOKEN_PATTERN
 from scheduler.errors import InvalidInput
 
 DEFAULT_URL = "http://127.0.0.1:8470"
@@ -30,7 +32,7 @@ def find_daemon(url: str | None, token: str | None, state_dir: Path | None) -> C
     """Address and token: as given, else as the daemon of the state directory wrote them, else the default address.
 
     A token file is read only for an address on this machine, so that it never travels to another one by accident.
-    Raises `InvalidInput` for an address that is none.
+    Raises `InvalidInput` for an address or a token that cannot be one.
     """
     directory = (state_dir or DEFAULT_STATE_DIR).expanduser()
     origin = ""
@@ -38,9 +40,10 @@ def find_daemon(url: str | None, token: str | None, state_dir: Path | None) -> C
         url = _written_url(directory / "daemon.json")
         if url:
             origin = f"from {directory / 'daemon.json'}"
-    connection = Connection(checked_url(url or DEFAULT_URL), token or None, origin)
+    connection = Connection(checked_url(url or DEFAULT_URL), _checked_token(token, "SCHED_TOKEN"), origin)
     if connection.token is None and connection.loopback:
-        return Connection(connection.url, _written_token(directory / "token"), origin)
+        written = directory / "token"
+        return Connection(connection.url, _checked_token(_written_token(written), str(written)), origin)
     return connection
 
 
@@ -48,12 +51,19 @@ def checked_url(url: str) -> str:
     """The address without a slash at its end. Raises `InvalidInput` unless it is http(s) with a host."""
     try:
         parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        valid = parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
     except ValueError:
         valid = False
     if not valid or parts.query or parts.fragment:
         raise InvalidInput("--url", f"{url!r} is not a valid address: use the form {DEFAULT_URL}")
     return url.rstrip("/")
+
+
+def _checked_token(token: str | None, origin: str) -> str | None:
+    """The token, None for an empty one. Raises `InvalidInput` for one that no header can carry."""
+    if token and not re.fullmatch(TOKEN_PATTERN, token):
+        raise InvalidInput(origin, "the token must consist of printable ASCII characters without spaces")
+    return token or None
 
 
 def _written_url(path: Path) -> str | None:
