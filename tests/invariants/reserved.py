@@ -134,7 +134,7 @@ class Promises:
                     continue
                 if _still_fits(before, self._before, snapshot, order, settings):
                     raise Broken("RESERVED", f"job {job.id} lost {before.reservation} to nobody more important")
-        if commits:  # else nothing has been decided by these settings
+        if commits and not terms:  # else nothing may have been decided by these settings yet
             self._settings = settings
         self._before, self._moment = snapshot, moment
 

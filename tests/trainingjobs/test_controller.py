@@ -93,6 +93,30 @@ def test_a_field_that_cannot_change_any_more_is_told_and_ignored(site: Site) -> 
     assert (job.spec.command, job.priority) == (("train",), 3)
 
 
+def test_an_edit_that_is_no_job_is_refused_and_the_job_can_still_be_cancelled(site: Site) -> None:
+    site.node("a", slots=4)
+    site.apply("mnist")
+    job_id = site.job_of("mnist")
+    site.settle()
+    site.edit("mnist", minWorkers=8)
+    status = site.await_status("mnist", observedGeneration=2, phase="Running")
+    assert conditions(status)["Accepted"] == "False"
+    site.settle()
+    site.expect(job_id, JobState.RUNNING, workers=4)
+    site.edit("mnist", minWorkers=2)
+    status = site.await_status("mnist", observedGeneration=3)
+    assert conditions(status)["Accepted"] == "True"
+    site.settle()
+    assert site.get(job_id).min_workers == 2
+    site.edit("mnist", minWorkers=8)
+    site.await_status("mnist", observedGeneration=4)
+    site.delete("mnist")
+    eventually(lambda: site.store.take_inbox(10).intents, "nobody asks for the end")
+    site.settle()
+    site.expect(job_id, JobState.CANCELLED, workers=0)
+    becomes(site.names, [])
+
+
 def test_deletion_cancels_and_waits_for_the_workers(site: Site) -> None:
     site.node("a", slots=4)
     site.apply("mnist")
