@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import torch
+from torch.utils.data import DataLoader
 
 from scheduler.elastic.errors import UsageError
 from scheduler.elastic.group.group import Group
@@ -16,6 +17,9 @@ from scheduler.elastic.training.sampler import ElasticDistributedSampler
 from scheduler.elastic.training.snapshot import Snapshot
 from scheduler.elastic.training.throughput import Pace
 from scheduler.elastic.training.updates import Updates
+
+#: Stands for an item of a loader that has no more.
+_ENDED = object()
 
 
 class State:
@@ -160,10 +164,14 @@ class State:
         """
         if self._sampler is None:
             raise UsageError("batches() needs a sampler: pass one to State")
+        if type(loader) is DataLoader and loader.batch_sampler is not self._sampler:
+            raise UsageError("batches() needs a loader of the state's sampler: DataLoader(..., batch_sampler=sampler)")
         steps = len(self._sampler)
         source = iter(self._sampler if loader is None else loader)
-        for _ in range(steps):
-            item = next(source)
+        for step in range(steps):
+            item = next(source, _ENDED)
+            if item is _ENDED:
+                raise UsageError(f"the loader of batches() ended after {step} of {steps} steps of its sampler")
             self._in_hand = self._sampler.advance()
             self._first_step_begins()
             if self._updates is not None:
@@ -329,7 +337,8 @@ class State:
         for name, value in tree["values"].items():
             kept = self._values.get(name)
             if isinstance(kept, torch.Tensor) and isinstance(value, torch.Tensor) and kept.shape == value.shape:
-                kept.copy_(value)
+                with torch.no_grad():  # it may be a parameter
+                    kept.copy_(value)
             else:
                 self._values[name] = value
         if self._updates is not None:

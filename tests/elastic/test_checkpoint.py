@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -35,6 +36,18 @@ def test_a_checkpoint_that_cannot_be_read_gives_way_to_the_one_before(tmp_path: 
     for broken in (b"", whole[: len(whole) // 2], b"nonsense"):
         (tmp_path / "checkpoint-1-2.pt").write_bytes(broken)
         assert directory.read() == (1, {"step": 1})
+
+
+def test_a_full_disk_is_an_error_of_the_system_also_where_torch_writes_in_pieces(tmp_path: Path) -> None:
+    directory = CheckpointDirectory(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            directory.write(1, 1, {"large": torch.zeros(1_000_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(

@@ -2,6 +2,8 @@
 
 import math
 import os
+import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +28,7 @@ from scheduler.http.schemas.requests import parse_request
 from scheduler.http.schemas.worker_requests import ReportRequest
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import WorkerReport
+from tests.daemon import ROOT
 from tests.elastic.becoming import become_worker, served_site
 from tests.http.site import Site
 
@@ -55,6 +58,27 @@ class Worker:
         report = self._site.reports.latest(WorkerId(self.environment.worker))
         assert report is not None
         return report
+
+
+#: Ends with 0 where neither a forked process has the worker's pipe for signals, nor the worker has lost it.
+FORKING = """
+import os, signal, sys, warnings
+from scheduler.elastic.environment import Environment
+from scheduler.elastic.membership.agent import Agent
+
+Agent(Environment.read(os.environ), "127.0.0.1:9", lambda: None, None).start()
+warnings.simplefilter("ignore")
+child = os.fork()
+if child == 0:
+    os._exit(signal.set_wakeup_fd(-1) + 1)
+inherited = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+os._exit(inherited or int(signal.set_wakeup_fd(-1) == -1))
+"""
+
+
+def test_a_signal_to_a_forked_process_is_none_to_the_worker(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    Worker(site, monkeypatch)
+    assert subprocess.run([sys.executable, "-c", FORKING], cwd=ROOT, timeout=120, check=False).returncode == 0
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -135,6 +135,49 @@ def test_misuse_is_explained() -> None:
         elastic.State().report(**{f"m{number}": 0.0 for number in range(16)})
 
 
+def test_a_loader_that_does_not_take_its_samples_from_the_sampler_is_refused() -> None:
+    state = make_state()
+    data = torch.arange(20)
+    with pytest.raises(elastic.UsageError, match=r"needs a loader of the state's sampler"):
+        next(state.batches(torch.utils.data.DataLoader(data, batch_size=4)))
+    assert len(list(state.batches(torch.utils.data.DataLoader(data, batch_sampler=state.sampler)))) == 5
+    state.sampler.set_epoch(1)
+    with pytest.raises(elastic.UsageError, match="ended after 2 of 5 steps"):
+        list(state.batches([1, 2]))
+
+
+def test_a_layer_that_is_unfrozen_has_its_gradients_averaged_from_then_on() -> None:
+    state = make_state()
+    state.model.weight.requires_grad_(False)
+
+    def train(state: elastic.State) -> list[torch.Tensor]:
+        gradients = []
+        batches = state.batches()
+        for frozen in (True, False):
+            state.model.weight.requires_grad_(not frozen)
+            state.optimizer.zero_grad()
+            indices = next(batches)
+            state.model(torch.ones(len(indices), 3)).sum().backward()
+            state.average_gradients(len(indices), loss="sum")
+            gradients.append(state.model.weight.grad)
+            state.commit()
+        return gradients
+
+    before, after = elastic.run(train, state)
+    assert before is None
+    assert after.tolist() == [[1.0, 1.0, 1.0]]
+
+
+def test_a_parameter_is_kept_as_a_value() -> None:
+    state = make_state(scale=torch.nn.Parameter(torch.ones(2)))
+    state.commit()
+    with torch.no_grad():
+        state.scale.mul_(5)
+    state.restore()
+    assert state.scale.tolist() == [1.0, 1.0]
+    assert state.scale.requires_grad
+
+
 def test_a_loader_with_an_empty_share_gives_a_batch_of_zero_samples() -> None:
     dataset = torch.utils.data.TensorDataset(torch.arange(6.0).view(3, 2), torch.arange(3))
     sampler = elastic.ElasticDistributedSampler(dataset, batch=2, shuffle=False)

@@ -101,6 +101,8 @@ class Agent:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, _ignore)
             signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+            # A signal to a process that is forked from this one is none to this worker.
+            os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
         for loop in (self._poll_forever, self._report_forever):
             threading.Thread(target=loop, name=loop.__name__.strip("_"), daemon=True).start()
         if self._checkpoints is not None:
