@@ -12,6 +12,7 @@ from scheduler.elastic.group.group import Group
 from scheduler.elastic.group.sockets import Connections
 from scheduler.elastic.membership.membership import Membership
 from scheduler.elastic.training.snapshot import Snapshot
+from scheduler.elastic.training.throughput import Pace
 
 
 def make_state(samples: int = 20, **values: object) -> elastic.State:
@@ -166,6 +167,38 @@ def test_a_layer_that_is_unfrozen_has_its_gradients_averaged_from_then_on() -> N
     before, after = elastic.run(train, state)
     assert before is None
     assert after.tolist() == [[1.0, 1.0, 1.0]]
+
+
+def test_a_module_is_told_of_which_version_its_state_is() -> None:
+    seen = []
+
+    class Versioned(torch.nn.Linear):
+        _version = 7
+
+        def _load_from_state_dict(self, state: object, prefix: str, local_metadata: dict[str, object], *rest: object):  # type: ignore[no-untyped-def]
+            seen.append(local_metadata.get("version"))
+            super()._load_from_state_dict(state, prefix, local_metadata, *rest)
+
+    state = elastic.State(model=torch.nn.Sequential(Versioned(2, 2)))
+    state.commit()
+    state.restore()
+    assert seen == [7]
+
+
+@pytest.mark.parametrize("dealt", [True, False])
+def test_the_samples_of_all_steps_since_a_commit_count(dealt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+    monkeypatch.setattr(Pace, "add", lambda _, samples, now: counted.append(samples))
+    state = make_state(samples=32)
+
+    def train(state: elastic.State) -> None:
+        for step, indices in enumerate(state.batches() if dealt else [[0, 1, 2, 3]] * 8, 1):
+            train_step(state, indices)
+            if step % 4 == 0:
+                state.commit()
+
+    elastic.run(train, state)
+    assert counted == [16, 16]
 
 
 def test_a_parameter_is_kept_as_a_value() -> None:
