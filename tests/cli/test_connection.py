@@ -25,7 +25,7 @@ def test_the_address_is_the_given_one_else_the_written_one_else_the_default(tmp_
     assert find_daemon("http://10.0.0.1:80", None, tmp_path).url == "http://10.0.0.1:80"
 
 
-@pytest.mark.parametrize("token", ["tök-0123456789abcdef", "with space", "line\nfeed"])
+@pytest.mark.parametrize("token", ["tök-0123456789abcdef", "line\nfeed"])
 def test_a_token_that_no_header_can_carry_is_refused_where_it_stands(token: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"SCHED_TOKEN: the token must consist of printable ASCII"):
         find_daemon("http://elsewhere:1", token, tmp_path)

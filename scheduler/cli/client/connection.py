@@ -62,7 +62,7 @@ def checked_url(url: str) -> str:
 def _checked_token(token: str | None, origin: str) -> str | None:
     """The token, None for an empty one. Raises `InvalidInput` for one that no header can carry."""
     if token and not re.fullmatch(TOKEN_PATTERN, token):
-        raise InvalidInput(origin, "the token must consist of printable ASCII characters without spaces")
+        raise InvalidInput(origin, "the token must consist of printable ASCII characters")
     return token or None
 
 
