@@ -10,12 +10,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import yaml
 
 from scheduler.clock import SystemClock
 from scheduler.clusters.kubernetes.api.connection import PODS, Connection
 from scheduler.clusters.kubernetes.api.reflector import Reflector
 from scheduler.config import KubernetesSettings
+from tests.clusters.control_plane import kubeconfig_of
 
 
 class Server(ThreadingHTTPServer):
@@ -86,16 +86,7 @@ def server() -> Iterator[Server]:
 
 def test_a_watch_that_answers_with_an_error_is_followed_by_a_new_list(server: Server, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    address = f"http://127.0.0.1:{server.server_port}"
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": address}}],
-        "users": [{"name": "c", "user": {}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-    }
-    kubeconfig.write_text(yaml.safe_dump(config))
+    kubeconfig.write_text(kubeconfig_of(f"http://127.0.0.1:{server.server_port}", "nobody-asks"))
     clock, names = SystemClock(), Names()
     connection = Connection(KubernetesSettings(kubeconfig=kubeconfig), clock)
     reflector = Reflector(PODS, connection, names, lambda: None, clock, random.Random(1))

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 import torch
 
 from scheduler.elastic.training.checkpoint import CheckpointDirectory
+from tests.full_disk import files_limited
 
 
 def test_the_newest_generation_wins_over_a_higher_step_of_an_older_one(tmp_path: Path) -> None:
@@ -40,13 +40,8 @@ def test_a_checkpoint_that_cannot_be_read_gives_way_to_the_one_before(tmp_path: 
 
 def test_a_full_disk_is_an_error_of_the_system_also_where_torch_writes_in_pieces(tmp_path: Path) -> None:
     directory = CheckpointDirectory(tmp_path)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            directory.write(1, 1, {"large": torch.zeros(1_000_000)})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with files_limited(4096), pytest.raises(OSError, match="File too large"):
+        directory.write(1, 1, {"large": torch.zeros(1_000_000)})
     assert not list(tmp_path.iterdir())
 
 
