@@ -108,23 +108,24 @@ def _jobs(jobs: list[View], now: float, jobs_max: int, by_state: dict[str, int])
     rows_max = jobs_max if active_number + waiting_number <= jobs_max else jobs_max - 2
     active = [job for job in ordered if job["state"] not in _WAITING][:rows_max]
     waiting = [job for job in ordered if job["state"] in _WAITING][: min(_WAITING_ROWS_MAX, rows_max - len(active))]
-    rows: list[list[Cell]] = [
-        [
-            (str(job["id"]), colour(job["id"]) if job["workers"] else ""),
-            job["name"],
-            state_cell(job["state"]),
-            str(job["priority"]),
-            size(job),
-            ago(since(job), now).removesuffix(" ago"),
-            str(job["progress"]["step"] if job["progress"]["step"] is not None else "-"),
-            _pace(job) or why(job),
-        ]
-        for job in active + waiting
-    ]
+    rows = [_row(job, now) for job in active + waiting]
     for left, what in ((active_number - len(active), "active"), (waiting_number - len(waiting), "waiting")):
         if left > 0:
             rows.append(["", f"and {left:,} more {what}", "", "", "", "", "", ""])
     return table(columns, rows)
+
+
+def _row(job: View, now: float) -> list[Cell]:
+    return [
+        (str(job["id"]), colour(job["id"]) if job["workers"] else ""),
+        job["name"],
+        state_cell(job["state"]),
+        str(job["priority"]),
+        size(job),
+        ago(since(job), now).removesuffix(" ago"),
+        str(job["progress"]["step"] if job["progress"]["step"] is not None else "-"),
+        _pace(job) or why(job),
+    ]
 
 
 def _pace(job: View) -> str:

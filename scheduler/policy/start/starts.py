@@ -100,7 +100,8 @@ class Starts:
 
     def explain(self) -> None:
         """Give every job that this pass left waiting its reason, judged by what the finished draft leaves."""
-        explain(self.draft, self.left, self._impossible, self._request, self.head_reservation)
+        left = (job for job in self.left if job.id not in self.draft.holding)
+        explain(self.draft, left, self._impossible, self._request, self.head_reservation)
 
     def _drop_overbooked(self) -> None:
         """Where nodes hold more than they have, drop the last reservations of the queue until the others fit."""

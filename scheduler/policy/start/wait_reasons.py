@@ -33,7 +33,7 @@ def explain(
     waiting = not_carried(draft.world, draft.waiting)
     for job in left:
         said = _reason(draft, draft.request(job), head_reservation)
-        if job.id not in draft.holding and differs(job, said):
+        if differs(job, said):
             waiting[job.id] = said
 
     def said_to(job_class: JobClass) -> Waiting:
