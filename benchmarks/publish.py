@@ -1,15 +1,19 @@
 """`python -m benchmarks.publish [NAME...]`: let the documentation quote what was measured here.
 
-Takes benchmarks/results/NAME.json over into benchmarks/figures, all of them without names. `python -m docs.generate`
-then writes the page of figures, its charts, and the figures of README.md anew.
+Takes benchmarks/results/NAME.json over into benchmarks/figures, and a picture drawn beside it into docs; all of them
+without names. `python -m docs.generate` then writes the page of figures, its charts, and the figures of README.md anew.
 """
 
 import argparse
 import json
+import shutil
 import sys
+from pathlib import Path
 
 from benchmarks.__main__ import NAMES
 from benchmarks.figure import PUBLISHED, RESULTS
+
+DOCS = Path(__file__).parent.parent / "docs"
 
 
 def main() -> int:
@@ -30,6 +34,8 @@ def publish(name: str) -> None:
     figures = [{key: value for key, value in row.items() if key != "verdict"} for row in result["figures"]]
     document = {"name": name, "machine": result["machine"], "figures": figures}
     (PUBLISHED / f"{name}.json").write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    if (picture := RESULTS / f"{name}.svg").exists():
+        shutil.copyfile(picture, DOCS / picture.name.replace("_", "-"))
 
 
 if __name__ == "__main__":

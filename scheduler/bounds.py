@@ -14,6 +14,8 @@ from scheduler.errors import InvalidInput
 NESTING_MAX = 32
 #: Names in a text; of a longer list the first ones are enough.
 NAMED_MAX = 5
+#: Bearer tokens: printable ASCII, as a header carries them.
+TOKEN_PATTERN = r"^[!-~]([ -~]*[!-~])?$"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,6 @@ After every tick all invariants are checked (see `tests.invariants`), so a test 
 """
 
 import itertools
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -195,16 +192,6 @@ class World:
         self.clock.advance(seconds)
         self.cluster.advance()
         self.cluster.follow(self.board, self.reports)
-
-    @contextmanager
-    def disk_refuses(self) -> Iterator[None]:
-        """No file of this process can grow, as on a full disk."""
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
-        try:
-            yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     # looking
 

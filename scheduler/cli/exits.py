@@ -52,15 +52,15 @@ class Exit(IntEnum):
 
 
 _MEANINGS: dict[Exit, str] = {
-    Exit.OK: "success; with --wait or --follow, the job succeeded",
-    Exit.JOB_FAILED: "the job failed (with --wait or --follow)",
+    Exit.OK: "success; of submit with --wait or --follow: the job succeeded",
+    Exit.JOB_FAILED: "the job failed (submit with --wait or --follow)",
     Exit.USAGE: "invalid command line or input",
     Exit.NOT_FOUND: "job, recurring job, worker, node or booking not found",
     Exit.CONFLICT: "the current state does not allow the request",
     Exit.UNREACHABLE: "no daemon answers",
     Exit.REFUSED: "the daemon rejected the token, or does not allow the request",
     Exit.UNAVAILABLE: "temporarily unavailable; try again",
-    Exit.JOB_CANCELLED: "the job was cancelled (with --wait or --follow)",
+    Exit.JOB_CANCELLED: "the job was cancelled (submit with --wait or --follow)",
     Exit.DEFECT: "internal error; set SCHED_DEBUG=1 for a traceback",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
     Exit.BROKEN_PIPE: "the reader of the output closed the pipe",

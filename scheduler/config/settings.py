@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from scheduler.bounds import TOKEN_PATTERN
 from scheduler.config.cluster_settings import KubernetesSettings, LocalSettings
 from scheduler.config.numbers import Duration, Factor, Heartbeat, Seconds, SlotSeconds
 from scheduler.config.section import WORDS, Section
@@ -189,11 +190,15 @@ class HttpSettings(Section):
         description="URL at which workers reach any replica, such as that of a Service; not set: `advertised_url`.",
     )
     token: str | None = Field(
-        default=None, min_length=16, description="Bearer token of users; required on any address but loopback."
+        default=None,
+        min_length=16,
+        pattern=TOKEN_PATTERN,
+        description="Bearer token of users; required on any address but loopback.",
     )
     metrics_token: str | None = Field(
         default=None,
         min_length=16,
+        pattern=TOKEN_PATTERN,
         description="Bearer token that opens `/metrics` and nothing else, for Prometheus; that of users does as well.",
     )
     socket: Path | None = Field(

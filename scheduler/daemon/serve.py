@@ -32,8 +32,8 @@ from scheduler.daemon.state_dir import ADDRESS_FILE, JOBS_DIR, announced, claime
 from scheduler.daemon.tracing import traced_engines
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
 from scheduler.daemon.watchdog import Watchdog, dump_stacks, save_inputs, start_anew
-from scheduler.daemon.webhooks.courier import OUTCOMES
-from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
+from scheduler.daemon.webhooks.sender import OUTCOMES
+from scheduler.daemon.webhooks.sender_threads import SenderThreads, check_kinds
 from scheduler.engine.apply.addresses import nodes_address
 from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.attribution.caution import Caution
@@ -165,7 +165,7 @@ class Daemon:
         self._services = self._new_services()
         self._training_jobs = self._new_training_jobs()
         self._decisions = DecisionLog() if settings.log.decisions else None
-        self._couriers = Couriers(settings.webhooks, store, self._clock, self._leads, random.Random())
+        self._webhook_senders = SenderThreads(settings.webhooks, store, self._clock, self._leads, random.Random())
         #: The newest commit of another replica that was seen.
         self._followed: int | None = None
 
@@ -192,8 +192,8 @@ class Daemon:
                 stack.callback(self._listener.close)
             if self._training_jobs is not None:
                 stack.enter_context(self._training_jobs.followed())
-            self._couriers.start()
-            stack.callback(self._couriers.stop)
+            self._webhook_senders.start()
+            stack.callback(self._webhook_senders.stop)
             self._start_timers(stack)
             log.info("serving", url=self._url, state_dir=str(self._state), version=__version__, pid=os.getpid())
             server = Server(app, connections, on_stop=self._finish)
@@ -313,7 +313,7 @@ class Daemon:
         if self._training_jobs is not None:
             self._training_jobs.see(report)
         if report.events:
-            self._couriers.wake()
+            self._webhook_senders.wake()
             self._services.events_bell.ring({None, *(event.job_id for event in report.events)})
         elif report.following and report.followed != self._followed:
             self._services.events_bell.ring({None, *(job.id for job in report.changed)})
@@ -343,9 +343,9 @@ class Daemon:
             self._metrics.watch("sched_shards_total", partial(shards.shards.__getitem__, outcome), outcome)
         for table in TABLES:
             self._metrics.watch("sched_unreadable_rows", partial(self._unreadable, table), table)
-        self._metrics.watch("sched_failing_webhooks", self._couriers.failing)
+        self._metrics.watch("sched_failing_webhooks", self._webhook_senders.failing)
         for outcome in OUTCOMES:
-            self._metrics.watch("sched_webhook_tries_total", partial(self._couriers.tries, outcome), outcome)
+            self._metrics.watch("sched_webhook_tries_total", partial(self._webhook_senders.tries, outcome), outcome)
 
     def _unreadable(self, table: str) -> int:
         return sum(row.table == table for row in self._store.unreadable)

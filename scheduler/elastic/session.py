@@ -127,7 +127,7 @@ class Session:
     def stop(self) -> NoReturn:
         """Ends this worker after all ranks agreed that the job stops; rank 0 writes the checkpoint."""
         if self._group is not None and self._group.rank == 0:
-            self._write_checkpoint()
+            self._write_checkpoint(last=True)
         leave()
 
     def agree(self, voted: bool | None, tell: Callable[[], tuple[float, ...]]) -> tuple[int, tuple[float, ...]]:
@@ -221,7 +221,7 @@ class Session:
         elif order is Order.STOP:
             # The group broke before it could agree. All survivors of a step hold the same commit, and a file is named
             # for it, so it does not matter which of them writes it.
-            self._write_checkpoint()
+            self._write_checkpoint(last=True)
             leave()
 
     def _form(self, membership: Membership) -> Group:
@@ -258,12 +258,12 @@ class Session:
         found = self._checkpoints.read() if self._checkpoints is not None else None
         return found[1] if found is not None else None
 
-    def _write_checkpoint(self) -> None:
+    def _write_checkpoint(self, *, last: bool = False) -> None:
         committed = self._state._committed()
         if self._checkpoints is None or committed is None:
             return
         self._checkpoint_at = time.monotonic()
-        if not self._agent.confirm(self._generation):
+        if not self._agent.confirm(self._generation, last=last):
             _LOG.warning("no checkpoint written: the scheduler did not confirm generation %d", self._generation)
             return
         step, tree = committed

@@ -1,10 +1,12 @@
 """The training state that survives resizes, deaths and stops. Imports torch."""
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import torch
+from torch.utils.data import DataLoader
 
 from scheduler.elastic.errors import UsageError
 from scheduler.elastic.group.group import Group
@@ -16,6 +18,9 @@ from scheduler.elastic.training.sampler import ElasticDistributedSampler
 from scheduler.elastic.training.snapshot import Snapshot
 from scheduler.elastic.training.throughput import Pace
 from scheduler.elastic.training.updates import Updates
+
+#: Stands for an item of a loader that has no more.
+_ENDED = object()
 
 
 class State:
@@ -61,7 +66,10 @@ class State:
         self._snapshot = Snapshot()
         self._committed_step = -1
         self._voted: bool | None = None
+        #: Samples of the step in hand, on all ranks; whether these were told; those of earlier steps since a commit.
         self._in_hand = 0
+        self._averaged = False
+        self._since_commit = 0
         self._pace = Pace()
         self._group: Group | None = None
         self._boundary: Boundary | None = None
@@ -160,10 +168,15 @@ class State:
         """
         if self._sampler is None:
             raise UsageError("batches() needs a sampler: pass one to State")
+        if type(loader) is DataLoader and loader.batch_sampler is not self._sampler:
+            raise UsageError("batches() needs a loader of the state's sampler: DataLoader(..., batch_sampler=sampler)")
         steps = len(self._sampler)
         source = iter(self._sampler if loader is None else loader)
-        for _ in range(steps):
-            item = next(source)
+        for step in range(steps):
+            item = next(source, _ENDED)
+            if item is _ENDED:
+                raise UsageError(f"the loader of batches() ended after {step} of {steps} steps of its sampler")
+            self._end_step()
             self._in_hand = self._sampler.advance()
             self._first_step_begins()
             if self._updates is not None:
@@ -188,7 +201,9 @@ class State:
         if self._boundary is None or self._group is None:
             raise UsageError("average_gradients() only works inside the function passed to run()")
         total, self._voted = self._updates.average(self._group, samples, loss == "sum", self._boundary.wants_change())
-        self._in_hand = total
+        if self._averaged:
+            self._end_step()
+        self._in_hand, self._averaged = total, True
         return total
 
     def measured(self, hook: Hook) -> Hook:
@@ -228,8 +243,9 @@ class State:
         self.step += 1
         self._keep()
         now = time.monotonic()
-        self._pace.add(self._in_hand, now)
-        self._in_hand = 0
+        self._end_step()
+        self._pace.add(self._since_commit, now)
+        self._since_commit = 0
         self._boundary_at = now
         if self._boundary is not None:
             self._boundary.tell(self._progress())
@@ -271,7 +287,8 @@ class State:
         self._group = group
         self._boundary = boundary
         self._voted = None
-        self._in_hand = 0
+        self._end_step()
+        self._since_commit = 0
         self._resized_from = self._boundary_at
         if self._sampler is not None:
             self._sampler.set_group(group.rank, group.size)
@@ -284,6 +301,10 @@ class State:
         self._boundary = None
         if self._updates is not None:
             self._updates.leave_group()
+
+    def _end_step(self) -> None:
+        self._since_commit += self._in_hand
+        self._in_hand, self._averaged = 0, False
 
     def _tell(self) -> Told:
         return self._updates.tell() if self._updates is not None else NOTHING
@@ -310,10 +331,12 @@ class State:
         return numbers if self.noise_scale is None else {"noise_scale": self.noise_scale, **numbers}
 
     def _keep(self) -> None:
+        states = {name: component.state_dict() for name, component in self._components.items()}
         tree: dict[str, Any] = {
             "step": self.step,
             "epoch": self.epoch,
-            "components": {name: component.state_dict() for name, component in self._components.items()},
+            "components": states,
+            "versions": {name: _versions(state) for name, state in states.items()},
             "values": self._values,
         }
         if self._updates is not None:
@@ -325,12 +348,28 @@ class State:
         self.step = tree["step"]
         self.epoch = tree["epoch"]
         for name, component in self._components.items():
-            component.load_state_dict(tree["components"][name])
+            versions = tree.get("versions", {}).get(name, {})
+            component.load_state_dict(_with_versions(tree["components"][name], versions))
         for name, value in tree["values"].items():
             kept = self._values.get(name)
             if isinstance(kept, torch.Tensor) and isinstance(value, torch.Tensor) and kept.shape == value.shape:
-                kept.copy_(value)
+                with torch.no_grad():  # it may be a parameter
+                    kept.copy_(value)
             else:
                 self._values[name] = value
         if self._updates is not None:
             self._updates.load_state_dict(tree["updates"])
+
+
+def _versions(state: Any) -> dict[str, int | None]:
+    """Versions of a model's modules, by their path: torch keeps them beside the entries of a `state_dict`."""
+    metadata: dict[str, Any] = getattr(state, "_metadata", {})
+    return {path: each.get("version") for path, each in metadata.items()}
+
+
+def _with_versions(state: Any, versions: dict[str, int | None]) -> Any:
+    """The `state_dict` as the model gave it, with the versions of its modules."""
+    if versions:
+        state = OrderedDict(state)
+        state._metadata = OrderedDict((path, {"version": version}) for path, version in versions.items())
+    return state

@@ -20,7 +20,6 @@ from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.start.backfill import HeadReservation
 from scheduler.policy.start.redraft import BackfillGains, decided
 from scheduler.policy.start.starts import Starts
-from scheduler.policy.start.wait_reasons import explain
 
 
 class Planner:
@@ -118,5 +117,5 @@ def decide(draft: Draft, backfill_gains: BackfillGains) -> Decided:
     growth_round = grow(draft, starts.head_reservation)
     share(draft, growth_round, starts.head_reservation)
     # 4. Every job that is left has a reason.
-    explain(starts)
+    starts.explain()
     return Decided(starts.head_reservation, starts.kept_back, growth_round)

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.cli.client.client import Client
 from scheduler.cli.client.connection import DEFAULT_STATE_DIR, DEFAULT_URL, find_daemon
 from scheduler.config import Settings
-from scheduler.errors import InvalidInput
+from scheduler.errors import InvalidInput, UserError
 
 
 def test_defaults_are_those_of_the_daemon() -> None:
@@ -22,6 +23,22 @@ def test_the_address_is_the_given_one_else_the_written_one_else_the_default(tmp_
     found = find_daemon(None, None, tmp_path)
     assert (found.url, found.origin) == ("http://127.0.0.1:1234", f"from {tmp_path / 'daemon.json'}")
     assert find_daemon("http://10.0.0.1:80", None, tmp_path).url == "http://10.0.0.1:80"
+
+
+@pytest.mark.parametrize("token", ["tök-0123456789abcdef", "line\nfeed"])
+def test_a_token_that_no_header_can_carry_is_refused_where_it_stands(token: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"SCHED_TOKEN: the token must consist of printable ASCII"):
+        find_daemon("http://elsewhere:1", token, tmp_path)
+    (tmp_path / "token").write_text(token)
+    with pytest.raises(InvalidInput, match=r"/token: the token must consist of printable ASCII"):
+        find_daemon(None, None, tmp_path)
+
+
+@pytest.mark.parametrize("proxy", ["ftp://x:1", "http://[::1"])
+def test_a_proxy_that_cannot_be_used_is_one_line(proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    with pytest.raises(UserError, match=r"^http://elsewhere:1 cannot be asked: .*: check the address, and HTTP_PROXY"):
+        Client(find_daemon("http://elsewhere:1", None, tmp_path))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 3}', "\x00\xff"])

@@ -127,6 +127,8 @@ def test_a_token_is_needed_and_found(alone: Sched, tmp_path: Path, monkeypatch: 
         (["list", "--label", "x"], "--label: 'x' must have the form KEY=VALUE"),
         (["list", "--limit", "0"], "--limit"),
         (["list", "--url", "nowhere"], "--url: 'nowhere' is not a valid address"),
+        (["list", "--url", "http://a..b"], "--url: 'http://a..b' is not a valid address"),
+        (["list", "--url", f"http://{'a' * 64}.example"], "is not a valid address"),
         (["priority", "1"], "Missing argument 'N'"),
         (["priority", "1", "--url"], "--url"),
         (["scale", "1", "--min", "0"], "--min"),

@@ -57,6 +57,23 @@ def test_a_time_is_read_in_the_local_zone(text: str, expected: datetime) -> None
     assert moment(text, "--start", NOW.timestamp()) == expected.timestamp()
 
 
+@pytest.mark.usefixtures("berlin")
+@pytest.mark.parametrize(
+    ("now", "text", "expected"),
+    [
+        # 29 March 2026: 02:00 to 03:00 is skipped
+        (datetime(2026, 3, 29, 0, 45, tzinfo=UTC), "02:30", datetime(2026, 3, 29, 1, 30, tzinfo=UTC)),
+        (datetime(2026, 3, 29, 0, 0, tzinfo=UTC), "02:30", datetime(2026, 3, 29, 1, 30, tzinfo=UTC)),
+        # 25 October 2026: 02:00 to 03:00 comes twice
+        (datetime(2026, 10, 25, 0, 20, tzinfo=UTC), "02:30", datetime(2026, 10, 25, 0, 30, tzinfo=UTC)),
+        (datetime(2026, 10, 25, 0, 50, tzinfo=UTC), "02:30", datetime(2026, 10, 25, 1, 30, tzinfo=UTC)),
+        (datetime(2026, 10, 25, 1, 50, tzinfo=UTC), "02:30", datetime(2026, 10, 26, 1, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_time_of_day_is_the_next_one_when_the_clocks_change(now: datetime, text: str, expected: datetime) -> None:
+    assert moment(text, "--start", now.timestamp()) == expected.timestamp()
+
+
 @pytest.mark.parametrize("text", ["", "soon", "25:00", "18", "in ten minutes", "2026-02-30", "tomorrow 18:00"])
 def test_what_is_no_time_names_the_option_and_the_form(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"--start: .* is not a valid (time: use 18:00|duration: use seconds)"):

@@ -30,6 +30,12 @@ def test_a_data_set_is_told_field_by_field_over_that_of_the_file() -> None:
         built(Flags(command=["train"], data=["shards=["]))
     with pytest.raises(UserError, match="--data: shards is given more than once"):
         built(Flags(command=["train"], data=["shards=10", "epochs=2", "shards=20"]))
+    for wrong in ("2001-01-01", "[1]", ".inf", "{a: 1}"):
+        with pytest.raises(UserError, match="--data: shards must be a number, true or false"):
+            built(Flags(command=["train"], data=[f"shards={wrong}"]))
+    for wrong in ("2001-99-99", "[" * 5000):
+        with pytest.raises(UserError, match=r"--data: shards=.* must have the form shards=1000"):
+            built(Flags(command=["train"], data=[f"shards={wrong}"]))
 
 
 def test_defaults_are_the_name_and_what_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

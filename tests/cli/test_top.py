@@ -55,6 +55,22 @@ def test_a_worker_without_slots_is_on_none(site: Site, drawn: Drawn) -> None:
     assert any(line.endswith("■■··  2/4") for line in drawn())
 
 
+def test_the_jobs_that_are_not_shown_are_counted(site: Site, drawn: Drawn) -> None:
+    site.node("a", slots=40)
+    site.tick()
+    for number in range(40):
+        site.submit(name=f"running{number}")
+    site.tick()
+    for number in range(90):
+        site.submit(name=f"waiting{number}")
+    site.tick()
+    lines = drawn()
+    running, waiting = (sum(f"  {name}" in line for line in lines) for name in ("running", "waiting"))
+    assert len(lines) <= 30
+    assert any(f"and {40 - running} more active" in line for line in lines)
+    assert any(f"and {90 - waiting} more waiting" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("nodes", "jobs", "height", "rows"),
     [

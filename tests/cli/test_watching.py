@@ -26,9 +26,15 @@ def test_logs_are_what_the_worker_wrote(sched: Sched, daemon: Daemon) -> None:
     piece = sched("logs", "wrote", "-o", "json", "--worker", "1").ok().document
     assert piece == {"worker": f"{job}-1", "offset": 6, "text": "a\nb\n\ufffdc"}
     assert sched("logs", str(job), "--tail", "0").ok().out == ""
-    assert sched("logs", str(job), "-f", "--tail", "1", "-o", "json").ok().out.count("\n") == 1
+    assert sched("logs", str(job), "-f", "--tail", "2", "-o", "json").ok().document["text"] == "b\n\ufffdc"
     sched("logs", str(job), "--worker", f"{job}-9").failed(3, f"no worker {job}-9")
     sched("logs", str(job), "--worker", "nonsense").failed(2, "worker")
+
+
+def test_carriage_returns_of_a_progress_bar_end_no_line(sched: Sched, daemon: Daemon) -> None:
+    job = submitted(sched, "bar", command="printf 'one\\ntwo\\n 0%%\\r 50%%\\r 100%%\\nthree\\n'")
+    until(daemon, job, "SUCCEEDED")
+    assert sched("logs", str(job), "--tail", "3").ok().out.startswith("two\n")
 
 
 def test_logs_longer_than_a_page_come_whole(sched: Sched, daemon: Daemon) -> None:

@@ -92,12 +92,7 @@ class ControlPlane:
 
     def kubeconfig_with(self, token: str) -> str:
         """The text of a kubeconfig for this server."""
-        return (
-            "{apiVersion: v1, kind: Config, current-context: test,"
-            f" clusters: [{{name: test, cluster: {{server: '{self.url}', insecure-skip-tls-verify: true}}}}],"
-            f" users: [{{name: admin, user: {{token: {token}}}}}],"
-            " contexts: [{name: test, context: {cluster: test, user: admin}}]}\n"
-        )
+        return kubeconfig_of(self.url, token)
 
     def settings(self, **changes: Any) -> KubernetesSettings:
         """Of a scheduler with a namespace of its own."""
@@ -166,6 +161,16 @@ class ControlPlane:
         with (self._directory / f"{program}.log").open("ab") as log:
             command = [str(self._assets / program), *arguments]
             self._processes[program] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+
+def kubeconfig_of(url: str, token: str) -> str:
+    """The text of a kubeconfig for a server whose certificate is not verified."""
+    return (
+        "{apiVersion: v1, kind: Config, current-context: test,"
+        f" clusters: [{{name: test, cluster: {{server: '{url}', insecure-skip-tls-verify: true}}}}],"
+        f" users: [{{name: admin, user: {{token: {token}}}}}],"
+        " contexts: [{name: test, context: {cluster: test, user: admin}}]}\n"
+    )
 
 
 def missing_reason() -> str | None:

@@ -194,6 +194,17 @@ def test_a_pod_that_somebody_deletes_has_been_removed_and_not_failed(site: Site)
     assert (seen.phase, seen.exit_code, seen.cause) == (Phase.EXITED, 143, EndCause.REMOVED)
 
 
+@pytest.mark.parametrize("kind", ["labels", "annotations"])
+def test_a_pod_that_loses_its_marks_is_still_the_workers(site: Site, kind: str) -> None:
+    site.run()
+    marks = getattr(site.pods()[0].metadata, kind)
+    site.plane.core.patch_namespaced_pod(POD, site.namespace, {"metadata": {kind: dict.fromkeys(marks)}})
+    site.plane.container(site.namespace, POD, "Failed", terminated={"exitCode": 3, **END})
+    seen = site.worker(lambda seen: not seen.alive)
+    assert (seen.phase, seen.exit_code) == (Phase.EXITED, 3)
+    assert site.cluster.observe().nodes[NodeName("a")].foreign.slots == 0
+
+
 def test_a_pod_whose_place_the_clusters_scheduler_takes_is_displaced(site: Site) -> None:
     site.run()
     (pod,) = site.pods()

@@ -38,3 +38,16 @@ def test_terms_that_the_node_does_not_meet_are_why_a_pod_is_not_bound() -> None:
 def test_of_a_node_that_is_not_known_only_the_name_counts() -> None:
     assert cause({NAME_LABEL: "a"}, {}) is EndCause.NOT_ADMITTED
     assert cause({NAME_LABEL: "a"}, {"kubernetes.io/os": "linux"}) is None
+
+
+def test_what_a_program_ended_with_is_told_in_printable_characters() -> None:
+    message = "Error: header\x00\x1b[31m bad\nfile\u2028"
+    ended = {"exitCode": 1, "reason": "Error", "message": message}
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "worker"}]},
+        "status": {"phase": "Failed", "containerStatuses": [{"name": "worker", "state": {"terminated": ended}}]},
+    }
+    state = pod_state(pod, NODE)
+    assert "header [31m bad file" in state.detail
+    assert state.detail.isprintable()

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from scheduler.elastic.training.checkpoint import CheckpointDirectory
+from tests.full_disk import files_limited
 
 
 def test_the_newest_generation_wins_over_a_higher_step_of_an_older_one(tmp_path: Path) -> None:
@@ -35,6 +36,13 @@ def test_a_checkpoint_that_cannot_be_read_gives_way_to_the_one_before(tmp_path: 
     for broken in (b"", whole[: len(whole) // 2], b"nonsense"):
         (tmp_path / "checkpoint-1-2.pt").write_bytes(broken)
         assert directory.read() == (1, {"step": 1})
+
+
+def test_a_full_disk_is_an_error_of_the_system_also_where_torch_writes_in_pieces(tmp_path: Path) -> None:
+    directory = CheckpointDirectory(tmp_path)
+    with files_limited(4096), pytest.raises(OSError, match="File too large"):
+        directory.write(1, 1, {"large": torch.zeros(1_000_000)})
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(

@@ -1,12 +1,17 @@
 """What the scheduler does not take of a worker's report is told once, and cuts the worker off from nothing."""
 
+import json
 import math
 import os
+import subprocess
+import sys
+import threading
 import time
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -26,6 +31,7 @@ from scheduler.http.schemas.requests import parse_request
 from scheduler.http.schemas.worker_requests import ReportRequest
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import WorkerReport
+from tests.daemon import ROOT
 from tests.elastic.becoming import become_worker, served_site
 from tests.http.site import Site
 
@@ -55,6 +61,27 @@ class Worker:
         report = self._site.reports.latest(WorkerId(self.environment.worker))
         assert report is not None
         return report
+
+
+#: Ends with 0 where neither a forked process has the worker's pipe for signals, nor the worker has lost it.
+FORKING = """
+import os, signal, sys, warnings
+from scheduler.elastic.environment import Environment
+from scheduler.elastic.membership.agent import Agent
+
+Agent(Environment.read(os.environ), "127.0.0.1:9", lambda: None, None).start()
+warnings.simplefilter("ignore")
+child = os.fork()
+if child == 0:
+    os._exit(signal.set_wakeup_fd(-1) + 1)
+inherited = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+os._exit(inherited or int(signal.set_wakeup_fd(-1) == -1))
+"""
+
+
+def test_a_signal_to_a_forked_process_is_none_to_the_worker(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    Worker(site, monkeypatch)
+    assert subprocess.run([sys.executable, "-c", FORKING], cwd=ROOT, timeout=120, check=False).returncode == 0
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -129,8 +156,8 @@ def test_a_report_that_is_refused_for_a_number_keeps_the_worker_heard_and_its_ch
         worker = Worker(site, monkeypatch)
         with closing(worker.agent) as agent:
             agent.update({"generation": 1, "peer": peer, "step": 3, **fields})
-            assert agent.confirm(1)
-            assert agent.confirm(1)
+            assert agent.confirm(1, last=False)
+            assert agent.confirm(1, last=False)
         heard = worker.heard()
     assert (heard.generation, heard.ready, heard.endpoint, heard.peer) == (1, True, ENDPOINT, peer)
     [line] = told(caplog)
@@ -191,11 +218,47 @@ def test_a_worker_with_a_wrong_token_gets_no_checkpoint_confirmed_and_is_told_wh
 ) -> None:
     worker = Worker(site, monkeypatch, SCHED_TOKEN="another")
     with closing(worker.agent) as agent:
-        assert not agent.confirm(1)
+        assert not agent.confirm(1, last=True)
         agent.flush()
     assert worker.ended == [], "whoever does not know its token does not know that it is fenced"
     refusal = "401: missing or invalid token: the worker token of this job is required"
     assert told(caplog) == [f"the scheduler rejected the report of this worker: {refusal}"]
+
+
+class Restarting(BaseHTTPRequestHandler):
+    """A scheduler that is not ready at the first reports."""
+
+    answers: ClassVar[list[int]]
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        status = self.answers.pop(0)
+        body = json.dumps({"generation": 1, "leave": True} if status == 200 else {}).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: tests have an output of their own."""
+
+
+@pytest.mark.parametrize(
+    ("asked", "last", "confirmed"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_the_last_checkpoint_is_asked_for_again_while_the_scheduler_restarts_and_the_grace_lasts(
+    site: Site, monkeypatch: pytest.MonkeyPatch, asked: bool, last: bool, confirmed: bool
+) -> None:
+    Restarting.answers = [503, 503, 200]
+    with ThreadingHTTPServer(("127.0.0.1", 0), Restarting) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        worker = Worker(site, monkeypatch, SCHED_URL=f"http://127.0.0.1:{server.server_port}")
+        with closing(worker.agent) as agent:
+            agent._terminated_at = time.monotonic() if asked else None
+            assert agent.confirm(1, last=last) is confirmed
+        server.shutdown()
+        thread.join()
 
 
 def test_a_list_that_is_refused_is_no_absence_of_the_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

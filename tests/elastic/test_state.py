@@ -12,6 +12,7 @@ from scheduler.elastic.group.group import Group
 from scheduler.elastic.group.sockets import Connections
 from scheduler.elastic.membership.membership import Membership
 from scheduler.elastic.training.snapshot import Snapshot
+from scheduler.elastic.training.throughput import Pace
 
 
 def make_state(samples: int = 20, **values: object) -> elastic.State:
@@ -133,6 +134,81 @@ def test_misuse_is_explained() -> None:
         _ = elastic.State().base_steps
     with pytest.raises(elastic.UsageError, match="at most 15 numbers, not 16"):
         elastic.State().report(**{f"m{number}": 0.0 for number in range(16)})
+
+
+def test_a_loader_that_does_not_take_its_samples_from_the_sampler_is_refused() -> None:
+    state = make_state()
+    data = torch.arange(20)
+    with pytest.raises(elastic.UsageError, match=r"needs a loader of the state's sampler"):
+        next(state.batches(torch.utils.data.DataLoader(data, batch_size=4)))
+    assert len(list(state.batches(torch.utils.data.DataLoader(data, batch_sampler=state.sampler)))) == 5
+    state.sampler.set_epoch(1)
+    with pytest.raises(elastic.UsageError, match="ended after 2 of 5 steps"):
+        list(state.batches([1, 2]))
+
+
+def test_a_layer_that_is_unfrozen_has_its_gradients_averaged_from_then_on() -> None:
+    state = make_state()
+    state.model.weight.requires_grad_(False)
+
+    def train(state: elastic.State) -> list[torch.Tensor]:
+        gradients = []
+        batches = state.batches()
+        for frozen in (True, False):
+            state.model.weight.requires_grad_(not frozen)
+            state.optimizer.zero_grad()
+            indices = next(batches)
+            state.model(torch.ones(len(indices), 3)).sum().backward()
+            state.average_gradients(len(indices), loss="sum")
+            gradients.append(state.model.weight.grad)
+            state.commit()
+        return gradients
+
+    before, after = elastic.run(train, state)
+    assert before is None
+    assert after.tolist() == [[1.0, 1.0, 1.0]]
+
+
+def test_a_module_is_told_of_which_version_its_state_is() -> None:
+    seen = []
+
+    class Versioned(torch.nn.Linear):
+        _version = 7
+
+        def _load_from_state_dict(self, state: object, prefix: str, local_metadata: dict[str, object], *rest: object):  # type: ignore[no-untyped-def]
+            seen.append(local_metadata.get("version"))
+            super()._load_from_state_dict(state, prefix, local_metadata, *rest)
+
+    state = elastic.State(model=torch.nn.Sequential(Versioned(2, 2)))
+    state.commit()
+    state.restore()
+    assert seen == [7]
+
+
+@pytest.mark.parametrize("dealt", [True, False])
+def test_the_samples_of_all_steps_since_a_commit_count(dealt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+    monkeypatch.setattr(Pace, "add", lambda _, samples, now: counted.append(samples))
+    state = make_state(samples=32)
+
+    def train(state: elastic.State) -> None:
+        for step, indices in enumerate(state.batches() if dealt else [[0, 1, 2, 3]] * 8, 1):
+            train_step(state, indices)
+            if step % 4 == 0:
+                state.commit()
+
+    elastic.run(train, state)
+    assert counted == [16, 16]
+
+
+def test_a_parameter_is_kept_as_a_value() -> None:
+    state = make_state(scale=torch.nn.Parameter(torch.ones(2)))
+    state.commit()
+    with torch.no_grad():
+        state.scale.mul_(5)
+    state.restore()
+    assert state.scale.tolist() == [1.0, 1.0]
+    assert state.scale.requires_grad
 
 
 def test_a_loader_with_an_empty_share_gives_a_batch_of_zero_samples() -> None:

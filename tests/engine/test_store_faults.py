@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.model.job_state import JobState
+from tests.full_disk import files_limited
 from tests.world import World
 
 
@@ -33,7 +34,7 @@ def test_a_full_disk_stops_deciding_and_nothing_half_written_remains(w: World) -
     w.node("a", slots=4)
     w.settle()
     jobs = [w.job(f"j{i}", workers=1) for i in range(4)]
-    with w.disk_refuses():
+    with files_limited(1):
         report = w.engine.tick()
     assert report.error is not None
     assert "world.db" in report.error

@@ -8,6 +8,7 @@ from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.event import EventKind
 from scheduler.model.job_state import JobState
 from scheduler.model.observation import SlotLoad
+from tests.full_disk import files_limited
 from tests.http.site import Site
 
 
@@ -180,7 +181,7 @@ def test_the_cluster_at_a_glance(site: Site) -> None:
 
 
 def test_a_locked_database_is_told_and_nothing_is_stored(site: Site) -> None:
-    with site.disk_refuses():
+    with files_limited(1):
         answer = site.client.post("/v1/jobs", json={"command": ["true"], "env": {"A": "x" * 60_000}})
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
     assert answer.headers["retry-after"] == "1"

@@ -171,6 +171,7 @@ def test_the_last_hour_is_computed_of_the_workers_that_lived_in_it(site: Site) -
     site.clock.advance(600)
     view = site.client.get("/v1/history").json()
     assert [view["slots_used"][at] for at in (0, 60, 119)] == [0, 2, 4]
+    assert [view["slots_total"][at] for at in (0, 60, 119)] == [0, 4, 4]
     assert list(view["jobs"]) == [str(job)]
     assert [size for _, size in view["jobs"][str(job)]] == [4]
 

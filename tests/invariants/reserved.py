@@ -134,7 +134,8 @@ class Promises:
                     continue
                 if _still_fits(before, self._before, snapshot, order, settings):
                     raise Broken("RESERVED", f"job {job.id} lost {before.reservation} to nobody more important")
-        if commits:  # else nothing has been decided by these settings
+        # Else nothing may have been decided by these settings yet: what was committed may be of the term before.
+        if commits and (not terms or moment[0] == 1):
             self._settings = settings
         self._before, self._moment = snapshot, moment
 

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.engine.tick import Step
 from scheduler.model.ids import JobId
+from tests.full_disk import files_limited
 from tests.metrics.observed import Observed
 from tests.metrics.prometheus import RULES, needs_prometheus
 
@@ -40,7 +41,7 @@ class Watched(Observed):
             self._end_minute(55)
 
     def pass_minutes_without_a_disk(self, minutes: int) -> None:
-        with self.disk_refuses():
+        with files_limited(1):
             for _ in range(minutes):
                 assert self.tick().error is not None
                 self._end_minute(60)

@@ -1,6 +1,5 @@
 """A database that is locked, full or out of reach: a clear refusal, nothing half-written, and work goes on after."""
 
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -19,6 +18,7 @@ from scheduler.model.world import Changes
 from scheduler.store import SqlStore
 from scheduler.store.engine_side.load import ROWS_AT_ONCE
 from tests.eventually import becomes
+from tests.full_disk import files_limited
 from tests.postgres import PostgresServer
 from tests.store.conftest import OpenStore
 from tests.store.desk import NOW, SPEC, admitted, lead, started
@@ -129,12 +129,8 @@ def test_a_file_that_may_not_grow_is_told_and_work_goes_on_after(tmp_path: Path)
     path = tmp_path / "sched.db"
     store = SqlStore(f"sqlite:///{path}")
     store.upgrade()
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, hard))
-    try:
+    with files_limited(600_000):
         ids, said = fill(store)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert str(path) in said
     assert_consistent(store, path, ids)
     ids.append(store.submit([LARGE], NOW)[0].id)

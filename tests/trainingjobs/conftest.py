@@ -113,6 +113,14 @@ class Site(World):
             self.cluster.behave(job_id, Behaviour(runtime=Runtime.ELASTIC))
         return job_id
 
+    def settled(self, name: str, **spec: Any) -> JobId:
+        """The job of a new object, once all is done for it that can be, on a cluster of four slots."""
+        self.node("a", slots=4)
+        self.apply(name, **spec)
+        job_id = self.job_of(name)
+        self.settle()
+        return job_id
+
     @property
     def _where(self) -> tuple[str, str, str, str]:
         return (GROUP, VERSION, self.kubernetes.namespace, PLURAL)

@@ -44,10 +44,7 @@ def test_what_waits_says_why(site: Site) -> None:
 
 
 def test_priority_and_bounds_are_edited_in_place(site: Site) -> None:
-    site.node("a", slots=4)
-    site.apply("mnist")
-    job_id = site.job_of("mnist")
-    site.settle()
+    job_id = site.settled("mnist")
     site.edit("mnist", priority=7, maxWorkers=2)
     site.await_status("mnist", observedGeneration=2)
     site.settle()
@@ -56,10 +53,7 @@ def test_priority_and_bounds_are_edited_in_place(site: Site) -> None:
 
 
 def test_it_is_suspended_and_resumed(site: Site) -> None:
-    site.node("a", slots=4)
-    site.apply("mnist", suspend=True)
-    job_id = site.job_of("mnist")
-    site.settle()
+    job_id = site.settled("mnist", suspend=True)
     site.expect(job_id, JobState.SUSPENDED, workers=0)
     site.await_status("mnist", phase="Suspended")
     site.edit("mnist", suspend=False)
@@ -69,10 +63,7 @@ def test_it_is_suspended_and_resumed(site: Site) -> None:
 
 
 def test_what_a_user_of_the_scheduler_changes_is_not_changed_back(site: Site) -> None:
-    site.node("a", slots=4)
-    site.apply("mnist", priority=1)
-    job_id = site.job_of("mnist")
-    site.settle()
+    job_id = site.settled("mnist", priority=1)
     site.set_priority(job_id, 50)
     site.settle()
     site.await_status("mnist", priority=50)
@@ -80,10 +71,7 @@ def test_what_a_user_of_the_scheduler_changes_is_not_changed_back(site: Site) ->
 
 
 def test_a_field_that_cannot_change_any_more_is_told_and_ignored(site: Site) -> None:
-    site.node("a", slots=4)
-    site.apply("mnist")
-    job_id = site.job_of("mnist")
-    site.settle()
+    job_id = site.settled("mnist")
     site.edit("mnist", command=["other"], priority=3)
     status = site.await_status("mnist", observedGeneration=2)
     assert conditions(status)["Accepted"] == "False"
@@ -93,11 +81,29 @@ def test_a_field_that_cannot_change_any_more_is_told_and_ignored(site: Site) -> 
     assert (job.spec.command, job.priority) == (("train",), 3)
 
 
-def test_deletion_cancels_and_waits_for_the_workers(site: Site) -> None:
-    site.node("a", slots=4)
-    site.apply("mnist")
-    job_id = site.job_of("mnist")
+def test_an_edit_that_is_no_job_is_refused_and_the_job_can_still_be_cancelled(site: Site) -> None:
+    job_id = site.settled("mnist")
+    site.edit("mnist", minWorkers=8)
+    status = site.await_status("mnist", observedGeneration=2, phase="Running")
+    assert conditions(status)["Accepted"] == "False"
     site.settle()
+    site.expect(job_id, JobState.RUNNING, workers=4)
+    site.edit("mnist", minWorkers=2)
+    status = site.await_status("mnist", observedGeneration=3)
+    assert conditions(status)["Accepted"] == "True"
+    site.settle()
+    assert site.get(job_id).min_workers == 2
+    site.edit("mnist", minWorkers=8)
+    site.await_status("mnist", observedGeneration=4)
+    site.delete("mnist")
+    eventually(lambda: site.store.take_inbox(10).intents, "nobody asks for the end")
+    site.settle()
+    site.expect(job_id, JobState.CANCELLED, workers=0)
+    becomes(site.names, [])
+
+
+def test_deletion_cancels_and_waits_for_the_workers(site: Site) -> None:
+    job_id = site.settled("mnist")
     site.delete("mnist")
     eventually(lambda: site.store.take_inbox(10).intents, "nobody asks for the end")
     assert site.names() == ["mnist"]
@@ -107,10 +113,7 @@ def test_deletion_cancels_and_waits_for_the_workers(site: Site) -> None:
 
 
 def test_one_of_the_same_name_is_another_job(site: Site) -> None:
-    site.node("a", slots=4)
-    site.apply("mnist")
-    first = site.job_of("mnist")
-    site.settle()
+    first = site.settled("mnist")
     site.delete("mnist")
     eventually(lambda: site.store.take_inbox(10).intents, "nobody asks for the end")
     site.settle()
@@ -161,10 +164,7 @@ def test_two_daemons_make_one_job_of_an_object(site: Site) -> None:
 
 
 def test_a_job_whose_object_lost_its_status_is_found_again(site: Site) -> None:
-    site.node("a", slots=4)
-    site.apply("mnist")
-    job_id = site.job_of("mnist")
-    site.settle()
+    job_id = site.settled("mnist")
     site.edit("mnist", priority=2)
     site.await_status("mnist", observedGeneration=2)
     site.custom.patch_namespaced_custom_object_status(

@@ -23,7 +23,7 @@ from scheduler.model.data import DataSet
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, Runtime
-from scheduler.model.job_state import JobState, WaitReason
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.pod_template import canonical_template, template_namespace
 from scheduler.model.shape import WorkerShape
 
@@ -140,7 +140,24 @@ def test_a_change_of_priority_bounds_or_suspension_becomes_requests() -> None:
         Change(IntentKind.SUSPEND),
     ]
     back = item({"observedGeneration": 1, "jobId": 7}, generation=2)
-    assert changes(back, job_spec(back, LAB), replace(running, state=JobState.SUSPENDED)) == [Change(IntentKind.RESUME)]
+    for state in (JobState.SUSPENDED, JobState.STOPPING):
+        suspended = replace(running, state=state, stop_reason=StopReason.SUSPENDED)
+        assert changes(back, job_spec(back, LAB), suspended) == [Change(IntentKind.RESUME)]
+    again = item({"observedGeneration": 1, "jobId": 7}, generation=2, suspend=True)
+    assert changes(again, job_spec(again, LAB), replace(running, state=JobState.STOPPING)) == [
+        Change(IntentKind.SUSPEND)
+    ]
+    assert changes(again, job_spec(again, LAB), suspended) == []
+
+
+def test_a_change_that_is_no_job_is_told_in_the_status_and_the_job_goes_on() -> None:
+    running = job(item(), state=JobState.RUNNING)
+    edited = item({"observedGeneration": 1, "jobId": 7, "phase": "Running"}, generation=2, minWorkers=9)
+    status = status_of(edited, running, "Runs.", 0.0, [], "spec.minWorkers: 9 exceeds max_workers 4")
+    assert (status["phase"], status["observedGeneration"]) == ("Running", 2)
+    accepted = status["conditions"][0]
+    assert (accepted["status"], accepted["reason"]) == ("False", "InvalidSpec")
+    assert accepted["message"] == "spec.minWorkers: 9 exceeds max_workers 4; the job goes on as it was"
 
 
 def test_what_a_user_of_the_scheduler_changed_stays_until_the_object_is_edited() -> None:

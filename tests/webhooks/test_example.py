@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from examples.webhook_receiver import Receiver
 from scheduler.clock import SystemClock
 from scheduler.config import WebhookSettings
-from scheduler.daemon.webhooks.courier import WebhookSender
+from scheduler.daemon.webhooks.sender import WebhookSender
 from scheduler.engine.timing.steady_clock import SteadyClock
 from tests.eventually import SECONDS_MAX
 from tests.webhooks.receiver import SECRET
@@ -33,7 +33,7 @@ def test_the_example_takes_each_event_once_and_only_from_who_knows_the_secret(
         thread.start()
         url = f"http://127.0.0.1:{server.server_address[1]}/"
         try:
-            couriers = [
+            senders = [
                 WebhookSender(name, settings, world.store, SteadyClock(SystemClock()), lambda: True, Random(1))
                 for name, settings in (
                     ("first", WebhookSettings(url=url, secret=SECRET)),
@@ -41,11 +41,11 @@ def test_the_example_takes_each_event_once_and_only_from_who_knows_the_secret(
                     ("stranger", WebhookSettings(url=url, secret="some other secret")),
                 )
             ]
-            for each in couriers:
+            for each in senders:
                 each.step()
             world.job("told")
             with capture_logs():
-                for each in couriers:
+                for each in senders:
                     while each.step() == 0.0:
                         pass
                     each.close()

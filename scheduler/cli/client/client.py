@@ -31,16 +31,22 @@ class Client:
         headers = {"X-Sched-Login": quote(login_name(), safe="")}
         if connection.token:
             headers["Authorization"] = f"Bearer {connection.token}"
-        self._http = httpx.Client(
-            base_url=connection.base_url,
-            transport=None if connection.socket is None else httpx.HTTPTransport(uds=str(connection.socket)),
-            headers=headers,
-            timeout=timeout_seconds,
-            # Loading the certificates takes longer than the request.
-            verify=connection.url.startswith("https:"),
-            # A proxy for the outside world cannot know this machine's loopback.
-            trust_env=not connection.loopback,
-        )
+        try:
+            self._http = httpx.Client(
+                base_url=connection.base_url,
+                transport=None if connection.socket is None else httpx.HTTPTransport(uds=str(connection.socket)),
+                headers=headers,
+                timeout=timeout_seconds,
+                # Loading the certificates takes longer than the request.
+                verify=connection.url.startswith("https:"),
+                # A proxy for the outside world cannot know this machine's loopback.
+                trust_env=not connection.loopback,
+            )
+        except (ImportError, ValueError, httpx.InvalidURL) as error:  # such as a proxy that speaks SOCKS
+            why = str(error).partition("\n")[0]
+            raise UserError(
+                f"{connection.url} cannot be asked: {why}: check the address, and HTTP_PROXY and its like"
+            ) from None
 
     def __enter__(self) -> "Client":
         return self

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from scheduler.bounds import TOKEN_PATTERN
 from scheduler.cli.client.login import login_file, read_login
 from scheduler.errors import InvalidInput
 
@@ -14,6 +16,7 @@ DEFAULT_URL = "http://127.0.0.1:8470"
 DEFAULT_STATE_DIR = Path("~/.sched")
 _FILE_BYTES_MAX = 64 * 1024
 _UNIX = "unix://"
+_AGAIN = "use sched login again"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -56,26 +59,33 @@ def find_daemon(url: str | None, token: str | None, state_dir: Path | None) -> C
 
     What is stored for one daemon is never sent to another: the token of a login goes to its address only, the token
     file of a state directory to this machine only. A state directory that is given goes before a login.
-    Raises `InvalidInput` for an address that is none, and `UserError` for a login that cannot be used.
+    Raises `InvalidInput` for an address or a token that cannot be one, and `UserError` for a login that cannot be used.
     """
     given = checked_url(url) if url else None
-    login = read_login() if not token and (given is not None or state_dir is None) else None
+    token = checked_token(token, "SCHED_TOKEN")
+    login = read_login() if token is None and (given is not None or state_dir is None) else None
     if login is not None and given in (None, login.url):
-        return Connection(login.url, login.token, f"from {login_file()}", f"from {login_file()}: use sched login again")
+        origin = f"from {login_file()}"
+        return Connection(login.url, checked_token(login.token, str(login_file())), origin, f"{origin}: {_AGAIN}")
     directory = (state_dir or DEFAULT_STATE_DIR).expanduser()
-    origin = ""
-    if given is None:
-        written, at = _written(directory / "daemon.json")
-        origin = f"from {directory / 'daemon.json'}" if written else ""
-        given = checked_url(written or DEFAULT_URL)
-        if at is not None and not token and os.access(at, os.W_OK):
-            return Connection(given, None, origin, origin, at)
-    if given.startswith(_UNIX):
-        return Connection(given, token or None, socket=Path(given.removeprefix(_UNIX)))
-    connection = Connection(given, token or None, origin)
-    if connection.token is None and connection.loopback:
+    if given is not None:
+        return _at(given, token, directory, origin="")
+    written, socket_path = _written(directory / "daemon.json")
+    origin = f"from {directory / 'daemon.json'}" if written else ""
+    address = checked_url(written or DEFAULT_URL)
+    if socket_path is not None and token is None and os.access(socket_path, os.W_OK):
+        return Connection(address, None, origin, origin, socket_path)
+    return _at(address, token, directory, origin)
+
+
+def _at(url: str, token: str | None, directory: Path, origin: str) -> Connection:
+    """The connection to an address: without a token by its socket, or with what the state directory has for it."""
+    if url.startswith(_UNIX):
+        return Connection(url, token, socket=Path(url.removeprefix(_UNIX)))
+    connection = Connection(url, token, origin)
+    if token is None and connection.loopback:
         file = directory / "token"
-        return Connection(connection.url, _written_token(file), origin, f"from {file}")
+        return Connection(url, checked_token(_read_small(file), str(file)), origin, f"from {file}")
     return connection
 
 
@@ -85,12 +95,20 @@ def checked_url(url: str) -> str:
         return url
     try:
         parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        valid = parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
     except ValueError:
         valid = False
     if not valid or parts.query or parts.fragment:
         raise InvalidInput("--url", f"{url!r} is not a valid address: use the form {DEFAULT_URL} or unix:///PATH")
     return url.rstrip("/")
+
+
+def checked_token(token: str | None, origin: str) -> str | None:
+    """The token without spaces around it, None for an empty one. Raises `InvalidInput` for one no header can carry."""
+    token = (token or "").strip()
+    if token and not re.fullmatch(TOKEN_PATTERN, token):
+        raise InvalidInput(origin, "the token must consist of printable ASCII characters")
+    return token or None
 
 
 def _written(path: Path) -> tuple[str | None, Path | None]:
@@ -104,11 +122,6 @@ def _written(path: Path) -> tuple[str | None, Path | None]:
         return None, None
     url, at = document.get("url"), document.get("socket")
     return url if isinstance(url, str) else None, Path(at) if isinstance(at, str) else None
-
-
-def _written_token(path: Path) -> str | None:
-    text = _read_small(path)
-    return text.strip() or None if text is not None else None
 
 
 def _read_small(path: Path) -> str | None:

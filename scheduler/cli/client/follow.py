@@ -132,10 +132,12 @@ def _members(view: View) -> list[View]:
 class _Reader:
     """Where we are in the output of a job: which worker's, and how far."""
 
-    def __init__(self, client: Client, number: int, worker: str | None, write: Callable[[Piece], None]) -> None:
+    def __init__(
+        self, client: Client, number: int, worker: str | None, write: Callable[[Piece], None], offset: int
+    ) -> None:
         self._client, self._number, self._write = client, number, write
         self.worker = worker
-        self._offset = 0
+        self._offset = offset
         #: Members that run beside this worker, by rank, and how long the output of each was; None: not known.
         self._beside: dict[str, int | None] = {}
 
@@ -170,13 +172,17 @@ class _Reader:
         return patience.ask(read_piece, self._client, self._number, worker, -1, 1).offset
 
 
-def follow_log(client: Client, number: int, worker: str | None, write: Callable[[Piece], None]) -> View:
+def follow_log(
+    client: Client, number: int, worker: str | None, write: Callable[[Piece], None], after: Piece | None = None
+) -> View:
     """Write a worker's output as it comes until the job ends; the job's view then.
 
-    No worker: the one of rank 0, and its successors when it is replaced or the job starts again.
+    No worker: the one of rank 0, and its successors when it is replaced or the job starts again. `after` was written
+    before.
     """
     patience = Patience()
-    reader = _Reader(client, number, worker, write)
+    first = worker if after is None else after.worker or worker
+    reader = _Reader(client, number, first, write, 0 if after is None else after.offset)
     while True:
         measured = reader.next_output(patience)
         view: View = patience.ask(client.get, f"/v1/jobs/{number}")

@@ -54,7 +54,7 @@ def version(session: Session, config: ConfigOption = None, database_url: Databas
 
 
 def unreadable(session: Session, config: ConfigOption = None, database_url: DatabaseOption = None) -> None:
-    """List rows of the database that cannot be read; with --json each with all its columns, as an export.
+    """List rows of the database that cannot be read; with -o json each with all its columns, as an export.
 
     Such a row is left as it is: a job is not decided on and its workers continue, all others are not affected. Repair
     it with the tools of the database, or delete it. The daemon notices within 30 seconds.

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from scheduler.cli.client.client import Client
-from scheduler.cli.client.connection import Connection, checked_url
+from scheduler.cli.client.connection import Connection, checked_token, checked_url
 from scheduler.cli.client.login import Login, forget_login, login_file, write_login
 from scheduler.cli.command import OUTPUT, USERS, Session, command
 from scheduler.cli.render.output import emit_json, fields, note, say, show
@@ -73,8 +73,8 @@ def _read_token() -> str:
         text = str(typer.prompt("Token", hide_input=True, err=True))
     else:
         text = sys.stdin.readline(_TOKEN_LENGTH_MAX)
-    token = text.strip()
-    if not token or not token.isascii() or not token.isprintable():
+    token = checked_token(text, "stdin")
+    if token is None:
         raise UserError("no token: type it, or pass it on stdin, as in: sched login URL < token-file")
     return token
 

@@ -1,5 +1,6 @@
 """`sched logs`: what a worker wrote."""
 
+import re
 from typing import Annotated
 
 import typer
@@ -23,7 +24,7 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Keep printing new output until the job ends or Ctrl-C.")
     ] = False,
-    tail: Annotated[int | None, typer.Option("--tail", "-n", min=0, help="Print only the last N lines.")] = None,
+    tail: Annotated[int | None, typer.Option("--tail", "-n", min=0, help="Begin with the last N lines.")] = None,
 ) -> None:
     """Print the output of a worker of a job.
 
@@ -34,10 +35,13 @@ def logs(
     if worker is not None and worker.isdecimal():
         worker = f"{number}-{worker}"
     write = write_json if session.json else write_plain
-    if follow:
+    if tail is not None:
+        last = _last_lines(client, number, worker, tail)
+        write(last)
+        if follow:
+            follow_log(client, number, worker, write, after=last)
+    elif follow:
         follow_log(client, number, worker, write)
-    elif tail is not None:
-        write(_last_lines(client, number, worker, tail))
     else:
         for piece in read_log(client, number, worker):
             write(piece)
@@ -48,7 +52,7 @@ def _last_lines(client: Client, number: int, worker: str | None, count: int) -> 
     size = _TAIL_BYTES
     while True:
         piece = read_piece(client, number, worker, -size, limit=size)
-        lines = piece.data.splitlines(keepends=True)
+        lines = re.findall(rb"[^\n]*\n|[^\n]+", piece.data)  # a progress bar's carriage returns end no line
         if len(lines) > count or len(piece.data) < size or size >= _TAIL_BYTES_MAX:
             return Piece(piece.worker, piece.offset, b"".join(lines[-count:] if count else []))
         size *= 4

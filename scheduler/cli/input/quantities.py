@@ -2,7 +2,7 @@
 
 import math
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 from scheduler.errors import InvalidInput
 
@@ -44,17 +44,26 @@ def moment(text: str, option: str, now: float) -> float:
         return now
     if value.lower().startswith("in "):
         return now + duration_seconds(value[3:], option)
-    # without a zone, so that a day has the hours that the local zone gives it
-    here = datetime.fromtimestamp(now, UTC).astimezone().replace(tzinfo=None)
     clock = _CLOCK.fullmatch(value)
     try:
         if clock is None:
             return datetime.fromisoformat(value).astimezone().timestamp()
-        today = here.replace(hour=int(clock[1]), minute=int(clock[2]), second=int(clock[3] or 0), microsecond=0)
-        return (today if today >= here else today + timedelta(days=1)).astimezone().timestamp()
+        return _next_on_the_clock(time(int(clock[1]), int(clock[2]), int(clock[3] or 0)), now)
     except (ValueError, OverflowError):
         rule = f'{text!r} is not a valid time: use 18:00, "in 30m", 2030-05-01T18:00 or now'
         raise InvalidInput(option, rule) from None
+
+
+def _next_on_the_clock(wanted: time, now: float) -> float:
+    """When local clocks show this time next; where they skip it, the same time after they were put forward."""
+    today = datetime.fromtimestamp(now, UTC).astimezone().date()
+    times = []
+    for day in (today, today + timedelta(days=1)):
+        # without a zone, so that a day has the hours that the local zone gives it; shown twice, it has two folds
+        both = [datetime.combine(day, wanted).replace(fold=fold).astimezone() for fold in (0, 1)]
+        shown = [each for each in both if each.time() == wanted] or [max(both)]
+        times += [each.timestamp() for each in shown]
+    return min(each for each in times if each >= math.floor(now))
 
 
 def memory_mib(text: str, option: str) -> int:

@@ -1,5 +1,6 @@
 """A job request put together from the command line and a job file."""
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -88,15 +89,19 @@ def _document(path: Path, _option: str) -> dict[str, Any]:
 
 
 def _data(items: list[str], option: str) -> dict[str, Any]:
-    """Numbers and truth values as a job file has them; the daemon judges the rest."""
+    """Numbers, truth values and words as a job file has them; the daemon judges the rest."""
     keys = [item.partition("=")[0] for item in items]
     twice = next((key for number, key in enumerate(keys) if key in keys[:number]), None)
     if twice is not None:
         raise InvalidInput(option, f"{twice} is given more than once")
     try:
-        return {key: yaml.safe_load(value) for key, value in pairs(items, option).items()}
-    except yaml.YAMLError:
-        raise InvalidInput(option, f"{' '.join(items)} must have the form shards=1000") from None
+        read = {key: yaml.safe_load(value) for key, value in pairs(items, option).items()}
+    except (yaml.YAMLError, ValueError, RecursionError):  # ValueError: a date that there is not
+        raise InvalidInput(option, f"{' '.join(items)[:200]} must have the form shards=1000") from None
+    for key, value in read.items():
+        if not isinstance(value, str | int | float | None) or (isinstance(value, float) and not math.isfinite(value)):
+            raise InvalidInput(option, f"{key} must be a number, true or false")
+    return read
 
 
 def _speedup(items: list[str], option: str) -> list[list[float]]:

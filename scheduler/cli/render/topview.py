@@ -16,6 +16,8 @@ View = dict[str, Any]
 _COLOURS = ("green", "blue", "magenta", "cyan", "yellow", "red", "bright_green", "bright_blue", "bright_magenta")
 _TAKEN, _FREE, _SHARED, _FOREIGN, _CLOSED = "■", "·", "□", "▒", "×"
 _WAITING_ROWS_MAX = 15
+_WAITING = ("QUEUED", "SUSPENDED")
+#: Order of the jobs that have not ended.
 _ORDER = {"RUNNING": 0, "RESIZING": 0, "STARTING": 1, "STOPPING": 2, "QUEUED": 3, "SUSPENDED": 4, "HELD": 0}
 
 
@@ -33,7 +35,7 @@ def draw(
     if left:
         used, total = (sum(node[name] for node in left) for name in ("slots_used", "slots"))
         parts.append(Text(f"and {len(left):,} more nodes with {used:,} of {total:,} slots used", style="dim"))
-    return Group(*parts, Text(), _jobs(jobs[:jobs_max], now))
+    return Group(*parts, Text(), _jobs(jobs, now, jobs_max, cluster["jobs_by_state"]))
 
 
 def headline(cluster: View) -> "Text":
@@ -87,7 +89,8 @@ def _node_state(node: View) -> "Text":
     return Text(f"{node['slots_used']}/{node['slots']} {' '.join(words)}".rstrip(), style="red" if words else "dim")
 
 
-def _jobs(jobs: list[View], now: float) -> "RenderableType":
+def _jobs(jobs: list[View], now: float, jobs_max: int, by_state: dict[str, int]) -> "RenderableType":
+    """The first of these jobs, which may be a part of all, and the number of the others."""
     columns = (
         Column("ID", right=True),
         Column("NAME", fold=True),
@@ -99,25 +102,30 @@ def _jobs(jobs: list[View], now: float) -> "RenderableType":
         Column("WHY", fold=True),
     )
     ordered = sorted(jobs, key=lambda job: (_ORDER.get(job["state"], 9), -job["priority"], job["id"]))
-    waiting = [job for job in ordered if job["state"] in ("QUEUED", "SUSPENDED")]
-    shown = [job for job in ordered if job not in waiting[_WAITING_ROWS_MAX:]]
-    rows: list[list[Cell]] = [
-        [
-            (str(job["id"]), colour(job["id"]) if job["workers"] else ""),
-            job["name"],
-            state_cell(job["state"]),
-            str(job["priority"]),
-            size(job),
-            ago(since(job), now).removesuffix(" ago"),
-            str(job["progress"]["step"] if job["progress"]["step"] is not None else "-"),
-            _pace(job) or why(job),
-        ]
-        for job in shown
-    ]
-    left = len(ordered) - len(shown)
-    if left:
-        rows.append(["", f"and {left} more waiting", "", "", "", "", "", ""])
+    counts = {state: by_state.get(state, 0) for state in _ORDER}
+    waiting_number = sum(counts[state] for state in _WAITING)
+    active_number = sum(counts.values()) - waiting_number
+    rows_max = jobs_max if active_number + waiting_number <= jobs_max else jobs_max - 2
+    active = [job for job in ordered if job["state"] not in _WAITING][:rows_max]
+    waiting = [job for job in ordered if job["state"] in _WAITING][: min(_WAITING_ROWS_MAX, rows_max - len(active))]
+    rows = [_row(job, now) for job in active + waiting]
+    for left, what in ((active_number - len(active), "active"), (waiting_number - len(waiting), "waiting")):
+        if left > 0:
+            rows.append(["", f"and {left:,} more {what}", "", "", "", "", "", ""])
     return table(columns, rows)
+
+
+def _row(job: View, now: float) -> list[Cell]:
+    return [
+        (str(job["id"]), colour(job["id"]) if job["workers"] else ""),
+        job["name"],
+        state_cell(job["state"]),
+        str(job["priority"]),
+        size(job),
+        ago(since(job), now).removesuffix(" ago"),
+        str(job["progress"]["step"] if job["progress"]["step"] is not None else "-"),
+        _pace(job) or why(job),
+    ]
 
 
 def _pace(job: View) -> str:

@@ -39,6 +39,8 @@ class ClusterCache:
         #: Pod priority of the workers.
         self._priority = 0
         self._workers: dict[WorkerId, KnownWorker] = {}
+        #: Workers by the uid of their pod.
+        self._of_pod: dict[str, WorkerId] = {}
         self._listed: dict[WorkerId, WorkerObservation] = {}
         #: A copy of `_listed` for the engine; None: it is out of date.
         self._seen: Mapping[WorkerId, WorkerObservation] | None = None
@@ -134,9 +136,9 @@ class ClusterCache:
 
     def put_pod(self, pod: Document, *, answered: bool = False) -> bool:
         """Store a version of a pod; return whether it is news. `answered`: from a request, not from list or watch."""
-        who = self._pods.worker(pod)
         uid = pod["metadata"]["uid"]
         with self._lock:
+            who = self._who(pod)
             if answered:
                 self._answered.add(uid)
             if who is None:
@@ -145,13 +147,14 @@ class ClusterCache:
 
     def is_ours(self, pod: Document) -> bool:
         """Whether the pod is a worker's."""
-        return self._pods.worker(pod) is not None
+        with self._lock:
+            return self._who(pod) is not None
 
     def remove_pod(self, pod: Document) -> bool:
         """Take in the deletion of a pod, given its last version; return whether that is news."""
-        who = self._pods.worker(pod)
         uid = pod["metadata"]["uid"]
         with self._lock:
+            who = self._who(pod)
             self._forgotten.discard(uid)
             if who is None:
                 return self._foreign_pods.drop(uid)
@@ -223,9 +226,9 @@ class ClusterCache:
     def displace(self, uid: str) -> bool:
         """Record that the cluster's scheduler displaces this pod; return whether its worker's state changes."""
         with self._lock:
-            known = next((each for each in self._workers.values() if each.uid == uid), None)
-            if known is None:
+            if uid not in self._of_pod:
                 return False
+            known = self._workers[self._of_pod[uid]]
             self._displaced.add(uid)
             state = self._told(uid, known.state)
             self._set(replace(known, state=state))
@@ -241,6 +244,11 @@ class ClusterCache:
             return True
 
     # within the lock
+
+    def _who(self, pod: Document) -> WorkerPod | None:
+        """The worker of the pod, also where somebody took its labels or annotations away; None: it is another's."""
+        worker_id = self._of_pod.get(pod["metadata"]["uid"])
+        return self._pods.worker(pod) if worker_id is None else self._workers[worker_id].who
 
     def _refresh_nodes(self) -> None:
         self._stale_nodes |= self._foreign_pods.take_changed()
@@ -270,6 +278,7 @@ class ClusterCache:
         known = self._workers.pop(worker_id, None)
         self._launching.discard(worker_id)
         if known is not None:
+            self._of_pod.pop(known.uid, None)
             self._count(known, alive=False)
             del self._listed[worker_id]
             self._seen = None
@@ -325,9 +334,12 @@ class ClusterCache:
 
     def _set(self, known: KnownWorker) -> None:
         worker_id = known.who.worker_id
+        if worker_id in self._workers:
+            self._of_pod.pop(self._workers[worker_id].uid, None)
         self._workers[worker_id] = known
         self._count(known, alive=known.state.alive)
         if known.uid:
+            self._of_pod[known.uid] = worker_id
             self._priority = known.who.priority
         self._list(known)
         if known.state.phase is Phase.LAUNCHING:

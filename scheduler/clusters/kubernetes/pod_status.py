@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from scheduler.clusters.kubernetes.api.documents import Document
+from scheduler.clusters.kubernetes.api.errors import line
 from scheduler.clusters.kubernetes.nodes import node_terms, qualifies
 from scheduler.model.observation import EndCause, Phase
 from scheduler.model.pod_template import worker_index
@@ -206,7 +207,7 @@ def _pod_line(pod: Document) -> str:
 
 def _line(*parts: str) -> str:
     text = ": ".join(part for part in parts if part)
-    return " ".join(text.split())[:_DETAIL_LENGTH_MAX]
+    return line(text, _DETAIL_LENGTH_MAX)
 
 
 def complaint(events: Iterable[Document]) -> PodState | None:

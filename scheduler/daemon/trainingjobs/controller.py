@@ -33,7 +33,7 @@ from scheduler.errors import InvalidInput, SchedulerError
 from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobSpec
-from scheduler.model.job_state import JobState, StopReason
+from scheduler.model.job_state import JobState
 from scheduler.store.sqlstore import SqlStore
 
 log = structlog.get_logger(__name__)
@@ -138,21 +138,27 @@ class TrainingJobs:
 
     def _serve(self, item: Document, wanted: TrainingJob) -> None:
         now = self._clock.wall()  # people read it in the object's status
+        job = self._job_of(wanted)
+        refused = None
         try:
             spec = job_spec(wanted, self._settings)
         except InvalidInput as error:
-            self._write(item, wanted, refusal(wanted, str(error), now))
-            return
+            if job is None:
+                self._write(item, wanted, refusal(wanted, str(error), now))
+                return
+            spec, refused = job.spec, str(error)  # the job goes on as it is
         if not wanted.held:
             # Before there is a job, so that a deletion never leaves one behind. The change brings it here again.
             self._objects.write_finalizers(item, (*wanted.finalizers, FINALIZER))
             return
-        job = self._job_of(wanted) or self._submit(spec, suspend=wanted.suspend)
+        if job is None:
+            job = self._submit(spec, suspend=wanted.suspend)
+        elif refused is None:
+            self._ask(wanted, spec, job)
         with self._lock:
             self._of_job[job.id] = (wanted.namespace, wanted.name)
-        self._ask(wanted, spec, job)
-        shown = self._in_wall_time(job)
-        self._write(item, wanted, status_of(wanted, shown, self._explain(job), now, frozen_fields(spec, job)))
+        shown, frozen = self._in_wall_time(job), [] if refused else frozen_fields(spec, job)
+        self._write(item, wanted, status_of(wanted, shown, self._explain(job), now, frozen, refused))
 
     def _in_wall_time(self, job: Job) -> Job:
         """With the moments that a status shows as people read them off their clocks, to the second."""
@@ -173,7 +179,7 @@ class TrainingJobs:
             return
         with self._lock:
             self._of_job[job.id] = (wanted.namespace, wanted.name)
-        if job.stop_reason is not StopReason.CANCELLED or job.state is not JobState.STOPPING:
+        if not (job.cancelled and job.state in (JobState.STOPPING, JobState.HELD)):
             self._store.add_intent(IntentKind.CANCEL, self._clock.now(), job_id=job.id)
             self._stored([])
 
@@ -200,7 +206,7 @@ class TrainingJobs:
         return job
 
     def _ask(self, wanted: TrainingJob, spec: JobSpec, job: Job) -> None:
-        if wanted.job_id is None:
+        if wanted.job_id is None and wanted.generation <= 1:
             return  # nothing was changed since it was created
         now = self._clock.now()
         asked = [

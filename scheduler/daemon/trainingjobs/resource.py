@@ -13,13 +13,15 @@ from scheduler.model.client_key import training_job_key
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, JobSpec
-from scheduler.model.job_state import JobState
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.pod_permissions import broken_pod_rule, named_namespaces, run_in
 
 Document = dict[str, Any]
 
 #: Phase of an object whose spec is no job.
 REFUSED = "Refused"
+#: Reason where a spec is no job.
+INVALID = "InvalidSpec"
 #: States of a job, as phases are written.
 PHASES = {state: state.value.capitalize() for state in JobState}
 _ENDED = frozenset({REFUSED, *(PHASES[state] for state in JobState if state.terminal)})
@@ -130,10 +132,10 @@ def changes(wanted: TrainingJob, spec: JobSpec, job: Job) -> list[Change]:
         asked.append(Change(IntentKind.PRIORITY, priority=spec.priority))
     if (spec.min_workers, spec.max_workers) != (job.min_workers, job.max_workers):
         asked.append(Change(IntentKind.SCALE, min_workers=spec.min_workers, max_workers=spec.max_workers))
-    if wanted.suspend and job.state is not JobState.SUSPENDED:
-        asked.append(Change(IntentKind.SUSPEND))
-    if not wanted.suspend and job.state is JobState.SUSPENDED:
-        asked.append(Change(IntentKind.RESUME))
+    stopping = job.state is JobState.STOPPING and job.stop_reason is StopReason.SUSPENDED
+    suspended = job.state is JobState.SUSPENDED or stopping
+    if wanted.suspend != suspended:
+        asked.append(Change(IntentKind.SUSPEND if wanted.suspend else IntentKind.RESUME))
     return asked
 
 
@@ -149,8 +151,13 @@ def frozen_fields(spec: JobSpec, job: Job) -> list[str]:
     return [_in_object(name) for name in own if name != "shape"] + [_OF_SHAPE[name] for name in shape]
 
 
-def status_of(wanted: TrainingJob, job: Job, message: str, now: float, ignored: list[str]) -> Document:
-    """The object's status while it has a job. `ignored` are changed fields that came too late."""
+def status_of(
+    wanted: TrainingJob, job: Job, message: str, now: float, ignored: list[str], refused: str | None = None
+) -> Document:
+    """The object's status while it has a job.
+
+    `ignored` are changed fields that came too late, `refused` says why no change of the object was taken.
+    """
     reason = job.wait_reason if job.state is JobState.QUEUED else job.stop_reason
     status: Document = {
         "phase": PHASES[job.state],
@@ -168,11 +175,14 @@ def status_of(wanted: TrainingJob, job: Job, message: str, now: float, ignored: 
         "completionTime": _written(job.finished_at),
         "observedGeneration": wanted.generation,
     }
-    told = "is a job"
-    if ignored:
+    accepted = (True, "Accepted", "is a job")
+    if refused is not None:
+        accepted = (False, INVALID, f"{refused}; the job goes on as it was")
+    elif ignored:
         told = f"{', '.join(ignored)}: cannot be changed after creation: delete the object and create another"
+        accepted = (False, "FieldsIgnored", told)
     conditions = {
-        "Accepted": (not ignored, "FieldsIgnored" if ignored else "Accepted", told),
+        "Accepted": accepted,
         "Running": (job.state is JobState.RUNNING, PHASES[job.state], message),
         "Complete": (job.state is JobState.SUCCEEDED, PHASES[job.state], message),
         "Failed": (job.state is JobState.FAILED, PHASES[job.state], message),
@@ -185,10 +195,10 @@ def refusal(wanted: TrainingJob, error: str, now: float) -> Document:
     """The status of an object that is no job."""
     return {
         "phase": REFUSED,
-        "reason": "InvalidSpec",
+        "reason": INVALID,
         "message": error,
         "observedGeneration": wanted.generation,
-        "conditions": [_condition(wanted, "Accepted", False, "InvalidSpec", error, now)],
+        "conditions": [_condition(wanted, "Accepted", False, INVALID, error, now)],
     }
 
 

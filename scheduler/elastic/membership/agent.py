@@ -101,6 +101,8 @@ class Agent:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, _ignore)
             signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+            # A signal to a process that is forked from this one is none to this worker.
+            os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
         for loop in (self._poll_forever, self._report_forever):
             threading.Thread(target=loop, name=loop.__name__.strip("_"), daemon=True).start()
         if self._checkpoints is not None:
@@ -129,8 +131,7 @@ class Agent:
         patience = min(_PATIENCE_SECONDS, self.environment.grace_seconds / 5)
         if self._listed_at is not None and self._listed_at - terminated_at >= patience:
             return Order.STOP
-        away_for = time.monotonic() - terminated_at
-        return Order.LEAVE if away_for >= self.environment.grace_seconds * _GRACE_SHARE else Order.CONTINUE
+        return Order.CONTINUE if self._has_grace() else Order.LEAVE
 
     def asked_to_leave(self) -> bool:
         """Whether this worker got SIGTERM or was told to leave, for whatever reason."""
@@ -157,15 +158,20 @@ class Agent:
         if at_once:
             self._wake()
 
-    def confirm(self, generation: int) -> bool:
-        """Asks the scheduler now whether this worker still belongs to its job and to this generation.
+    def confirm(self, generation: int, *, last: bool) -> bool:
+        """Asks the scheduler whether this worker still belongs to its job and to this generation.
 
-        Only then may a checkpoint be written: a group that the scheduler has given up must leave no trace.
+        Only then may a checkpoint be written: a group that the scheduler has given up must leave no trace. For the
+        `last` checkpoint it asks again while the scheduler is away and the grace lasts.
         """
-        answer = self._send(self._confirm_client)
-        if answer.standing is Standing.FENCED:
-            self._end()
-        return answer.standing is Standing.OK and answer.generation in (0, generation)
+        while True:
+            answer = self._send(self._confirm_client)
+            if answer.standing is Standing.FENCED:
+                self._end()
+            away = answer.standing in (Standing.AWAY, Standing.WITHDRAWN)
+            if not (last and away and self._has_grace()):
+                return answer.standing is Standing.OK and answer.generation in (0, generation)
+            time.sleep(_RETRY_SECONDS)
 
     def watch(self, membership: Membership, on_void: Callable[[], None], any_change: bool) -> None:
         """Calls `on_void` once, from another thread or at once, when a group of this list cannot work any more.
@@ -214,6 +220,12 @@ class Agent:
         if threading.current_thread() is threading.main_thread():
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _has_grace(self) -> bool:
+        """Whether it was asked to leave, and has time until it must."""
+        terminated_at = self._terminated_at
+        share = self.environment.grace_seconds * _GRACE_SHARE
+        return terminated_at is not None and time.monotonic() - terminated_at < share
 
     def _wake(self) -> None:
         # A full pipe wakes the reader as well.

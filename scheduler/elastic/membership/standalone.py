@@ -46,7 +46,7 @@ class Alone:
     def update(self, fields: Mapping[str, Any], at_once: bool = False) -> None:
         """Nobody to tell."""
 
-    def confirm(self, generation: int) -> bool:
+    def confirm(self, generation: int, *, last: bool) -> bool:
         """Nobody else can be running this job."""
         return True
 

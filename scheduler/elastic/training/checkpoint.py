@@ -6,7 +6,7 @@ import pickle
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -49,7 +49,7 @@ class CheckpointDirectory:
         partial = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             with partial.open("wb") as file:
-                torch.save({_JOB: self._job, _STATE: tree}, file)
+                _save({_JOB: self._job, _STATE: tree}, file)
                 file.flush()
                 os.fsync(file.fileno())
             partial.rename(target)
@@ -102,6 +102,16 @@ class CheckpointDirectory:
                 if (match := name.fullmatch(path.name))
             ]
         return sorted(found, reverse=True)
+
+
+def _save(content: Any, file: BinaryIO) -> None:
+    """Writes with torch, whose own error hides that of the disk."""
+    try:
+        torch.save(content, file)
+    except RuntimeError as error:
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        raise
 
 
 def _without_tensors(tree: Any) -> Any:

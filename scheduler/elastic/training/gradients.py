@@ -1,6 +1,7 @@
 """Averages gradients over all samples of a step, on all ranks, and measures how far they are apart. Imports torch."""
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -36,14 +37,19 @@ class GradientAverager:
     the very same ones, whatever their last bits would be where each computed them, and no device is waited for.
     """
 
-    def __init__(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        self._buckets = _buckets([parameter for parameter in parameters if parameter.requires_grad])
+    def __init__(self, parameters: Sequence[torch.nn.Parameter]) -> None:
+        self._parameters = list(parameters)
+        self._buckets = _buckets(self._parameters)
         self._norms = _Norms(self._buckets)
         self._tail: torch.Tensor | None = None
         for bucket in self._buckets:
             if bucket.exact_on_cpu:
                 self._tail = bucket.tail
                 break
+
+    def is_of(self, parameters: Sequence[torch.nn.Parameter]) -> bool:
+        """Whether it averages exactly these, in this order."""
+        return len(parameters) == len(self._parameters) and all(map(operator.is_, parameters, self._parameters))
 
     def average(self, group: Group, samples: int, loss_is_sum: bool, vote: bool) -> Averaged:
         """Replaces each gradient by that of the mean loss over all ranks' samples; a collective.

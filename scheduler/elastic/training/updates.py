@@ -45,8 +45,9 @@ class Updates:
 
     def average(self, group: Group, samples: int, loss_is_sum: bool, vote: bool) -> tuple[int, bool]:
         """See `GradientAverager.average`. How many samples all ranks had, and whether any voted."""
-        if self._averager is None:
-            self._averager = GradientAverager(self._parameters())
+        trainable = [parameter for parameter in self._parameters() if parameter.requires_grad]
+        if self._averager is None or not self._averager.is_of(trainable):  # at first, and where layers are unfrozen
+            self._averager = GradientAverager(trainable)
             self._measures()
         averaged = self._averager.average(group, samples, loss_is_sum, vote)
         if averaged.shares is not None:

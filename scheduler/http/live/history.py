@@ -38,6 +38,8 @@ class HistoryView(TypedDict):
     until: float
     #: Average number of slots in use in equal parts of the span, oldest first.
     slots_used: list[float]
+    #: Average number of slots of nodes that were up, in the same parts.
+    slots_total: list[float]
     #: For jobs that have not ended: pairs of the time of a change and the new number of workers.
     jobs: dict[int, list[list[float]]]
 
@@ -65,16 +67,16 @@ class History:
         since, ended = self._services.store.ended_workers(now - SPAN_SECONDS, EVENTS_MAX)
         live = [worker for job in world.active.values() for worker in job.all_workers]
         scaled = [worker for worker in (*live, *ended) if not worker.fixed and world.job(worker.job_id) is not None]
+        window = Window(min(since, now - 1.0), now, POINTS)
+        usage = self._services.store.usage(window, ())
+        used = [sum(part) for part in zip(*usage.used.values(), strict=True)] or [0.0] * POINTS
         return {
             "since": since,
             "until": now,
-            "slots_used": self._slots_used(Window(min(since, now - 1.0), now, POINTS)),
+            "slots_used": [round(seconds / window.step_seconds, 2) for seconds in used],
+            "slots_total": [round(seconds / window.step_seconds, 2) for seconds in usage.capacity],
             "jobs": sizes(scaled, since),
         }
-
-    def _slots_used(self, window: Window) -> list[float]:
-        parts = self._services.store.usage(window, ()).used.values()
-        return [round(sum(part) / window.step_seconds, 2) for part in zip(*parts, strict=True)] or [0.0] * POINTS
 
 
 def sizes(workers: Sequence[Worker], since: float) -> dict[int, list[list[float]]]:
@@ -99,6 +101,6 @@ def sizes(workers: Sequence[Worker], since: float) -> dict[int, list[list[float]
 
 @router.get("/v1/history", response_model=HistoryView, responses=documented())
 def show_history(request: Request) -> Response:
-    """Get used slots and sizes of jobs over the last hour."""
+    """Get used slots, all slots, and sizes of jobs over the last hour."""
     history: History = request.app.state.history
     return JsonResponse(history.view())

@@ -206,7 +206,7 @@ async def follow_cluster(
     ] = 86400.0,
     last_event_id: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> Response:
-    """Stream the cluster as server-sent events: `snapshot` contains everything, `change` the differences."""
+    """Stream the cluster as server-sent events: `picture` contains everything, `change` the differences."""
     live = live_of(request)
     peer = request.client.host if request.client else ""
     if not live.has_place(peer):

@@ -37,7 +37,7 @@ export function utilization(history, usedNow, total) {
   const y = (slots) => (height - (slots / most) * height).toFixed(1);
   const x = (n) => ((n / (points.length - 1)) * width).toFixed(1);
   const line = points.map((slots, n) => `${n === 0 ? "M" : "L"}${x(n)},${y(slots)}`).join("");
-  const text = utilizationText(history, total);
+  const text = utilizationText(history);
   return drawing("svg", { class: "utilization", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": text },
     drawing("title", {}, text),
     ...[0, 0.5, 1].map((share) => drawing("line", { x1: 0, x2: width, y1: y(share * total), y2: y(share * total) })),
@@ -45,9 +45,9 @@ export function utilization(history, usedNow, total) {
     drawing("path", { class: "line", d: line }));
 }
 
-/** How much of the slots was used on average. */
-export function utilizationText(history, total) {
+/** How much of the slots that there were was used on average. */
+export function utilizationText(history) {
+  const [used, total] = [history.slots_used, history.slots_total].map((slots) => slots.reduce((sum, each) => sum + each, 0));
   if (total === 0) return "no slots";
-  const mean = history.slots_used.reduce((sum, slots) => sum + slots, 0) / history.slots_used.length / total;
-  return `${Math.round(100 * mean)} % of ${counted(total, "slot")} used on average since ${clock(history.since)}`;
+  return `${Math.round((100 * used) / total)} % of slots used on average since ${clock(history.since)}`;
 }

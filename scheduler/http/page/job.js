@@ -153,13 +153,20 @@ export class JobPage {
     try {
       const worker = log.worker ? `&worker=${log.worker}` : "";
       const answer = await ask(`/v1/jobs/${this.id}/logs?offset=${log.offset}&limit=${LOG_BYTES}${worker}`);
-      const text = await answer.text();
+      const bytes = await answer.arrayBuffer();
       const from = answer.headers.get("x-sched-worker");
       if (this.closed || log !== this.log) return;
       if (log.from !== undefined && from !== log.from && !log.worker) return this.#restartLog(from);
       log.from = from;
       log.offset = Number(answer.headers.get("x-sched-offset"));
-      this.#append(text);
+      log.decoder ??= new TextDecoder(); // a character may be cut in two by two looks
+      this.#append(log.decoder.decode(bytes, { stream: true }));
+      const behind = bytes.byteLength >= LOG_BYTES;
+      if (behind && log.behind) {
+        this.#append("\n… output left out …\n");
+        Object.assign(log, { offset: -LOG_BYTES, decoder: undefined });
+      }
+      log.behind = behind;
     } catch {
       // The next look may do better; that the daemon is away is said above.
     } finally {

@@ -103,7 +103,7 @@ function drawHistory() {
   const { history, slots_used: used, slots_total: total } = cluster;
   if (history === null) return;
   byId("utilization").replaceChildren(utilization(history, used, total));
-  say(byId("utilization-told"), utilizationText(history, total));
+  say(byId("utilization-told"), utilizationText(history));
 }
 
 // Which page: the cluster's or a job's.

@@ -32,7 +32,6 @@ from scheduler.policy.snapshot.queue import not_carried
 from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.start.redraft import BackfillGains, decided
 from scheduler.policy.start.starts import Starts
-from scheduler.policy.start.wait_reasons import explain
 
 
 def published_plan(world: World, now: float, settings: PolicySettings) -> Plan:
@@ -67,7 +66,7 @@ def _decide(draft: Draft, backfill_gains: BackfillGains, rule: Rule) -> int | No
         Sharing(draft, rule.sizes).run()
     else:
         grow_to(draft, {job.id: job.max_workers for job in draft.world.active.values()})
-    explain(starts)
+    starts.explain()
     return starts.kept_back
 
 

@@ -29,6 +29,7 @@ from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.start.backfill import HeadReservation, promise
 from scheduler.policy.start.failed_attempts import Failures
 from scheduler.policy.start.redraft import BackfillGains
+from scheduler.policy.start.wait_reasons import explain
 
 #: Number of jobs for which one pass takes from others; the next pass goes on.
 TAKERS_MAX = 128
@@ -61,7 +62,7 @@ class Starts:
         #: The highest priority of jobs that only the blocked job may have kept from starting.
         self.kept_back: int | None = None
         #: Job classes that cannot start whatever is free.
-        self.impossible: dict[JobClass, WaitReason] = {}
+        self._impossible: dict[JobClass, WaitReason] = {}
         self._victims = Victims(draft)
         self._limits: dict[int, BackfillLimit] = {}
         #: Attempts that failed for lack of capacity alone, and behind the blocked job.
@@ -83,7 +84,7 @@ class Starts:
             if reason is None:
                 heads.append((each.ranks[0], 0, each))
             else:
-                self.impossible[each] = reason
+                self._impossible[each] = reason
         heapq.heapify(heads)
         while heads:
             rank, k, job_class = heapq.heappop(heads)
@@ -97,6 +98,11 @@ class Starts:
                     _push(heads, parked, bisect_right(parked.ranks, rank))
                 self._parked.clear()
 
+    def explain(self) -> None:
+        """Give every job that this pass left waiting its reason, judged by what the finished draft leaves."""
+        left = (job for job in self.left if job.id not in self.draft.holding)
+        explain(self.draft, left, self._impossible, self._request, self.head_reservation)
+
     def _drop_overbooked(self) -> None:
         """Where nodes hold more than they have, drop the last reservations of the queue until the others fit."""
         draft, ledger = self.draft, self.draft.ledger
@@ -107,7 +113,7 @@ class Starts:
                 draft.unhold(job)
                 draft.openings += 1
 
-    def request(self, job_class: JobClass) -> Request:
+    def _request(self, job_class: JobClass) -> Request:
         """The request of each job of the class."""
         request = self._requests.get(job_class)
         if request is None:
@@ -130,13 +136,13 @@ class Starts:
             _push(heads, job_class, hopeful)
         else:
             job = self._member(job_class, k)
-            self._attempt(job, self.request(job_class), ())
+            self._attempt(job, self._request(job_class), ())
             _push(heads, job_class, k + 1)
 
     def _hopeful(self, job_class: JobClass, k: int) -> int | None:
         """Index of the first job, from `k` on, for which no attempt as easy failed already; None: there is none."""
         job, openings, head_reservation = self._member(job_class, k), self.draft.openings, self.head_reservation
-        request, first = self.request(job_class), job.priority
+        request, first = self._request(job_class), job.priority
         failed = self._failed.up_to(openings, request)
         if first <= failed:
             return None

@@ -1,45 +1,55 @@
 """Why each job that is left waiting does not start, judged by what the finished plan leaves."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from scheduler.model.ids import JobId
+from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.request import Request
 from scheduler.policy.draft import Draft
-from scheduler.policy.snapshot.queue import UNEXPLAINED, differs, not_carried
+from scheduler.policy.snapshot.queue import UNEXPLAINED, JobClass, differs, not_carried
 from scheduler.policy.start.backfill import HeadReservation
-from scheduler.policy.start.starts import Starts
 
 #: Number of reasons that one plan replaces in job classes: one slot that comes free may change those of all the queue,
 #: and they are for people to read.
 REWRITTEN_MAX = 1000
 
 
-def explain(starts: Starts) -> None:
-    """Give every job that this pass over the queue leaves waiting its reason, unless the job carries it already."""
-    draft = starts.draft
+def explain(
+    draft: Draft,
+    left: Iterable[Job],
+    impossible: Mapping[JobClass, WaitReason],
+    request: Callable[[JobClass], Request],
+    head_reservation: HeadReservation | None,
+) -> None:
+    """Give every job that is left waiting its reason; drop the reasons that the jobs carry already.
+
+    `left` are jobs that the pass over the queue looked at one by one, `impossible` job classes that no plan can start,
+    `request` gives what each job of a class asks for.
+    """
     waiting = not_carried(draft.world, draft.waiting)
-    for job in starts.left:
-        said = _reason(draft, draft.request(job), starts.head_reservation)
-        if job.id not in draft.holding and differs(job, said):
+    for job in left:
+        said = _reason(draft, draft.request(job), head_reservation)
+        if differs(job, said):
             waiting[job.id] = said
-    _explain_job_classes(starts, waiting)
+
+    def said_to(job_class: JobClass) -> Waiting:
+        reason = impossible.get(job_class)
+        return _reason(draft, request(job_class), head_reservation) if reason is None else Waiting(reason)
+
+    _explain_job_classes(draft, said_to, waiting)
     draft.waiting = waiting
 
 
-def _explain_job_classes(starts: Starts, waiting: dict[JobId, Waiting]) -> None:
+def _explain_job_classes(draft: Draft, said_to: Callable[[JobClass], Waiting], waiting: dict[JobId, Waiting]) -> None:
     """Add changed reasons of job classes, by place in the queue; limited for jobs that have a reason already."""
-    draft = starts.draft
     decided = draft.starts.keys() | draft.holding.keys()
     rewritten = 0
     for job_class in sorted(draft.snapshot.queue.job_classes, key=lambda job_class: job_class.ranks[0]):
-        if job_class in starts.impossible:
-            said = Waiting(starts.impossible[job_class])
-        else:
-            said = _reason(draft, starts.request(job_class), starts.head_reservation)
+        said = said_to(job_class)
         for carried, job_ids in job_class.carrying_other_than(said):
             left = (job_id for job_id in job_ids if job_id not in decided)
             first = carried[0] in UNEXPLAINED

@@ -55,9 +55,10 @@ def accepted(response: urllib3.BaseHTTPResponse) -> urllib3.BaseHTTPResponse:
     raise RefusedError(response.status, str(status.get("reason") or response.reason), message)
 
 
-def line(text: str) -> str:
-    """The text in one line of bounded length."""
-    return " ".join(text.split())[:_MESSAGE_LENGTH_MAX]
+def line(text: str, length_max: int = _MESSAGE_LENGTH_MAX) -> str:
+    """The text in one line of bounded length, of printable characters: programs end with bytes of any kind."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(printable.split())[:length_max]
 
 
 def _cause(error: object) -> str:

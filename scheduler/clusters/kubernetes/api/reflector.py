@@ -168,6 +168,7 @@ class Reflector:
         item = event["object"]
         match event["type"]:
             case "ERROR":
+                self._version = None  # from here on there may never be any changes
                 raise RefusedError(item.get("code", 0), item.get("reason", ""), item.get("message", ""))
             case "BOOKMARK":
                 news = False

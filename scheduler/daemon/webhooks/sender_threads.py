@@ -8,7 +8,7 @@ from random import Random
 import structlog
 
 from scheduler.config import WebhookSettings
-from scheduler.daemon.webhooks.courier import LOOK_SECONDS, WebhookSender
+from scheduler.daemon.webhooks.sender import LOOK_SECONDS, WebhookSender
 from scheduler.engine.ports import EngineClock
 from scheduler.errors import ConfigError, SchedulerError
 from scheduler.model.event import EventKind
@@ -31,7 +31,7 @@ def check_kinds(webhooks: Mapping[str, WebhookSettings]) -> None:
                 raise ConfigError(f"setting webhooks.{name}.events: unknown event kind {kind[:50]!r}: use {known}")
 
 
-class Couriers:
+class SenderThreads:
     """All webhooks of one daemon."""
 
     def __init__(
@@ -43,42 +43,42 @@ class Couriers:
         random: Random,
     ) -> None:
         self._stopping = threading.Event()
-        self._rounds = [
-            _Round(name, WebhookSender(name, each, store, clock, leading, random), self._stopping)
+        self._threads = [
+            _SenderThread(name, WebhookSender(name, each, store, clock, leading, random), self._stopping)
             for name, each in webhooks.items()
         ]
 
     def tries(self, outcome: str) -> int:
         """Deliveries that this process tried and that ended so: one of `OUTCOMES`."""
-        return sum(each.courier.tries[outcome] for each in self._rounds)
+        return sum(each.sender.tries[outcome] for each in self._threads)
 
     def failing(self) -> int:
         """Webhooks whose receiver has not taken the next event."""
-        return sum(each.courier.failing for each in self._rounds)
+        return sum(each.sender.failing for each in self._threads)
 
     def start(self) -> None:
-        for each in self._rounds:
+        for each in self._threads:
             each.thread.start()
 
     def wake(self) -> None:
         """There are new events."""
-        for each in self._rounds:
+        for each in self._threads:
             each.woken.set()
 
     def stop(self) -> None:
         """Begin no delivery any more, and wait a little for those under way."""
         self._stopping.set()
         self.wake()
-        for each in self._rounds:
+        for each in self._threads:
             each.thread.join(STOP_SECONDS)
 
 
-class _Round:
-    """One courier's thread."""
+class _SenderThread:
+    """The thread of one webhook."""
 
-    def __init__(self, name: str, courier: WebhookSender, stopping: threading.Event) -> None:
+    def __init__(self, name: str, sender: WebhookSender, stopping: threading.Event) -> None:
         self._name = name
-        self.courier = courier
+        self.sender = sender
         self._stopping = stopping
         self.woken = threading.Event()
         self.thread = threading.Thread(target=self._run, name=f"webhook-{name}", daemon=True)
@@ -90,11 +90,11 @@ class _Round:
             if wait_seconds > 0 and not self._stopping.is_set():
                 self.woken.wait(wait_seconds)
         with suppress(SchedulerError):
-            self.courier.close()
+            self.sender.close()
 
     def _step(self) -> float:
         try:
-            return self.courier.step()
+            return self.sender.step()
         except SchedulerError:
             return LOOK_SECONDS  # the store is away, which the engine tells
         except Exception:

@@ -17,9 +17,9 @@ from structlog.testing import capture_logs
 
 from examples.webhook_receiver import AGE_SECONDS_MAX, verified
 from scheduler.config import WebhookSettings, load_settings
-from scheduler.daemon.webhooks.courier import LOOK_SECONDS, WebhookSender, drain, pause_seconds
-from scheduler.daemon.webhooks.couriers import Couriers, check_kinds
 from scheduler.daemon.webhooks.message import body_of, headers_of
+from scheduler.daemon.webhooks.sender import LOOK_SECONDS, WebhookSender, drain, pause_seconds
+from scheduler.daemon.webhooks.sender_threads import SenderThreads, check_kinds
 from scheduler.errors import ConfigError
 from scheduler.model.event import Event, EventKind
 from scheduler.model.job_state import JobState
@@ -47,15 +47,15 @@ def receiver() -> Iterator[Receiver]:
         yield listening
 
 
-def courier(world: World, url: str, *kinds: str, leading: bool = True, name: str = "hook") -> WebhookSender:
+def sender(world: World, url: str, *kinds: str, leading: bool = True, name: str = "hook") -> WebhookSender:
     settings = WebhookSettings(url=url, secret=SECRET, events=kinds, backoff_seconds=1.0, backoff_max_seconds=60.0)
     return WebhookSender(name, settings, world.store, world.clock, lambda: leading, Random(7))
 
 
-def run(courier: WebhookSender) -> None:
+def run(sender: WebhookSender) -> None:
     """Steps until nothing is due at once."""
     for _ in range(STEPS_MAX):
-        if courier.step() > 0:
+        if sender.step() > 0:
             return
     raise AssertionError("there is always something to do")
 
@@ -71,7 +71,7 @@ def finished(world: World, count: int) -> list[int]:
 
 def test_events_come_signed_in_their_order_and_only_those_of_its_kinds(world: World, receiver: Receiver) -> None:
     finished(world, 1)
-    telling = courier(world, receiver.url, "JOB_CANCELLED", "JOB_SUBMITTED")
+    telling = sender(world, receiver.url, "JOB_CANCELLED", "JOB_SUBMITTED")
     run(telling)
     assert receiver.taken == [], "what was before the webhook is not told"
     jobs = finished(world, 3)
@@ -129,7 +129,7 @@ def test_pauses_grow_to_their_maximum_and_vary_by_up_to_half() -> None:
 def test_a_refused_event_is_tried_again_after_growing_pauses_before_those_behind_it(
     world: World, receiver: Receiver
 ) -> None:
-    telling = courier(world, receiver.url, "JOB_CANCELLED")
+    telling = sender(world, receiver.url, "JOB_CANCELLED")
     run(telling)
     finished(world, 2)
     receiver.statuses = [500, 429, 302, 404]
@@ -162,13 +162,13 @@ def test_a_refused_event_is_tried_again_after_growing_pauses_before_those_behind
 
 
 def test_another_daemon_goes_on_where_the_last_one_was(world: World, receiver: Receiver) -> None:
-    first = courier(world, receiver.url, "JOB_CANCELLED")
+    first = sender(world, receiver.url, "JOB_CANCELLED")
     run(first)
     finished(world, 3)
     receiver.statuses = [204, 503]
     run(first)
     assert (len(receiver.taken), len(receiver.refused)) == (1, 1)
-    second = courier(world, receiver.url, "JOB_CANCELLED")
+    second = sender(world, receiver.url, "JOB_CANCELLED")
     assert second.step() > 0, "the pause outlives whoever began it"
     assert second.failing
     assert len(receiver.refused) == 1
@@ -181,19 +181,19 @@ def test_another_daemon_goes_on_where_the_last_one_was(world: World, receiver: R
 def test_who_dies_before_it_has_stored_its_place_sends_twice_but_leaves_nothing_out(
     world: World, receiver: Receiver
 ) -> None:
-    first = courier(world, receiver.url, "JOB_CANCELLED")
+    first = sender(world, receiver.url, "JOB_CANCELLED")
     run(first)
     finished(world, 3)
     while len(receiver.taken) < 2:
         first.step()
-    run(courier(world, receiver.url, "JOB_CANCELLED"))
+    run(sender(world, receiver.url, "JOB_CANCELLED"))
     first_id, second_id, third_id = sorted(set(receiver.ids))
     assert receiver.ids == [first_id, second_id, second_id, third_id]
 
 
 def test_a_receiver_that_is_away_loses_nothing(world: World) -> None:
     receiver = Receiver(free_port())
-    telling = courier(world, receiver.url, "JOB_CANCELLED")
+    telling = sender(world, receiver.url, "JOB_CANCELLED")
     run(telling)
     finished(world, 4)
     for _ in range(12):
@@ -210,21 +210,21 @@ def test_a_receiver_that_is_away_loses_nothing(world: World) -> None:
 
 
 def test_only_who_leads_tells(world: World, receiver: Receiver) -> None:
-    run(courier(world, receiver.url))
+    run(sender(world, receiver.url))
     finished(world, 1)
-    follower = courier(world, receiver.url, leading=False)
+    follower = sender(world, receiver.url, leading=False)
     assert follower.step() == LOOK_SECONDS
     assert receiver.taken == []
 
 
 def test_events_that_were_removed_first_are_told_of_in_the_log(world: World, receiver: Receiver) -> None:
-    telling = courier(world, receiver.url, "JOB_CANCELLED")
+    telling = sender(world, receiver.url, "JOB_CANCELLED")
     run(telling)
     finished(world, 2)
     world.store.purge(0.0, world.clock.now() + 1)
     finished(world, 1)
     with capture_logs() as lines:
-        run(courier(world, receiver.url, "JOB_CANCELLED"))
+        run(sender(world, receiver.url, "JOB_CANCELLED"))
     assert [line["event"][:28] for line in lines] == ["webhook: events were removed"]
     assert lines[0]["events"] > 0
     assert len(receiver.taken) == 1
@@ -240,16 +240,16 @@ def test_a_receiver_that_does_not_answer_keeps_no_other_waiting(world: World, re
         }
         for name in settings:
             world.store.begin_webhook(name)
-        couriers = Couriers(settings, world.store, world.clock, lambda: True, Random(1))
-        couriers.start()
+        senders = SenderThreads(settings, world.store, world.clock, lambda: True, Random(1))
+        senders.start()
         try:
             jobs = finished(world, 2)
-            couriers.wake()
+            senders.wake()
             receiver.until(lambda: "JOB_CANCELLED" in {event["kind"] for event in receiver.events})
             assert receiver.events[0]["job_id"] == jobs[0]
         finally:
             blocked.set()
-            couriers.stop()
+            senders.stop()
             # They store their places after that, which is done before the store is closed.
             becomes(lambda: [thread for thread in threading.enumerate() if thread.name.startswith("webhook-")], [])
 
@@ -297,7 +297,7 @@ def test_an_address_that_cannot_be_is_refused_without_its_path(monkeypatch: pyte
 
 
 def test_an_address_that_nobody_can_ask_fails_as_others_do(world: World) -> None:
-    telling = courier(world, "http://\u2603-.example/hook", "JOB_CANCELLED")
+    telling = sender(world, "http://\u2603-.example/hook", "JOB_CANCELLED")
     run(telling)
     finished(world, 1)
     with capture_logs():
