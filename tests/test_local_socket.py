@@ -1,6 +1,10 @@
 """Where the daemon's UNIX socket is made, and what is told where it cannot be."""
 
+import os
 import socket
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -64,3 +68,40 @@ def test_a_group_needs_a_path_that_it_reaches_and_has_to_exist(
 ) -> None:
     with pytest.raises(ConfigError, match=f"^http.socket_group: {told}"), local_socket(settings, tmp_path):
         pass
+
+
+def test_a_path_is_told_as_others_find_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with local_socket(HttpSettings(socket=Path("here.sock")), tmp_path / "state") as listening:
+        assert listening is not None
+        assert listening.getsockname() == str(tmp_path / "here.sock")
+
+
+def test_a_daemon_that_ends_leaves_the_socket_of_its_successor(tmp_path: Path) -> None:
+    settings = HttpSettings(socket=tmp_path / "shared.sock")
+    with ExitStack() as successor:
+        with local_socket(settings, tmp_path) as first:
+            assert first is not None
+            first.close()
+            successor.enter_context(local_socket(settings, tmp_path))
+        assert (tmp_path / "shared.sock").is_socket()
+    assert not (tmp_path / "shared.sock").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_a_daemon_outside_the_group_is_told_to_join_it(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    path = tmp_path / "s"
+    code = (
+        "import os\n"
+        "from pathlib import Path\n"
+        "from scheduler.config import HttpSettings\n"
+        "from scheduler.daemon.local_socket import local_socket\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        f"local_socket(HttpSettings(socket=Path({str(path)!r}), socket_group='daemon'), Path('/')).__enter__()"
+    )
+    for directory in (tmp_path, *tmp_path.parents[:2]):
+        directory.chmod(0o777)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f"the daemon's user must be a member of daemon to give it {path}" in run.stderr
+    assert not path.exists()

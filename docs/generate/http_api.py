@@ -34,7 +34,7 @@ noticed. Later versions may add fields to answers.
 | caller | sends |
 |---|---|
 | anyone | nothing |
-| users | a bearer token: their own, which gives them a [role](users.md#roles), or the setting `http.token` |
+| users | a bearer token: their own with a [role](users.md#roles), or `http.token`, an administrator's |
 | Prometheus | the setting `http.metrics_token` as a bearer token, which opens only `/metrics` |
 | the job's workers | their variable `SCHED_TOKEN` as a bearer token, which opens only calls of their own job |
 
@@ -66,7 +66,7 @@ _CALLERS = {
     CHANGE: "users, and operators for what belongs to somebody else",
     OPERATE: "operators",
     ADMINISTER: "administrators",
-    WORK: "operators and the job's workers, always with a token",
+    WORK: "operators, known by a token or their login, and the job's workers",
     READ_HOSTS: "viewers and the job's workers",
     READ_METRICS: "viewers and Prometheus",
 }

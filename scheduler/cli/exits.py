@@ -55,7 +55,7 @@ _MEANINGS: dict[Exit, str] = {
     Exit.OK: "success; of submit with --wait or --follow: the job succeeded",
     Exit.JOB_FAILED: "the job failed (submit with --wait or --follow)",
     Exit.USAGE: "invalid command line or input",
-    Exit.NOT_FOUND: "job, recurring job, worker, node or booking not found",
+    Exit.NOT_FOUND: "job, recurring job, worker, node, booking or token not found",
     Exit.CONFLICT: "the current state does not allow the request",
     Exit.UNREACHABLE: "no daemon answers",
     Exit.REFUSED: "the daemon rejected the token, or does not allow the request",

@@ -193,13 +193,13 @@ class HttpSettings(Section):
         default=None,
         min_length=16,
         pattern=TOKEN_PATTERN,
-        description="Bearer token of users; required on any address but loopback.",
+        description="Bearer token of an administrator without a name; required on any address but loopback.",
     )
     metrics_token: str | None = Field(
         default=None,
         min_length=16,
         pattern=TOKEN_PATTERN,
-        description="Bearer token that opens `/metrics` and nothing else, for Prometheus; that of users does as well.",
+        description="Bearer token that opens `/metrics` and nothing else, for Prometheus; those of users do as well.",
     )
     socket: Path | None = Field(
         default=None,

@@ -14,7 +14,7 @@ import structlog
 from scheduler.config import HttpSettings
 from scheduler.errors import ConfigError
 from scheduler.http.auth.access import Logins
-from scheduler.http.server.peer import login_of
+from scheduler.http.auth.login_names import LoginNames
 from scheduler.model.identity import Role
 
 log = structlog.get_logger(__name__)
@@ -32,7 +32,7 @@ def local_socket(settings: HttpSettings, state: Path) -> Iterator[socket.socket 
     Its file is removed at the end. Raises `ConfigError` for `http.socket` where nothing can listen, and for
     `http.socket_group` where there is no such group.
     """
-    path = settings.socket or state / SOCKET_FILE
+    path = state / SOCKET_FILE if settings.socket is None else settings.socket.expanduser().absolute()
     try:
         listening = _listen(path, _group(settings))
     except OSError as error:
@@ -41,18 +41,18 @@ def local_socket(settings: HttpSettings, state: Path) -> Iterator[socket.socket 
             raise ConfigError(f"{why}: use another path with http.socket (SCHED_HTTP__SOCKET)") from None
         log.warning("no UNIX socket: programs of this machine come by the address, as others do", reason=why)
         listening = None
+    made = None if listening is None else _file_of(path)
     try:
         yield listening
     finally:
         if listening is not None:
             listening.close()
-            with suppress(OSError):
-                path.unlink()
+            _remove_own(path, made)
 
 
 def logins_of(settings: HttpSettings) -> Logins:
     """What those may do who come by the socket."""
-    return Logins(login_of, Role(settings.socket_role), shared=settings.socket_group is not None)
+    return Logins(LoginNames(), Role(settings.socket_role), shared=settings.socket_group is not None)
 
 
 def _group(settings: HttpSettings) -> int | None:
@@ -81,13 +81,41 @@ def _listen(path: Path, group: int | None) -> socket.socket:
         finally:
             os.umask(before)
         if group is not None:
-            os.chown(path, -1, group)
-            path.chmod(_GROUP)
+            _give(path, group)
         bound.listen(_BACKLOG)
-    except OSError:
+    except (OSError, ConfigError):
         bound.close()
         raise
     return bound
+
+
+def _give(path: Path, group: int) -> None:
+    """Raises `ConfigError` where the daemon may not."""
+    try:
+        os.chown(path, -1, group)
+    except PermissionError:
+        path.unlink()
+        name = grp.getgrgid(group).gr_name
+        raise ConfigError(
+            f"http.socket_group: the daemon's user must be a member of {name} to give it {path}"
+        ) from None
+    path.chmod(_GROUP)
+
+
+def _file_of(path: Path) -> tuple[int, ...] | None:
+    """What tells this file from a later one of its name; None where there is none."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_ctime_ns  # numbers of files are given again
+
+
+def _remove_own(path: Path, made: tuple[int, ...] | None) -> None:
+    """Remove the socket, unless another daemon has taken its place."""
+    if made is not None and _file_of(path) == made:
+        with suppress(OSError):
+            path.unlink()
 
 
 def _remove_leftover(path: Path) -> None:

@@ -29,11 +29,14 @@ def purge(store: SqlStore, settings: RetentionSettings, now: float) -> Purged:
             return Purged(jobs, events)
 
 
-def purge_audit(store: SqlStore, settings: RetentionSettings, now: float) -> int:
-    """Remove all records of requests that are old enough; how many."""
+def purge_audit(store: SqlStore, settings: RetentionSettings, wall: float) -> int:
+    """Remove all records of requests, and tokens that open nothing, that are old enough; how many records."""
+    before = wall - settings.audit_seconds
+    while store.purge_tokens(before, BATCH_ROWS) == BATCH_ROWS:
+        pass
     removed = 0
     while True:
-        count = store.purge_audit(now - settings.audit_seconds, BATCH_ROWS)
+        count = store.purge_audit(before, BATCH_ROWS)
         removed += count
         if count < BATCH_ROWS:
             return removed
@@ -84,9 +87,9 @@ class Retention:
         if self._waits():
             return
         purged = purge(self._store, self._settings, self._clock.now())
-        audit = purge_audit(self._store, self._settings, self._clock.now())
-        # files bear the machine's time
-        older_than = self._clock.wall() - self._settings.jobs_seconds
+        wall = self._clock.wall()  # which files, tokens and records of requests bear
+        audit = purge_audit(self._store, self._settings, wall)
+        older_than = wall - self._settings.jobs_seconds
         logs = remove_orphaned_logs(self._store, self._logs_dir, self._remove_logs, older_than)
         if purged.jobs or purged.events or audit or logs:
             log.info("retention removed old rows", jobs=purged.jobs, events=purged.events, audit=audit, logs=logs)

@@ -140,10 +140,10 @@ class Daemon:
             self._board.nonce_of,
             settings.http.metrics_token,
             self._tokens,
-            clock.now,
+            clock.wall,
             logins_of(settings.http),
         )
-        self._audit = AuditTrail(store.add_audit, clock.now)
+        self._audit = AuditTrail(store.add_audit, clock.wall)
         self._metrics = Metrics(self._board, settings.policy.aging_ceilings, self._clock)
         store.measure(self._metrics.stopwatch.transaction)
         self._timers = new_timers()
@@ -178,7 +178,8 @@ class Daemon:
         self._cluster.on_change(self._wake_leader)
         at = None if local is None else local.getsockname()
         with ExitStack() as stack:
-            stack.callback(self._audit_writer.once)  # the last requests, once nobody else writes
+            # The last requests, once nobody else writes.
+            stack.callback(Repeating("audit", partial(self._audit.write, last=True), WRITE_SECONDS).once)
             stack.enter_context(announced(self._state, self._url, self._settings.http.token, at))
             if self._decisions is not None:
                 self._decisions.start()

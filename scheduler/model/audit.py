@@ -2,22 +2,25 @@
 
 from dataclasses import dataclass
 
+#: How the daemon knows a caller that it does not know.
+NOBODY = "nobody"
+
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """One request, or several refusals of the same request within about a second."""
+    """One request, or several that failed alike within a minute."""
 
     at: float
     #: None: a caller without a name, or whom the daemon does not know.
     user: str | None
-    #: How the daemon knows the caller: a value of `IdentifiedBy`, or `nobody`.
+    #: How the daemon knows the caller: a value of `IdentifiedBy`, or `NOBODY`.
     known_by: str
-    #: Address of the client; `socket` for the UNIX socket.
+    #: Address of the client; `uid:N` for a process of this user at the UNIX socket.
     address: str
     method: str
     #: As the API describes it, with the names of its parameters; empty: none was reached.
     route: str
-    #: What it was about, such as `job 12`; empty: nothing in particular.
+    #: What it was about, such as `job 12`; empty: nothing in particular, or the caller is unknown.
     object: str
     #: Status of the answer.
     status: int

@@ -22,7 +22,7 @@ class JobField:
 JOB_FIELDS = {
     "command": JobField("Program and arguments, or one string for /bin/sh"),
     "name": JobField("Job name", "; null: the name of the program or script"),
-    "user": JobField("User who submits it, for lists and reports"),
+    "user": JobField("User whose job it is, who may change it"),
     "env": JobField("Environment variables of its workers"),
     "workdir": JobField(
         "Working directory", ": absolute, or a relative one that `export.workdir` names on the submitter's machine"

@@ -27,6 +27,11 @@ class IdentityMethods(DatabaseAccess):
         with self._reading() as (connection, aside):
             return tokens.present(connection, aside)
 
+    def purge_tokens(self, before: float, limit: int) -> int:
+        """Remove at most `limit` tokens that have opened nothing since then, and never the newest; how many."""
+        with self._database.write() as connection:
+            return tokens.purge(connection, before, limit)
+
     def tokens_mark(self) -> tuple[int, ...]:
         """Another value after each token that was created or revoked, by whichever process."""
         with self._database.read() as connection:

@@ -30,6 +30,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
     for name in ("SCHED_URL", "SCHED_TOKEN", "SCHED_DATABASE_URL", "SCHED_DEBUG", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SCHED_STATE_DIR", str(tmp_path / "no-daemon-here"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("COLUMNS", "80")
     return lambda *words: Call.run(words, capsys)
 

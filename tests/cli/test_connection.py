@@ -1,12 +1,20 @@
 """How the daemon is found."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
 
 from scheduler.cli.client.client import Client
-from scheduler.cli.client.connection import DEFAULT_STATE_DIR, DEFAULT_URL, find_daemon
+from scheduler.cli.client.connection import (
+    DEFAULT_STATE_DIR,
+    DEFAULT_URL,
+    NOBODY_THERE,
+    connection_to,
+    find_daemon,
+)
+from scheduler.cli.exits import Unreachable
 from scheduler.config import Settings
 from scheduler.errors import InvalidInput, UserError
 
@@ -63,15 +71,39 @@ def test_what_is_no_address_is_refused(url: str, tmp_path: Path) -> None:
 
 
 def test_the_socket_that_the_daemon_wrote_goes_before_its_address_unless_a_token_is_given(tmp_path: Path) -> None:
-    socket = tmp_path / "sched.sock"
-    written = {"url": "http://127.0.0.1:1234", "pid": 1, "socket": str(socket)}
+    path = tmp_path / "sched.sock"
+    written = {"url": "http://127.0.0.1:1234", "pid": 1, "socket": str(path)}
     (tmp_path / "daemon.json").write_text(json.dumps(written))
+    (tmp_path / "token").write_text("sesame")
     assert find_daemon(None, None, tmp_path).socket is None, "it is not there"
-    socket.touch()
-    found = find_daemon(None, None, tmp_path)
-    assert (found.url, found.token, found.socket) == ("http://127.0.0.1:1234", None, socket)
-    assert find_daemon(None, "given", tmp_path).socket is None
-    assert find_daemon("http://127.0.0.1:1234", None, tmp_path).socket is None
+    path.touch()
+    assert find_daemon(None, None, tmp_path).socket is None, "it is no socket"
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        by_address = find_daemon(None, None, tmp_path)
+        assert (by_address.socket, by_address.token) == (None, "sesame"), "nobody listens, as on another machine"
+        listening.listen()
+        found = find_daemon(None, None, tmp_path)
+        assert (found.url, found.token, found.socket) == ("http://127.0.0.1:1234", None, path)
+        assert find_daemon(None, "given", tmp_path).socket is None
+        assert find_daemon("http://127.0.0.1:1234", None, tmp_path).socket is None
+
+
+def test_why_a_socket_cannot_be_used_is_said(tmp_path: Path) -> None:
+    def why(path: Path) -> str | None:
+        return connection_to(f"unix://{path}", None).why_not()
+
+    assert why(tmp_path / "none") == NOBODY_THERE
+    assert why(tmp_path / ("d" * 120)) == "AF_UNIX path too long"
+    path = tmp_path / "full"
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as first:
+        listening.bind(str(path))
+        listening.listen(0)
+        first.connect(str(path))
+        assert why(path) in (None, "the daemon does not answer: check its log")
+    with pytest.raises(Unreachable, match="AF_UNIX path too long"):
+        Client(connection_to(f"unix://{tmp_path / ('d' * 120)}", None)).get("/v1/jobs")
 
 
 def test_a_socket_may_be_given_as_an_address(tmp_path: Path) -> None:

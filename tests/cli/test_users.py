@@ -1,8 +1,9 @@
 """`sched token`, `sched login`, `sched logout` and `sched whoami`, with a real daemon."""
 
-import getpass
 import io
 import json
+import os
+import pwd
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from scheduler.cli.client.login import Login, login_file, read_login, write_logi
 from scheduler.errors import UserError
 from tests.cli.calls import Call
 from tests.daemon import Daemon, running_daemon
+from tests.eventually import eventually
 
 Sched = Callable[..., Call]
 TOKEN = "0123456789abcdef"
@@ -95,6 +97,24 @@ def test_a_token_that_the_daemon_does_not_accept_is_not_stored(
 
 
 @pytest.mark.usefixtures("configured")
+def test_a_login_may_be_for_a_socket(alone: Sched, secured: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCHED_STATE_DIR")
+    token_id, secret = new_token(alone, secured)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{secret}\n"))
+    url = f"unix://{secured.state_dir / 'sched.sock'}"
+    assert f"logged in to {url} as ann (user)" in alone("login", url).ok().out
+    assert alone("whoami", "-o", "json").document["token_id"] == token_id
+
+
+def test_a_daemon_without_tokens_has_nothing_to_log_in_with(
+    alone: Sched, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("sched_typo\n"))
+    alone("login", daemon.url).failed(2, "has no tokens: it takes you for admin without one, nothing is stored")
+    assert read_login() is None
+
+
+@pytest.mark.usefixtures("configured")
 def test_the_token_of_a_login_goes_to_its_daemon_only(tmp_path: Path) -> None:
     write_login(Login("http://10.0.0.1:8470", "sched_x"))
     found = find_daemon(None, None, None)
@@ -102,11 +122,16 @@ def test_the_token_of_a_login_goes_to_its_daemon_only(tmp_path: Path) -> None:
     assert find_daemon("http://10.0.0.1:8470/", None, None).token == "sched_x"
     assert find_daemon("http://10.0.0.2:8470", None, tmp_path).token is None
     assert find_daemon("http://10.0.0.1:8470", "given", None).token == "given"
+    given = find_daemon(None, "given", None)
+    assert (given.url, given.token) == ("http://10.0.0.1:8470", "given")
+    assert find_daemon("http://10.0.0.1:8470", None, tmp_path).token is None, "the state directory goes before it"
     assert find_daemon(None, None, tmp_path).url == "http://127.0.0.1:8470"
 
 
 @pytest.mark.usefixtures("configured")
-def test_a_login_that_others_can_read_or_that_is_damaged_is_refused(alone: Sched) -> None:
+def test_a_login_that_others_can_read_or_that_is_damaged_is_refused(
+    alone: Sched, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_login(Login("http://10.0.0.1:8470", "sched_x"))
     path.chmod(0o640)
     with pytest.raises(UserError, match=r"login\.json: other users can read the token in it: chmod 600 it"):
@@ -116,6 +141,8 @@ def test_a_login_that_others_can_read_or_that_is_damaged_is_refused(alone: Sched
         path.chmod(0o600)
         with pytest.raises(UserError, match="is damaged: use sched login again, or sched logout"):
             read_login()
+    monkeypatch.delenv("SCHED_STATE_DIR")
+    alone("hosts", "12").failed(2, "is damaged: use sched login again")
     alone("logout").ok()
     assert read_login() is None
 
@@ -126,9 +153,17 @@ def test_the_daemons_own_user_needs_no_token_on_its_machine(
     (secured.state_dir / "token").unlink(missing_ok=True)
     monkeypatch.setenv("SCHED_STATE_DIR", str(secured.state_dir))
     found = alone("whoami", "-o", "json").document
-    assert (found["user"], found["role"], found["identified_by"]) == (getpass.getuser(), "admin", "login")
+    login = pwd.getpwuid(os.geteuid()).pw_name
+    assert (found["user"], found["role"], found["identified_by"]) == (login, "admin", "login")
     assert "by the login on its machine" in alone("whoami").ok().out
     by_address = alone("whoami", "-o", "json", "--url", f"unix://{secured.state_dir / 'sched.sock'}").document
     assert by_address == found
     alone("list", "--url", "unix:///nowhere.sock").failed(5, "no daemon answers at unix:///nowhere.sock")
-    assert "sched token" not in alone("audit", "--since", "1h").ok().out
+    alone("cancel", "99999").failed(3)
+    alone("token", "revoke", "99999").failed(3)
+    listed = ("audit", "--since", "1h", "--user", login)
+    eventually(lambda: "DELETE" in alone(*listed).ok().out, "the refusal is not recorded")
+    shown = alone("audit", "--since", "1h", "--limit", "1", "-o", "json").document
+    [record] = shown["records"]
+    assert (record["object"], record["user"], record["status"]) == ("token 99999", login, 404)
+    assert shown["next"] == record["id"]

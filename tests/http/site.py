@@ -49,8 +49,8 @@ class Site(World):
         http = self.settings.http
         self.tokens = TokenBook(self.store.list_tokens, self.store.tokens_mark)
         self.tokens.look()
-        self.access = Access(http.token, SECRET, self.board.nonce_of, http.metrics_token, self.tokens, self.clock.now)
-        self.audit = AuditTrail(self.store.add_audit, self.clock.now)
+        self.access = Access(http.token, SECRET, self.board.nonce_of, http.metrics_token, self.tokens, self.clock.wall)
+        self.audit = AuditTrail(self.store.add_audit, self.clock.wall)
         self.metrics = Metrics(self.board, (), self.clock)
         self.recurring = RecurringJobs(self.store, self.clock, new_timers())
         events_bell = Notifier()
@@ -102,7 +102,7 @@ class Site(World):
 
     def user_header(self, user: str, role: Role = Role.USER, seconds: float | None = None) -> dict[str, str]:
         """With a new token of the user, valid for `seconds`; None: for ever."""
-        secret, now = new_secret(), self.clock.now()
+        secret, now = new_secret(), self.clock.wall()
         expires_at = None if seconds is None else now + seconds
         digest = digest_of(secret.encode())
         self.store.add_token(UserToken(0, user, role, "", digest, now, "root", expires_at))

@@ -15,7 +15,7 @@ from scheduler.http.errors import Refusal
 from scheduler.http.routes.batch import parse_batch
 from scheduler.http.server.connections import LEAVING_SECONDS, Connections, Phase
 from scheduler.http.server.protocol import LimitedProtocol
-from scheduler.http.server.throttle import BURST_SECONDS, JOB_REQUESTS_MAX, Caller, Throttle
+from scheduler.http.server.throttle import BURST_SECONDS, JOB_REQUESTS_MAX, USER_SHARE, Caller, Throttle
 from scheduler.model.ids import JobId
 from tests.http.site import Site
 from tests.http.test_fastpath import PLAIN, Clockwork, Talk, fast
@@ -199,6 +199,26 @@ def test_a_job_that_asks_too_much_is_refused_alone_and_only_for_a_while() -> Non
     with throttle.admitted(good, 0.0), throttle.admitted(Caller(), 0.0), throttle.admitted(bad, 1.0):
         pass
     assert throttle.refused == {"users": 0, "workers": 1, "others": 0}
+
+
+def test_a_user_who_asks_too_much_is_refused_alone() -> None:
+    throttle = Throttle(SETTINGS, lambda _: 0)
+    bad, good = Caller(user="ann"), Caller(user="bob")
+    for _ in range(int(SETTINGS.requests_per_second_max * BURST_SECONDS)):
+        with throttle.admitted(bad, 0.0):
+            pass
+    with pytest.raises(Refusal, match="with the name of ann"), throttle.admitted(bad, 0.0):
+        pass
+    with throttle.admitted(good, 0.0), throttle.admitted(Caller(), 0.0):
+        pass
+    most = int(SETTINGS.connections_max * USER_SHARE)
+    waiting = [throttle.admitted(good, 1.0 + n / SETTINGS.requests_per_second_max) for n in range(most)]
+    for each in waiting:
+        each.__enter__()
+    with pytest.raises(Refusal, match="are under way already"), throttle.admitted(good, 100.0):
+        pass
+    with throttle.admitted(Caller(), 100.0):
+        pass
 
 
 @pytest.mark.parametrize("workers", [0, 3])

@@ -160,6 +160,22 @@ def test_streams_end_when_the_server_stops(site: Site) -> None:
             stream.message()
 
 
+@pytest.mark.parametrize("ends", ["revoked", "expired"])
+def test_a_stream_ends_when_its_token_does(guarded: Site, ends: str) -> None:
+    ann = guarded.user_header("ann", seconds=60)
+    with guarded.client.stream("GET", "/v1/live", headers=ann) as answer:
+        stream = Stream(answer)
+        assert stream.message()[0] == "picture"
+        if ends == "revoked":
+            [token] = guarded.store.list_tokens().tokens
+            guarded.store.revoke_token(token.id, guarded.clock.wall())
+            guarded.tokens.look()
+        else:
+            guarded.clock.advance(61)
+        with pytest.raises(AssertionError, match="the stream has ended"):
+            stream.next_with("nothing has this")
+
+
 def test_the_last_hour_is_computed_of_the_workers_that_lived_in_it(site: Site) -> None:
     gone = site.submit(workers=2)
     site.advance(1)

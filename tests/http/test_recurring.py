@@ -1,5 +1,7 @@
 """Recurring jobs: cron's own reading of expressions, and one run for all that were missed."""
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from scheduler.daemon.cron import Cron
 from scheduler.daemon.recurring import due_time, submit_due
 from scheduler.errors import InvalidInput
+from scheduler.model.identity import Role
 from tests.http.site import Site
 from tests.world import START
 
@@ -191,6 +194,18 @@ def test_recurring_jobs_are_listed_shown_and_deleted(site: Site) -> None:
     site.clock.set(START + DAY * 2)
     site.recurring.sweep()
     assert site.client.get("/v1/jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize("broken", ["timezone = 'Mars/Olympus'", "created_at = -5"])
+def test_one_that_cannot_be_read_is_deleted_by_operators(guarded: Site, broken: str) -> None:
+    ann, olga = guarded.user_header("ann"), guarded.user_header("olga", Role.OPERATOR)
+    for _ in range(2):
+        body = {"cron": "0 3 * * *", "job": {"command": "true"}}
+        assert guarded.client.post("/v1/recurring", json=body, headers=ann).status_code == 201
+    with closing(sqlite3.connect(guarded.directory / "world.db", isolation_level=None)) as database:
+        database.execute(f"UPDATE recurring SET {broken} WHERE id = 1")
+    assert guarded.client.delete("/v1/recurring/r1", headers=olga).status_code == 200
+    assert guarded.client.delete("/v1/recurring/r2", headers=ann).status_code == 200
 
 
 @pytest.mark.parametrize(

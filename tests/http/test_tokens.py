@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.http.auth.tokens import TokenBook, digest_of, new_secret
+from scheduler.errors import StoreUnavailable
+from scheduler.http.auth.tokens import LOOKS_MAX, TokenBook, digest_of, new_secret
 from scheduler.model.identity import TOKEN_PREFIX, Role
 from scheduler.model.ids import JobId
 from scheduler.model.job_state import JobState
@@ -107,6 +108,27 @@ def test_the_first_token_closes_a_daemon_that_was_open(site: Site) -> None:
     assert refused(site, {}).startswith("no token: "), "it stays closed when the last token is revoked"
 
 
+def test_the_first_token_is_an_administrators_where_nobody_else_is_one(site: Site) -> None:
+    answer = site.client.post("/v1/tokens", json={"user": "ann"})
+    assert answer.status_code == 409
+    assert "the first token must have the role admin" in answer.json()["error"]["message"]
+    assert site.client.get("/v1/whoami").json()["identified_by"] == "nothing"
+
+
+def test_a_token_that_was_stored_is_given_though_it_cannot_be_read_back_now(
+    guarded: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> tuple[int, ...]:
+        raise StoreUnavailable("away")
+
+    mark = guarded.tokens._mark
+    monkeypatch.setattr(guarded.tokens, "_mark", away)
+    headers = bearer(created(guarded)["token"])
+    monkeypatch.setattr(guarded.tokens, "_mark", mark)
+    guarded.tokens.look()
+    assert guarded.client.get("/v1/jobs", headers=headers).status_code == 200
+
+
 def test_what_another_replica_revokes_is_known_at_the_next_look(guarded: Site) -> None:
     headers = guarded.user_header("ann")
     assert guarded.client.get("/v1/jobs", headers=headers).status_code == 200
@@ -116,7 +138,7 @@ def test_what_another_replica_revokes_is_known_at_the_next_look(guarded: Site) -
     assert "revoked" in refused(guarded, headers)
 
 
-def test_tokens_are_read_again_only_after_a_change() -> None:
+def test_tokens_are_read_again_after_a_change_and_now_and_then() -> None:
     reads: list[TokenList] = []
     mark = [(0,)]
 
@@ -131,6 +153,9 @@ def test_tokens_are_read_again_only_after_a_change() -> None:
     mark[0] = (1,)
     book.look()
     assert len(reads) == 2
+    for _ in range(LOOKS_MAX):
+        book.look()
+    assert len(reads) == 3, "somebody may have mended a row"
 
 
 def test_a_job_belongs_to_who_submits_it(guarded: Site) -> None:

@@ -61,6 +61,15 @@ def test_a_client_key_gives_the_first_job_again(store: SqlStore) -> None:
     assert len(store.list_jobs()) == len(store.take_inbox(10).intents) == 3
 
 
+def test_a_client_key_of_another_user_is_refused(store: SqlStore) -> None:
+    keyed = replace(SPEC, client_key="k", user="ann")
+    [first] = store.submit([keyed], NOW)
+    with pytest.raises(Conflict, match="client_key 'k' belongs to job 1 of ann: use a new one"):
+        store.submit([SPEC, replace(keyed, user="bob")], NOW)
+    assert [job.id for job in store.list_jobs()] == [first.id], "none of the batch is stored"
+    assert store.submit([keyed], NOW)[0].id == first.id
+
+
 def test_more_keys_than_one_query_may_hold_are_looked_up(store: SqlStore) -> None:
     specs = [replace(SPEC, client_key=f"key {n}") for n in range(2500)]
     first = store.submit(specs, NOW)

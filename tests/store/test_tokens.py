@@ -41,13 +41,29 @@ def test_the_mark_changes_with_each_change(store: SqlStore) -> None:
     assert store.tokens_mark() == marks[-1]
 
 
-def test_there_is_a_limit_on_tokens_that_are_not_revoked(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_a_limit_on_tokens_that_are_valid(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "TOKENS_MAX", 1)
     token_id = store.add_token(TOKEN)
     with pytest.raises(Conflict, match="1 tokens already"):
         store.add_token(replace(TOKEN, digest="01"))
     store.revoke_token(token_id, NOW)
-    assert store.add_token(replace(TOKEN, digest="01")) > token_id
+    second = store.add_token(replace(TOKEN, digest="01"))
+    assert second > token_id
+    assert store.add_token(replace(TOKEN, digest="02", created_at=NOW + 60)) > second, "the second has expired by then"
+
+
+def test_those_that_open_nothing_are_removed_but_never_the_newest(store: SqlStore) -> None:
+    revoked, expired, young, newest = (store.add_token(replace(TOKEN, digest=f"{n}")) for n in range(4))
+    forever = store.add_token(replace(TOKEN, digest="9", expires_at=None))
+    store.revoke_token(revoked, NOW + 1)
+    store.revoke_token(young, NOW + 61)
+    assert store.purge_tokens(NOW + 60, 10) == 1
+    assert store.purge_tokens(NOW + 61, 10) == 2
+    assert [token.id for token in store.list_tokens().tokens] == [young, forever]
+    store.revoke_token(forever, NOW + 1)
+    assert store.purge_tokens(NOW + 1000, 10) == 1
+    assert [token.id for token in store.list_tokens().tokens] == [forever], "it says that there were tokens"
+    assert expired != newest
 
 
 def test_one_that_cannot_be_read_is_named_and_the_others_are_read(store: SqlStore, database_url: str) -> None:

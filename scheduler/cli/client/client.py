@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from scheduler.cli.client.connection import Connection
+from scheduler.cli.client.connection import NOBODY_THERE, Connection
 from scheduler.cli.exits import Cut, Refused, Unavailable, Unreachable
 from scheduler.errors import Conflict, InvalidInput, NotFound, SchedulerError, UserError
 
@@ -28,7 +28,7 @@ class Client:
         import httpx
 
         self.connection = connection
-        headers = {"X-Sched-Login": quote(login_name(), safe="")}
+        headers = {"X-Sched-Login": quote(login_name(), safe="", errors="replace")}
         if connection.token:
             headers["Authorization"] = f"Bearer {connection.token}"
         try:
@@ -99,8 +99,8 @@ class Client:
         """A successful answer; anything else is raised."""
         import httpx
 
-        if not self.connection.listened_to:
-            raise Unreachable(_nobody_there(self.connection))
+        if (why := self.connection.why_not()) is not None:
+            raise Unreachable(_nobody_there(self.connection, why))
         try:
             timeout = httpx.Timeout(self._http.timeout.read, read=(self._http.timeout.read or 0.0) + wait_seconds)
             response = self._http.request(
@@ -110,7 +110,7 @@ class Client:
             wrong = ascii(error.object[max(error.start - 20, 0) : error.end])
             raise UserError(f"the request is not UTF-8 text: {wrong} cannot be sent") from None
         except httpx.ConnectError:
-            raise Unreachable(_nobody_there(self.connection)) from None
+            raise Unreachable(_nobody_there(self.connection, NOBODY_THERE)) from None
         except httpx.TimeoutException:
             seconds = (self._http.timeout.read or 0.0) + wait_seconds
             raise Cut(
@@ -133,8 +133,10 @@ def login_name() -> str:
         return ""
 
 
-def _nobody_there(connection: Connection) -> str:
+def _nobody_there(connection: Connection, why: str) -> str:
     where = f" ({connection.origin})" if connection.origin else ""
+    if why != NOBODY_THERE:
+        return f"{connection.url}{where}: {why}"
     return f'no daemon answers at {connection.url}{where}: start one with "sched serve", or set SCHED_URL'
 
 

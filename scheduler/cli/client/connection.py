@@ -1,10 +1,9 @@
 """Where the daemon is and how to be let in: as the user says, else as stored by a login or by the daemon."""
 
 import json
-import os
 import re
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,8 +14,11 @@ from scheduler.errors import InvalidInput
 DEFAULT_URL = "http://127.0.0.1:8470"
 DEFAULT_STATE_DIR = Path("~/.sched")
 _FILE_BYTES_MAX = 64 * 1024
+NOBODY_THERE = "nobody listens there"
 _UNIX = "unix://"
-_AGAIN = "use sched login again"
+_TOKEN_HINT = "check SCHED_TOKEN"
+#: How long a UNIX socket may take to accept a connection.
+_PROBE_SECONDS = 5.0
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -28,7 +30,7 @@ class Connection:
     token: str | None
     origin: str = ""
     #: What to look at where the token is not accepted.
-    token_hint: str = "check SCHED_TOKEN"
+    token_hint: str = _TOKEN_HINT
     #: UNIX socket by which the daemon is asked; None: by its address.
     socket: Path | None = None
 
@@ -36,17 +38,26 @@ class Connection:
     def loopback(self) -> bool:
         return self.socket is not None or urlsplit(self.url).hostname in _LOOPBACK
 
-    @property
-    def listened_to(self) -> bool:
-        """Whether somebody listens at the UNIX socket, so that the HTTP library leaves none open that failed."""
+    def why_not(self) -> str | None:
+        """Why nobody can be asked at the UNIX socket, in one line; None where somebody listens, or without a socket.
+
+        It is tried apart, since the HTTP library leaves open what could not be connected.
+        """
         if self.socket is None:
-            return True
+            return None
         with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(_PROBE_SECONDS)
             try:
                 probe.connect(str(self.socket))
-            except OSError:
-                return False
-        return True
+            except (FileNotFoundError, ConnectionRefusedError):
+                return NOBODY_THERE
+            except PermissionError:
+                return "permission denied: only the daemon's user and the members of http.socket_group may use it"
+            except (TimeoutError, BlockingIOError):
+                return "the daemon does not answer: check its log"
+            except OSError as error:  # such as a path that is too long
+                return error.strerror or str(error)
+        return None
 
     @property
     def base_url(self) -> str:
@@ -58,35 +69,43 @@ def find_daemon(url: str | None, token: str | None, state_dir: Path | None) -> C
     """Address and token: as given, else as `sched login` stored them, else as the daemon of this machine wrote them.
 
     What is stored for one daemon is never sent to another: the token of a login goes to its address only, the token
-    file of a state directory to this machine only. A state directory that is given goes before a login.
+    file of a state directory to this machine only. A state directory that is given goes before a login; a token that
+    is given without an address goes to that of the login.
     Raises `InvalidInput` for an address or a token that cannot be one, and `UserError` for a login that cannot be used.
     """
-    given = checked_url(url) if url else None
-    token = checked_token(token, "SCHED_TOKEN")
-    login = read_login() if token is None and (given is not None or state_dir is None) else None
+    given, token = checked_url(url) if url else None, checked_token(token, "SCHED_TOKEN")
+    login = read_login() if state_dir is None and not (given and token) else None
     if login is not None and given in (None, login.url):
         origin = f"from {login_file()}"
-        return Connection(login.url, checked_token(login.token, str(login_file())), origin, f"{origin}: {_AGAIN}")
+        if token is not None:
+            return connection_to(login.url, token, origin)
+        stored = checked_token(login.token, str(login_file()))
+        return connection_to(login.url, stored, origin, f"{origin}: use sched login again")
     directory = (state_dir or DEFAULT_STATE_DIR).expanduser()
     if given is not None:
-        return _at(given, token, directory, origin="")
+        return _with_written_token(connection_to(given, token), directory)
     written, socket_path = _written(directory / "daemon.json")
     origin = f"from {directory / 'daemon.json'}" if written else ""
-    address = checked_url(written or DEFAULT_URL)
-    if socket_path is not None and token is None and os.access(socket_path, os.W_OK):
-        return Connection(address, None, origin, origin, socket_path)
-    return _at(address, token, directory, origin)
+    found = connection_to(checked_url(written or DEFAULT_URL), token, origin)
+    if socket_path is not None and token is None:
+        by_socket = replace(found, socket=socket_path, token_hint=origin)
+        if by_socket.why_not() is None:
+            return by_socket
+    return _with_written_token(found, directory)
 
 
-def _at(url: str, token: str | None, directory: Path, origin: str) -> Connection:
-    """The connection to an address: without a token by its socket, or with what the state directory has for it."""
-    if url.startswith(_UNIX):
-        return Connection(url, token, socket=Path(url.removeprefix(_UNIX)))
-    connection = Connection(url, token, origin)
-    if token is None and connection.loopback:
-        file = directory / "token"
-        return Connection(url, checked_token(_read_small(file), str(file)), origin, f"from {file}")
-    return connection
+def connection_to(url: str, token: str | None, origin: str = "", token_hint: str = _TOKEN_HINT) -> Connection:
+    """The connection to a checked address, which may be that of a UNIX socket."""
+    socket_path = Path(url.removeprefix(_UNIX)) if url.startswith(_UNIX) else None
+    return Connection(url, token, origin, token_hint, socket_path)
+
+
+def _with_written_token(connection: Connection, directory: Path) -> Connection:
+    """The connection, with the token in the state directory where it has none and goes to this machine's loopback."""
+    if connection.token is not None or connection.socket is not None or not connection.loopback:
+        return connection
+    file = directory / "token"
+    return replace(connection, token=checked_token(_read_small(file), str(file)), token_hint=f"from {file}")
 
 
 def checked_url(url: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from scheduler.cli.client.connection import Connection, find_daemon
-from scheduler.errors import InvalidInput
+from scheduler.errors import SchedulerError
 
 _TIMEOUT_SECONDS = 10.0
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
@@ -28,7 +28,7 @@ def print_hosts_at_once(words: list[str]) -> bool:
             os.environ.get("SCHED_URL"), os.environ.get("SCHED_TOKEN"), Path(state_dir) if state_dir else None
         )
         body = _hosts(connection, words[1])
-    except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException, InvalidInput):
+    except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException, SchedulerError):
         return False
     if body is None:
         return False

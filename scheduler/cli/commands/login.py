@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from scheduler.cli.client.client import Client
-from scheduler.cli.client.connection import Connection, checked_token, checked_url
+from scheduler.cli.client.connection import checked_token, checked_url, connection_to
 from scheduler.cli.client.login import Login, forget_login, login_file, write_login
 from scheduler.cli.command import OUTPUT, USERS, Session, command
 from scheduler.cli.render.output import emit_json, fields, note, say, show
@@ -33,11 +33,13 @@ def login(
     The token is asked for without being shown, or read from stdin where that is no terminal. The daemon must accept it.
     --url, --token and --state-dir, and their variables, go before the stored login.
     """
-    connection = Connection(checked_url(url), _read_token())
+    connection = connection_to(checked_url(url), _read_token())
     if not connection.url.startswith("https:") and not connection.loopback:
         note(f"the token travels unencrypted to {connection.url}: use https where others share the network")
     with Client(connection) as client:
         view = client.get("/v1/whoami")
+    if view["identified_by"] in ("nothing", "login"):
+        raise UserError(f"{connection.url} has no tokens: it takes you for {_who(view)} without one, nothing is stored")
     path = write_login(Login(connection.url, connection.token or ""))
     if session.json:
         emit_json(view)

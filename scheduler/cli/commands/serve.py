@@ -27,7 +27,7 @@ def serve(
         typer.Option(
             "--token-file",
             metavar="FILE",
-            help="File with the token of users; required on any address except loopback.",
+            help="File with the token of an administrator (http.token); required on any address except loopback.",
         ),
     ] = None,
 ) -> None:

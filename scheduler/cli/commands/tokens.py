@@ -50,7 +50,7 @@ def create(
 ) -> None:
     """Create a token and print it; it is shown only this once.
 
-    From the first token on, every user needs one, also on the daemon's own machine.
+    From the first token on, everybody needs one who does not come by the UNIX socket on the daemon's machine.
     """
     body: View = {"user": user, "role": role.value, "name": name}
     if expires is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from scheduler.config import HttpSettings
 from scheduler.errors import ConfigError
+from scheduler.http.auth.login_names import LoginNames
 from scheduler.http.auth.tokens import NO_TOKENS, TokenBook
 from scheduler.model.identity import IdentifiedBy, Identity, Role
 from scheduler.model.ids import JobId, job_key
@@ -36,8 +37,7 @@ _UNKNOWN = Stranger("invalid token: it is neither http.token of the daemon nor t
 class Logins:
     """What users of the daemon's machine may do who come by its UNIX socket."""
 
-    #: The login of a user, by its number.
-    name: Callable[[int], str]
+    names: LoginNames
     #: Of all but the daemon's own user and root, who are administrators.
     role: Role
     #: Whether others than these can reach the socket, so that the address, where nobody is known, asks for a token.
@@ -45,11 +45,11 @@ class Logins:
 
     def identity(self, uid: int) -> Identity:
         role = Role.ADMIN if uid in (0, os.geteuid()) else self.role
-        return Identity(self.name(uid), role, IdentifiedBy.LOGIN)
+        return Identity(self.names.name(uid), role, IdentifiedBy.LOGIN)
 
 
 #: Of a daemon without a UNIX socket.
-NO_LOGINS = Logins(str, Role.VIEWER, shared=False)
+NO_LOGINS = Logins(LoginNames(), Role.VIEWER, shared=False)
 
 
 class Access:
@@ -113,6 +113,10 @@ class Access:
         if why_not is not None:
             return Stranger(f"{why_not}: ask an administrator for a new one (sched token create)", token.user)
         return Identity(token.user, token.role, IdentifiedBy.TOKEN, token.id, token.expires_at)
+
+    async def learn(self, peer_uid: int, now: float) -> None:
+        """Learn the login of a user who comes by the UNIX socket, before it is identified."""
+        await self._logins.names.learn(peer_uid, now)
 
     def metrics_may(self, authorization: bytes | None) -> bool:
         """Whether the caller may read metrics, by the metrics token."""

@@ -7,7 +7,8 @@ from fastapi import Depends, Request
 from scheduler.http.auth.access import Stranger
 from scheduler.http.auth.rules import ADMINISTER, RULES
 from scheduler.http.errors import ErrorCode, Refusal
-from scheduler.http.services import ServicesDep
+from scheduler.http.server.peer import PEER_UID
+from scheduler.http.services import Services, ServicesDep
 from scheduler.model.identity import IdentifiedBy, Identity, Role
 
 #: Where the entry of every request leaves the caller in its scope.
@@ -22,6 +23,12 @@ def authorization_of(request: Request) -> bytes | None:
 def caller_of(request: Request) -> Identity | Stranger:
     caller: Identity | Stranger = request.scope[CALLER]
     return caller
+
+
+def still_known(request: Request, services: Services) -> bool:
+    """Whether who sent the request would be let in now: its token may have expired or been revoked since."""
+    found = services.access.identify(authorization_of(request), request.scope.get("state", {}).get(PEER_UID))
+    return not isinstance(found, Stranger)
 
 
 def unauthorized(message: str) -> Refusal:

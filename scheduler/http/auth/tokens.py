@@ -7,12 +7,16 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
+from scheduler.errors import StoreError
 from scheduler.model.identity import TOKEN_PREFIX, UserToken
 from scheduler.store.records import TokenList
 
 #: Between two looks at what other replicas have created and revoked.
 LOOK_SECONDS = 1.0
+#: Looks between two readings where nothing seems to have changed.
+LOOKS_MAX = 30
 #: Random bytes of a secret.
 SECRET_BYTES = 32
 
@@ -35,20 +39,30 @@ class TokenBook:
         self._read, self._mark = read, mark
         self._lock = threading.Lock()
         self._seen: tuple[int, ...] | None = None
+        self._looks_left = LOOKS_MAX
         self._tokens: dict[str, UserToken] = {}
         #: Whether any token was ever created; one that has expired, was revoked or cannot be read counts.
         self.in_use = False
 
+    def look_soon(self) -> None:
+        """Look now if the store can be read, else with the next look, so that what was stored stands in any case."""
+        with suppress(StoreError):
+            self.look()
+
     def look(self) -> None:
-        """Read the tokens if they have changed. Raises `StoreError`; what was read before stays valid then."""
+        """Read the tokens if they have changed, and now and then in any case, as somebody may have mended a row.
+
+        Raises `StoreError`; what was read before stays valid then.
+        """
         with self._lock:  # one who read before a revocation must not write after it
             mark = self._mark()
-            if mark == self._seen:
+            self._looks_left -= 1
+            if mark == self._seen and self._looks_left > 0:
                 return
             found = self._read()
             self._tokens = {token.digest: token for token in found.tokens}
             self.in_use = bool(found.tokens or found.unreadable)
-            self._seen = mark
+            self._seen, self._looks_left = mark, LOOKS_MAX
 
     def find(self, secret: bytes) -> UserToken | None:
         """The token with this secret, whether it is valid or not; None: there is none.

@@ -7,7 +7,7 @@ last picture together, or the whole picture if they are no longer kept.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -18,12 +18,13 @@ from starlette.responses import Response, StreamingResponse
 
 from scheduler import __version__
 from scheduler.errors import StoreError
+from scheduler.http.auth.authorize import still_known
 from scheduler.http.errors import ErrorCode, Refusal, documented
 from scheduler.http.live.snapshot import NO_PICTURE, Drawer, Snapshot, difference, whole
 from scheduler.http.routes.cluster import leader_view
 from scheduler.http.runtime.wall_time import in_wall_time
 from scheduler.http.schemas.views import EventView, event_view
-from scheduler.http.services import Services
+from scheduler.http.services import Services, ServicesDep
 
 router = APIRouter(tags=["cluster"])
 
@@ -83,14 +84,19 @@ class Live:
         """Whether one more may listen from there: no address has more places than are still free."""
         return self.listeners[peer] < LISTENERS_MAX - self.listeners.total()
 
-    async def stream(self, peer: str, last_seen: str, seconds: float) -> AsyncIterator[bytes]:
-        """Yield frames for one listener for `seconds`, starting after the id that it saw last."""
+    async def stream(
+        self, peer: str, last_seen: str, seconds: float, known: Callable[[], bool]
+    ) -> AsyncIterator[bytes]:
+        """Yield frames for one listener for `seconds`, starting after the id that it saw last.
+
+        `known`: whether the daemon still knows who listens; the stream ends once it does not.
+        """
         notifier = self._services.events_bell
         until = notifier.time() + seconds
         seen, sent_at = self._revision(last_seen), notifier.time()
         self.listeners[peer] += 1
         try:
-            while not notifier.closed:
+            while not notifier.closed and known():
                 with notifier.listen(None) as ring:
                     await self._renew(at_once=seen == 0)
                     news = self._since(seen)
@@ -201,6 +207,7 @@ def live_of(request: Request) -> Live:
 )
 async def follow_cluster(
     request: Request,
+    services: ServicesDep,
     wait: Annotated[
         float, Query(ge=0, le=86400, allow_inf_nan=False, description="End the stream after this number of seconds.")
     ] = 86400.0,
@@ -212,5 +219,6 @@ async def follow_cluster(
     if not live.has_place(peer):
         message = f"too many live streams: {live.listeners[peer]} of {live.listeners.total()} are yours"
         raise Refusal(503, ErrorCode.UNAVAILABLE, message, headers={"retry-after": "5"})
+    frames = live.stream(peer, last_event_id, wait, known=lambda: still_known(request, services))
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(live.stream(peer, last_event_id, wait), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(frames, media_type="text/event-stream", headers=headers)

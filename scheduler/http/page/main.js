@@ -128,9 +128,9 @@ function route() {
 
 // The token, where the daemon asks for one.
 
-function askForToken(wrong) {
+function askForToken(why) {
   const dialog = byId("token-dialog");
-  if (wrong) say(byId("token-why"), "The scheduler rejected this token. Use your own, or http.token of the daemon.");
+  if (why !== null) say(byId("token-why"), `The scheduler rejected this token: ${why}`);
   if (!dialog.open) dialog.showModal();
   return new Promise((given) => {
     byId("token-form").addEventListener("submit", () => {
@@ -144,10 +144,10 @@ function askForToken(wrong) {
 
 async function away(error) {
   if (error instanceof Refused && error.status === 401) {
-    const wrong = token.get() !== null;
+    const why = token.get() === null ? null : error.message;
     token.forget();
     say(byId("standing"), "Token required");
-    return await askForToken(wrong);
+    return await askForToken(why);
   }
   say(byId("standing"), "Not live");
   alarm(`Connection to the daemon lost (${error.message}). This is the last known state. Reconnecting…`);

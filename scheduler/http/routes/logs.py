@@ -7,17 +7,18 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from scheduler.errors import NotFound
+from scheduler.http.auth.authorize import caller_of
 from scheduler.http.errors import Refusal, documented
 from scheduler.http.routes.jobs import find_job
 from scheduler.http.runtime.relay import FORWARDED
 from scheduler.http.schemas.parameters import JobNumber
 from scheduler.http.services import Services, ServicesDep
+from scheduler.model.identity import IdentifiedBy, Identity
 from scheduler.model.ids import JobId, WorkerId, worker_id
 from scheduler.model.job import Job
 
 router = APIRouter(tags=["jobs"])
 
-UNAUTHORIZED = 401
 BYTES_MAX = 4 * 1024 * 1024
 OFFSET_MAX = 2**62
 
@@ -53,13 +54,21 @@ async def read_logs(
     if here.body or services.term() is not None or FORWARDED in request.headers:
         return here
     # If a worker's pod is gone, the replica that led then has the log.
-    path, authorization = f"{request.url.path}?{request.url.query}", request.headers.get("authorization")
+    path, authorization = f"{request.url.path}?{request.url.query}", _authorization(request, services)
+    if authorization is None and not services.access.open_to_users:
+        return here
     try:
-        there = await services.relay.fetch(path, authorization, forwarded=False)
+        return await services.relay.fetch(path, authorization, forwarded=False)
     except Refusal:
         return here
-    # Who came by the UNIX socket has no token that the other replica could know.
-    return here if there.status_code == UNAUTHORIZED else there
+
+
+def _authorization(request: Request, services: Services) -> str | None:
+    """What lets the request in at another replica; for who came by the UNIX socket, the token that replicas share."""
+    token, caller = services.settings.http.token, caller_of(request)
+    if isinstance(caller, Identity) and caller.by is IdentifiedBy.LOGIN and token is not None:
+        return f"Bearer {token}"
+    return request.headers.get("authorization")
 
 
 def _read(services: Services, job_id: int, worker: str | None, offset: int, limit: int) -> Response:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from scheduler.errors import InvalidInput, NotFound
+from scheduler.errors import InvalidInput, NotFound, UnreadableRow
 from scheduler.http.admission.export import keep_export
 from scheduler.http.admission.owner import SubmitterDep
 from scheduler.http.admission.pods import check_pods
@@ -18,7 +18,7 @@ from scheduler.http.json import JsonResponse
 from scheduler.http.runtime.audit import created
 from scheduler.http.schemas.requests import RecurringRequest, parse_request
 from scheduler.http.schemas.views import ExportView, export_view
-from scheduler.http.services import Schedule, ServicesDep
+from scheduler.http.services import Schedule, Services, ServicesDep
 
 router = APIRouter(tags=["recurring jobs"])
 
@@ -109,13 +109,22 @@ def show_recurring(services: ServicesDep, recurring_id: RecurringPath) -> Respon
 def delete_recurring(services: ServicesDep, identity: IdentityDep, recurring_id: RecurringPath) -> Response:
     """Delete a recurring job. Jobs that it has submitted continue."""
     number = int(recurring_id[1:])
-    schedule = services.recurrence.get(number)
-    if schedule is not None:
-        check_owner(identity, schedule.recurring.spec.user, f"recurring job {recurring_id}")
+    owner = _owner(services, number)
+    if owner is not None:
+        check_owner(identity, owner, f"recurring job {recurring_id}")
     if not services.recurrence.delete(number):
         raise NotFound(f"recurring job {recurring_id} not found")
     view: RecurringDeleted = {"id": recurring_id}
     return JsonResponse(view)
+
+
+def _owner(services: Services, number: int) -> str | None:
+    """Whose the recurring job is, empty for one that cannot be read; None where there is none."""
+    try:
+        stored = services.store.get_recurring(number)
+    except UnreadableRow:
+        return ""
+    return None if stored is None else stored.spec.user
 
 
 def _view(schedule: Schedule) -> RecurringView:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from scheduler.errors import Conflict
 from scheduler.http.auth.authorize import IdentityDep
 from scheduler.http.auth.tokens import digest_of, new_secret
 from scheduler.http.body import Body, documented_body
@@ -17,7 +18,7 @@ from scheduler.http.schemas.requests import parse_request
 from scheduler.http.schemas.token_requests import TokenRequest
 from scheduler.http.schemas.unreadable import UnreadableView, unreadable_views
 from scheduler.http.services import ServicesDep
-from scheduler.model.identity import Role, UserToken
+from scheduler.model.identity import IdentifiedBy, Role, UserToken
 
 router = APIRouter(tags=["users"])
 
@@ -103,7 +104,11 @@ def whoami(identity: IdentityDep) -> Response:
 def create_token(request: Request, services: ServicesDep, identity: IdentityDep, body: Body) -> Response:
     """Create a token of a user. From the first one on, every user needs a token, also on loopback."""
     wanted = parse_request(TokenRequest, body)
-    secret, now = new_secret(), services.clock.now()
+    if identity.by is IdentifiedBy.NOTHING and Role(wanted.role) is not Role.ADMIN:
+        raise Conflict(
+            "the first token must have the role admin, since nobody comes without one from it on; or set http.token"
+        )
+    secret, now = new_secret(), services.clock.wall()
     token = UserToken(
         id=0,
         user=wanted.user,
@@ -116,7 +121,7 @@ def create_token(request: Request, services: ServicesDep, identity: IdentityDep,
     )
     token_id = services.store.add_token(token)
     created(request, f"token {token_id} of {token.user} ({token.role})")
-    services.tokens.look()
+    services.tokens.look_soon()
     view: CreatedTokenView = {"id": token_id, "token": secret, "expires_at": token.expires_at}
     return JsonResponse(view, status_code=201, headers={"cache-control": "no-store"})
 
@@ -124,7 +129,7 @@ def create_token(request: Request, services: ServicesDep, identity: IdentityDep,
 @router.get("/v1/tokens", response_model=TokenListView, responses=documented())
 def list_tokens(services: ServicesDep) -> Response:
     """List all tokens of users, without the tokens themselves, which are not stored."""
-    found, now = services.store.list_tokens(), services.clock.now()
+    found, now = services.store.list_tokens(), services.clock.wall()
     view: TokenListView = {
         "tokens": [_view(token, now) for token in found.tokens],
         "unreadable": unreadable_views(found.unreadable),
@@ -135,8 +140,8 @@ def list_tokens(services: ServicesDep) -> Response:
 @router.delete("/v1/tokens/{token_id}", response_model=RevokedTokenView, responses=documented(404))
 def revoke_token(services: ServicesDep, token_id: TokenPath) -> Response:
     """Revoke a token: it opens nothing from now on, on other replicas within about a second."""
-    services.store.revoke_token(token_id, services.clock.now())
-    services.tokens.look()
+    services.store.revoke_token(token_id, services.clock.wall())
+    services.tokens.look_soon()
     view: RevokedTokenView = {"id": token_id}
     return JsonResponse(view)
 

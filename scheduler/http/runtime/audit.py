@@ -1,11 +1,12 @@
 """What is recorded of requests, in memory until it is written: no request waits for that, or fails by it.
 
 Records are written about once a second, many in one transaction, and again until the store takes them. Those of the
-last second are lost if the process is killed. Refusals of the same request within that time are one record, so that
-whoever is refused all the time fills nothing.
+last second are lost if the process is killed. A request that failed is recorded at once, and those alike within the
+next minute as one more record; so many of a caller are told apart that whoever fails all the time fills nothing.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -15,17 +16,22 @@ from starlette.types import Message, Scope, Send
 
 from scheduler.http.auth.access import Stranger
 from scheduler.http.auth.rules import RULES
-from scheduler.model.audit import AuditRecord
-from scheduler.model.identity import Identity
+from scheduler.model.audit import NOBODY, AuditRecord
+from scheduler.model.identity import IdentifiedBy, Identity
 
 log = structlog.get_logger(__name__)
 
 #: Between two writes.
 WRITE_SECONDS = 1.0
-#: Most changes that wait for the store, and most different refusals. More are left out, and counted in the log.
+#: Most changes that wait for the store. More are left out, and counted in the log.
 CHANGES_MAX = 10_000
-REFUSALS_MAX = 100
+#: How long requests that failed are counted together with those alike, and how many different ones are told apart of
+#: each user, and of all callers together whom the daemon does not know.
+ALIKE_SECONDS = 60.0
+FAILURES_MAX = 100
+STRANGERS_MAX = 10
 OBJECT_LENGTH_MAX = 200
+_FAILED = 400
 _REFUSED = (401, 403)
 _READS = ("GET", "HEAD", "OPTIONS")
 #: Where a route leaves the name of what it has created.
@@ -39,22 +45,57 @@ def created(request: Request, what: str) -> None:
     request.scope[_OBJECT] = what
 
 
+class _Failures:
+    """Requests that failed within a minute. Not safe for use from several threads."""
+
+    def __init__(self) -> None:
+        self._since = float("-inf")
+        #: By what they have in common, those alike that came after the first of them.
+        self._again: dict[AuditRecord, AuditRecord | None] = {}
+        self._different: Counter[tuple[str, str | None]] = Counter()
+        self._first: list[AuditRecord] = []
+
+    def add(self, record: AuditRecord) -> bool:
+        """Have it recorded; whether there is room for it."""
+        same = replace(record, at=0.0)
+        if same in self._again:
+            before = self._again[same]
+            self._again[same] = record if before is None else replace(before, times=before.times + record.times)
+            return True
+        caller = (record.known_by, None if record.known_by == NOBODY else record.user)
+        if self._different[caller] >= (STRANGERS_MAX if record.known_by == NOBODY else FAILURES_MAX):
+            return False
+        self._different[caller] += 1
+        self._again[same] = None
+        self._first.append(record)
+        return True
+
+    def take(self, now: float, *, last: bool) -> list[AuditRecord]:
+        """What is to be written now: the first of their kind, and once a minute, or as the last ones, the others."""
+        taken, self._first = self._first, []
+        if last or now - self._since >= ALIKE_SECONDS:
+            taken += [again for again in self._again.values() if again is not None]
+            self._since = now
+            self._again.clear()
+            self._different.clear()
+        return taken
+
+
 class AuditTrail:
     """The records that wait to be written. They are added on the event loop, and written on another thread."""
 
     def __init__(self, write: Callable[[Sequence[AuditRecord]], None], now: Callable[[], float]) -> None:
         self._write, self._now = write, now
         self._lock = threading.Lock()
-        self._changes: list[AuditRecord] = []
-        #: By what they have in common.
-        self._refusals: dict[AuditRecord, AuditRecord] = {}
+        self._waiting: list[AuditRecord] = []
+        self._failures = _Failures()
         self._left_out = 0
 
     def follow(self, scope: Scope, caller: Identity | Stranger, send: Send) -> Send:
         """Pass an answer on, and record its request if it is one to record."""
 
         async def recorded(message: Message) -> None:
-            if message["type"] == "http.response.start" and _counts(scope, message["status"]):
+            if message["type"] == "http.response.start" and _counts(scope, caller, message["status"]):
                 self.add(_record(scope, caller, message["status"], self._now()))
             await send(message)
 
@@ -63,43 +104,46 @@ class AuditTrail:
     def add(self, record: AuditRecord) -> None:
         """Have a record written with the next ones."""
         with self._lock:
-            if record.status not in _REFUSED:
-                self._left_out += len(self._changes) >= CHANGES_MAX
-                self._changes += [record] if len(self._changes) < CHANGES_MAX else []
-                return
-            same = replace(record, at=0.0)
-            before = self._refusals.get(same)
-            if before is not None:
-                self._refusals[same] = replace(before, times=before.times + 1)
-            elif len(self._refusals) < REFUSALS_MAX:
-                self._refusals[same] = record
+            if record.status >= _FAILED:
+                self._left_out += not self._failures.add(record)
             else:
-                self._left_out += 1
+                self._wait([record])
 
-    def write(self) -> None:
-        """Write what waits. Raises `StoreError`; it waits on then."""
+    def write(self, *, last: bool = False) -> None:
+        """Write what waits; as the `last` time also what is still counted. Raises `StoreError`; it waits on then."""
         with self._lock:
-            changes, self._changes = self._changes, []
-            refusals, self._refusals = self._refusals, {}
-            left_out, self._left_out = self._left_out, 0
+            self._wait(self._failures.take(self._now(), last=last))
+            waiting, self._waiting = self._waiting, []
         try:
-            self._write(sorted([*changes, *refusals.values()], key=lambda record: record.at))
+            self._write(sorted(waiting, key=lambda record: record.at))
         except BaseException:
             with self._lock:
-                self._changes = [*changes, *self._changes][:CHANGES_MAX]
-                self._refusals = {**self._refusals, **refusals}
-                self._left_out += left_out
+                later, self._waiting = self._waiting, waiting
+                self._wait(later)
             raise
+        with self._lock:
+            left_out, self._left_out = self._left_out, 0
         if left_out:
             log.warning("audit: more requests than are recorded", left_out=left_out)
 
+    def _wait(self, records: Sequence[AuditRecord]) -> None:
+        room = CHANGES_MAX - len(self._waiting)
+        self._waiting += records[:room]
+        self._left_out += max(0, len(records) - room)
 
-def _counts(scope: Scope, status: int) -> bool:
-    """Whether a request is recorded: it changes something, or its caller is refused."""
+
+def _counts(scope: Scope, caller: Identity | Stranger, status: int) -> bool:
+    """Whether a request is recorded: it changes something, or its caller is refused.
+
+    What workers report is not; what operators send in their place is.
+    """
     if status in _REFUSED:
         return True
     rule = RULES.get((scope["method"], _route(scope)))
-    return scope["method"] not in _READS and rule is not None and rule.changes
+    if scope["method"] in _READS or rule is None:
+        return False
+    known = isinstance(caller, Identity) and caller.by is not IdentifiedBy.NOTHING
+    return rule.changes or (rule.workers and known)
 
 
 def _record(scope: Scope, caller: Identity | Stranger, status: int, now: float) -> AuditRecord:
@@ -107,11 +151,12 @@ def _record(scope: Scope, caller: Identity | Stranger, status: int, now: float) 
     return AuditRecord(
         at=now,
         user=caller.user,
-        known_by="nobody" if isinstance(caller, Stranger) else caller.by.value,
-        address=client[0] if client else "socket",
+        known_by=NOBODY if isinstance(caller, Stranger) else caller.by.value,
+        address=client[0] if client else "",
         method=scope["method"],
         route=_route(scope),
-        object=_object(scope),
+        # What a stranger writes is not kept.
+        object="" if isinstance(caller, Stranger) else _object(scope),
         status=status,
     )
 

@@ -16,6 +16,8 @@ _AHEAD_SECONDS_MIN = 0.5
 #: Fields that hold a moment: these, and those that end so.
 MOMENTS = frozenset({"at", "time", "since", "until", "stop_deadline", "not_before"})
 MOMENT_ENDINGS = ("_at", "_since", "_until")
+#: Paths whose moments are the machine's already: their durations end by it.
+_OF_THE_MACHINE = ("/v1/recurring", "/v1/tokens", "/v1/whoami", "/v1/audit")
 #: Fields with names that users choose below them.
 _OF_USERS = frozenset({"metrics", "labels", "env", "fixed_env", "node_selector", "pod_template"})
 
@@ -52,7 +54,7 @@ class WallTime:
     def __init__(self, app: ASGIApp, ahead: Callable[[], float], booked_ahead: Callable[[], float]) -> None:
         """`booked_ahead`: for bookings, which follow the machine's clock only once its lead is confirmed."""
         self._app = app
-        self._ahead = {"/v1/bookings": booked_ahead, "/v1/recurring": lambda: 0.0, "/v1/": ahead}
+        self._ahead = {"/v1/bookings": booked_ahead, **dict.fromkeys(_OF_THE_MACHINE, lambda: 0.0), "/v1/": ahead}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         ahead_seconds = self._ahead_of(scope["path"]) if scope["type"] == "http" else 0.0

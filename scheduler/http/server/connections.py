@@ -44,7 +44,7 @@ class Connection(Protocol):
 
     @property
     def peer(self) -> str:
-        """Address of the client; empty where there is none."""
+        """Address of the client, or the user at the UNIX socket; empty where there is none."""
         ...
 
     @property

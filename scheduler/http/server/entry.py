@@ -58,7 +58,10 @@ class Entry:
             await self._app(scope, receive, send)
             return
         authorization = _authorization(scope)
-        scope[CALLER] = caller = self.access.identify(authorization, scope.get("state", {}).get(PEER_UID))
+        uid = scope.get("state", {}).get(PEER_UID)
+        if uid is not None:
+            await self.access.learn(uid, asyncio.get_running_loop().time())
+        scope[CALLER] = caller = self.access.identify(authorization, uid)
         asks = scope["path"].endswith(_SUFFIX) and scope["method"] == "GET"
         if asks:
             send = self._counted(send)
@@ -96,7 +99,7 @@ class Entry:
     def _account_of(self, scope: Scope, caller: Identity | Stranger, authorization: bytes | None) -> Caller:
         """Whose limits the request counts against."""
         if isinstance(caller, Identity) and caller.by is not IdentifiedBy.NOTHING:
-            return _USERS
+            return Caller(user=caller.user)
         asked = _WORKERS_PATH.match(scope["path"])
         if asked is not None and self.access.worker_may(authorization, JobId(int(asked[1]))):
             return Caller(job=JobId(int(asked[1])))

@@ -1,16 +1,12 @@
 """Who is at the other end of a UNIX socket, as the kernel says."""
 
-import pwd
 import socket
 import struct
-from functools import lru_cache
 from typing import Any
 
 #: Where a connection leaves the user number of its peer, in the state of each scope.
 PEER_UID = "sched.peer_uid"
 _CREDENTIALS = struct.Struct("3i")
-#: Numbers of users whose names are remembered.
-_NAMES_MAX = 4096
 
 
 def peer_uid(transport: Any) -> int | None:
@@ -22,10 +18,6 @@ def peer_uid(transport: Any) -> int | None:
     return int(uid)
 
 
-@lru_cache(maxsize=_NAMES_MAX)
-def login_of(uid: int) -> str:
-    """The login of a user of this machine; its number where it has none."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid:{uid}"
+def peer_name(uid: int) -> str:
+    """What stands for the address of a process of this user."""
+    return f"uid:{uid}"

@@ -8,7 +8,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from scheduler.http.errors import ErrorCode, error_body, error_response
 from scheduler.http.server.connections import Connections, Phase
-from scheduler.http.server.peer import PEER_UID, peer_uid
+from scheduler.http.server.peer import PEER_UID, peer_name, peer_uid
 
 #: Limit on first line and headers of a request; also on the chunk marks of a body beyond the body's size.
 HEAD_BYTES_MAX = 32 * 1024
@@ -58,6 +58,7 @@ class LimitedProtocol(HttpToolsProtocol):
         uid = peer_uid(transport)
         if uid is not None:
             self.app_state = {**self.app_state, PEER_UID: uid}
+            self.client = (peer_name(uid), 0)
         self.table.open(self, self.loop.time())
 
     def connection_lost(self, exc: Exception | None) -> None:

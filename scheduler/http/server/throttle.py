@@ -1,7 +1,7 @@
-"""Rate limits of callers, which are told apart by token, else by address.
+"""Rate limits of callers, which are told apart by user or job, else by address.
 
-A caller is all users together (they share one token), one job's workers, or an address without a valid token. Each has
-a token bucket that fills at its rate, and a limit on its concurrent requests.
+A caller is a user, all users without a name together (they share one token), one job's workers, or an address without
+a valid token. Each has a token bucket that fills at its rate, and a limit on its concurrent requests.
 """
 
 from collections import OrderedDict
@@ -22,8 +22,9 @@ WORKER_REQUESTS_MAX = 8
 JOB_REQUESTS_MAX = 64
 STRANGER_REQUESTS_MAX = 64
 STRANGER_REQUESTS_PER_SECOND = 300.0
-#: Limit on the concurrent requests of users, as a share of all connections.
+#: Limit on the concurrent requests of users without a name, and of each user with one, as shares of all connections.
 USERS_SHARE = 0.5
+USER_SHARE = 0.1
 #: Limit on remembered callers; the least recently seen are dropped.
 CALLERS_MAX = 10_000
 KINDS = ("users", "workers", "others")
@@ -31,10 +32,11 @@ KINDS = ("users", "workers", "others")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request; with neither a job nor an address: users."""
+    """The sender of a request; with neither a job, an address nor a name: users without a name."""
 
     job: JobId | None = None
     address: str | None = None
+    user: str | None = None
 
     @property
     def kind(self) -> str:
@@ -46,7 +48,9 @@ class Caller:
     def __str__(self) -> str:
         if self.job is not None:
             return f"the worker token of job {self.job}"
-        return "the token of users" if self.address is None else f"no valid token from {self.address}"
+        if self.address is not None:
+            return f"no valid token from {self.address}"
+        return "the token of users" if self.user is None else f"the name of {self.user}"
 
 
 @dataclass(slots=True)
@@ -88,7 +92,8 @@ class Throttle:
         if caller.address is not None:
             return STRANGER_REQUESTS_PER_SECOND, STRANGER_REQUESTS_MAX
         if caller.job is None:
-            return self._settings.requests_per_second_max, max(1, int(self._settings.connections_max * USERS_SHARE))
+            share = USERS_SHARE if caller.user is None else USER_SHARE
+            return self._settings.requests_per_second_max, max(1, int(self._settings.connections_max * share))
         workers = self._workers(caller.job)
         rate = self._settings.job_requests_per_second_max + workers * WORKER_REQUESTS_PER_SECOND
         return rate, JOB_REQUESTS_MAX + workers * WORKER_REQUESTS_MAX

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, bindparam, select
 
-from scheduler.errors import InvalidInput
+from scheduler.errors import Conflict, InvalidInput
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
@@ -22,7 +22,9 @@ KEYS_PER_QUERY = 1000
 #: Random bytes of a job's nonce; twice as many characters of it are part of the names of pods, which are limited.
 NONCE_BYTES = 5
 
-_KNOWN_KEYS = select(jobs.c.client_key, jobs.c.id).where(jobs.c.client_key.in_(bindparam("keys", expanding=True)))
+_KNOWN_KEYS = select(jobs.c.client_key, jobs.c.id, jobs.c.user_name).where(
+    jobs.c.client_key.in_(bindparam("keys", expanding=True))
+)
 _LOCK_COUNTERS = select(counters.c.id).with_for_update()
 
 
@@ -33,7 +35,10 @@ def submit(
     now: float,
     random_bytes: Callable[[int], bytes],
 ) -> list[Submitted]:
-    """Store the jobs whose client key is new, each with its nonce, SUBMIT intent and event."""
+    """Store the jobs whose client key is new, each with its nonce, SUBMIT intent and event.
+
+    Raises `Conflict` for a key of another user's job.
+    """
     known = _known_keys(connection, specs)
     fresh = _first_of_each_key([spec for spec in specs if spec.client_key is None or spec.client_key not in known])
     if not fresh:
@@ -57,8 +62,9 @@ def submit(
 
 
 def _known_keys(connection: Connection, specs: Sequence[JobSpec]) -> dict[str, JobId]:
-    """Jobs that were submitted before under one of the keys."""
-    keys = [spec.client_key for spec in specs if spec.client_key is not None]
+    """Jobs that were submitted before under one of the keys. Raises `Conflict` for one of another user."""
+    users = {spec.client_key: spec.user for spec in specs if spec.client_key is not None}
+    keys = list(users)
     if not keys:
         return {}
     # Whoever inserts the same keys at the same time has to wait, and will then see what was inserted here.
@@ -66,7 +72,12 @@ def _known_keys(connection: Connection, specs: Sequence[JobSpec]) -> dict[str, J
     known: dict[str, JobId] = {}
     for start in range(0, len(keys), KEYS_PER_QUERY):
         rows = connection.execute(_KNOWN_KEYS, {"keys": keys[start : start + KEYS_PER_QUERY]})
-        known.update((row.client_key, JobId(row.id)) for row in rows)
+        for row in rows:
+            if row.user_name and users[row.client_key] not in ("", row.user_name):
+                raise Conflict(
+                    f"client_key {row.client_key!r} belongs to job {row.id} of {row.user_name}: use a new one"
+                )
+            known[row.client_key] = JobId(row.id)
     return known
 
 

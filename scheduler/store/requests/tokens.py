@@ -1,4 +1,4 @@
-"""Tokens of users. A revoked one stays, so that whoever still sends it is told why it opens nothing."""
+"""Tokens of users. A revoked one stays for a while, so that whoever still sends it is told why it opens nothing."""
 
 from sqlalchemy import Connection, func, insert, select
 
@@ -9,15 +9,17 @@ from scheduler.store.codec.rows import token_from_row
 from scheduler.store.records import TokenList
 from scheduler.store.sql.identity_tables import tokens
 
-#: Most tokens that are not revoked: every daemon keeps all of them in memory.
+#: Most tokens that are valid: every daemon keeps all of them in memory.
 TOKENS_MAX = 10_000
-_VALID = tokens.c.revoked_at.is_(None)
+_NOT_REVOKED = tokens.c.revoked_at.is_(None)
 _MARK = select(func.count(), func.max(tokens.c.id), func.count(tokens.c.revoked_at)).select_from(tokens)
 
 
 def add(connection: Connection, token: UserToken) -> int:
     """Store it under a new id, which is returned. Raises `Conflict` where there are too many."""
-    if connection.execute(select(func.count()).select_from(tokens).where(_VALID)).scalar_one() >= TOKENS_MAX:
+    unexpired = tokens.c.expires_at.is_(None) | (tokens.c.expires_at > token.created_at)
+    valid = select(func.count()).select_from(tokens).where(_NOT_REVOKED, unexpired)
+    if connection.execute(valid).scalar_one() >= TOKENS_MAX:
         raise Conflict(f"there are {TOKENS_MAX:,} tokens already: revoke those that nobody needs")
     row = {
         "user_name": token.user,
@@ -35,10 +37,21 @@ def add(connection: Connection, token: UserToken) -> int:
 def revoke(connection: Connection, token_id: int, now: float) -> None:
     """Make it open nothing from now on; the first revocation counts. Raises `NotFound`."""
     mine = tokens.c.id == token_id
-    if connection.execute(tokens.update().where(mine, _VALID).values(revoked_at=now)).rowcount:
+    if connection.execute(tokens.update().where(mine, _NOT_REVOKED).values(revoked_at=now)).rowcount:
         return
     if connection.execute(select(tokens.c.id).where(mine)).first() is None:
         raise NotFound(f"token {token_id} not found: see sched token list")
+
+
+def purge(connection: Connection, before: float, limit: int) -> int:
+    """Remove at most `limit` tokens that have opened nothing since then; how many. The newest of all stays.
+
+    So it is never forgotten that there were tokens.
+    """
+    over = func.coalesce(tokens.c.revoked_at, tokens.c.expires_at) < before
+    newest = select(func.max(tokens.c.id)).scalar_subquery()
+    old = select(tokens.c.id).where(over, tokens.c.id != newest).limit(limit)
+    return connection.execute(tokens.delete().where(tokens.c.id.in_(old))).rowcount
 
 
 def present(connection: Connection, aside: SetAside) -> TokenList:
