@@ -122,6 +122,16 @@ def test_a_node_that_shrank_keeps_the_older_one_of_two_reservations() -> None:
     assert c.actions() == [Release(3)]
 
 
+def test_a_reservation_on_a_node_that_shrank_goes_to_nobody_else_where_it_fits_after_all() -> None:
+    c = Cluster().node("a", 3).running(1, {"a": 3}, workers=(3, 3), priority=1)
+    c.node("b", 2).running(4, {"b": 2}, state=JobState.STOPPING)
+    for job_id, name in ((2, "b"), (3, "a")):
+        c.waiting(job_id, reservation=((name, 1),), wait_reason=WaitReason.WAITING_FOR_VICTIMS)
+    c.waiting(5, priority=9, slots_per_worker=2, workers=(2, 2))
+    stop = StopJob(JobId(1), StopReason.PREEMPTED, JobId(5))
+    assert c.actions() == [stop, Release(JobId(2)), Reserve(JobId(5), (("a", 1), ("b", 1)))]
+
+
 def test_a_strictly_more_important_job_takes_a_reservation_over() -> None:
     c = Cluster().node("a", 2).running(1, {"a": 2}, workers=(1, 2), leaving=1).waiting(3, priority=9)
     c.waiting(2, reservation=(("a", 1),), priority=2, wait_reason=WaitReason.WAITING_FOR_VICTIMS, preemptible=False)
