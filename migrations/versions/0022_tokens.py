@@ -23,6 +23,7 @@ def upgrade() -> None:
         sa.Column("created_by", sa.Text(), nullable=False),
         sa.Column("expires_at", sa.Double(), nullable=True),
         sa.Column("revoked_at", sa.Double(), nullable=True),
+        sa.Column("made_from", sa.BigInteger(), nullable=True),
         sa.CheckConstraint("role IN ('admin', 'operator', 'user', 'viewer')", name=op.f("ck_tokens_role")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_tokens")),
         sa.UniqueConstraint("digest", name=op.f("uq_tokens_digest")),

@@ -48,6 +48,7 @@ from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.errors import ConfigError
 from scheduler.http.app import create_app
 from scheduler.http.auth.access import Access, check_exposure
+from scheduler.http.auth.page_codes import PageCodes
 from scheduler.http.auth.tokens import LOOK_SECONDS, TokenBook
 from scheduler.http.explain.explanation import explain
 from scheduler.http.hosts import HostAnswers
@@ -224,6 +225,7 @@ class Daemon:
             clock=self._clock,
             access=self._access,
             tokens=self._tokens,
+            page_codes=PageCodes(),
             audit=self._audit,
             logs=self._cluster.logs,
             recurrence=self._recurring,

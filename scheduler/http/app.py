@@ -29,6 +29,7 @@ from scheduler.http.routes import (
     jobs,
     logs,
     nodes,
+    page_login,
     recurring,
     report,
     shards,
@@ -40,7 +41,7 @@ from scheduler.http.routes import (
 )
 from scheduler.http.runtime.wall_time import WallTime
 from scheduler.http.schemas.requests import BatchRequest, BookingRequest, ChangeRequest, JobRequest, RecurringRequest
-from scheduler.http.schemas.token_requests import TokenRequest
+from scheduler.http.schemas.token_requests import PageLoginRequest, TokenRequest
 from scheduler.http.schemas.worker_requests import ReportRequest, ShardsRequest
 from scheduler.http.server.entry import Entry
 from scheduler.http.server.throttle import Throttle
@@ -55,10 +56,11 @@ _BODIES = (
     ReportRequest,
     ShardsRequest,
     TokenRequest,
+    PageLoginRequest,
 )
 _USER_ROUTERS = (
     *(submit, whatif, jobs, explain, idle, logs, events, nodes, bookings, recurring, cluster),
-    *(report, webhooks, live, history, tokens, audit),
+    *(report, webhooks, live, history, tokens, page_login, audit),
 )
 
 
@@ -94,6 +96,7 @@ def routes() -> FastAPI:
     api.include_router(workers.router)
     api.include_router(shards.router)
     api.include_router(health.router)
+    api.include_router(page_login.login_router)
     api.openapi = lambda: _openapi(api)  # type: ignore[method-assign]
     _build_routes(api)
     return api

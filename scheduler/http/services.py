@@ -11,6 +11,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.ports import EngineClock, Leader
 from scheduler.engine.state.reports import ReportBox
 from scheduler.http.auth.access import Access
+from scheduler.http.auth.page_codes import PageCodes
 from scheduler.http.auth.tokens import TokenBook
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.live.notifier import Notifier
@@ -71,6 +72,7 @@ class Services:
     clock: EngineClock
     access: Access
     tokens: TokenBook
+    page_codes: PageCodes
     audit: AuditTrail
     logs: Logs
     recurrence: Recurrence

@@ -50,6 +50,8 @@ class Identity:
     token_id: int | None = None
     #: When that token expires; None: never.
     expires_at: float | None = None
+    #: The token that this one was made from, for a live page; None: none.
+    made_from: int | None = None
 
     def owns(self, user: str) -> bool:
         """Whether what belongs to the user may be changed by this identity."""
@@ -76,6 +78,8 @@ class UserToken:
     #: None: it never expires.
     expires_at: float | None = None
     revoked_at: float | None = None
+    #: The token whose holder got this one for a live page; it is revoked with that.
+    made_from: int | None = None
 
     def why_not(self, now: float) -> str | None:
         """Why it opens nothing now, in one line; None if it does."""

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from scheduler.cli.client.connection import find_daemon
@@ -94,6 +95,32 @@ def test_a_token_that_the_daemon_does_not_accept_is_not_stored(
     alone("login", secured.url).failed(2, "no token")
     alone("login", "nowhere").failed(2, "not a valid address")
     assert read_login() is None
+
+
+def test_the_page_is_opened_with_a_code_for_one_use(
+    alone: Sched, secured: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
+    _, secret = new_token(alone, secured)
+    said = alone("page", "--open", "--url", secured.url, "--token", secret).ok().out.strip()
+    assert opened == [said]
+    address, _, code = said.partition("#code=")
+    assert address == f"{secured.url}/"
+    token = httpx.post(f"{secured.url}/v1/page-tokens", json={"code": code}).json()["token"]
+    assert alone("whoami", "-o", "json", "--url", secured.url, "--token", token).document["user"] == "ann"
+    monkeypatch.setattr("webbrowser.open", lambda _: False)
+    silent = alone("page", "--open", "-o", "json", "--url", secured.url, "--token", secret).ok()
+    assert silent.document["url"].startswith(address)
+    assert "no browser was found" in silent.err
+    monkeypatch.setenv("SCHED_STATE_DIR", str(secured.state_dir))
+    assert "#code=" in alone("page").ok().out, "by the socket"
+    by_socket = f"unix://{secured.state_dir / 'sched.sock'}"
+    alone("page", "--url", by_socket).failed(2, "is not an address for a browser: set --url to that of the daemon")
+
+
+def test_the_page_of_a_daemon_without_tokens_needs_no_code(sched: Sched, daemon: Daemon) -> None:
+    assert sched("page").ok().out == f"{daemon.url}/\n"
 
 
 @pytest.mark.usefixtures("configured")

@@ -17,6 +17,7 @@ from scheduler.daemon.server import Server, bind, url_of
 from scheduler.engine.tick import TickReport
 from scheduler.http.app import create_app
 from scheduler.http.auth.access import Access
+from scheduler.http.auth.page_codes import PageCodes
 from scheduler.http.auth.tokens import TokenBook, digest_of, new_secret
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.live.notifier import Notifier
@@ -62,6 +63,7 @@ class Site(World):
             clock=self.clock,
             access=self.access,
             tokens=self.tokens,
+            page_codes=PageCodes(),
             audit=self.audit,
             logs=LocalLogs(directory),
             recurrence=self.recurring,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.daemon import Daemon, SharedDaemon, running_daemon
@@ -185,6 +186,25 @@ def test_a_token_opens_the_page_where_one_is_needed(tmp_path: Path, look: Look) 
         viewer.page.get_by_role("button", name="Forget token").click()
         viewer.page.get_by_role("textbox", name="Token").wait_for()
         viewer.forgive("401")
+
+
+@pytest.mark.slow
+def test_a_code_in_the_address_logs_in_once_and_leaves_no_trace(tmp_path: Path, look: Look) -> None:
+    with running_daemon(tmp_path, slots=4, http={"token": TOKEN}) as daemon:
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        made = httpx.post(f"{daemon.url}/v1/tokens", json={"user": "ann"}, headers=headers).json()
+        mine = {"authorization": f"Bearer {made['token']}"}
+        code = httpx.post(f"{daemon.url}/v1/page-codes", headers=mine).json()["code"]
+        viewer = look(daemon.url).open(f"/#code={code}")
+        viewer.until_text("#standing", "Live")
+        assert viewer.page.url == f"{daemon.url}/"
+        assert viewer.page.evaluate("history.length") <= 2
+        httpx.delete(f"{daemon.url}/v1/tokens/{made['id']}", headers=headers)
+        viewer.until_text("#token-why", "was revoked")
+        again = look(daemon.url).open(f"/#code={code}")
+        again.until_text("#trouble", "The login failed: the code was used")
+        for each in (viewer, again):
+            each.forgive("401")
 
 
 @pytest.mark.slow

@@ -76,6 +76,8 @@ RULES: dict[tuple[str, str], Rule] = {
     ("GET", "/v1/live"): READ,
     ("GET", "/v1/history"): READ,
     ("GET", "/v1/audit"): ADMINISTER,
+    ("POST", "/v1/page-codes"): READ,
+    ("POST", "/v1/page-tokens"): ANYONE,
     ("GET", "/v1/tokens"): ADMINISTER,
     ("POST", "/v1/tokens"): ADMINISTER,
     ("DELETE", "/v1/tokens/{token_id}"): ADMINISTER,

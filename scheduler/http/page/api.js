@@ -50,6 +50,7 @@ const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}]/gu;
 export const parse = (text) => JSON.parse(text.replace(UNSEEN, (odd) => `\\\\u{${odd.codePointAt(0).toString(16)}}`));
 
 export const read = async (path) => parse(await (await ask(path)).text());
-export const post = (path) => ask(path, { method: "POST" });
-export const patch = (path, body) =>
-  ask(path, { method: "PATCH", body: JSON.stringify(body), headers: { "content-type": "application/json" } });
+const send = (method, path, body) =>
+  ask(path, { method, body: JSON.stringify(body), headers: { "content-type": "application/json" } });
+export const post = (path, body) => (body === undefined ? ask(path, { method: "POST" }) : send("POST", path, body));
+export const patch = (path, body) => send("PATCH", path, body);

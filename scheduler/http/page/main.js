@@ -1,6 +1,6 @@
 // The page: ties the stream to the map, the lists and the page of a job.
 
-import { Refused, read, token } from "./api.js";
+import { Refused, post, read, token } from "./api.js";
 import { drawLegend } from "./cells.js";
 import { utilization, utilizationText } from "./chart.js";
 import { Cluster } from "./cluster.js";
@@ -128,6 +128,19 @@ function route() {
 
 // The token, where the daemon asks for one.
 
+/** Logs in with the code that `sched page` has put into the address, which is removed from there and from the history. */
+async function logIn() {
+  const code = /^#code=([\w-]+)$/.exec(location.hash)?.[1];
+  if (code === undefined) return;
+  history.replaceState(null, "", location.pathname);
+  try {
+    token.set((await (await post("/v1/page-tokens", { code })).json()).token);
+    byId("forget-token").hidden = false;
+  } catch (error) {
+    alarm(`The login failed: ${error.message}`);
+  }
+}
+
 function askForToken(why) {
   const dialog = byId("token-dialog");
   if (why !== null) say(byId("token-why"), `The scheduler rejected this token: ${why}`);
@@ -184,6 +197,7 @@ byId("forget-token").addEventListener("click", () => {
   location.reload();
 });
 addEventListener("hashchange", route);
+await logIn();
 route();
 let begun = false;
 follow("/v1/live", (kind, message, receivedAt) => {

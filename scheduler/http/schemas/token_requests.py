@@ -10,6 +10,13 @@ from scheduler.http.schemas.fields import PLAIN, PRINTABLE, Line, Request
 UserName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE]
 
 
+class PageLoginRequest(Request):
+    """What a live page logs in with."""
+
+    #: From `POST /v1/page-codes`.
+    code: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=PLAIN), PRINTABLE]
+
+
 class TokenRequest(Request):
     """A token to create."""
 

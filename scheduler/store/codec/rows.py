@@ -235,6 +235,7 @@ def token_from_row(row: Row[Any]) -> UserToken:
         created_by=row.created_by,
         expires_at=row.expires_at,
         revoked_at=row.revoked_at,
+        made_from=row.made_from,
     )
 
 

@@ -30,14 +30,19 @@ def add(connection: Connection, token: UserToken) -> int:
         "created_by": token.created_by,
         "expires_at": token.expires_at,
         "revoked_at": token.revoked_at,
+        "made_from": token.made_from,
     }
     return int(connection.execute(insert(tokens).values(row).returning(tokens.c.id)).scalar_one())
 
 
 def revoke(connection: Connection, token_id: int, now: float) -> None:
-    """Make it open nothing from now on; the first revocation counts. Raises `NotFound`."""
+    """Make it, and those that were made from it, open nothing from now on; the first revocation counts.
+
+    Raises `NotFound`.
+    """
     mine = tokens.c.id == token_id
-    if connection.execute(tokens.update().where(mine, _NOT_REVOKED).values(revoked_at=now)).rowcount:
+    with_it = mine | (tokens.c.made_from == token_id)
+    if connection.execute(tokens.update().where(with_it, _NOT_REVOKED).values(revoked_at=now)).rowcount:
         return
     if connection.execute(select(tokens.c.id).where(mine)).first() is None:
         raise NotFound(f"token {token_id} not found: see sched token list")

@@ -18,6 +18,8 @@ tokens = Table(
     Column("created_by", Text, nullable=False),
     Column("expires_at", Double),
     Column("revoked_at", Double),
+    # The token whose holder got this one; NULL: none.
+    Column("made_from", BigInteger),
     one_of("role", Role),
     UniqueConstraint("digest"),
     # An id is never given twice.

@@ -1,0 +1,40 @@
+"""Codes by which a browser logs in to the live page: each is good for one use, within a minute.
+
+A token in the address of a page would stay in the browser's history and show in the list of processes; a code that
+was used opens nothing.
+"""
+
+import secrets
+import threading
+from collections import OrderedDict
+
+from scheduler.model.identity import Identity
+
+CODE_SECONDS = 60.0
+#: Codes that wait for their use; beyond it the oldest is forgotten.
+CODES_MAX = 1000
+_CODE_BYTES = 32
+
+
+class PageCodes:
+    """The codes that one daemon has given out. They are not known to other replicas, nor after a restart."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: Who asked for each, and until when it is good.
+        self._codes: OrderedDict[str, tuple[Identity, float]] = OrderedDict()
+
+    def create(self, identity: Identity, now: float) -> str:
+        """A new code, by which a browser becomes this identity."""
+        code = secrets.token_urlsafe(_CODE_BYTES)
+        with self._lock:
+            self._codes[code] = (identity, now + CODE_SECONDS)
+            if len(self._codes) > CODES_MAX:
+                self._codes.popitem(last=False)
+        return code
+
+    def use(self, code: str, now: float) -> Identity | None:
+        """Who asked for the code, which opens nothing any more; None: it was used, is too old, or was never given."""
+        with self._lock:
+            found = self._codes.pop(code, None)
+        return found[0] if found is not None and now < found[1] else None
