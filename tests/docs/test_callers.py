@@ -22,7 +22,7 @@ OPEN = {
         (False, True, False),
     ),
     "viewers and the job's workers": (False, True, True),
-    "operators and the job's workers, always with a token": (False, True, True),
+    "operators, known by a token or their login, and the job's workers": (False, True, True),
 }
 
 

@@ -130,8 +130,9 @@ def _may_last(seconds: object) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "path", "mode"), CASES)
 def test_answers_are_documented_and_no_defect_shows(fuzzed: Site, method: str, path: str, mode: GenerationMode) -> None:
-    schema = schemathesis.openapi.from_dict(fuzzed.client.get("/openapi.json").json())
-    operation = schema[path][method]
+    document = fuzzed.client.get("/openapi.json").json()
+    document["paths"][path][method.lower()].pop("security", None)  # every call has a token
+    operation = schemathesis.openapi.from_dict(document)[path][method]
 
     @settings(
         max_examples=EXAMPLES_PER_CALL,

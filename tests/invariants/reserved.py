@@ -8,9 +8,9 @@ from scheduler.config import PolicySettings
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
-from scheduler.model.job_state import JobState
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.node import CPU_EPSILON, Node
-from scheduler.model.worker import Worker
+from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import Stray
 from scheduler.model.world import World as Snapshot
 from scheduler.policy.capacity.pools import shareable
@@ -48,7 +48,7 @@ def reservations_fit(snapshot: Snapshot) -> None:
     held: dict[NodeName, _Amount] = {}
     for job in snapshot.queued.values():
         _add_held(held, job)
-    staying = _staying(snapshot, _all_stay) if held else {}
+    staying = _staying(snapshot, _stays) if held else {}
     for name, amount in held.items():
         stays = _not_free(snapshot, snapshot.nodes[name], staying.get(name, _Amount()))
         hold(_fits(snapshot, name, amount, stays), "RESERVED", f"{name}: {amount} held beside {stays}")
@@ -80,12 +80,7 @@ def _add_held(held: dict[NodeName, _Amount], job: Job, most: Mapping[tuple[NodeN
 
 def _staying(snapshot: Snapshot, counts: Callable[[Job, Worker], bool]) -> dict[NodeName, _Amount]:
     """What those workers hold that are not leaving, as far as they count, and strays that are left to work."""
-    wanted = (
-        worker
-        for job in snapshot.active.values()
-        for worker in (job.all_workers if job.state is not JobState.STOPPING else ())
-        if worker.wanted and counts(job, worker)
-    )
+    wanted = (each for job in snapshot.active.values() for each in job.all_workers if counts(job, each))
     holders: list[Worker | Stray] = [*wanted, *(each for each in snapshot.strays.values() if snapshot.goes_on(each))]
     staying: dict[NodeName, _Amount] = {}
     for holder in holders:
@@ -96,8 +91,13 @@ def _staying(snapshot: Snapshot, counts: Callable[[Job, Worker], bool]) -> dict[
     return staying
 
 
-def _all_stay(job: Job, worker: Worker) -> bool:
-    return True
+def _stays(job: Job, worker: Worker) -> bool:
+    return worker.wanted and job.state is not JobState.STOPPING
+
+
+def _taken(job: Job, worker: Worker) -> bool:
+    """Whether the worker leaves for a more important job."""
+    return worker.leave_reason is LeaveReason.PREEMPTED or job.stop_reason is StopReason.PREEMPTED
 
 
 def _not_free(snapshot: Snapshot, node: Node, staying: _Amount) -> _Amount:
@@ -180,7 +180,11 @@ def _still_fits(before: Job, then: Snapshot, snapshot: Snapshot, order: Order, s
     goes_before = _goes_before(order, settings)
     known = _places(then)
 
+    stayed = {each.id for other in then.active.values() for each in other.all_workers if _stays(other, each)}
+
     def counts(other: Job, worker: Worker) -> bool:
+        if not _stays(other, worker):  # what was held had to fit before this tick took from anybody
+            return worker.id in stayed and _taken(other, worker)
         place = _place(other, worker)
         known[place] -= 1
         return known[place] >= 0 or _goes_before(_order_at_start(other, order, settings), settings)(other, job)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.model.ids import JobId
+from scheduler.model.foreign import ForeignUse
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Release, Reserve, Start, StopJob
 from tests.policy.expected import VICTIMS, shrink
@@ -122,14 +123,14 @@ def test_a_node_that_shrank_keeps_the_older_one_of_two_reservations() -> None:
     assert c.actions() == [Release(3)]
 
 
-def test_a_reservation_on_a_node_that_shrank_goes_to_nobody_else_where_it_fits_after_all() -> None:
-    c = Cluster().node("a", 3).running(1, {"a": 3}, workers=(3, 3), priority=1)
-    c.node("b", 2).running(4, {"b": 2}, state=JobState.STOPPING)
-    for job_id, name in ((2, "b"), (3, "a")):
-        c.waiting(job_id, reservation=((name, 1),), wait_reason=WaitReason.WAITING_FOR_VICTIMS)
-    c.waiting(5, priority=9, slots_per_worker=2, workers=(2, 2))
-    stop = StopJob(JobId(1), StopReason.PREEMPTED, JobId(5))
-    assert c.actions() == [stop, Release(JobId(2)), Reserve(JobId(5), (("a", 1), ("b", 1)))]
+def test_an_older_job_takes_what_a_node_that_shrank_has_left_before_those_that_hold_it() -> None:
+    c = Cluster().node("n", 3).running(1, {"n": 3}, workers=(3, 3), state=JobState.STOPPING)
+    c.foreign[NodeName("n")] = ForeignUse(slots=1)
+    c.node("m", 1).running(9, {"m": 1}, priority=1)
+    c.waiting(2)
+    c.waiting(3, reservation=(("n", 1),), wait_reason=WaitReason.WAITING_FOR_VICTIMS)
+    c.waiting(4, reservation=(("n", 2),), workers=(2, 2), wait_reason=WaitReason.WAITING_FOR_VICTIMS)
+    assert c.actions() == [Release(JobId(4)), Reserve(JobId(2), (("n", 1),))], "nobody is stopped for it"
 
 
 def test_a_strictly_more_important_job_takes_a_reservation_over() -> None:

@@ -10,7 +10,7 @@ are looked at again soon after, and the first of them is protected as any blocke
 import heapq
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from scheduler.model.job import Job
@@ -77,6 +77,7 @@ class Starts:
 
     def run(self) -> None:
         draft = self.draft
+        self._drop_overbooked()
         heads: list[Head] = [(self._turn(job), 0, None) for job in draft.snapshot.queue.singles.values()]
         for each in draft.snapshot.queue.job_classes:
             reason = draft.places.feasible(each.shape).impossible(each.min_workers)
@@ -101,6 +102,17 @@ class Starts:
         """Give every job that this pass left waiting its reason, judged by what the finished draft leaves."""
         left = (job for job in self.left if job.id not in self.draft.holding)
         explain(self.draft, left, self._impossible, self._request, self.head_reservation)
+
+    def _drop_overbooked(self) -> None:
+        """Where nodes hold more of something than they have, drop the last reservations of it until the others fit."""
+        draft, ledger = self.draft, self.draft.ledger
+        if not draft.holding or (ledger.soon() >= 0).all():
+            return
+        for job in draft.order.queue(map(draft.world.queued.__getitem__, draft.holding))[::-1]:
+            amounts = ((ledger.available(i, View.SOON), held) for i, held in draft.held_for(job))
+            if any(left < 0 < mine for each in amounts for left, mine in zip(*each, strict=True)):
+                draft.unhold(job)
+                draft.openings += 1
 
     def _request(self, job_class: JobClass) -> Request:
         """The request of each job of the class."""
@@ -158,8 +170,6 @@ class Starts:
             self._pass_over(job, self._never[request])
             return
         own = draft.unhold(job) if job.id in draft.holding else ()
-        if own:
-            self._keep_before_others(job, request, own)
         failed = self._failed.up_to(draft.openings, request)
         if self._headroom(job) is not None:
             failed = max(failed, self._failed_behind.up_to(draft.openings, request))
@@ -234,32 +244,15 @@ class Starts:
         draft, (feasible, count) = self.draft, request.workers
         if self._victims.reach_of_reservations(job, feasible, headroom) < count:
             return False
-        return self._give_up(draft.dominated_by(job), lambda: request.fits(View.OPEN, headroom))
-
-    def _keep_before_others(self, job: Job, request: Request, own: Placements) -> None:
-        """Where nodes have shrunk under reservations, give up those behind the job, the last first, for its own."""
-        if self._reserved(request, own, View.SOON) is not None:
-            return
-        draft = self.draft
-        nodes = {name for placement in own for name, _ in placement}
-        rank = draft.order.rank(job)
-        queue = draft.order.queue(map(draft.world.queued.__getitem__, draft.holding))
-        behind = (other for other in reversed(queue) if draft.order.rank(other) > rank)
-        beside = (o for o in behind if any(name in nodes for held in draft.holding[o.id] for name, _ in held))
-        self._give_up(beside, lambda: self._reserved(request, own, View.SOON) is not None)
-
-    def _give_up(self, holders: Iterable[Job], fits: Callable[[], bool]) -> bool:
-        """Give up the fewest reservations, taken in this order, that let something fit; none if they cannot."""
-        draft = self.draft
         given_up: list[tuple[Job, Placements]] = []
-        for holder in holders:
-            if fits():
+        for holder in draft.dominated_by(job):
+            if request.fits(View.OPEN, headroom):
                 break
             given_up.append((holder, draft.unhold(holder)))
-        fitted = fits()
+        fitted = request.fits(View.OPEN, headroom)
         for holder, held in reversed(given_up):
             draft.hold(holder, held)
-            if fitted and not fits():
+            if fitted and not request.fits(View.OPEN, headroom):
                 draft.unhold(holder)
                 draft.openings += 1
         return fitted
