@@ -68,6 +68,8 @@ CALLS = [
     ("GET", "/v1/tokens"),
     ("GET", "/v1/audit"),
     ("POST", "/v1/tokens"),
+    ("POST", "/v1/page-codes"),
+    ("POST", "/v1/page-tokens"),
     ("DELETE", "/v1/tokens/{token_id}"),
     ("GET", "/v1/live"),
     ("GET", "/v1/history"),
@@ -108,8 +110,8 @@ WITHOUT_INPUT = frozenset(
     | {"/v1/whoami", "/v1/tokens"}
     | {"/healthz", "/readyz", "/metrics"}
 )
-#: Jobs inside of other bodies take long to generate, and go the way of single ones.
-NESTED = frozenset({"/v1/jobs/batch", "/v1/recurring"})
+#: Jobs inside of other bodies take long to generate, and go the way of single ones; the last takes no body.
+NESTED = frozenset({"/v1/jobs/batch", "/v1/recurring", "/v1/page-codes"})
 
 CASES = [
     (method, path, mode)
