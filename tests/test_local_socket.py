@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -89,9 +90,17 @@ def test_a_daemon_that_ends_leaves_the_socket_of_its_successor(tmp_path: Path) -
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
-def test_a_daemon_outside_the_group_is_told_to_join_it(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    path = tmp_path / "s"
+def test_a_daemon_outside_the_group_is_told_to_join_it() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o777)
+        path = Path(directory) / "s"
+        said = _as_nobody(path)
+        assert f"the daemon's user must be a member of daemon to give it {path}" in said
+        assert not path.exists()
+
+
+def _as_nobody(path: Path) -> str:
+    """What is said where another user listens there for a group that it is not in."""
     code = (
         "import os\n"
         "from pathlib import Path\n"
@@ -100,8 +109,4 @@ def test_a_daemon_outside_the_group_is_told_to_join_it(tmp_path: Path) -> None:
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         f"local_socket(HttpSettings(socket=Path({str(path)!r}), socket_group='daemon'), Path('/')).__enter__()"
     )
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o777)
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert f"the daemon's user must be a member of daemon to give it {path}" in run.stderr
-    assert not path.exists()
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
