@@ -9,6 +9,8 @@ from scheduler.model.ids import JobId
 from tests.http.site import TOKEN, Site
 
 PUBLIC = frozenset({"/healthz", "/readyz"})
+#: Opened by a code in its body.
+BY_CODE = "/v1/page-tokens"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1"])
@@ -28,13 +30,14 @@ def test_with_a_token_every_route_of_users_needs_it(guarded: Site) -> None:
     for path, calls in document["paths"].items():
         filled = path.format(job_id=1, worker_id="1-1", name="a", recurring_id="r1", token_id=1)
         for method in calls:
-            answer = guarded.client.request(method, filled, json={} if method in ("post", "patch") else None)
+            body = {"code": "a guess"} if path == BY_CODE else {} if method in ("post", "patch") else None
+            answer = guarded.client.request(method, filled, json=body)
             if path in PUBLIC:
                 assert answer.status_code in (200, 503), path
             else:
                 assert answer.status_code == 401, f"{method} {path}: {answer.status_code}"
                 assert answer.json()["error"]["code"] == "unauthorized"
-            wrong = guarded.client.request(method, filled, headers={"authorization": f"Bearer {TOKEN}x"})
+            wrong = guarded.client.request(method, filled, json=body, headers={"authorization": f"Bearer {TOKEN}x"})
             assert wrong.status_code == (answer.status_code if path in PUBLIC else 401), path
 
 
