@@ -32,11 +32,15 @@ def purge(store: SqlStore, settings: RetentionSettings, now: float) -> Purged:
 def purge_audit(store: SqlStore, settings: RetentionSettings, wall: float) -> int:
     """Remove all records of requests, and tokens that open nothing, that are old enough; how many records."""
     before = wall - settings.audit_seconds
-    while store.purge_tokens(before, BATCH_ROWS) == BATCH_ROWS:
-        pass
+    _purge_all(store.purge_tokens, before)
+    return _purge_all(store.purge_audit, before)
+
+
+def _purge_all(purge_some: Callable[[float, int], int], before: float) -> int:
+    """Remove what is older, batch by batch; how many."""
     removed = 0
     while True:
-        count = store.purge_audit(before, BATCH_ROWS)
+        count = purge_some(before, BATCH_ROWS)
         removed += count
         if count < BATCH_ROWS:
             return removed

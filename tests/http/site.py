@@ -18,7 +18,7 @@ from scheduler.engine.tick import TickReport
 from scheduler.http.app import create_app
 from scheduler.http.auth.access import Access
 from scheduler.http.auth.page_codes import PageCodes
-from scheduler.http.auth.tokens import TokenBook, digest_of, new_secret
+from scheduler.http.auth.tokens import TokenBook, new_token
 from scheduler.http.hosts import HostAnswers
 from scheduler.http.live.notifier import Notifier
 from scheduler.http.runtime.audit import AuditTrail
@@ -28,7 +28,7 @@ from scheduler.http.server.connections import Connections
 from scheduler.http.server.entry import Entry
 from scheduler.http.services import Services
 from scheduler.metrics import Metrics
-from scheduler.model.identity import Role, UserToken
+from scheduler.model.identity import Role
 from scheduler.model.ids import JobId
 from tests.eventually import SECONDS_MAX
 from tests.world import World
@@ -104,10 +104,10 @@ class Site(World):
 
     def user_header(self, user: str, role: Role = Role.USER, seconds: float | None = None) -> dict[str, str]:
         """With a new token of the user, valid for `seconds`; None: for ever."""
-        secret, now = new_secret(), self.clock.wall()
+        now = self.clock.wall()
         expires_at = None if seconds is None else now + seconds
-        digest = digest_of(secret.encode())
-        self.store.add_token(UserToken(0, user, role, "", digest, now, "root", expires_at))
+        secret, token = new_token(user, role, "", now=now, created_by="root", expires_at=expires_at)
+        self.store.add_token(token)
         self.tokens.look()
         return {"authorization": f"Bearer {secret}"}
 

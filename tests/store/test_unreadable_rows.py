@@ -16,7 +16,7 @@ from scheduler.store.records import StoredRow
 from scheduler.store.sql.schema import metadata
 from tests.store import garbage
 from tests.store.conftest import OpenStore
-from tests.store.test_unreadable import populate
+from tests.store.populated import populate
 from tests.world import World
 
 #: A column of each table, and what it must not hold.

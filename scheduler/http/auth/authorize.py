@@ -3,11 +3,12 @@
 from typing import Annotated
 
 from fastapi import Depends, Request
+from starlette.types import Scope
 
 from scheduler.http.auth.access import Stranger
 from scheduler.http.auth.rules import ADMINISTER, RULES
 from scheduler.http.errors import ErrorCode, Refusal
-from scheduler.http.server.peer import PEER_UID
+from scheduler.http.server.peer import uid_in
 from scheduler.http.services import Services, ServicesDep
 from scheduler.model.identity import IdentifiedBy, Identity, Role
 
@@ -16,8 +17,12 @@ CALLER = "sched.caller"
 
 
 def authorization_of(request: Request) -> bytes | None:
-    value = request.headers.get("authorization")
-    return None if value is None else value.encode("latin-1")
+    return authorization_in(request.scope)
+
+
+def authorization_in(scope: Scope) -> bytes | None:
+    """The header by which the caller of a request identifies itself."""
+    return next((value for name, value in scope["headers"] if name == b"authorization"), None)
 
 
 def caller_of(request: Request) -> Identity | Stranger:
@@ -27,7 +32,7 @@ def caller_of(request: Request) -> Identity | Stranger:
 
 def still_known(request: Request, services: Services) -> bool:
     """Whether who sent the request would be let in now: its token may have expired or been revoked since."""
-    found = services.access.identify(authorization_of(request), request.scope.get("state", {}).get(PEER_UID))
+    found = services.access.identify(authorization_of(request), uid_in(request.scope))
     return not isinstance(found, Stranger)
 
 

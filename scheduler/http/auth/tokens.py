@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from scheduler.errors import StoreError
-from scheduler.model.identity import TOKEN_PREFIX, UserToken
+from scheduler.model.identity import TOKEN_PREFIX, Role, UserToken
 from scheduler.store.records import TokenList
 
 #: Between two looks at what other replicas have created and revoked.
@@ -29,6 +29,22 @@ def new_secret() -> str:
 def digest_of(secret: bytes) -> str:
     """The form in which a secret is stored: SHA-256 in hexadecimal. Secrets are random, so they need no salt."""
     return hashlib.sha256(secret).hexdigest()
+
+
+def new_token(
+    user: str,
+    role: Role,
+    name: str,
+    *,
+    now: float,
+    created_by: str,
+    expires_at: float | None,
+    made_from: int | None = None,
+) -> tuple[str, UserToken]:
+    """The secret of a new token, and the token as it is to be stored, which has no id yet."""
+    secret = new_secret()
+    digest = digest_of(secret.encode())
+    return secret, UserToken(0, user, role, name, digest, now, created_by, expires_at, made_from=made_from)
 
 
 class TokenBook:

@@ -6,14 +6,14 @@ from typing_extensions import TypedDict
 
 from scheduler.http.auth.authorize import IdentityDep, unauthorized
 from scheduler.http.auth.page_codes import CODE_SECONDS
-from scheduler.http.auth.tokens import digest_of, new_secret
+from scheduler.http.auth.tokens import new_token
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.schemas.requests import parse_request
 from scheduler.http.schemas.token_requests import PageLoginRequest
 from scheduler.http.services import Services, ServicesDep
-from scheduler.model.identity import IdentifiedBy, Identity, UserToken
+from scheduler.model.identity import Identity
 
 router = APIRouter(tags=["users"])
 #: For browsers, which are nobody yet.
@@ -38,8 +38,7 @@ class PageTokenView(TypedDict):
 @router.post("/v1/page-codes", status_code=201, response_model=PageCodeView, responses=documented())
 def create_page_code(services: ServicesDep, identity: IdentityDep) -> Response:
     """Create a code by which the live page logs in as the caller, at this replica."""
-    open_to_all = identity.by is IdentifiedBy.NOTHING or services.access.open_to_users
-    code = None if open_to_all else services.page_codes.create(identity, services.clock.monotonic())
+    code = None if services.access.open_to_users else services.page_codes.create(identity, services.clock.monotonic())
     view: PageCodeView = {"code": code}
     return JsonResponse(view, status_code=201, headers={"cache-control": "no-store"})
 
@@ -66,21 +65,18 @@ def _token_of(services: Services, identity: Identity) -> tuple[str, float | None
     """A token for the page of this identity, and when it expires."""
     if identity.user is None:
         return services.settings.http.token or "", None
-    secret, now = new_secret(), services.clock.wall()
+    now = services.clock.wall()
     ends = now + PAGE_SECONDS
     expires_at = ends if identity.expires_at is None else min(ends, identity.expires_at)
-    services.store.add_token(
-        UserToken(
-            id=0,
-            user=identity.user,
-            role=identity.role,
-            name="page",
-            digest=digest_of(secret.encode()),
-            created_at=now,
-            created_by=identity.user,
-            expires_at=expires_at,
-            made_from=identity.made_from or identity.token_id,
-        )
+    secret, token = new_token(
+        identity.user,
+        identity.role,
+        "page",
+        now=now,
+        created_by=identity.user,
+        expires_at=expires_at,
+        made_from=identity.made_from or identity.token_id,
     )
+    services.store.add_token(token)
     services.tokens.look_soon()
     return secret, expires_at

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from scheduler.errors import Conflict
 from scheduler.http.auth.authorize import IdentityDep
-from scheduler.http.auth.tokens import digest_of, new_secret
+from scheduler.http.auth.tokens import new_token
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
@@ -108,14 +108,12 @@ def create_token(request: Request, services: ServicesDep, identity: IdentityDep,
         raise Conflict(
             "the first token must have the role admin, since nobody comes without one from it on; or set http.token"
         )
-    secret, now = new_secret(), services.clock.wall()
-    token = UserToken(
-        id=0,
-        user=wanted.user,
-        role=Role(wanted.role),
-        name=wanted.name,
-        digest=digest_of(secret.encode()),
-        created_at=now,
+    now = services.clock.wall()
+    secret, token = new_token(
+        wanted.user,
+        Role(wanted.role),
+        wanted.name,
+        now=now,
         created_by=identity.user or "",
         expires_at=None if wanted.expires_seconds is None else now + wanted.expires_seconds,
     )

@@ -15,11 +15,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scheduler.http.auth.access import Access, Stranger, is_loopback
-from scheduler.http.auth.authorize import CALLER
+from scheduler.http.auth.authorize import CALLER, authorization_in
 from scheduler.http.errors import ErrorCode, Refusal, error_response
 from scheduler.http.hosts import HostAnswer, HostAnswers, unchanged, wants_json
 from scheduler.http.runtime.audit import AuditTrail
-from scheduler.http.server.peer import PEER_UID
+from scheduler.http.server.peer import uid_in
 from scheduler.http.server.throttle import Caller, Throttle
 from scheduler.model.identity import IdentifiedBy, Identity
 from scheduler.model.ids import JobId
@@ -57,8 +57,8 @@ class Entry:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        authorization = _authorization(scope)
-        uid = scope.get("state", {}).get(PEER_UID)
+        authorization = authorization_in(scope)
+        uid = uid_in(scope)
         if uid is not None:
             await self.access.learn(uid, asyncio.get_running_loop().time())
         scope[CALLER] = caller = self.access.identify(authorization, uid)
@@ -150,10 +150,6 @@ class Entry:
         if answer is not None and if_none_match and unchanged(answer, if_none_match):
             return answer, 304
         return answer, 200
-
-
-def _authorization(scope: Scope) -> bytes | None:
-    return next((value for name, value in scope["headers"] if name == b"authorization"), None)
 
 
 @lru_cache(maxsize=256)
