@@ -1,0 +1,78 @@
+"""Entitlements: how the slots of a cluster are divided among a tree of queues.
+
+Level by level from the root, each queue first has its guarantee, as far as its jobs can use it and its limit allows;
+guarantees above what there is shrink in proportion. The rest is lent by weight, up to demand and limit. What a queue
+cannot use goes to its siblings, so that nothing is left over while anybody below could use it.
+
+The numbers are those of one kind of slots: all, or the GPUs of one type. Fractions of a slot are kept.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one queue may claim, in slots of one kind, and the queues inside it."""
+
+    #: Unique among its siblings.
+    name: str
+    weight: float = 1.0
+    #: None: as much as its inner queues are guaranteed together.
+    guarantee: float | None = None
+    limit: float = math.inf
+    #: Slots that the jobs of the queue itself hold or wait for; those of inner queues are counted there.
+    demand: float = 0.0
+    inner: "Sequence[Share]" = ()
+
+
+def entitlements(root: Share, slots: float) -> Mapping[tuple[str, ...], float]:
+    """Entitlement of each queue by its path, without the root's name; the root's own path is empty.
+
+    What jobs directly in a queue with inner queues ask for competes with these as a queue of weight 1.
+    """
+    found: dict[tuple[str, ...], float] = {}
+    _divide_below(root, min(slots, wanted(root)), (), found)
+    return found
+
+
+def wanted(share: Share) -> float:
+    """Slots that the queue could use, with its inner queues, within its limit."""
+    return min(share.limit, share.demand + sum(map(wanted, share.inner)))
+
+
+def guaranteed(share: Share) -> float:
+    """The guarantee of a queue: its own, else that of its inner queues together."""
+    return sum(map(guaranteed, share.inner)) if share.guarantee is None else share.guarantee
+
+
+def divided(slots: float, shares: Sequence[Share]) -> list[float]:
+    """The slots for each of these siblings; together no more than there are."""
+    claims = [min(guaranteed(share), wanted(share)) for share in shares]
+    if sum(claims) > slots:
+        return filled(slots, [guaranteed(share) for share in shares], claims)
+    lent = filled(
+        slots - sum(claims),
+        [share.weight for share in shares],
+        [wanted(share) - claim for share, claim in zip(shares, claims, strict=True)],
+    )
+    return [claim + more for claim, more in zip(claims, lent, strict=True)]
+
+
+def filled(amount: float, weights: Sequence[float], most: Sequence[float]) -> list[float]:
+    """Divide an amount by weight, with at most so much for each: what one cannot take goes to the others (max-min)."""
+    parts = [0.0] * len(most)
+    weight = sum(w for w, bound in zip(weights, most, strict=True) if bound > 0)
+    by_level = sorted((k for k, bound in enumerate(most) if bound > 0), key=lambda k: most[k] / weights[k])
+    for k in by_level:
+        parts[k] = min(most[k], amount * weights[k] / weight)
+        amount, weight = amount - parts[k], weight - weights[k]
+    return parts
+
+
+def _divide_below(share: Share, slots: float, path: tuple[str, ...], found: dict[tuple[str, ...], float]) -> None:
+    found[path] = slots
+    own = Share("", demand=share.demand)
+    for inner, part in zip(share.inner, divided(slots, [*share.inner, own]), strict=False):
+        _divide_below(inner, part, (*path, inner.name), found)
