@@ -99,6 +99,10 @@ SLOTS_PER_WORKER = Bound(1, SLOTS.high)
 MEMORY_MIB = Bound(1, 2**40, zero=True)
 #: Memory that is added up.
 MEMORY_HELD_MIB = Bound(1, 2**50, zero=True)
+#: What a queue may be promised or limited to, its weight, and the number of its jobs.
+SLOTS_OF_QUEUE = Bound(1, 10_000_000, zero=True)
+WEIGHT = Bound(1e-6, 1e6)
+JOBS_OF_QUEUE = Bound(1, 10_000_000, zero=True)
 PRIORITY = Bound(1, 1_000_000, zero=True, signed=True)
 
 

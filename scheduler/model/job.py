@@ -11,6 +11,7 @@ from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, JobKey, NodeName, WorkerId, job_key
 from scheduler.model.job_state import JOB_TRANSITIONS, JobState, StopReason, WaitReason
+from scheduler.model.queue import ROOT
 from scheduler.model.shape import WorkerShape
 from scheduler.model.speed import Scatter, SizeSpeed, speed_at, with_declared
 from scheduler.model.worker import Worker, WorkerState
@@ -81,6 +82,8 @@ class JobSpec:
     speedup: tuple[tuple[int, float], ...] = ()
     #: The booked capacity that it belongs to.
     booking: str | None = None
+    #: The queue that it belongs to; empty: the root.
+    queue: str = ROOT
     #: Submitting the same key again gives the first job.
     client_key: str | None = None
     #: A Kubernetes pod template that its workers' pods are built upon: canonical JSON, see `model.pod_template`.

@@ -97,6 +97,8 @@ class StopReason(StrEnum):
     BOOKING_ENDED = "BOOKING_ENDED"
     #: Pods of others than this scheduler need its slots, and shrinking was not enough.
     FOREIGN = "FOREIGN"
+    #: Its queue had borrowed its slots from one that needs them for its guarantee or share.
+    RECLAIMED = "RECLAIMED"
 
 
 STOP_TARGETS: dict[StopReason, JobState] = {
@@ -115,6 +117,7 @@ STOP_TARGETS: dict[StopReason, JobState] = {
     StopReason.BOOKED: JobState.QUEUED,
     StopReason.BOOKING_ENDED: JobState.QUEUED,
     StopReason.FOREIGN: JobState.QUEUED,
+    StopReason.RECLAIMED: JobState.QUEUED,
 }
 
 
@@ -147,3 +150,9 @@ class WaitReason(StrEnum):
     POLICY_WITHOUT_FIXED = "POLICY_WITHOUT_FIXED"
     #: Nodes that it needs are down, cordoned, draining, quarantined or closed by the cluster, or slots of them closed.
     NODES_UNAVAILABLE = "NODES_UNAVAILABLE"
+    #: Its queue, or one that contains it, is at its limit.
+    QUEUE_LIMIT = "QUEUE_LIMIT"
+    #: Its user is at the limit of a queue for each user.
+    USER_LIMIT = "USER_LIMIT"
+    #: It is not preemptible, and such jobs start inside the guarantee of their queue only.
+    NOT_GUARANTEED = "NOT_GUARANTEED"

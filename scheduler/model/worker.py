@@ -58,6 +58,8 @@ class LeaveReason(StrEnum):
     BOOKED = "BOOKED"
     #: Pods of others than this scheduler need its slots.
     FOREIGN = "FOREIGN"
+    #: Its job's queue had borrowed its slots from one that needs them for its guarantee or share.
+    RECLAIMED = "RECLAIMED"
     #: A user lowered the maximum of the job.
     SCALED = "SCALED"
     #: The load of a slot that it shares crossed a limit, or the slot is no longer oversold.

@@ -16,6 +16,7 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node
+from scheduler.model.queue import Queue
 from scheduler.model.slot import SlotClosure
 from scheduler.model.subject import Subject
 from scheduler.model.unreadable import Unreadable
@@ -157,6 +158,8 @@ class World:
     withheld: Mapping[Subject, str] = field(default_factory=dict)
     #: Planned and open ones, by name.
     bookings: Mapping[str, Booking] = field(default_factory=dict)
+    #: By path; the root is there only if somebody set it.
+    queues: Mapping[str, Queue] = field(default_factory=dict)
     #: Rows that cannot be read, so that what they tell of is not here.
     unreadable: tuple[Unreadable, ...] = ()
     #: How far people's clocks are ahead of the engine's, as far as that was confirmed: bookings stand by it.
@@ -177,10 +180,12 @@ class World:
         bookings: Iterable[Booking] = (),
         unreadable: Iterable[Unreadable] = (),
         ahead_seconds: float = 0.0,
+        queues: Iterable[Queue] = (),
     ) -> "World":
         """The world that these rows describe; terminal jobs are left out."""
         rows = Changes(tuple(jobs), nodes=tuple(nodes), bookings=tuple(bookings), ahead_seconds=ahead_seconds)
-        return World(unreadable=tuple(unreadable)).evolve(rows)
+        by_path = {queue.path: queue for queue in queues}
+        return World(unreadable=tuple(unreadable), queues=by_path).evolve(rows)
 
     def job(self, job_id: JobId) -> Job | None:
         """A job that decisions look at."""
@@ -261,6 +266,7 @@ class World:
             demands=self.demands,
             withheld=self.withheld,
             bookings=bookings,
+            queues=self.queues,
             unreadable=self.unreadable,
             ahead_seconds=ahead_seconds,
             reserved=_moved(self.reserved, jobs, lambda job: bool(job.reservation)),
@@ -285,6 +291,10 @@ class World:
         """The world with further rows that cannot be read."""
         known = tuple(dict.fromkeys((*self.unreadable, *more)))
         return self if known == self.unreadable else replace(self, unreadable=known)
+
+    def with_queues(self, queues: Mapping[str, Queue]) -> "World":
+        """The world with the queues as users have set them."""
+        return self if queues == self.queues else replace(self, queues=queues)
 
     def with_strays(self, strays: Mapping[WorkerId, Stray]) -> "World":
         """The world with the strays of a newer observation."""

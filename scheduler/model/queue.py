@@ -1,0 +1,64 @@
+"""A queue: the jobs of one team, in a tree of queues among which the slots of the cluster are divided."""
+
+from dataclasses import dataclass
+
+from scheduler import bounds
+from scheduler.errors import InvalidInput
+
+#: Slots of any GPU type, in guarantees and limits.
+ANY_GPU = "*"
+#: The queue that holds all others, and the jobs that name none.
+ROOT = ""
+#: Names in a path, from the root down.
+DEPTH_MAX = 8
+
+#: Slots by GPU type, or of any; each type once, sorted.
+SlotsByType = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A part of the cluster's users: what is promised to their jobs together, and what they may not exceed."""
+
+    #: Names from the root down, joined by slashes: `lab/vision`.
+    path: str
+    created_at: float
+    #: Slots that its jobs get back from borrowers whenever they need them.
+    guarantee: SlotsByType = ()
+    #: Slots that its jobs never exceed together; a GPU type that is not named is not limited.
+    limit: SlotsByType = ()
+    #: Its part of what is lent, against that of its siblings.
+    weight: float = 1.0
+    #: Whether what the queue has is divided among its users, all of one weight.
+    share_users: bool = False
+    #: Slots that one user may hold in it; None: as many as the queue.
+    user_limit: int | None = None
+    #: The highest priority that its jobs may have; None: any.
+    priority_max: int | None = None
+    #: Jobs that it may contain before they end; None: any number.
+    max_jobs: int | None = None
+    #: Users, and groups as `@name`, who may submit to it and to the queues inside it; empty: as its parent says.
+    members: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        bounds.WEIGHT.check("weight", self.weight)
+        for kind, slots in (*self.guarantee, *self.limit):
+            bounds.SLOTS_OF_QUEUE.check(f"slots of {kind}", slots)
+        bounds.SLOTS_OF_QUEUE.check("user_limit", self.user_limit)
+        bounds.PRIORITY.check("priority_max", self.priority_max)
+        bounds.JOBS_OF_QUEUE.check("max_jobs", self.max_jobs)
+        limits = dict(self.limit)
+        for kind, slots in self.guarantee:
+            if slots > limits.get(kind, slots):
+                raise InvalidInput("guarantee", f"of {kind} must be at most the limit {limits[kind]}, not {slots}")
+
+    @property
+    def parent(self) -> str:
+        """Path of the queue that contains it; the root's is empty."""
+        return self.path.rpartition("/")[0]
+
+
+def ancestry(path: str) -> tuple[str, ...]:
+    """The path and those of the queues that contain it, from the first level down to itself; none for the root."""
+    names = path.split("/") if path else []
+    return tuple("/".join(names[: k + 1]) for k in range(len(names)))
