@@ -49,11 +49,6 @@ def chain(queues: Queues, path: str) -> Iterator[Queue]:
     return (queues[each] for each in ancestry(path) if each in queues)
 
 
-def inside(queues: Queues, path: str) -> list[str]:
-    """Paths of the queues that the queue contains, at any depth."""
-    return [each for each in queues if each.startswith(f"{path}/")]
-
-
 def members_of(queues: Queues, path: str) -> tuple[str, ...]:
     """Who may submit to the queue: its members, else those of the innermost queue around it that has any.
 
@@ -70,13 +65,18 @@ def is_member(members: Collection[str], user: str, groups: Collection[str]) -> b
     return user in members or any(f"{GROUP_PREFIX}{group}" in members for group in groups)
 
 
-def lowest_priority_max(queues: Queues, path: str) -> tuple[str, int] | None:
-    """The lowest `priority_max` on the way to the queue, and the queue that has it; None: there is none."""
+def check_exists(queues: Queues, path: str) -> None:
+    """Raise `InvalidInput` for a job of a queue that does not exist."""
+    if path != ROOT and path not in queues:
+        raise InvalidInput("queue", unknown_queue(path, queues))
+
+
+def check_priority(queues: Queues, path: str, priority: int) -> None:
+    """Raise `InvalidInput` for a priority above the lowest `priority_max` on the way to the queue."""
     found = [(queue.priority_max, queue.path) for queue in chain(queues, path) if queue.priority_max is not None]
-    if not found:
-        return None
-    priority, where = min(found)
-    return where, priority
+    if found and priority > min(found)[0]:
+        highest, where = min(found)
+        raise InvalidInput("priority", f"must be at most {highest}, as queue {where} says, not {priority}")
 
 
 def default_queue(queues: Queues, user: str, groups: Collection[str]) -> str:

@@ -137,7 +137,7 @@ def change_queue(services: ServicesDep, path: QueueParameter, body: Body) -> Res
 
     def make(before: Queue | None) -> Queue:
         if before is None:
-            raise NotFound(unknown_queue(path, _stored(services)))
+            raise NotFound(f"queue {path} does not exist: see sched queue list")
         return wanted.changed(before)
 
     return _set(services, path, make)
