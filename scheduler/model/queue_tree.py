@@ -79,6 +79,14 @@ def check_priority(queues: Queues, path: str, priority: int) -> None:
         raise InvalidInput("priority", f"must be at most {highest}, as queue {where} says, not {priority}")
 
 
+def not_a_member(queues: Queues, path: str, user: str, groups: Collection[str]) -> str | None:
+    """Why the user may not submit to the queue, in one line; None if nothing keeps the user from it."""
+    members = members_of(queues, path)
+    if not members or is_member(members, user, groups):
+        return None
+    return f"{user or 'who has no name'} is not a member of {path}: its members are {listed(members)}"
+
+
 def default_queue(queues: Queues, user: str, groups: Collection[str]) -> str:
     """The queue of the user's jobs that name none. Raises `InvalidInput` where several could be.
 

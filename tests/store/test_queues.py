@@ -88,7 +88,7 @@ def test_a_queue_stands_inside_one_that_exists(store: SqlStore) -> None:
 
 @pytest.mark.parametrize("path", ["", "/lab", "lab/", "lab//a", "Lab", ".lab", "a b", "l" * 64, "/".join("abcdefghi")])
 def test_a_path_that_no_queue_may_have_is_refused(store: SqlStore, path: str) -> None:
-    with pytest.raises(InvalidInput, match="path: (each name must be 1 to 63 of|must have at most 8 levels, not 9)"):
+    with pytest.raises(InvalidInput, match=r"path: (each name must be 1 to 63 of|must have at most 8 levels, not 9)"):
         put(store, path)
 
 

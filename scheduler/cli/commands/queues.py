@@ -105,7 +105,10 @@ def create(session: Session, path: PathArgument, rules: Rules) -> None:
 
 
 def change(session: Session, path: PathArgument, rules: Rules) -> None:
-    """Change a queue. Only what is given changes; "none" takes a value away, also of one GPU type: --limit H100=none."""
+    """Change a queue. Only what is given changes.
+
+    "none" takes a value away, also that of one GPU type: --limit H100=none.
+    """
     request = rules.request()
     if not request:
         raise InvalidInput("sched queue set", "give what to change, such as --limit 16 or --limit none")

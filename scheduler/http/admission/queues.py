@@ -16,9 +16,7 @@ from scheduler.model.queue_tree import (
     check_exists,
     check_priority,
     default_queue,
-    is_member,
-    listed,
-    members_of,
+    not_a_member,
 )
 
 
@@ -48,10 +46,8 @@ def _into_queue(services: Services, submitter: Submitter, queues: Queues, spec: 
         check_priority(queues, spec.queue, spec.priority)
     except InvalidInput as error:
         raise InvalidInput(f"{prefix}{error.field}", error.rule) from None
-    members = members_of(queues, spec.queue)
-    operator = submitter.identity.role.includes(Role.OPERATOR)
-    if members and not operator and not is_member(members, spec.user, groups):
-        rule = f"{spec.user or 'who has no name'} is not a member of {spec.queue}: its members are {listed(members)}"
+    rule = not_a_member(queues, spec.queue, spec.user, groups)
+    if rule is not None and not submitter.identity.role.includes(Role.OPERATOR):
         raise forbidden(f"{prefix}queue: {rule}", f"{prefix}queue")
     return spec
 
