@@ -162,7 +162,7 @@ def _record(scope: Scope, caller: Identity | Stranger, status: int, now: float) 
 
 
 def _route(scope: Scope) -> str:
-    return str(getattr(scope.get("route"), "path", ""))
+    return str(getattr(scope.get("route"), "path_format", ""))
 
 
 def _object(scope: Scope) -> str:
