@@ -17,7 +17,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.subject import SubjectKind
 from scheduler.policy.snapshot import usage_index
-from scheduler.policy.snapshot.queue import JobClass, Queue
+from scheduler.policy.snapshot.waiting_jobs import JobClass, Queue
 from scheduler.store.engine_side import commit
 
 #: Where a job is handled: (module or class, name). Together they see a job in every state it may be in.
